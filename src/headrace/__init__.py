@@ -1,0 +1,32 @@
+"""headrace: tf.data without TensorFlow.
+
+>>> import headrace as hr
+>>> ds = hr.Dataset.from_tensor_slices(([1.0, 2.0, 3.0], [0, 1, 0])).batch(2)
+>>> for features, labels in ds:
+...     print(features, labels)
+[1. 2.] [0 1]
+[3.] [0]
+"""
+
+from headrace.dataset import Dataset
+from headrace.errors import ElementError, HeadraceError, NotIndexableError, SpecError, StateError
+from headrace.execute.context import AUTOTUNE
+from headrace.iterator import Iterator
+from headrace.plan.cardinality import INFINITE_CARDINALITY, UNKNOWN_CARDINALITY
+from headrace.plan.spec import TensorSpec
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "AUTOTUNE",
+    "INFINITE_CARDINALITY",
+    "UNKNOWN_CARDINALITY",
+    "Dataset",
+    "ElementError",
+    "HeadraceError",
+    "Iterator",
+    "NotIndexableError",
+    "SpecError",
+    "StateError",
+    "TensorSpec",
+]

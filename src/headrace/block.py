@@ -1,0 +1,281 @@
+"""Columns and blocks: a run of consecutive elements, stored by column.
+
+A column is a dense array with the rows on axis 0, a pyarrow array (strings and bytes), or, as a last resort, a list of
+objects. A block has one owner: who passes it on must not look at it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.errors import ElementError
+from headrace.plan.structure import LEAF, Structure, flatten
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Column: TypeAlias = "NDArray[Any] | list[Any] | pa.Array"
+Indices = NDArray[np.int64]
+Ids = NDArray[np.uint64]
+"""Row ids: one (path key, ordinal) pair a row."""
+
+Mark: TypeAlias = Any
+"""Where a row lies: see execute/stream.py."""
+
+
+class Block:
+    """`rows` consecutive elements of one structure; `mark` is the place of the first."""
+
+    __slots__ = ("columns", "ids", "mark", "rows", "structure")
+
+    def __init__(
+        self, structure: Structure, columns: list[Column], rows: int, mark: Mark = None, ids: Ids | None = None
+    ) -> None:
+        self.structure = structure
+        self.columns = columns
+        self.rows = rows
+        self.mark = mark
+        self.ids = ids
+
+    @property
+    def nbytes(self) -> int:
+        """How much memory the columns take, roughly."""
+        return sum(column_bytes(c) for c in self.columns)
+
+    def slice(self, start: int, stop: int) -> Block:
+        """Rows `start` to `stop`, sharing memory."""
+        return Block(
+            self.structure,
+            [c[start:stop] for c in self.columns],
+            stop - start,
+            shifted(self.mark, start),
+            None if self.ids is None else self.ids[start:stop],
+        )
+
+    def take(self, indices: Indices) -> Block:
+        """These rows, copied; the mark stays that of the block."""
+        ids = None if self.ids is None else self.ids[indices]
+        return Block(self.structure, [take(c, indices) for c in self.columns], len(indices), self.mark, ids)
+
+    def elements(self) -> Iterator[Any]:
+        """The elements, one by one."""
+        return self.structure.rows([values(c) for c in self.columns], self.rows)
+
+
+class Failure:
+    """A row that could not be made. It occupies its place in the stream."""
+
+    __slots__ = ("error", "mark")
+    rows: Final = 1
+    nbytes: Final = 0
+    ids: Final = None
+
+    def __init__(self, error: ElementError, mark: Mark = None) -> None:
+        self.error = error
+        self.mark = mark
+
+    def slice(self, start: int, stop: int) -> Failure:  # noqa: ARG002
+        """The row again, with a mark of its own: there is only one row."""
+        return Failure(self.error, self.mark)
+
+
+Item: TypeAlias = Block | Failure
+
+
+def ordinal(mark: Mark) -> int:
+    """The ordinal of the row at `mark` in its stream."""
+    return 0 if mark is None else mark if isinstance(mark, int) else mark[0]
+
+
+def shifted(mark: Mark, rows: int) -> Mark:
+    """The mark `rows` further on."""
+    if rows == 0 or mark is None:
+        return mark
+    if isinstance(mark, int):
+        return mark + rows
+    return (mark[0] + rows, mark[1], mark[2] + rows)
+
+
+def leaf(value: Any) -> Any:
+    """A component as headrace keeps it: an array, a NumPy scalar, str, bytes or an object."""
+    kind = type(value)
+    if kind is np.ndarray:
+        if value.ndim == 0:
+            return leaf(value[()])
+        return value.astype(object) if value.dtype.kind in "SU" else value
+    if kind is str or kind is bytes:
+        return value
+    if isinstance(value, np.generic):
+        return value.item() if value.dtype.kind in "SU" else value
+    if isinstance(value, bool | int | float | complex):
+        return np.asarray(value)[()]
+    if isinstance(value, list) or hasattr(value, "__array__"):
+        return leaf(np.asarray(value))
+    return value
+
+
+def element(value: Any) -> tuple[Structure, list[Any]]:
+    """The structure and the leaves of what a user gave; a top-level list is a tuple."""
+    structure, leaves = flatten(tuple(value) if type(value) is list else value)
+    return structure, [leaf(v) for v in leaves]
+
+
+def column(rows: list[Any]) -> Column:
+    """A column of leaves: dense where all have one dtype and shape, else the list itself."""
+    first = rows[0]
+    kind = type(first)
+    if isinstance(first, np.generic):
+        alike = all(type(r) is kind for r in rows)
+        if alike and kind in _PARAMETRIC:
+            alike = all(r.dtype == first.dtype for r in rows)
+        return np.array(rows, first.dtype) if alike else rows
+    if kind is np.ndarray:
+        shape, dtype = first.shape, first.dtype
+        if len(rows) == 1:
+            return first[None]  # type: ignore[no-any-return]
+        if all(type(r) is np.ndarray and r.shape == shape and r.dtype == dtype for r in rows):
+            return np.stack(rows)
+    return rows
+
+
+_PARAMETRIC = (np.datetime64, np.timedelta64, np.void)
+"""Scalars whose type alone does not tell their dtype."""
+
+
+def from_elements(elements: Sequence[tuple[Structure, list[Any]]], ids: Ids | None = None) -> list[Block]:
+    """Blocks of these elements: one, or one for each run of equal structure."""
+    blocks = []
+    start = 0
+    while start < len(elements):
+        structure = elements[start][0]
+        stop = start + 1
+        while stop < len(elements) and (elements[stop][0] is structure or elements[stop][0] == structure):
+            stop += 1
+        leaves = [e[1] for e in elements[start:stop]]
+        columns = [column(list(rows)) for rows in zip(*leaves, strict=True)]
+        blocks.append(Block(structure, columns, stop - start, None, None if ids is None else ids[start:stop]))
+        start = stop
+    return blocks
+
+
+def text(rows: Sequence[Any]) -> Column:
+    """A column of str or bytes in Arrow's layout, or the list where Arrow has no type for it."""
+    import pyarrow as pa
+
+    kinds = {type(r) for r in rows}
+    if kinds == {str} or kinds == {bytes}:
+        try:
+            return pa.array(rows, pa.large_string() if kinds == {str} else pa.large_binary())
+        except pa.ArrowInvalid:  # lone surrogates are no UTF-8
+            return list(rows)
+    return list(rows)
+
+
+def column_bytes(column: Column) -> int:
+    """The memory of a column; a list counts its arrays and strings."""
+    if isinstance(column, list):
+        return sum(getattr(v, "nbytes", 0) or (len(v) if isinstance(v, str | bytes) else 64) for v in column)
+    return int(column.nbytes)
+
+
+def values(column: Column) -> Iterator[Any]:
+    """The rows of a column as components of elements."""
+    if isinstance(column, list | np.ndarray):
+        return iter(column)
+    return iter(column.to_pylist())
+
+
+def take(column: Column, indices: Indices) -> Column:
+    """These rows of a column, copied."""
+    if isinstance(column, np.ndarray):
+        return column.take(indices, axis=0)
+    if isinstance(column, list):
+        return [column[i] for i in indices]
+    return column.take(indices)
+
+
+def joined(columns: Sequence[Column]) -> Column:
+    """Columns one after another: of the first one's kind if all are, else a list."""
+    first = columns[0]
+    if isinstance(first, np.ndarray):
+        if all(
+            isinstance(c, np.ndarray) and c.dtype == first.dtype and c.shape[1:] == first.shape[1:] for c in columns
+        ):
+            return np.concatenate(columns)
+    elif not isinstance(first, list):
+        import pyarrow as pa
+
+        if all(isinstance(c, pa.Array) and c.type == first.type for c in columns):
+            return pa.concat_arrays(columns)
+    return [v for c in columns for v in values(c)]
+
+
+def concat(blocks: Sequence[Block]) -> Block:
+    """Blocks of one structure, one after another; the mark is that of the first."""
+    first = blocks[0]
+    if len(blocks) == 1:
+        return first
+    columns = [joined(cs) for cs in zip(*(b.columns for b in blocks), strict=True)]
+    ids = None if first.ids is None else np.concatenate([b.ids for b in blocks if b.ids is not None])
+    return Block(first.structure, columns, sum(b.rows for b in blocks), first.mark, ids)
+
+
+def stackable(column: Column) -> NDArray[Any] | str:
+    """The column as a dense array, strings as objects; or, where rows do not fit together, why not."""
+    if isinstance(column, np.ndarray):
+        return column
+    if not isinstance(column, list):
+        return np.array(column.to_pylist(), dtype=object)
+    dense = joined_leaves(column)
+    if dense is not None:
+        return dense
+    arrays = [np.asarray(v) for v in column]
+    first = arrays[0]
+    for a in arrays[1:]:
+        if a.shape != first.shape:
+            return f"shape {first.shape} against {a.shape}"
+        if a.dtype != first.dtype:
+            return f"dtype {first.dtype} against {a.dtype}"
+    return f"types {type(column[0]).__name__} and {type(column[-1]).__name__}"
+
+
+def joined_leaves(rows: list[Any]) -> NDArray[Any] | None:
+    """Rows of a list as one dense array, None where they differ in dtype or shape."""
+    made = column(rows)
+    if isinstance(made, np.ndarray):
+        return made
+    if any(isinstance(r, np.ndarray | np.generic) for r in rows):
+        return None
+    objects = np.empty(len(rows), dtype=object)
+    for i, row in enumerate(rows):
+        objects[i] = row
+    return objects
+
+
+def fold(block: Block, size: int) -> Block | str:
+    """Every `size` rows as one, a multiple of them; or why the rows of a component cannot be stacked."""
+    groups = block.rows // size
+    columns: list[Column] = []
+    for path, col in zip(block.structure.paths(), block.columns, strict=True):
+        dense = stackable(col)
+        if isinstance(dense, str):
+            return f"the elements of component{path} differ: {dense}" if path else f"the elements differ: {dense}"
+        columns.append(dense.reshape(groups, size, *dense.shape[1:]))
+    return Block(block.structure, columns, groups, block.mark, None if block.ids is None else block.ids[::size])
+
+
+def scalar_block(values: NDArray[Any], ids: Ids | None = None) -> Block:
+    """A block of single components."""
+    return Block(LEAF, [values], len(values), None, ids)
+
+
+def source_ids(path: int, ordinals: Indices) -> Ids:
+    """The ids of rows that a source on this path gives."""
+    ids = np.empty((len(ordinals), 2), np.uint64)
+    ids[:, 0] = path
+    ids[:, 1] = ordinals
+    return ids

@@ -1,0 +1,150 @@
+"""class Dataset: the table of contents, and iteration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from headrace.iterator import Epochs, Iterator, Settings
+from headrace.ops.batch import batch
+from headrace.ops.cache import cache
+from headrace.ops.concatenate import concatenate
+from headrace.ops.enumerate import enumerate
+from headrace.ops.filter import filter
+from headrace.ops.flat_map import flat_map
+from headrace.ops.interleave import interleave
+from headrace.ops.map import map
+from headrace.ops.prefetch import prefetch
+from headrace.ops.repeat import repeat
+from headrace.ops.select import getitem
+from headrace.ops.shard import shard
+from headrace.ops.shuffle import shuffle
+from headrace.ops.skip import skip
+from headrace.ops.take import take
+from headrace.ops.zip import zip
+from headrace.optimise.rules import Applied, optimised
+from headrace.plan.cardinality import INFINITE
+from headrace.plan.explain import chain, tree
+from headrace.plan.node import Node, user_site, walk
+from headrace.plan.spec import Spec
+from headrace.sources.generator import from_generator
+from headrace.sources.memory import from_tensor_slices, from_tensors
+from headrace.sources.range import range
+
+
+class Dataset:
+    """A sequence of elements: nested tuples and dicts of arrays. Made by a source, changed by operations, iterated.
+
+    >>> ds = hr.Dataset.range(6).map(lambda x: x * 10).batch(4)
+    >>> for batch in ds:
+    ...     print(batch)
+    [ 0 10 20 30]
+    [40 50]
+    """
+
+    from_tensors = staticmethod(from_tensors)
+    from_tensor_slices = staticmethod(from_tensor_slices)
+    from_generator = staticmethod(from_generator)
+    range = staticmethod(range)
+    zip = staticmethod(zip)
+
+    batch = batch
+    cache = cache
+    concatenate = concatenate
+    enumerate = enumerate
+    filter = filter
+    flat_map = flat_map
+    interleave = interleave
+    map = map
+    prefetch = prefetch
+    repeat = repeat
+    shard = shard
+    shuffle = shuffle
+    skip = skip
+    take = take
+
+    __add__ = concatenate
+    __getitem__ = getitem
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._epochs = Epochs()
+
+    def _then(self, operation: Callable[..., Node], *args: Any, name: str | None = None) -> Dataset:
+        """The dataset after one more operation, which remembers the user's line."""
+        return Dataset(operation(self._node, *args, site=user_site(), name=name))
+
+    def __iter__(self) -> Iterator:
+        return self.iterator()
+
+    def iterator(self, state: dict[str, Any] | None = None) -> Iterator:
+        """A new pass, from the start or from a state that an iterator's `state()` gave.
+
+        >>> ds = hr.Dataset.range(10).shuffle(4, seed=1).batch(3)
+        >>> with ds.iterator() as it:
+        ...     first = next(it)
+        ...     state = it.state()
+        ...     rest = list(it)
+        >>> all((a == b).all() for a, b in zip(rest, ds.iterator(state=state)))
+        True
+        """
+        return Iterator(self._node, self._epochs, state=state)
+
+    def _iterator(self, settings: Settings, state: dict[str, Any] | None = None) -> Iterator:
+        return Iterator(self._node, self._epochs, settings, state)
+
+    @property
+    def element_spec(self) -> Any:
+        """What the elements look like: TensorSpecs in the structure of an element.
+
+        For a function that says nothing of its result, the first element is made once, and its sizes count as unknown.
+
+        >>> hr.Dataset.range(5).batch(2).element_spec
+        TensorSpec(shape=(None,), dtype=int64)
+        """
+        for node in walk(self._node):
+            probe = getattr(node, "probe", None)
+            if probe is not None and probe.spec is None:
+                with Iterator(node, Epochs()) as it:
+                    for element in it:
+                        probe.spec = Spec.of(element).loosened()
+                        break
+        return self._node.spec.public()
+
+    def cardinality(self) -> int:
+        """How many elements there are, or INFINITE_CARDINALITY, or UNKNOWN_CARDINALITY.
+
+        >>> hr.Dataset.range(5).repeat().cardinality() == hr.INFINITE_CARDINALITY
+        True
+        """
+        return int(self._node.cardinality)
+
+    def __len__(self) -> int:
+        count = self._node.cardinality
+        if not count.known:
+            what = "infinite" if count == INFINITE else "not known before the end"
+            raise TypeError(f"the length of this dataset is {what}")
+        return count
+
+    def __bool__(self) -> bool:
+        return True
+
+    def explain(self) -> str:
+        """The plan as written and as it runs, with the reason for each change.
+
+        >>> print(hr.Dataset.range(3).batch(2).explain())  # doctest: +ELLIPSIS
+        plan:
+          batch(size=2)  → int64[?] × 2   ...
+            range(start=0, stop=3)  → int64 × 3   ...
+        runs as written
+        """
+        applied: list[Applied] = []
+        plan = optimised(self._node, applied)
+        text = "plan:\n" + tree(self._node, "  ")
+        if not applied:
+            return text + "\nruns as written"
+        reasons = "\n".join(f"  {a.rule} at {a.operation}: {a.reason}" for a in applied)
+        return f"{text}\nruns as:\n{tree(plan, '  ')}\nbecause:\n{reasons}"
+
+    def __repr__(self) -> str:
+        return f"<Dataset {chain(self._node)} of {self._node.spec}>"

@@ -1,0 +1,60 @@
+"""The exception hierarchy. Everything headrace raises by itself is a HeadraceError, and a built-in error as well."""
+
+from __future__ import annotations
+
+
+class HeadraceError(Exception):
+    """Base of all errors that headrace defines."""
+
+
+class ElementError(HeadraceError, RuntimeError):
+    """One element could not be made; the iterator goes on with the next one.
+
+    The original exception is the `__cause__`.
+
+    >>> it = iter(hr.Dataset.range(3).map(lambda x: 6 // (x - 1) if x != 1 else int("one")))
+    >>> next(it)
+    np.int64(-6)
+    >>> try:
+    ...     next(it)
+    ... except hr.ElementError as error:
+    ...     print(error.operation, error.ordinal, type(error.__cause__).__name__)
+    map 1 ValueError
+    >>> next(it)
+    np.int64(6)
+    """
+
+    def __init__(
+        self,
+        cause: BaseException | str,
+        *,
+        operation: str,
+        ordinal: int,
+        site: str | None = None,
+        provenance: str | None = None,
+    ) -> None:
+        self.operation = operation
+        self.ordinal = ordinal
+        self.site = site
+        self.provenance = provenance
+        what = cause if isinstance(cause, str) else f"{type(cause).__name__}: {cause}"
+        message = f"{operation} failed on element {ordinal}: {what}"
+        if provenance:
+            message += f"\n  record: {provenance}"
+        if site:
+            message += f"\n  added at {site}"
+        super().__init__(message)
+        if isinstance(cause, BaseException):
+            self.__cause__ = cause
+
+
+class StateError(HeadraceError, ValueError):
+    """A saved state does not belong to this pipeline, to this version, or is damaged."""
+
+
+class SpecError(HeadraceError, TypeError):
+    """Elements or datasets whose structure, dtype or shape do not fit together."""
+
+
+class NotIndexableError(HeadraceError, TypeError):
+    """`ds[i]` on a dataset with an operation that cannot be indexed."""

@@ -1,0 +1,185 @@
+"""The one hand-over between threads: bounded by rows, blocks and bytes, in order or not, cancellable."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from headrace.block import Item, Mark, ordinal
+from headrace.execute.stream import END, End
+
+
+class Cancelled(BaseException):
+    """The pipeline is being closed; unwinds whoever waits on a channel."""
+
+
+@dataclass(slots=True)
+class Ticket:
+    """A run of rows that a worker has taken on. `mark` and `rows` speak of the input."""
+
+    mark: Mark
+    rows: int
+    first: bool = False
+    items: list[Item] | None = None
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How far ahead of the consumer workers may run; rows count until the consumer has them."""
+
+    tickets: int
+    rows: int | None = None
+    nbytes: int = 256 << 20
+
+
+@dataclass
+class Delivery:
+    """Which rows of the input have been handed over, when that may happen out of order."""
+
+    ahead: list[tuple[int, int]] = field(default_factory=list)
+    frontier: Mark = None
+
+    def form(self, ticket: Ticket, oldest: Mark) -> dict[str, object]:
+        """The mark of a ticket's first row: read on at `base`, without the rows in `done`, `lead` before all others."""
+        start = ordinal(oldest)
+        self.ahead = [(o, n) for o, n in self.ahead if o + n > start]
+        return {"base": oldest, "done": [*self.ahead], "lead": (ordinal(ticket.mark), ticket.rows)}
+
+
+class Channel:
+    """Workers ask for `room`, `issue` a ticket for the rows they took, and `put` what became of them."""
+
+    def __init__(self, limits: Limits, *, ordered: bool = True) -> None:
+        self._limits = limits
+        self._ordered = ordered
+        self._lock = threading.Lock()
+        self._space = threading.Condition(self._lock)
+        self._ready = threading.Condition(self._lock)
+        self._waiting: OrderedDict[int, Ticket] = OrderedDict()
+        self._issued = 0
+        self._rows = 0
+        self._bytes = 0
+        self._over = False
+        self._cancelled = False
+        self._error: BaseException | None = None
+        self.delivery = Delivery()
+
+    def room(self, chunk: int) -> int:
+        """Wait until a worker may take rows on; how many, at most `chunk`."""
+        most = self._limits.rows
+        least = 1 if most is None else min(chunk, max(1, most // 2))
+        with self._space:
+            self._space.wait_for(lambda: self._cancelled or self._over or self._has_room(least))
+            if self._cancelled:
+                raise Cancelled
+            return chunk if most is None else max(1, min(chunk, most - self._rows))
+
+    def _has_room(self, least: int) -> bool:
+        limits = self._limits
+        if len(self._waiting) >= limits.tickets or (self._bytes >= limits.nbytes and self._rows):
+            return False
+        return limits.rows is None or self._rows + least <= limits.rows
+
+    def issue(self, ticket: Ticket, frontier: Mark = None) -> int:
+        """Give the ticket its turn. `frontier` is where the input stands after it."""
+        with self._lock:
+            number = self._issued
+            self._issued += 1
+            self._waiting[number] = ticket
+            self._rows += ticket.rows
+            self.delivery.frontier = frontier
+            return number
+
+    def put(self, number: int, items: list[Item]) -> None:
+        """The rows of a ticket are made."""
+        with self._lock:
+            self._waiting[number].items = items
+            self._bytes += sum(item.nbytes for item in items)
+            self._ready.notify()
+
+    def finish(self) -> None:
+        """The input is at its end; what was issued is still to come."""
+        self._end(None)
+
+    def fail(self, error: BaseException) -> None:
+        """A worker broke down: the consumer gets the error."""
+        self._end(error)
+
+    def _end(self, error: BaseException | None) -> None:
+        with self._lock:
+            self._over = True
+            self._error = self._error or error
+            self._ready.notify_all()
+            self._space.notify_all()
+
+    @property
+    def over(self) -> bool:
+        """Whether no more tickets will be issued."""
+        return self._over or self._cancelled
+
+    def cancel(self) -> None:
+        """Wake everybody up with Cancelled."""
+        with self._lock:
+            self._cancelled = True
+            self._ready.notify_all()
+            self._space.notify_all()
+
+    def ready(self) -> bool:
+        """Whether `get` would not wait."""
+        with self._lock:
+            return self._next() is not None or self._over
+
+    def get(self) -> Ticket | Literal[End.END]:
+        """The next finished ticket: of all, where the order is free, else of those in turn."""
+        with self._ready:
+            while True:
+                if self._cancelled:
+                    raise Cancelled
+                number = self._next()
+                if number is not None:
+                    return self._take(number)
+                if self._error is not None:
+                    raise self._error
+                if self._over and not self._waiting:
+                    return END
+                self._ready.wait()
+
+    def _next(self) -> int | None:
+        for number, ticket in self._waiting.items():
+            if ticket.items is not None:
+                return number
+            if self._ordered or ticket.first:
+                return None
+        return None
+
+    def _take(self, number: int) -> Ticket:
+        oldest = next((t.mark for t in self._waiting.values() if not t.first), self.delivery.frontier)
+        ticket = self._waiting.pop(number)
+        items = ticket.items or []
+        self._bytes -= sum(item.nbytes for item in items)
+        self._space.notify_all()
+        if not self._ordered:
+            self._mark_out_of_order(ticket, oldest, items)
+        return ticket
+
+    def _mark_out_of_order(self, ticket: Ticket, oldest: Mark, items: Sequence[Item]) -> None:
+        delivery = self.delivery
+        start = ordinal(ticket.mark)
+        if start != ordinal(oldest) or any(o + n > start for o, n in delivery.ahead):
+            done, rest = 0, ticket.rows
+            for item in items:
+                form = delivery.form(Ticket(None, rest), oldest)
+                form["lead"] = (start + done, rest)
+                form["done"] = [*delivery.ahead, (start, done)] if done else [*delivery.ahead]
+                item.mark = form
+                done, rest = done + item.rows, rest - item.rows
+        delivery.ahead.append((start, ticket.rows))
+
+    def release(self, rows: int) -> None:
+        """The consumer has these rows now."""
+        with self._lock:
+            self._rows -= rows
+            self._space.notify_all()

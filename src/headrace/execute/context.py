@@ -1,0 +1,245 @@
+"""What a node is opened with: the only way to its inputs, and where the executor attaches itself."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from time import perf_counter_ns
+
+import numpy as np
+
+from headrace.block import Ids, Indices, Mark, ordinal, shifted, source_ids
+from headrace.errors import StateError
+from headrace.execute.channel import Channel, Limits
+from headrace.execute.stats import Stage
+from headrace.execute.stream import END, Pace, Pulled, Source, Stream
+from headrace.execute.workers import Ahead, Remaining, Work, unchanged
+from headrace.keys import ROOT, mix
+from headrace.plan.node import Node
+
+AUTOTUNE = -1
+AUTOTUNE_WIDTH = 4
+"""Threads of a stage that says AUTOTUNE, until widths are tuned while running."""
+AUTOTUNE_TICKETS = 8
+"""Hand-overs of about a millisecond that a prefetch(AUTOTUNE) keeps ready."""
+
+
+class Run:
+    """What all streams of one pass share."""
+
+    def __init__(
+        self,
+        optimise: Callable[[Node], Node] | None = None,
+        *,
+        block_rows: int | None = None,
+    ) -> None:
+        self.prepare = optimise or (lambda node: node)
+        self.optimised = optimise is not None
+        self.block_rows = block_rows
+        self.stage = Stage("pass")
+        self.open_streams = 0
+        self._channels: set[Channel] = set()
+        self._lock = threading.Lock()
+
+    def pace(self) -> Pace:
+        """A fresh measure of how many rows to ask for."""
+        return Pace(self.block_rows)
+
+    def cancel(self) -> None:
+        """Wake up everybody who waits on a channel of this pass."""
+        with self._lock:
+            channels = list(self._channels)
+        for channel in channels:
+            channel.cancel()
+
+    def opened(self) -> None:
+        """One more stream is open."""
+        with self._lock:
+            self.open_streams += 1
+
+    def closed(self) -> None:
+        """One stream less is open."""
+        with self._lock:
+            self.open_streams -= 1
+
+    def watch(self, channel: Channel) -> None:
+        """Have `cancel` reach this channel."""
+        with self._lock:
+            self._channels.add(channel)
+
+    def forget(self, channel: Channel) -> None:
+        """The channel is closed."""
+        with self._lock:
+            self._channels.discard(channel)
+
+
+class Context:
+    """Where in the plan, on which path and in which pass a node is opened."""
+
+    __slots__ = ("_level", "_with_ids", "opened", "path", "run", "stage")
+
+    def __init__(
+        self, run: Run, path: int = ROOT, *, stage: Stage | None = None, level: int = 0, with_ids: bool = False
+    ) -> None:
+        self.run = run
+        self.path = path
+        self.stage = stage or run.stage
+        self.opened: set[Input] = set()
+        self._level = level
+        self._with_ids = with_ids
+
+    def _at(self, path: int, level: int) -> Context:
+        context = Context(self.run, path, stage=self.stage, level=level, with_ids=self._with_ids)
+        context.opened = self.opened
+        return context
+
+    def epoch(self, number: int) -> Context:
+        """The same place in another epoch. Epoch 0 is the place itself; nested repeats do not collide."""
+        path = mix(self.path, self._level, number) if number else self.path
+        return self._at(path, self._level + 1)
+
+    def branch(self, *values: int) -> Context:
+        """The same place under a parent row, or for the second use of one input."""
+        return self._at(mix(self.path, *values), self._level)
+
+    def fixed(self) -> Context:
+        """The same place on the path that every pass shares: for rows that outlive a pass."""
+        return self._at(ROOT, 0)
+
+    def ids(self, ordinals: Indices) -> Ids | None:
+        """Ids for rows of a source, where somebody downstream wants them."""
+        return source_ids(self.path, ordinals) if self._with_ids else None
+
+    def ids_between(self, start: int, stop: int) -> Ids | None:
+        """Ids for the rows `start` to `stop` of a source, where somebody downstream wants them."""
+        return self.ids(np.arange(start, stop)) if self._with_ids else None
+
+    def open(self, node: Node, mark: Mark = None, *, slot: int = 0, with_ids: bool = False) -> Input:
+        """The rows of an input from `mark` on. It is closed with the stream that opened it, if not before."""
+        stage = self.stage.input(slot, node.label())
+        with_ids = with_ids or self._with_ids
+        return Input(
+            node, Context(self.run, self.path, stage=stage, level=self._level, with_ids=with_ids), mark, self.opened
+        )
+
+    def open_nested(self, node: Node, mark: Mark = None, *, slot: int = 0) -> Input:
+        """The rows of a dataset that a user function made while running."""
+        return self.open(self.run.prepare(node), mark, slot=slot)
+
+    def ahead(self, node: Node, mark: Mark = None, *, rows: int | None = None, slot: int = 0) -> Ahead:
+        """The rows of an input, read by a thread: at most `rows` before they are asked for, None as many as sensible."""
+        limits = Limits(AUTOTUNE_TICKETS if rows is None else max(2, rows), rows)
+        return self._ahead(self.open(node, mark, slot=slot), unchanged, 1, limits, ordered=True)
+
+    def parallel(self, node: Node, mark: Mark, work: Work, *, width: int, ordered: bool) -> Ahead:
+        """What `work` makes of the rows of an input, on `width` threads."""
+        remaining = isinstance(mark, dict)
+        source: Source = Remaining(lambda m: self.open(node, m), mark) if remaining else self.open(node, mark)
+        stream = self._ahead(source, work, width, Limits(2 * width), ordered=ordered)
+        if remaining:
+            stream.channel.delivery.ahead = [tuple(gap) for gap in mark["done"]]
+        return stream
+
+    def _ahead(self, source: Source, work: Work, width: int, limits: Limits, *, ordered: bool) -> Ahead:
+        self.stage.threaded = True
+        stream = Ahead(
+            source, work, width=width, limits=limits, ordered=ordered, stage=self.stage, pace=self.run.pace()
+        )
+        self.run.watch(stream.channel)
+        return stream
+
+
+class Input:
+    """An open stream as its consumer sees it: counted, timed, and knowing where it is."""
+
+    __slots__ = (
+        "_closed", "_context", "_counters", "_mark", "_node", "_owner", "_plain", "_positional", "_rows", "_stream",
+        "ordinal",
+    )  # fmt: skip
+
+    def __init__(self, node: Node, context: Context, mark: Mark, owner: set[Input]) -> None:
+        self._node = node
+        self._context = context
+        self._counters = context.stage.opened()
+        self._owner = owner
+        self._closed = False
+        self._positional = node.positional
+        self._plain = node.transparent
+        self._rows = 0
+        inner, offset = mark, 0
+        if not self._plain:
+            inner, offset = (None, mark or 0) if self._positional else (None, 0) if mark is None else (mark[1], mark[2])
+        self.ordinal = ordinal(mark) - offset
+        self._mark: Mark = mark
+        owner.add(self)
+        context.run.opened()
+        try:
+            self._stream = node.open(context, inner)
+            if offset and self._stream.skip(offset, replay=True) < offset:
+                raise StateError(
+                    f"{node.operation} ended before element {self.ordinal + offset}, where the state was taken: "
+                    "its input has changed since"
+                )
+        except BaseException:
+            self.close()
+            raise
+        self.ordinal += offset
+
+    def pull(self, want: int) -> Pulled:
+        counters = self._counters
+        started = perf_counter_ns()
+        item = self._stream.pull(want)
+        counters.nanoseconds += perf_counter_ns() - started
+        if item is END:
+            return END
+        here = self.ordinal
+        if not self._plain:
+            item.mark = here if self._positional else (here, item.mark, 0)
+        self._mark = item.mark
+        self._rows = rows = item.rows
+        self.ordinal = here + rows
+        counters.rows += rows
+        counters.blocks += 1
+        counters.nbytes += item.nbytes
+        return item
+
+    def skip(self, count: int, *, replay: bool = False) -> int:
+        """Pass over `count` rows; returns how many there were."""
+        done = self._stream.skip(count, replay=replay)
+        self._rows += done
+        self.ordinal += done
+        if self._mark is None and not self._positional:
+            self._mark = (0, None, 0)
+        return done
+
+    def mark(self) -> Mark:
+        """The mark of the row that the next pull begins with."""
+        return self.ordinal if self._positional else shifted(self._mark, self._rows)
+
+    @property
+    def nbytes(self) -> int:
+        """How many bytes have come out so far."""
+        return self._counters.nbytes
+
+    def ready(self) -> bool:
+        """Whether a pull would not wait for a thread."""
+        stream = self._stream
+        return stream.ready() if isinstance(stream, Ahead) else True
+
+    def close(self) -> None:
+        """Free the stream and all inputs below it."""
+        if self._closed:
+            return
+        self._closed = True
+        stream: Stream | None = getattr(self, "_stream", None)
+        try:
+            if stream is not None:
+                stream.close()
+                if isinstance(stream, Ahead):
+                    self._context.run.forget(stream.channel)
+        finally:
+            for child in list(self._context.opened):
+                child.close()
+            self._owner.discard(self)
+            self._context.stage.closed(self._counters)
+            self._context.run.closed()

@@ -1,0 +1,353 @@
+"""The naive executor: one element at a time, one generator a node, no blocks, no threads, no marks.
+
+It says what a plan means. The block engine must give the same elements, errors and ids; the property tests see to it.
+Nothing here is shared with the engine but the plan and the conversion of users' values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import singledispatch
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from headrace.block import element
+from headrace.errors import ElementError, SpecError
+from headrace.keys import ROOT, Seed, keyed_seeds, mix
+from headrace.ops.batch import Batch
+from headrace.ops.cache import Cache
+from headrace.ops.concatenate import Concatenate
+from headrace.ops.enumerate import Enumerate
+from headrace.ops.filter import Filter, truth
+from headrace.ops.flat_map import FlatMap
+from headrace.ops.interleave import Interleave
+from headrace.ops.map import Map
+from headrace.ops.permute import Permute
+from headrace.ops.prefetch import Prefetch
+from headrace.ops.repeat import Repeat
+from headrace.ops.select import Select
+from headrace.ops.shard import Shard
+from headrace.ops.shuffle import Shuffle
+from headrace.ops.skip import Skip
+from headrace.ops.take import Take
+from headrace.ops.zip import Zip
+from headrace.plan.node import Node
+from headrace.plan.structure import flatten
+from headrace.sources.generator import Generator, conform
+from headrace.sources.memory import Memory
+from headrace.sources.range import Range
+
+_MASK = 2**64 - 1
+
+
+@dataclass(frozen=True)
+class Place:
+    """The path a node is run on."""
+
+    path: int = ROOT
+    level: int = 0
+
+    def epoch(self, number: int) -> Place:
+        """In another epoch."""
+        return Place(mix(self.path, self.level, number) if number else self.path, self.level + 1)
+
+    def branch(self, *values: int) -> Place:
+        """Under a parent row, or in a second place."""
+        return Place(mix(self.path, *values), self.level)
+
+
+@dataclass
+class Row:
+    """An element or the error in its place, with its id."""
+
+    id: tuple[int, int]
+    value: Any
+
+
+def run(plan: Node, epoch: int = 0) -> Iterator[Row]:
+    """The rows of a plan."""
+    return rows(plan, Place().epoch(epoch))
+
+
+@singledispatch
+def rows(node: Node, at: Place) -> Iterator[Row]:  # noqa: ARG001
+    """The rows of one node, which pulls those of its inputs."""
+    raise NotImplementedError(f"the reference executor does not know {type(node).__name__}")
+
+
+def value_of(value: Any) -> Any:
+    """A user's value as headrace keeps it."""
+    structure, leaves = element(value)
+    return structure.pack(leaves)
+
+
+def call(fn: Any, value: Any) -> Any:
+    """The user's function on one element."""
+    return fn(*value) if type(value) is tuple else fn(value)
+
+
+@rows.register
+def _(node: Memory, at: Place) -> Iterator[Row]:
+    for i in range(node.rows):
+        leaves = [c[i] if isinstance(c, np.ndarray | list) else c[i].as_py() for c in node.columns]
+        yield Row((at.path, i), node.structure.pack(leaves))
+
+
+@rows.register
+def _(node: Range, at: Place) -> Iterator[Row]:
+    for i, number in enumerate(range(node.start, node.stop, node.step)):
+        yield Row((at.path, i), np.array(number).astype(node.dtype)[()])
+
+
+@rows.register
+def _(node: Generator, at: Place) -> Iterator[Row]:
+    iterator = None
+    number = 0
+    while True:
+        try:
+            if iterator is None:
+                iterator = iter(node.generator(*node.args))
+            value = next(iterator)
+        except StopIteration:
+            return
+        except Exception as error:
+            yield Row((at.path, number), node.error(error, number))
+            if iterator is None:
+                return
+        else:
+            try:
+                structure, leaves = conform(value, node.signature)
+                yield Row((at.path, number), structure.pack(leaves))
+            except Exception as error:
+                yield Row((at.path, number), node.error(error, number))
+        number += 1
+
+
+@rows.register
+def _(node: Map, at: Place) -> Iterator[Row]:
+    for number, row in enumerate(rows(node.input, at)):
+        if not isinstance(row.value, ElementError):
+            try:
+                row = Row(row.id, value_of(call(node.fn, _private(row.value))))
+            except Exception as error:
+                row = Row(row.id, node.error(error, number))
+        yield row
+
+
+def _private(value: Any) -> Any:
+    structure, leaves = flatten(value)
+    return structure.pack(v.copy() if isinstance(v, np.ndarray) else v for v in leaves)
+
+
+@rows.register
+def _(node: Filter, at: Place) -> Iterator[Row]:
+    for number, row in enumerate(rows(node.input, at)):
+        try:
+            if isinstance(row.value, ElementError) or truth(call(node.predicate, _private(row.value))):
+                yield row
+        except Exception as error:
+            yield Row(row.id, node.error(error, number))
+
+
+@rows.register
+def _(node: Batch, at: Place) -> Iterator[Row]:
+    source = rows(node.input, at)
+    number = 0
+    while group := list(islice(source, node.size)):
+        if len(group) < node.size and node.drop_remainder:
+            return
+        path, first = group[0].id
+        failed = next((row.value for row in group if isinstance(row.value, ElementError)), None)
+        made = failed or _stacked(node, [row.value for row in group], number)
+        yield Row(((path * 0x9E3779B97F4A7C15 + 1) & _MASK, first), made)
+        number += 1
+
+
+def _stacked(node: Batch, values: list[Any], number: int) -> Any:
+    flat = [flatten(v) for v in values]
+    structure = flat[0][0]
+    if any(s != structure for s, _ in flat):
+        return node.error(SpecError("the elements differ in structure"), number)
+    leaves = []
+    for i, path in enumerate(structure.paths()):
+        column = [row[i] for _, row in flat]
+        arrays = [np.asarray(v, dtype=None if isinstance(v, np.ndarray | np.generic) else object) for v in column]
+        for array in arrays:
+            where = f" of component{path}" if path else ""
+            if array.shape != arrays[0].shape:
+                why = f"the elements{where} differ: shape {arrays[0].shape} against {array.shape}"
+                return node.error(SpecError(why), number)
+            if array.dtype != arrays[0].dtype:
+                why = f"the elements{where} differ: dtype {arrays[0].dtype} against {array.dtype}"
+                return node.error(SpecError(why), number)
+        leaves.append(np.stack(arrays))
+    return structure.pack(leaves)
+
+
+@rows.register
+def _(node: Prefetch, at: Place) -> Iterator[Row]:
+    return rows(node.input, at)
+
+
+@rows.register
+def _(node: Take, at: Place) -> Iterator[Row]:
+    return islice(rows(node.input, at), node.count) if node.count >= 0 else rows(node.input, at)
+
+
+@rows.register
+def _(node: Skip, at: Place) -> Iterator[Row]:
+    return islice(rows(node.input, at), node.count, None) if node.count >= 0 else iter(())
+
+
+@rows.register
+def _(node: Shard, at: Place) -> Iterator[Row]:
+    return islice(rows(node.input, at), node.index, None, node.shards)
+
+
+@rows.register
+def _(node: Select, at: Place) -> Iterator[Row]:
+    everything = list(islice(rows(node.input, at), max(node.start, node.start + node.count * node.step) + 1))
+    return iter([everything[node.start + i * node.step] for i in range(node.count)])
+
+
+@rows.register
+def _(node: Enumerate, at: Place) -> Iterator[Row]:
+    for number, row in enumerate(rows(node.input, at), node.start):
+        yield row if isinstance(row.value, ElementError) else Row(row.id, (np.int64(number), row.value))
+
+
+@rows.register
+def _(node: Repeat, at: Place) -> Iterator[Row]:
+    epoch = 0
+    while epoch != node.count:
+        empty = True
+        for row in rows(node.input, at.epoch(epoch)):
+            empty = False
+            yield row
+        if empty:
+            return
+        epoch += 1
+
+
+@rows.register
+def _(node: Concatenate, at: Place) -> Iterator[Row]:
+    yield from rows(node.input, at)
+    for row in rows(node.second, at.branch(node.place) if node.place else at):
+        path, number = row.id
+        yield Row(((path * 0xD1342543DE82EF95 + 1) & _MASK, number), row.value)
+
+
+@rows.register
+def _(node: Zip, at: Place) -> Iterator[Row]:
+    inputs = [rows(n, at.branch(p) if p else at) for n, p in zip(node.branches, node.places, strict=True)]
+    while True:
+        heads = [next(source, None) for source in inputs]
+        group = [row for row in heads if row is not None]
+        if len(group) < len(inputs):
+            return
+        failed = next((row.value for row in group if isinstance(row.value, ElementError)), None)
+        yield Row(group[0].id, failed or node.structure.pack(row.value for row in group))
+
+
+def _children(node: FlatMap | Interleave, at: Place) -> Iterator[Iterator[Row]]:
+    """For each parent row, the rows of its dataset; what cannot be made is a single failure."""
+    for number, row in enumerate(rows(node.input, at)):
+        if isinstance(row.value, ElementError):
+            yield iter([row])
+            continue
+        try:
+            with keyed_seeds(mix(node.seed.key(at.path), *row.id)):
+                made = call(node.fn, _private(row.value))
+            if not isinstance(getattr(made, "_node", None), Node):
+                raise TypeError(f"the function must return a Dataset, not {made!r}")
+        except Exception as error:
+            yield iter([Row(row.id, node.error(error, number))])
+        else:
+            yield rows(made._node, at.branch(*row.id))
+
+
+@rows.register
+def _(node: FlatMap, at: Place) -> Iterator[Row]:
+    for child in _children(node, at):
+        yield from child
+
+
+@rows.register
+def _(node: Interleave, at: Place) -> Iterator[Row]:
+    parents = _children(node, at)
+    slots: list[Iterator[Row] | None] = [None] * node.cycle_length
+    idle = turn = 0
+    while idle < node.cycle_length:
+        if slots[turn] is None:
+            slots[turn] = next(parents, None)
+        slot = slots[turn]
+        if slot is None:
+            idle += 1
+        else:
+            idle = 0
+            group = 0
+            for row in islice(slot, node.block_length):
+                group += 1
+                yield row
+            if group < node.block_length:
+                slots[turn] = None
+        turn = (turn + 1) % node.cycle_length
+
+
+@rows.register
+def _(node: Cache, at: Place) -> Iterator[Row]:  # noqa: ARG001
+    return rows(node.input, Place())
+
+
+@rows.register
+def _(node: Shuffle, at: Place) -> Iterator[Row]:
+    key = node.seed.key(at.path if node.reshuffle else ROOT)
+    source = rows(node.input, at)
+    buffer = list(islice(source, node.buffer_size - 1))
+    hole = node.buffer_size - 1
+    t = 0
+    for row in source:
+        buffer[hole:hole + 1] = [row]
+        hole = draw(key, t, node.buffer_size)
+        yield buffer[hole]
+        t += 1
+    if t:
+        buffer[hole] = buffer[-1]
+        buffer.pop()
+    while buffer:
+        slot = draw(key, t, len(buffer))
+        yield buffer[slot]
+        buffer[slot] = buffer[-1]
+        buffer.pop()
+        t += 1
+
+
+@rows.register
+def _(node: Permute, at: Place) -> Iterator[Row]:
+    everything = list(rows(node.input, at))
+    order = list(range(len(everything)))
+    key = Seed.key(node.seed, at.path if node.reshuffle else ROOT)
+    for i in range(len(order) - 1, 0, -1):
+        j = draw(key, i, i + 1)
+        order[i], order[j] = order[j], order[i]
+    return iter([everything[i] for i in order])
+
+
+def draw(key: int, n: int, bound: int) -> int:
+    """The n-th number of a Philox4x32-10 stream, in [0, bound)."""
+    counter = [(n >> 1) & 0xFFFFFFFF, n >> 33, 0, 0]
+    k0, k1 = key & 0xFFFFFFFF, key >> 32
+    for _ in range(10):
+        p0, p1 = 0xD2511F53 * counter[0], 0xCD9E8D57 * counter[2]
+        counter = [
+            (p1 >> 32) ^ counter[1] ^ k0,
+            p1 & 0xFFFFFFFF,
+            (p0 >> 32) ^ counter[3] ^ k1,
+            p0 & 0xFFFFFFFF,
+        ]
+        k0, k1 = (k0 + 0x9E3779B9) & 0xFFFFFFFF, (k1 + 0xBB67AE85) & 0xFFFFFFFF
+    half = counter[2 * (n & 1)] | counter[2 * (n & 1) + 1] << 32
+    return (half * bound) >> 64

@@ -1,0 +1,104 @@
+"""States: where a pass stands, in a few bytes of JSON, and whether a state belongs to a plan."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zlib
+from dataclasses import fields, replace
+from typing import Any
+
+from headrace.block import Mark
+from headrace.errors import StateError
+from headrace.keys import Seed
+from headrace.plan.node import Node, rebuilt, walk
+
+VERSION = 1
+_LONGEST = 120
+
+
+def description(plan: Node) -> list[str]:
+    """What must agree between the plan that was saved and the one that is restored, one line a node, inputs first."""
+    return [_line(node) for node in walk(plan) if not node.transparent]
+
+
+def _line(node: Node) -> str:
+    text = node.label(for_state=True)
+    if len(text) <= _LONGEST:
+        return text
+    return f"{node.operation}(#{hashlib.blake2b(text.encode(), digest_size=8).hexdigest()})"
+
+
+def _seed_fields(node: Node) -> list[str]:
+    return [f.name for f in fields(node) if isinstance(getattr(node, f.name), Seed)]
+
+
+def drawn_seeds(plan: Node) -> list[int]:
+    """The seeds that nobody chose, in the order of the plan."""
+    seeds = [getattr(node, name) for node in walk(plan) for name in _seed_fields(node)]
+    return [seed.value for seed in seeds if not seed.explicit]
+
+
+def reseeded(plan: Node, seeds: list[int]) -> Node:
+    """The plan with the drawn seeds of another run."""
+    if seeds == drawn_seeds(plan):
+        return plan
+    rest = iter(seeds)
+
+    def change(node: Node) -> Node:
+        new = {
+            name: Seed(next(rest), explicit=False)
+            for name in _seed_fields(node)
+            if not getattr(node, name).explicit
+        }
+        return replace(node, **new) if new else node
+
+    return rebuilt(plan, change)
+
+
+def save(plan: Node, epoch: int, delivered: int, mark: Mark, over: bool) -> dict[str, Any]:
+    """The state of a pass."""
+    state = {
+        "headrace": VERSION,
+        "plan": description(plan),
+        "seeds": drawn_seeds(plan),
+        "epoch": epoch,
+        "delivered": delivered,
+        "over": over,
+        "mark": None if over else _plain(mark),
+    }
+    return {**state, "crc": _checksum(state)}
+
+
+def _plain(mark: Mark) -> Mark:
+    if isinstance(mark, tuple | list):
+        return [_plain(m) for m in mark]
+    if isinstance(mark, dict):
+        return {k: _plain(v) for k, v in mark.items()}
+    return mark if mark is None or isinstance(mark, bool) else int(mark)
+
+
+def _checksum(state: dict[str, Any]) -> int:
+    return zlib.crc32(json.dumps(state, sort_keys=True, separators=(",", ":")).encode())
+
+
+def check(state: Any, plan: Node) -> None:
+    """Refuse a state that is damaged, of another version, or of another plan, and say what differs."""
+    if not isinstance(state, dict) or "headrace" not in state:
+        raise StateError(f"not a state of a headrace iterator: {str(state)[:80]!r}")
+    if state["headrace"] != VERSION:
+        raise StateError(f"the state has format version {state['headrace']!r}, this headrace reads version {VERSION}")
+    try:
+        intact = state["crc"] == _checksum({k: v for k, v in state.items() if k != "crc"})
+    except (KeyError, TypeError, ValueError):
+        intact = False
+    if not intact:
+        raise StateError("the state is damaged: its checksum does not match")
+    saved, here = state["plan"], description(plan)
+    for i in range(max(len(saved), len(here))):
+        was = saved[i] if i < len(saved) else "nothing more"
+        now = here[i] if i < len(here) else "nothing more"
+        if was != now:
+            raise StateError(f"the state belongs to another pipeline: operation {i + 1} was {was}, here it is {now}")
+    if len(state["seeds"]) != len(drawn_seeds(plan)):
+        raise StateError("the state belongs to another pipeline: other operations draw their own seeds")

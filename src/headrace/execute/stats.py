@@ -1,0 +1,101 @@
+"""What each stage of a running pipeline has done: rows, blocks, bytes, time."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+
+class Counters:
+    """The numbers of one open stream; only its own thread writes them."""
+
+    __slots__ = ("blocks", "nanoseconds", "nbytes", "rows")
+
+    def __init__(self) -> None:
+        self.rows = self.blocks = self.nbytes = self.nanoseconds = 0
+
+    def add(self, other: Counters) -> None:
+        """Sum up."""
+        self.rows += other.rows
+        self.blocks += other.blocks
+        self.nbytes += other.nbytes
+        self.nanoseconds += other.nanoseconds
+
+
+class Stage:
+    """One place of the plan, over all the streams that were opened for it (epochs, children of a flat_map)."""
+
+    def __init__(self, label: str) -> None:
+        self.label = label
+        self.threaded = False
+        self.inputs: dict[tuple[int, str], Stage] = {}
+        self._closed = Counters()
+        self._live: set[Counters] = set()
+        self._work = 0
+        self._lock = threading.Lock()
+
+    def input(self, slot: int, label: str) -> Stage:
+        """The stage of an input."""
+        with self._lock:
+            return self.inputs.setdefault((slot, label), Stage(label))
+
+    def opened(self) -> Counters:
+        """Count a new stream."""
+        counters = Counters()
+        with self._lock:
+            self._live.add(counters)
+        return counters
+
+    def closed(self, counters: Counters) -> None:
+        """A stream has come to its end."""
+        with self._lock:
+            if counters in self._live:
+                self._live.remove(counters)
+                self._closed.add(counters)
+
+    def worked(self, nanoseconds: int) -> None:
+        """A worker thread spent this time."""
+        with self._lock:
+            self._work += nanoseconds
+
+    def _total(self) -> Counters:
+        total = Counters()
+        with self._lock:
+            for counters in (self._closed, *self._live):
+                total.add(counters)
+        return total
+
+    def report(self) -> Iterator[dict[str, Any]]:
+        """This stage after its inputs; busy is its own time, waiting the time others waited for its threads."""
+        with self._lock:
+            inputs = list(self.inputs.values())
+        for stage in inputs:
+            yield from stage.report()
+        total = self._total()
+        within = 0 if self.threaded else sum(stage._total().nanoseconds for stage in inputs)
+        busy = self._work if self.threaded else total.nanoseconds - within
+        yield {
+            "stage": self.label,
+            "rows": total.rows,
+            "blocks": total.blocks,
+            "bytes": total.nbytes,
+            "busy_s": max(0, busy) / 1e9,
+            "waiting_s": total.nanoseconds / 1e9 if self.threaded else 0.0,
+        }
+
+
+class Stats(dict[str, Any]):
+    """`it.stats()`: a dict that prints as a table."""
+
+    def __str__(self) -> str:
+        rows = [("stage", "rows", "blocks", "bytes", "busy s", "waiting s")]
+        rows += [
+            (s["stage"], f"{s['rows']:,}", f"{s['blocks']:,}", f"{s['bytes']:,}", f"{s['busy_s']:.4f}", f"{s['waiting_s']:.4f}")
+            for s in self["stages"]
+        ]
+        widths = [max(len(r[i]) for r in rows) for i in range(len(rows[0]))]
+        return "\n".join(
+            "  ".join(c.ljust(w) if i == 0 else c.rjust(w) for i, (c, w) in enumerate(zip(r, widths, strict=True)))
+            for r in rows
+        )

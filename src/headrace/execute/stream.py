@@ -1,0 +1,138 @@
+"""Streams of blocks, and the small tools that operations build theirs from."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Iterable
+from enum import Enum
+from time import perf_counter_ns
+from typing import Final, Literal, Protocol, TypeAlias
+
+from headrace.block import Block, Failure, Item, Mark
+
+
+class End(Enum):
+    """There are no more rows."""
+
+    END = "end"
+
+
+END: Final = End.END
+Pulled: TypeAlias = Item | Literal[End.END]
+
+
+class Stream(ABC):
+    """The rows of one node, from some mark on.
+
+    What an operation writes: `pull`, and `skip` and `close` where it can do better than the ones here. A mark is an
+    ordinal where the node is positional, else (ordinal, what `pull` set as the block's mark, rows since); the executor
+    makes it so (`Input`), an operation only sets the part in the middle.
+    """
+
+    @abstractmethod
+    def pull(self, want: int) -> Pulled:
+        """The next rows, 1 to `want` of them, or one failure, or END, again and again."""
+
+    def skip(self, count: int, *, replay: bool = False) -> int:
+        """Pass over `count` rows as if pulled and dropped; returns how many there were.
+
+        With `replay` an earlier run has made these rows already: user functions that keep their number need no call.
+        """
+        return drop(self.pull, count)
+
+    def close(self) -> None:
+        """Free what the stream holds; may come from another thread, and more than once."""
+
+
+class Source(Protocol):
+    """What an operation sees of its input: a stream that knows where it is."""
+
+    ordinal: int
+
+    def pull(self, want: int) -> Pulled: ...
+    def skip(self, count: int, *, replay: bool = False) -> int: ...
+    def mark(self) -> Mark: ...
+    def close(self) -> None: ...
+
+
+def drop(pull: Callable[[int], Pulled], count: int) -> int:
+    """Pull `count` rows and forget them; returns how many there were."""
+    pace = Pace()
+    done = 0
+    while done < count:
+        started = perf_counter_ns()
+        item = pull(min(pace.rows, count - done))
+        if item is END:
+            break
+        pace.observe(item, perf_counter_ns() - started)
+        done += item.rows
+    return done
+
+
+class Pace:
+    """How many rows to ask for when the choice is ours: about a millisecond of work, and blocks that stay in cache."""
+
+    BYTES = 256 << 10
+    NANOSECONDS = 1_000_000
+    ROWS = 1 << 15
+
+    def __init__(self, fixed: int | None = None) -> None:
+        self.rows = fixed or 1
+        self._fixed = fixed is not None
+
+    def observe(self, item: Item, nanoseconds: int) -> None:
+        """Learn from what the last pull gave, and how long it took."""
+        if self._fixed:
+            return
+        if nanoseconds > 4 * self.NANOSECONDS or item.nbytes > 4 * self.BYTES:
+            self.rows = max(1, self.rows // 2)
+        elif item.rows >= self.rows < self.ROWS and nanoseconds < self.NANOSECONDS and item.nbytes < self.BYTES:
+            self.rows *= 2
+
+
+class Pending:
+    """Items waiting to be given out, at most `want` rows at a time."""
+
+    def __init__(self) -> None:
+        self._items: deque[Item] = deque()
+
+    def __bool__(self) -> bool:
+        return bool(self._items)
+
+    def block(self) -> Block | None:
+        """The first item, if it is a block."""
+        head = self._items[0] if self._items else None
+        return head if isinstance(head, Block) else None
+
+    def mark(self) -> Mark:
+        """The mark of the first row; there must be one."""
+        return self._items[0].mark
+
+    def add(self, items: Iterable[Item]) -> None:
+        """Queue these behind the others."""
+        self._items.extend(items)
+
+    def put_back(self, item: Item) -> None:
+        """Have this one first."""
+        self._items.appendleft(item)
+
+    def pull(self, want: int) -> Item:
+        """The next rows; there must be some."""
+        head = self._items.popleft()
+        if head.rows > want:
+            self._items.appendleft(head.slice(want, head.rows))
+            head = head.slice(0, want)
+        return head
+
+    def drop(self, count: int) -> int:
+        """Forget up to `count` rows; returns how many."""
+        done = 0
+        while done < count and self._items:
+            done += self.pull(count - done).rows
+        return done
+
+
+def mapped(items: Iterable[Item], block: Callable[[Block], Iterable[Item]]) -> list[Item]:
+    """`block` over the blocks; failures stay in their places."""
+    return [out for item in items for out in ((item,) if isinstance(item, Failure) else block(item))]

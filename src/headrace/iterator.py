@@ -1,0 +1,263 @@
+"""Iterators: one pass over a dataset, which can be saved, restored, measured and closed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import weakref
+from collections.abc import Iterator as PythonIterator
+from dataclasses import dataclass, field
+from time import perf_counter_ns
+from types import TracebackType
+from typing import Any, Self
+
+from headrace import _native
+from headrace.block import Block, Failure, Mark, shifted
+from headrace.errors import HeadraceError
+from headrace.execute import state as states
+from headrace.execute.channel import Cancelled
+from headrace.execute.context import Context, Input, Run
+from headrace.execute.stats import Stats
+from headrace.execute.stream import END, Pulled
+from headrace.optimise.rules import optimised
+from headrace.plan.node import Node
+
+TRIM_BYTES = 8 << 20
+"""A pass that moved more than this has the allocator give memory back when it closes."""
+
+
+@dataclass
+class Epochs:
+    """The home of a dataset's epochs: which comes next, and the seeds that a restored state brought along."""
+
+    next: int = 0
+    seeds: list[int] | None = None
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def begin(self) -> int:
+        """The number of a new pass."""
+        with self.lock:
+            number = self.next
+            self.next += 1
+            return number
+
+    def restore(self, epoch: int, seeds: list[int]) -> None:
+        """Go on after a restored pass."""
+        with self.lock:
+            self.next = epoch + 1
+            self.seeds = seeds
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to run, where it makes no difference to the rows: for tests and for `headrace.testing`."""
+
+    optimise: bool = True
+    block_rows: int | None = None
+    with_ids: bool = False
+
+
+class Iterator(PythonIterator[Any]):
+    """One pass over a dataset. Use it as a context manager, or let it go: either way nothing stays behind.
+
+    >>> it = iter(hr.Dataset.range(4))
+    >>> next(it), next(it)
+    (np.int64(0), np.int64(1))
+    >>> state = it.state()
+    >>> list(it)
+    [np.int64(2), np.int64(3)]
+    >>> it.restore(state)
+    >>> list(it)
+    [np.int64(2), np.int64(3)]
+    """
+
+    def __init__(self, plan: Node, epochs: Epochs, settings: Settings = Settings(), state: Any = None) -> None:  # noqa: B008
+        self._epochs = epochs
+        self._settings = settings
+        self._lock = threading.RLock()
+        self._pulling = False
+        self._closed = False
+        self._given_plan = plan
+        self._rows: PythonIterator[Any] = iter(())
+        self._run: Run | None = None
+        self._root: Input | None = None
+        self._finalizer: weakref.finalize[[Running], Iterator] | None = None
+        self._last_stats = Stats(stages=[])
+        if state is None:
+            self._plan = states.reseeded(plan, epochs.seeds) if epochs.seeds else plan
+            self._begin(epochs.begin(), 0, None, over=False)
+        else:
+            self._adopt(state)
+
+    def _begin(self, epoch: int, delivered: int, mark: Mark, *, over: bool) -> None:
+        """Stand at a place, with nothing open yet."""
+        self._epoch = epoch
+        self._over = over
+        self._mark = mark
+        self._before = delivered
+        self._offset = 0
+        self._rows = iter(())
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Any:
+        for value in self._rows:
+            self._offset += 1
+            return value
+        return self._next_block()
+
+    def _next_block(self) -> Any:
+        if self._over or self._closed:
+            raise StopIteration
+        item = self._pull()
+        self._before += self._offset
+        self._offset = 0
+        if item is END:
+            self._over = True
+            self._shut()
+            raise StopIteration
+        self._mark = item.mark
+        if isinstance(item, Failure):
+            self._offset = 1
+            raise item.error.with_traceback(None) from item.error.__cause__
+        self._rows = item.elements()
+        return self.__next__()
+
+    def _pull(self) -> Pulled:
+        with self._lock:
+            self._pulling = True
+            try:
+                if self._root is None or self._run is None or self._pid != os.getpid():
+                    self._open()
+                assert self._root is not None
+                started = perf_counter_ns()
+                item = self._root.pull(self._pace.rows)
+                if item is not END:
+                    self._pace.observe(item, perf_counter_ns() - started)
+                return item
+            except Cancelled:
+                return END
+            except BaseException:
+                self._shut()  # whatever was half done is done again from the last place
+                raise
+            finally:
+                self._pulling = False
+                if self._closed:
+                    self._shut()
+
+    def _open(self) -> None:
+        """Start running at the place where this pass stands; after a fork, in the child, once more."""
+        settings = self._settings
+        run = Run(optimised if settings.optimise else None, block_rows=settings.block_rows)
+        context = Context(run, with_ids=settings.with_ids).epoch(self._epoch)
+        plan = run.prepare(self._plan)
+        running = Running(run, context)
+        self._pid = os.getpid()
+        self._run = run
+        if self._finalizer is not None:
+            self._finalizer.detach()
+        self._finalizer = weakref.finalize(self, running.close)
+        self._pace = run.pace() if self._plan.pure or settings.block_rows else _one_by_one
+        try:
+            self._root = context.open(plan, self._place())
+        except BaseException:
+            self._shut()
+            raise
+        self._mark, self._before, self._offset = self._place(), self._before + self._offset, 0
+
+    def _place(self) -> Mark:
+        return shifted(self._mark, self._offset)
+
+    def state(self) -> dict[str, Any]:
+        """Where this pass stands: a small dict that JSON can hold. Takes microseconds, and nothing is drained."""
+        return states.save(
+            self._plan, self._epoch, self._before + self._offset, self._place(), self._over
+        )
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go to a place that `state()` gave, of this iterator or of one over an equal pipeline."""
+        with self._lock:
+            if self._closed:
+                raise HeadraceError("the iterator is closed; make one with ds.iterator(state=...)")
+            states.check(state, self._given_plan)
+            self._shut()
+            self._adopt(state)
+
+    def _adopt(self, state: dict[str, Any]) -> None:
+        states.check(state, self._given_plan)
+        self._plan = states.reseeded(self._given_plan, state["seeds"])
+        self._begin(state["epoch"], state["delivered"], state["mark"], over=state["over"])
+        self._epochs.restore(state["epoch"], state["seeds"])
+
+    def stats(self) -> Stats:
+        """What each stage has done so far: rows, blocks, bytes, busy and waiting seconds. Prints as a table."""
+        if self._run is not None:
+            self._last_stats = self._report(self._run)
+        return self._last_stats
+
+    def _report(self, run: Run) -> Stats:
+        stages = [line for stage in run.stage.inputs.values() for line in stage.report()]
+        return Stats(epoch=self._epoch, delivered=self._before + self._offset, stages=stages)
+
+    def close(self) -> None:
+        """End the pass and free all it holds, as soon as the user call in flight returns."""
+        self._closed = True
+        run = self._run
+        if run is not None:
+            run.cancel()
+        with self._lock:
+            if not self._pulling:  # else this is a user's function inside our own pull, which closes when it returns
+                self._shut()
+
+    def _shut(self) -> None:
+        self._rows = iter(())
+        if self._run is not None:
+            self._last_stats = self._report(self._run)
+        self._run = self._root = None
+        if self._finalizer is not None:
+            self._finalizer()
+            self._finalizer = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class _OneByOne:
+    """The pace of a plan in which somebody may watch rows being made: no row before it is asked for."""
+
+    rows = 1
+
+    def observe(self, item: Block | Failure, nanoseconds: int) -> None:
+        """Nothing to learn."""
+
+
+_one_by_one = _OneByOne()
+
+
+class Running:
+    """What must be closed when a pass ends, however it ends. Knows nothing of the Iterator, which may be gone."""
+
+    def __init__(self, run: Run, context: Context) -> None:
+        self._run = run
+        self._context = context
+        self._pid = os.getpid()
+
+    def close(self) -> None:
+        """Close every stream of the pass."""
+        if self._pid != os.getpid():
+            return  # the threads and files belong to the parent process
+        self._run.cancel()
+        moved = 0
+        with contextlib.ExitStack() as stack:
+            for root in list(self._context.opened):
+                moved += root.nbytes
+                stack.callback(root.close)
+        if moved > TRIM_BYTES:
+            _native.release_memory()

@@ -1,0 +1,75 @@
+"""Path keys and seeds: which stream of randomness a row or a stage belongs to.
+
+A *path key* is 64 bits. The root of a pass has one, repeat folds the epoch into it, flat_map and interleave the parent
+row's id. A *row id* is the pair (path key of its source, ordinal there); draws are functions of (seed, path, id).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+from collections.abc import Iterator
+from contextvars import ContextVar
+from dataclasses import dataclass
+
+_MASK = 2**64 - 1
+_GOLDEN = 0x9E3779B97F4A7C15
+
+ROOT = 0x6865616472616365
+"""The path key of the first pass over a plan."""
+
+
+def _scramble(z: int) -> int:
+    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & _MASK
+    return z ^ (z >> 31)
+
+
+def mix(key: int, *values: int) -> int:
+    """Fold `values` into `key`, in order; different sequences give different keys but for chance."""
+    for value in values:
+        key = _scramble((_scramble((key + _GOLDEN) & _MASK) + (value & _MASK) * _GOLDEN) & _MASK)
+    return key
+
+
+@dataclass(frozen=True)
+class Seed:
+    """The seed of one operation: the user's own, or drawn when the user gave none."""
+
+    value: int
+    explicit: bool
+
+    def key(self, path: int) -> int:
+        """The key of the operation's draws on this path."""
+        return mix(self.value, path)
+
+    def __str__(self) -> str:
+        return str(self.value) if self.explicit else "drawn"
+
+
+_nested: ContextVar[Iterator[int] | None] = ContextVar("headrace_nested_seeds", default=None)
+
+
+def seed(value: int | None) -> Seed:
+    """The user's seed, or a fresh one. Inside flat_map's function fresh seeds are keyed, so that a resume finds them again."""
+    if value is not None:
+        return Seed(value, explicit=True)
+    source = _nested.get()
+    return Seed(secrets.randbits(63) if source is None else next(source), explicit=False)
+
+
+@contextlib.contextmanager
+def keyed_seeds(key: int) -> Iterator[None]:
+    """While a user function builds datasets: draw their seeds from `key` instead of the operating system."""
+
+    def draws() -> Iterator[int]:
+        count = 0
+        while True:
+            yield mix(key, count) >> 1
+            count += 1
+
+    token = _nested.set(draws())
+    try:
+        yield
+    finally:
+        _nested.reset(token)

@@ -1,0 +1,169 @@
+"""Stack consecutive elements along a new leading axis."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from headrace.block import Block, Failure, Indices, Item, Mark, concat, fold, ordinal
+from headrace.errors import ElementError, SpecError
+from headrace.execute.context import Context
+from headrace.execute.stream import END, Pulled, Stream
+from headrace.ops.arguments import positive, width
+from headrace.plan.cardinality import Cardinality
+from headrace.plan.node import Node
+from headrace.plan.spec import Spec
+
+if TYPE_CHECKING:
+    from headrace.dataset import Dataset
+
+
+def batch(
+    self: Dataset,
+    batch_size: int,
+    drop_remainder: bool = False,
+    num_parallel_calls: int | None = None,
+    deterministic: bool | None = None,  # noqa: ARG001 - batches are made in order, on one thread
+    *,
+    name: str | None = None,
+) -> Dataset:
+    """Combine every `batch_size` consecutive elements into one; the last batch may be short.
+
+    With `num_parallel_calls` that many batches are made ahead, on a thread.
+
+    >>> list(hr.Dataset.range(5).batch(2))
+    [array([0, 1]), array([2, 3]), array([4])]
+    """
+    ahead = width(num_parallel_calls)
+    batches = self._then(Batch, positive("batch_size", batch_size), bool(drop_remainder), name=name)
+    return batches if ahead is None else batches.prefetch(ahead)
+
+
+@dataclass(frozen=True, eq=False)
+class Batch(Node):
+    """Every `size` rows become one."""
+
+    input: Node
+    size: int
+    drop_remainder: bool = False
+
+    @property
+    def spec(self) -> Spec:
+        return self.input.spec.stacked(self.size if self.drop_remainder else None)
+
+    @property
+    def cardinality(self) -> Cardinality:
+        return self.input.cardinality.divided(self.size, up=not self.drop_remainder)
+
+    @property
+    def indexable(self) -> bool:
+        return self.input.indexable
+
+    def open(self, ctx: Context, mark: Mark) -> Stream:
+        return BatchStream(self, ctx, mark)
+
+    def at(self, ctx: Context, indices: Indices) -> Block:
+        rows = self.input.cardinality
+        made = []
+        for start in indices * self.size:
+            stop = min(start + self.size, rows) if rows.known else start + self.size
+            part = fold(self.input.at(ctx, np.arange(start, stop)), int(stop - start))
+            if isinstance(part, str):
+                raise self.error(SpecError(part), int(start // self.size))
+            made.append(part)
+        whole = concat(made)
+        whole.ids = fold_ids(whole)
+        return whole
+
+
+def fold_ids(block: Block) -> np.ndarray[tuple[int, ...], np.dtype[np.uint64]] | None:
+    """A batch has the id of its first row, on a path of its own."""
+    if block.ids is None:
+        return None
+    ids = block.ids.copy()
+    ids[:, 0] = ids[:, 0] * np.uint64(0x9E3779B97F4A7C15) + np.uint64(1)
+    return ids
+
+
+class BatchStream(Stream):
+    """Pulls rows until a batch is whole. `_carry` holds rows of a batch that is not."""
+
+    def __init__(self, node: Batch, ctx: Context, mark: Mark) -> None:
+        self._node = node
+        self._input = ctx.open(node.input, mark)
+        self._carry: list[Item] = []
+        self._carried = 0
+
+    def pull(self, want: int) -> Pulled:
+        size = self._node.size
+        while self._carried < size:
+            item = self._input.pull(want * size - self._carried)
+            if item is END:
+                return self._last()
+            self._carry.append(item)
+            self._carried += item.rows
+        if all(isinstance(item, Block) for item in self._carry):
+            return self._whole(self._carried - self._carried % size, size)
+        return self._whole(size, size)
+
+    def _whole(self, rows: int, size: int) -> Item:
+        """The first `rows` rows that wait, as batches of `size`."""
+        taken, self._carry = _split(self._carry, rows)
+        self._carried -= rows
+        mark = taken[0].mark
+        try:
+            return stacked(self._node, taken, size)
+        except ElementError as error:
+            if rows > size:  # find the batch that is at fault: one at a time
+                self._carry, self._carried = [*taken, *self._carry], self._carried + rows
+                return self._whole(size, size)
+            return Failure(error, mark)
+
+    def _last(self) -> Pulled:
+        if not self._carried or self._node.drop_remainder:
+            return END
+        return self._whole(self._carried, self._carried)
+
+    def skip(self, count: int, *, replay: bool = False) -> int:
+        size = self._node.size
+        rows = count * size - self._carried
+        if rows <= 0:
+            return super().skip(count, replay=replay)
+        waiting = self._carried
+        self._carry, self._carried = [], 0
+        done = waiting + self._input.skip(rows, replay=replay)
+        return done // size if self._node.drop_remainder else -(-done // size)
+
+
+def stacked(node: Batch, parts: list[Item], size: int) -> Block:
+    """The rows of `parts` in batches; raises the failure among them, or why they cannot be stacked."""
+    mark = parts[0].mark
+    blocks = []
+    for part in parts:
+        if isinstance(part, Failure):
+            raise part.error
+        blocks.append(part)
+    number = ordinal(mark) // size
+    if any(b.structure != blocks[0].structure for b in blocks):
+        raise node.error(SpecError("the elements differ in structure"), number)
+    made = fold(concat(blocks), size)
+    if isinstance(made, str):
+        raise node.error(SpecError(made), number)
+    made.mark = mark
+    made.ids = fold_ids(made)
+    return made
+
+
+def _split(items: list[Item], rows: int) -> tuple[list[Item], list[Item]]:
+    head: list[Item] = []
+    for i, item in enumerate(items):
+        if item.rows >= rows:
+            head.append(item.slice(0, rows))
+            rest = [item.slice(rows, item.rows)] if item.rows > rows else []
+            return head, rest + items[i + 1 :]
+        head.append(item)
+        rows -= item.rows
+    return head, []
+

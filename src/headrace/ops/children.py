@@ -1,0 +1,74 @@
+"""Datasets that a user's function makes, one for each row of the input."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from headrace.block import Failure, Item, Mark, ordinal
+from headrace.execute.context import Context, Input
+from headrace.execute.stream import END, Pulled, Stream
+from headrace.keys import Seed, keyed_seeds, mix
+from headrace.ops.calls import arguments
+from headrace.plan.node import Node
+
+if TYPE_CHECKING:
+    from typing import Protocol
+
+    class Parent(Protocol):
+        """flat_map or interleave."""
+
+        @property
+        def fn(self) -> Callable[..., Any]: ...
+        @property
+        def seed(self) -> Seed: ...
+        def error(self, cause: BaseException | str, ordinal: int) -> Any: ...
+
+
+class OneFailure(Stream):
+    """The rows of a child that could not be made: one failure, in the place of them all."""
+
+    ordinal = 0
+
+    def __init__(self, failure: Failure, mark: Mark) -> None:
+        self._failure = failure
+        self.ordinal = ordinal(mark)
+
+    def pull(self, want: int) -> Pulled:  # noqa: ARG002
+        if self.ordinal:
+            return END
+        self.ordinal = 1
+        return Failure(self._failure.error, 0)
+
+    def mark(self) -> Mark:
+        return self.ordinal
+
+    def skip(self, count: int, *, replay: bool = False) -> int:  # noqa: ARG002
+        done = min(count, 1 - self.ordinal)
+        self.ordinal += done
+        return done
+
+
+def open_child(
+    parent: Parent, ctx: Context, row: Item, mark: Mark = None, *, ahead: Callable[[Node], Node] = lambda node: node
+) -> Input | OneFailure:
+    """The dataset that the function makes of a row, opened on the path of that row; `ahead` may put a thread before it."""
+    if isinstance(row, Failure):
+        return OneFailure(row, mark)
+    number = ordinal(row.mark)
+    assert row.ids is not None, "parents are opened with ids"
+    folds = (int(row.ids[0, 0]), int(row.ids[0, 1]))
+    try:
+        with keyed_seeds(mix(parent.seed.key(ctx.path), *folds)):
+            made = parent.fn(*next(arguments(row)))
+        node = _node(made)
+    except Exception as error:
+        return OneFailure(Failure(parent.error(error, number)), mark)
+    return ctx.branch(*folds).open_nested(ahead(node), mark, slot=1)
+
+
+def _node(made: Any) -> Node:
+    node = getattr(made, "_node", None)
+    if not isinstance(node, Node):
+        raise TypeError(f"the function must return a Dataset, not {made!r}")
+    return node

@@ -1,0 +1,81 @@
+"""Number the elements."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from headrace.block import Block, Indices, Mark, ordinal
+from headrace.execute.context import Context
+from headrace.execute.stream import Pulled, Stream
+from headrace.ops.arguments import integer
+from headrace.plan.cardinality import Cardinality
+from headrace.plan.node import Node
+from headrace.plan.spec import Spec, TensorSpec
+from headrace.plan.structure import LEAF, tuple_of
+
+if TYPE_CHECKING:
+    from headrace.dataset import Dataset
+
+
+def enumerate(self: Dataset, start: int = 0, *, name: str | None = None) -> Dataset:
+    """Pair each element with its position, counted from `start`.
+
+    >>> list(hr.Dataset.from_tensor_slices(["a", "b"]).enumerate(start=5))
+    [(np.int64(5), 'a'), (np.int64(6), 'b')]
+    """
+    return self._then(Enumerate, integer("start", start), name=name)
+
+
+@dataclass(frozen=True, eq=False)
+class Enumerate(Node):
+    """Adds a column of ordinals."""
+
+    input: Node
+    start: int = 0
+
+    one_to_one = True
+
+    @property
+    def spec(self) -> Spec:
+        return Spec.tuple_of([Spec(LEAF, (TensorSpec((), np.int64),)), self.input.spec])
+
+    @property
+    def cardinality(self) -> Cardinality:
+        return self.input.cardinality
+
+    @property
+    def indexable(self) -> bool:
+        return self.input.indexable
+
+    def open(self, ctx: Context, mark: Mark) -> Stream:
+        return EnumerateStream(self, ctx, mark)
+
+    def at(self, ctx: Context, indices: Indices) -> Block:
+        return numbered(self.input.at(ctx, indices), indices + self.start)
+
+
+def numbered(block: Block, numbers: Indices) -> Block:
+    """The block with a column of numbers in front."""
+    structure = tuple_of([LEAF, block.structure])
+    return Block(structure, [numbers, *block.columns], block.rows, block.mark, block.ids)
+
+
+class EnumerateStream(Stream):
+    """The input's own ordinals are the numbers: a failure has one too."""
+
+    def __init__(self, node: Enumerate, ctx: Context, mark: Mark) -> None:
+        self._start = node.start
+        self._input = ctx.open(node.input, mark)
+
+    def pull(self, want: int) -> Pulled:
+        item = self._input.pull(want)
+        if not isinstance(item, Block):
+            return item
+        first = self._start + ordinal(item.mark)
+        return numbered(item, np.arange(first, first + item.rows))
+
+    def skip(self, count: int, *, replay: bool = False) -> int:
+        return self._input.skip(count, replay=replay)

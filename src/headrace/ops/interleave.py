@@ -1,0 +1,233 @@
+"""Take turns among several datasets at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from time import perf_counter_ns
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from headrace import keys
+from headrace.block import Block, Mark, concat, ordinal
+from headrace.errors import StateError
+from headrace.execute.context import AUTOTUNE, AUTOTUNE_WIDTH, Context, Input
+from headrace.execute.stream import END, Pace, Pending, Pulled, Stream
+from headrace.ops.arguments import function, positive, width
+from headrace.ops.children import OneFailure, open_child
+from headrace.ops.prefetch import Prefetch
+from headrace.plan.cardinality import INFINITE, UNKNOWN, Cardinality
+from headrace.plan.node import Node, tuning
+from headrace.plan.spec import Spec
+
+if TYPE_CHECKING:
+    from headrace.dataset import Dataset
+
+
+def interleave(
+    self: Dataset,
+    map_func: Callable[..., Dataset],
+    cycle_length: int | None = None,
+    block_length: int | None = None,
+    num_parallel_calls: int | None = None,
+    deterministic: bool | None = None,
+    *,
+    name: str | None = None,
+) -> Dataset:
+    """Visit `cycle_length` datasets made by `map_func` in turn, `block_length` elements each.
+
+    With `num_parallel_calls` that many of them are read ahead, each on a thread; the order stays the same, unless
+    `deterministic=False`.
+
+    >>> list(hr.Dataset.range(2).interleave(lambda i: hr.Dataset.range(10 * i, 10 * i + 2), cycle_length=2))
+    [np.int64(0), np.int64(10), np.int64(1), np.int64(11)]
+    """
+    if cycle_length is None or cycle_length == AUTOTUNE:
+        cycle_length = AUTOTUNE_WIDTH
+    return self._then(
+        Interleave,
+        function("interleave", map_func, self._node.spec),
+        positive("cycle_length", cycle_length),
+        positive("block_length", 1 if block_length is None else block_length),
+        keys.seed(None),
+        width(num_parallel_calls),
+        deterministic is not False,
+        name=name,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Interleave(Node):
+    """Opens one dataset for each row, up to `cycle_length` at a time."""
+
+    input: Node
+    fn: Callable[..., Any]
+    cycle_length: int
+    block_length: int
+    seed: keys.Seed = tuning()
+    num_parallel_calls: int | None = tuning()
+    deterministic: bool = tuning(default=True)
+
+    pure = False
+
+    @property
+    def spec(self) -> Spec:
+        return Spec.UNKNOWN
+
+    @property
+    def cardinality(self) -> Cardinality:
+        count = self.input.cardinality
+        return count if count in (0, INFINITE) else UNKNOWN
+
+    def open(self, ctx: Context, mark: Mark) -> Stream:
+        return InterleaveStream(self, ctx, mark)
+
+
+class Slot:
+    """One of the datasets that take turns, with rows that were read from it and not given out yet."""
+
+    def __init__(self, parent: Mark, child: Input | OneFailure, reads_ahead: bool) -> None:
+        self.parent = parent
+        self._child = child
+        self._reads_ahead = reads_ahead
+        self._pending = Pending()
+        self._pace = Pace()
+
+    def pull(self, want: int) -> Pulled:
+        """The next rows. Where nobody can tell, more are read than wanted."""
+        if not self._pending:
+            started = perf_counter_ns()
+            item = self._child.pull(max(want, self._pace.rows) if self._reads_ahead else want)
+            if item is END:
+                return END
+            self._pace.observe(item, perf_counter_ns() - started)
+            self._pending.add([item])
+        return self._pending.pull(want)
+
+    def head(self) -> Block | None:
+        """The rows that lie ready, if they are a block."""
+        return self._pending.block()
+
+    def mark(self) -> Mark:
+        """The mark of the next row."""
+        return self._pending.mark() if self._pending else self._child.mark()
+
+    def ready(self) -> bool:
+        """Whether a pull would not wait for a thread."""
+        return bool(self._pending) or isinstance(self._child, OneFailure) or self._child.ready()
+
+    def close(self) -> None:
+        """Free the dataset."""
+        self._child.close()
+
+
+class InterleaveStream(Stream):
+    """Walks the slots in turn. The mark: the oldest live parent, and each live child's place counted from there."""
+
+    def __init__(self, node: Interleave, ctx: Context, mark: Mark) -> None:
+        self._node = node
+        self._ctx = ctx
+        self._slots: list[Slot | None] = [None] * node.cycle_length
+        self._turn, self._given, parents, read, live = mark or (0, 0, None, 0, [])
+        self._parents = ctx.open(node.input, parents, with_ids=True)
+        self._over = False
+        base = self._parents.ordinal
+        for index, number, inner in sorted(live, key=lambda entry: entry[1]):
+            self._pass_parents(base + number)
+            if not self._fill(index, inner):
+                raise StateError("the input of interleave ended before the element where the state was taken")
+        self._pass_parents(base + read)
+
+    def _pass_parents(self, until: int) -> None:
+        self._parents.skip(until - self._parents.ordinal, replay=True)
+
+    def _fill(self, index: int, mark: Mark = None) -> bool:
+        """Open the next parent's dataset in this slot; False if there is none."""
+        row = END if self._over else self._parents.pull(1)
+        if row is END:
+            self._over = True
+            return False
+        pure = [False]
+
+        def ahead(child: Node) -> Node:
+            pure[0] = child.pure
+            return Prefetch(child, None) if index < (self._node.num_parallel_calls or 0) else child
+
+        parent = row.mark
+        child = open_child(self._node, self._ctx, row, mark, ahead=ahead)
+        self._slots[index] = Slot(parent, child, pure[0])
+        return True
+
+    def _mark(self) -> Mark:
+        live = [(i, slot) for i, slot in enumerate(self._slots) if slot is not None]
+        oldest = min((slot.parent for _, slot in live), key=ordinal, default=self._parents.mark())
+        base = ordinal(oldest)
+        entries = [(i, ordinal(slot.parent) - base, slot.mark()) for i, slot in live]
+        return (self._turn, self._given, oldest, self._parents.ordinal - base, entries)
+
+    def _advance(self) -> None:
+        self._turn = (self._turn + 1) % len(self._slots)
+        self._given = 0
+
+    def pull(self, want: int) -> Pulled:
+        rounds = self._whole_rounds(want)
+        return rounds if rounds is not None else self._turn_by_turn(want)
+
+    def _whole_rounds(self, want: int) -> Block | None:
+        """Several rounds at once, where every slot has rows ready for them."""
+        length, slots = self._node.block_length, self._slots
+        most = want // (length * len(slots))
+        if most < 1 or self._turn or self._given:
+            return None
+        live = [slot for slot in slots if slot is not None]
+        heads = [head for slot in live if (head := slot.head()) is not None]
+        rounds = min([most, *(head.rows // length for head in heads)])
+        if len(heads) < len(slots) or rounds < 1 or any(h.structure != heads[0].structure for h in heads):
+            return None
+        mark = self._mark()
+        whole = concat([block for slot in live if isinstance(block := slot.pull(rounds * length), Block)])
+        order = np.arange(whole.rows).reshape(len(live), rounds, length).swapaxes(0, 1).ravel()
+        whole = whole.take(order)
+        whole.mark = mark
+        return whole
+
+    def _turn_by_turn(self, want: int) -> Pulled:
+        idle = 0
+        while idle <= len(self._slots):
+            if not self._node.deterministic:
+                self._turn_to_ready()
+            slot = self._slots[self._turn]
+            if slot is None:
+                if not self._fill(self._turn):
+                    idle += 1
+                    self._advance()
+                continue
+            idle = 0
+            mark = self._mark()
+            item = slot.pull(min(want, self._node.block_length - self._given))
+            if item is not END:
+                item.mark = mark
+                self._given += item.rows
+                if self._given == self._node.block_length:
+                    self._advance()
+                return item
+            slot.close()
+            self._slots[self._turn] = None
+            self._advance()
+        return END
+
+    def _turn_to_ready(self) -> None:
+        """Pass the turn to a slot that has rows, if the one whose turn it is has none yet."""
+        slot = self._slots[self._turn]
+        if slot is None or slot.ready():
+            return
+        count = len(self._slots)
+        for step in range(1, count):
+            index = (self._turn + step) % count
+            other = self._slots[index]
+            if other is not None and other.ready():
+                self._turn, self._given = index, 0
+                return
+
+

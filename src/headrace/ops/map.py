@@ -1,0 +1,118 @@
+"""Apply a function to every element."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from headrace.block import Block, Failure, Indices, Item, Mark, concat, element, from_elements, shifted
+from headrace.execute.context import Context
+from headrace.execute.stream import Stream
+from headrace.ops.arguments import function, width
+from headrace.ops.calls import CallStream, outcomes, with_failures
+from headrace.plan.cardinality import Cardinality
+from headrace.plan.node import Node, tuning
+from headrace.plan.spec import Spec
+
+if TYPE_CHECKING:
+    from headrace.dataset import Dataset
+
+
+def map(
+    self: Dataset,
+    map_func: Callable[..., Any],
+    num_parallel_calls: int | None = None,
+    deterministic: bool | None = None,
+    *,
+    output_signature: Any = None,
+    name: str | None = None,
+) -> Dataset:
+    """Replace each element by what `map_func` makes of it. Tuples arrive as separate arguments.
+
+    With `num_parallel_calls` that many calls run at a time, on threads; the order stays, unless `deterministic=False`.
+
+    >>> list(hr.Dataset.range(3).map(lambda x: (x, x * x)))
+    [(np.int64(0), np.int64(0)), (np.int64(1), np.int64(1)), (np.int64(2), np.int64(4))]
+    """
+    signature = None if output_signature is None else Spec.of_signature(output_signature)
+    fn = function("map", map_func, self._node.spec)
+    return self._then(Map, fn, width(num_parallel_calls), deterministic is not False, Probe(signature), name=name)
+
+
+class Probe:
+    """What is known of a function's results: by the user's word, or since its first element was looked at."""
+
+    def __init__(self, spec: Spec | None) -> None:
+        self.spec = spec
+
+
+@dataclass(frozen=True, eq=False)
+class Map(Node):
+    """Calls the function row by row."""
+
+    input: Node
+    fn: Callable[..., Any]
+    num_parallel_calls: int | None = tuning()
+    deterministic: bool = tuning(default=True)
+    probe: Probe = field(repr=False, default_factory=lambda: Probe(None))
+
+    one_to_one = True
+    pure = False
+
+    @property
+    def indexable(self) -> bool:
+        return self.input.indexable
+
+    @property
+    def spec(self) -> Spec:
+        return self.probe.spec or Spec.UNKNOWN
+
+    @property
+    def cardinality(self) -> Cardinality:
+        return self.input.cardinality
+
+    def open(self, ctx: Context, mark: Mark) -> Stream:
+        apply = partial(mapped_block, self)
+        if self.num_parallel_calls is None and not isinstance(mark, dict):
+            return CallStream(ctx, self.input, mark, apply, one_to_one=True)
+        work = partial(_work, apply)
+        return ctx.parallel(
+            self.input, mark, work, width=self.num_parallel_calls or 1, ordered=self.deterministic
+        )
+
+    def at(self, ctx: Context, indices: Indices) -> Block:
+        items = mapped_block(self, self.input.at(ctx, indices), indices)
+        for item in items:
+            if isinstance(item, Failure):
+                raise item.error
+        return concat([item for item in items if isinstance(item, Block)])
+
+
+def mapped_block(node: Map, block: Block, numbers: Indices | None = None) -> list[Item]:
+    """What the function makes of a block: blocks, and failures where it raised."""
+    results = []
+    for fine, value in outcomes(node.fn, block):
+        if fine:
+            try:
+                results.append((True, element(value)))
+            except Exception as error:
+                results.append((False, error))
+        else:
+            results.append((False, value))
+
+    def good(start: int, stop: int) -> list[Item]:
+        ids = None if block.ids is None else block.ids[start:stop]
+        made: list[Item] = []
+        for part in from_elements([value for _, value in results[start:stop]], ids):
+            part.mark = shifted(block.mark, start)
+            start += part.rows
+            made.append(part)
+        return made
+
+    return with_failures(node, block, results, good, numbers)
+
+
+def _work(apply: Callable[[Block], list[Item]], item: Item) -> list[Item]:
+    return apply(item) if isinstance(item, Block) else [item]

@@ -1,0 +1,64 @@
+"""A uniform shuffle of everything, by row numbers: `shuffle()` without a buffer size."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from headrace import _native, keys
+from headrace.block import Block, Indices, Mark
+from headrace.execute.context import Context
+from headrace.execute.stream import Stream
+from headrace.ops.gather import NumberStream
+from headrace.plan.cardinality import Cardinality
+from headrace.plan.node import Node
+from headrace.plan.spec import Spec
+
+TABLE = 1 << 16
+"""Up to this many rows the whole order is computed at once; the kernel needs no table beyond."""
+
+
+@dataclass(frozen=True, eq=False)
+class Permute(Node):
+    """Row i is row p(i) of the input, p a permutation given by the key."""
+
+    input: Node
+    seed: keys.Seed
+    reshuffle: bool = True
+
+    moves_rows = True
+    positional = True
+
+    @property
+    def operation(self) -> str:
+        return "shuffle"
+
+    @property
+    def spec(self) -> Spec:
+        return self.input.spec
+
+    @property
+    def cardinality(self) -> Cardinality:
+        return self.input.cardinality
+
+    @property
+    def indexable(self) -> bool:
+        return self.input.indexable
+
+    def numbers(self, ctx: Context, indices: Indices) -> Indices:
+        """p of these."""
+        out = np.empty(len(indices), np.int64)
+        key = self.seed.key(ctx.path if self.reshuffle else keys.ROOT)
+        _native.permute(key, self.cardinality, np.ascontiguousarray(indices), out)
+        return out
+
+    def open(self, ctx: Context, mark: Mark) -> Stream:  # noqa: ARG002
+        count = int(self.cardinality)
+        if count > TABLE:
+            return NumberStream(ctx, self.input, count, lambda a, b: self.numbers(ctx, np.arange(a, b)))
+        order = self.numbers(ctx, np.arange(count))
+        return NumberStream(ctx, self.input, count, lambda a, b: order[a:b])
+
+    def at(self, ctx: Context, indices: Indices) -> Block:
+        return self.input.at(ctx, self.numbers(ctx, indices))

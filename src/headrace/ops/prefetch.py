@@ -1,0 +1,62 @@
+"""Make elements before they are asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from headrace.block import Block, Indices, Mark
+from headrace.execute.context import AUTOTUNE, Context
+from headrace.execute.stream import Stream
+from headrace.ops.arguments import integer
+from headrace.plan.cardinality import Cardinality
+from headrace.plan.node import Node
+from headrace.plan.spec import Spec
+
+if TYPE_CHECKING:
+    from headrace.dataset import Dataset
+
+
+def prefetch(self: Dataset, buffer_size: int, *, name: str | None = None) -> Dataset:
+    """Have a thread make up to `buffer_size` elements ahead of what was consumed; AUTOTUNE chooses how many.
+
+    >>> list(hr.Dataset.range(3).prefetch(1))
+    [np.int64(0), np.int64(1), np.int64(2)]
+    """
+    size = integer("buffer_size", buffer_size)
+    if size < AUTOTUNE:
+        raise ValueError(f"buffer_size must be at least 0, or AUTOTUNE, not {size}")
+    return self if size == 0 else self._then(Prefetch, None if size == AUTOTUNE else size, name=name)
+
+
+@dataclass(frozen=True, eq=False)
+class Prefetch(Node):
+    """Reads its input on a thread, at most `rows` rows ahead."""
+
+    input: Node
+    rows: int | None
+
+    transparent = True
+    one_to_one = True
+
+    @property
+    def spec(self) -> Spec:
+        return self.input.spec
+
+    @property
+    def cardinality(self) -> Cardinality:
+        return self.input.cardinality
+
+    @property
+    def indexable(self) -> bool:
+        return self.input.indexable
+
+    @property
+    def positional(self) -> bool:
+        return self.input.positional
+
+    def open(self, ctx: Context, mark: Mark) -> Stream:
+        return ctx.ahead(self.input, mark, rows=self.rows)
+
+    def at(self, ctx: Context, indices: Indices) -> Block:
+        return self.input.at(ctx, indices)

@@ -1,0 +1,127 @@
+"""Go through the elements several times."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from headrace.block import Block, Indices, Mark, concat
+from headrace.execute.context import Context, Input
+from headrace.execute.stream import END, Pulled, Stream
+from headrace.ops.arguments import integer
+from headrace.plan.cardinality import Cardinality
+from headrace.plan.node import Node
+from headrace.plan.spec import Spec
+
+if TYPE_CHECKING:
+    from headrace.dataset import Dataset
+
+
+def repeat(self: Dataset, count: int | None = None, *, name: str | None = None) -> Dataset:
+    """All elements `count` times over; for ever if it is None or negative. Each time is an epoch of its own.
+
+    >>> list(hr.Dataset.range(2).repeat(2))
+    [np.int64(0), np.int64(1), np.int64(0), np.int64(1)]
+    """
+    times = None if count is None or integer("count", count) < 0 else integer("count", count)
+    return self._then(Repeat, times, name=name)
+
+
+@dataclass(frozen=True, eq=False)
+class Repeat(Node):
+    """The input `count` times, None for ever; an input without rows ends it."""
+
+    input: Node
+    count: int | None
+
+    moves_rows = True
+
+    @property
+    def spec(self) -> Spec:
+        return self.input.spec
+
+    @property
+    def cardinality(self) -> Cardinality:
+        return self.input.cardinality.times(self.count)
+
+    @property
+    def indexable(self) -> bool:
+        return self.input.indexable and self.input.cardinality.known
+
+    def open(self, ctx: Context, mark: Mark) -> Stream:
+        return RepeatStream(self, ctx, mark)
+
+    def at(self, ctx: Context, indices: Indices) -> Block:
+        epochs, rows = np.divmod(indices, self.input.cardinality)
+        order = np.argsort(epochs, kind="stable")
+        cuts = np.flatnonzero(np.diff(epochs[order])) + 1
+        parts = [self.input.at(ctx.epoch(int(epochs[run[0]])), rows[run]) for run in np.split(order, cuts)]
+        if len(parts) == 1:
+            return parts[0]
+        return concat(parts).take(np.argsort(order))
+
+
+class RepeatStream(Stream):
+    """Opens the input once for each epoch."""
+
+    def __init__(self, node: Repeat, ctx: Context, mark: Mark) -> None:
+        self._node = node
+        self._ctx = ctx
+        self._epoch, inner = mark or (0, None)
+        self._input: Input | None = None
+        if node.count != 0:
+            self._open(inner)
+
+    def _open(self, mark: Mark) -> Input:
+        self._input = self._ctx.epoch(self._epoch).open(self._node.input, mark)
+        return self._input
+
+    def _next_epoch(self) -> bool:
+        """Begin the next epoch, unless this was the last or had no rows."""
+        if self._input is None:
+            return False
+        empty = self._input.ordinal == 0
+        self._input.close()
+        self._input = None
+        if empty or self._epoch + 1 == self._node.count:
+            return False
+        self._epoch += 1
+        self._open(None)
+        return True
+
+    def pull(self, want: int) -> Pulled:
+        while self._input is not None:
+            item = self._input.pull(want)
+            if item is not END:
+                item.mark = (self._epoch, item.mark)
+                return item
+            if not self._next_epoch():
+                break
+        return END
+
+    def skip(self, count: int, *, replay: bool = False) -> int:
+        done = self._skip_epochs(count) if self._node.addressable else 0
+        while done < count and self._input is not None:
+            done += self._input.skip(count - done, replay=replay)
+            if done < count and not self._next_epoch():
+                break
+        return done
+
+    def _skip_epochs(self, count: int) -> int:
+        """Whole epochs at once, where nobody can tell."""
+        rows = self._node.input.cardinality
+        if self._input is None or rows == 0:
+            return 0
+        here = self._input.ordinal
+        epochs, rest = divmod(here + count, rows)
+        if epochs == 0:
+            return 0
+        left = None if self._node.count is None else self._node.count - self._epoch
+        if left is not None and epochs >= left:
+            epochs, rest = left - 1, rows
+        self._input.close()
+        self._epoch += epochs
+        self._open(None).skip(rest, replay=True)
+        return epochs * rows + rest - here

@@ -1,0 +1,100 @@
+"""Every n-th element: the share of one worker among several."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from headrace.block import Block, Failure, Indices, Mark, ordinal, shifted
+from headrace.execute.context import Context
+from headrace.execute.stream import END, Pulled, Stream
+from headrace.ops.arguments import integer, positive
+from headrace.plan.cardinality import Cardinality
+from headrace.plan.node import Node
+from headrace.plan.spec import Spec
+
+if TYPE_CHECKING:
+    from headrace.dataset import Dataset
+
+
+def shard(self: Dataset, num_shards: int, index: int, *, name: str | None = None) -> Dataset:
+    """The elements whose position, divided by `num_shards`, leaves `index`.
+
+    >>> list(hr.Dataset.range(7).shard(3, 1))
+    [np.int64(1), np.int64(4)]
+    """
+    shards = positive("num_shards", num_shards)
+    number = integer("index", index)
+    if not 0 <= number < shards:
+        raise ValueError(f"index must be between 0 and {shards - 1} (num_shards - 1), not {number}")
+    return self._then(Shard, shards, number, name=name)
+
+
+@dataclass(frozen=True, eq=False)
+class Shard(Node):
+    """Rows index, index + shards, …"""
+
+    input: Node
+    shards: int
+    index: int
+
+    moves_rows = True
+    scatters = True
+
+    @property
+    def spec(self) -> Spec:
+        return self.input.spec
+
+    @property
+    def cardinality(self) -> Cardinality:
+        return self.input.cardinality.less(self.index).divided(self.shards, up=True)
+
+    @property
+    def indexable(self) -> bool:
+        return self.input.indexable
+
+    def open(self, ctx: Context, mark: Mark) -> Stream:
+        return ShardStream(self, ctx, mark)
+
+    def at(self, ctx: Context, indices: Indices) -> Block:
+        return self.input.at(ctx, indices * self.shards + self.index)
+
+
+class ShardStream(Stream):
+    """Passes to the next row of its share, then keeps every n-th of what comes."""
+
+    def __init__(self, node: Shard, ctx: Context, mark: Mark) -> None:
+        self._shards = node.shards
+        self._index = node.index
+        self._input = ctx.open(node.input, mark)
+
+    def _foreign(self, position: int) -> int:
+        """How many rows of others lie before the next of ours."""
+        return (self._index - position) % self._shards
+
+    def pull(self, want: int) -> Pulled:
+        n = self._shards
+        while True:
+            foreign = self._foreign(self._input.ordinal)
+            if foreign and self._input.skip(foreign) < foreign:
+                return END
+            item = self._input.pull((want - 1) * n + 1)
+            if item is END or isinstance(item, Failure):
+                return item
+            first = self._foreign(ordinal(item.mark))
+            if first < item.rows:
+                mark = shifted(item.mark, first)
+                item = item.take(np.arange(first, item.rows, n))
+                item.mark = mark
+                return item
+
+    def skip(self, count: int, *, replay: bool = False) -> int:
+        if count == 0:
+            return 0
+        start = self._input.ordinal
+        first = start + self._foreign(start)
+        wanted = first + (count - 1) * self._shards + 1 - start
+        end = start + self._input.skip(wanted, replay=replay)
+        return max(0, -(-(end - first) // self._shards))

@@ -1,0 +1,323 @@
+"""Put the elements into random order."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from headrace import _native, keys
+from headrace.block import Block, Failure, Indices, Item, Mark, ordinal
+from headrace.errors import ElementError, StateError
+from headrace.execute.context import Context
+from headrace.execute.stream import END, Pending, Pulled, Stream
+from headrace.ops.arguments import integer, positive
+from headrace.ops.permute import Permute
+from headrace.ops.slots import Dense, Slots
+from headrace.plan.cardinality import Cardinality
+from headrace.plan.node import Node, obstacle
+from headrace.plan.spec import Spec
+
+if TYPE_CHECKING:
+    from headrace.dataset import Dataset
+
+
+def shuffle(
+    self: Dataset,
+    buffer_size: int | None = None,
+    seed: int | None = None,
+    reshuffle_each_iteration: bool | None = None,
+    *,
+    name: str | None = None,
+) -> Dataset:
+    """Random order: a buffer of `buffer_size` elements is kept full, and each output drawn from it.
+
+    Without a buffer size the shuffle is uniform over the whole dataset, in constant memory; the dataset must be one that
+    can be indexed. Every epoch has another order, unless `reshuffle_each_iteration=False`.
+
+    >>> sorted(hr.Dataset.range(4).shuffle(2, seed=7)) == sorted(hr.Dataset.range(4).shuffle())
+    True
+    """
+    made = keys.seed(None if seed is None else integer("seed", seed))
+    fresh = reshuffle_each_iteration is not False
+    if buffer_size is not None:
+        return self._then(Shuffle, positive("buffer_size", buffer_size), made, fresh, name=name)
+    blocker = obstacle(self._node)
+    if blocker is not None:
+        raise TypeError(
+            f"shuffle() of everything needs a dataset that can be indexed, which {blocker.operation} "
+            f"({blocker.site}) prevents; give a buffer_size"
+        )
+    if not self._node.cardinality.known:
+        raise ValueError("shuffle() of everything needs a finite dataset; give a buffer_size, or shuffle before repeat")
+    return self._then(Permute, made, fresh, name=name)
+
+
+@dataclass(frozen=True, eq=False)
+class Shuffle(Node):
+    """Draws uniformly from a full buffer, refilled by the next row. Slot t is a function of (key, t)."""
+
+    input: Node
+    buffer_size: int
+    seed: keys.Seed
+    reshuffle: bool = True
+
+    moves_rows = True
+    scatters = True
+
+    @property
+    def spec(self) -> Spec:
+        return self.input.spec
+
+    @property
+    def cardinality(self) -> Cardinality:
+        return self.input.cardinality
+
+    @property
+    def indexable(self) -> bool:
+        return self.input.indexable
+
+    def law(self, ctx: Context) -> tuple[int, int]:
+        """The key and the capacity that the kernels draw with."""
+        return self.seed.key(ctx.path if self.reshuffle else keys.ROOT), self.buffer_size
+
+    def open(self, ctx: Context, mark: Mark) -> Stream:
+        return ShuffleStream(self, ctx, mark)
+
+    def at(self, ctx: Context, indices: Indices) -> Block:
+        rows = np.empty(len(indices), np.int64)
+        _native.shuffle_rows_at(*self.law(ctx), max(-1, self.cardinality), np.ascontiguousarray(indices), rows)
+        return self.input.at(ctx, rows)
+
+
+class ShuffleStream(Stream):
+    """Step t takes row capacity-1+t in and gives one out; see ShuffleLaw in src/native/kernels.h.
+
+    The mark is (t, the number of rows once known, a mark of the input at or before every row held). On restore the rows
+    held are found from the draws and read again, with `at` where the input allows it.
+    """
+
+    def __init__(self, node: Shuffle, ctx: Context, mark: Mark) -> None:
+        self._node = node
+        self._ctx = ctx
+        self._key, self._capacity = node.law(ctx)
+        self._by_number = node.input.addressable
+        self._slots = Slots(self._capacity)
+        self._failures: dict[int, Failure] = {}
+        self._pending = Pending()
+        self._past: deque[tuple[int, Mark]] = deque()
+        self._base: Mark = None
+        self._base_due = 0
+        self._filled = False
+        self._total: int | None = None
+        self._t, total, base = mark or (0, None, None)
+        if mark is None:
+            self._start(0)
+        else:
+            self._total = total
+            self._input = ctx.open(node.input, base)
+            self._refill_from_stream()
+
+    def _start(self, t: int) -> None:
+        """Stand before step t of an input whose rows have numbers."""
+        self._t = t
+        total = self._node.cardinality
+        if t and total.known and t > total - self._capacity:
+            self._total = total
+        if t == 0 or not self._by_number:
+            self._input = self._ctx.open(self._node.input)
+            return
+        held, slots = self._held()
+        first_unread = total if self._total is not None else self._capacity - 1 + t
+        self._input = self._ctx.open(self._node.input, int(first_unread))
+        try:
+            if len(held):
+                self._place(slots, self._node.input.at(self._ctx, held), held)
+        except ElementError:  # one of the rows fails: the stream tells which
+            self._input.close()
+            self._input = self._ctx.open(self._node.input)
+            self._refill_from_stream()
+        self._filled = True
+
+    def _held(self) -> tuple[Indices, Indices]:
+        """The ordinals of the rows that the buffer holds before step t, and their slots; sets up hole or tail."""
+        known = self._total if self._total is not None else -1
+        rows = np.empty(self._capacity if known < 0 else min(self._capacity, known), np.int64)
+        self._used = _native.shuffle_held(self._key, self._capacity, known, self._t, rows)
+        rows = rows[: self._used]
+        slots = np.flatnonzero(rows >= 0)
+        if self._total is None:
+            self._hole = int(np.flatnonzero(rows < 0)[0])
+        return rows[slots], slots
+
+    def _refill_from_stream(self) -> None:
+        """Read again the rows that the buffer held, passing over the others."""
+        self._filled = True
+        held, slots = self._held()
+        order = np.argsort(held)
+        held, slots = held[order], slots[order]
+        self._past.append((self._input.ordinal, self._input.mark()))
+        runs = held - np.arange(len(held))
+        pace = self._ctx.run.pace()
+        done = 0
+        while done < len(held):
+            gap = int(held[done]) - self._input.ordinal
+            if gap > 0:
+                self._input.skip(gap, replay=True)
+            # Rows that cost a user's call are read run by run; others in one go, to pick from.
+            run = int(np.searchsorted(runs, runs[done], side="right")) - done
+            span = int(held[-1]) + 1 - self._input.ordinal
+            item = self._input.pull(min(max(run, 4 * pace.rows), span) if self._node.input.pure else run)
+            if item is END:
+                raise StateError("the input of shuffle ended before the element where the state was taken")
+            pace.observe(item, 0)
+            self._remember(item)
+            first = ordinal(item.mark)
+            stop = int(np.searchsorted(held, first + item.rows))
+            if isinstance(item, Failure):
+                self._failures[int(slots[done])] = item
+            else:
+                self._place(slots[done:stop], item.take(held[done:stop] - first), held[done:stop])
+            done = stop
+        if self._total is None:
+            self._input.skip(self._capacity - 1 + self._t - self._input.ordinal, replay=True)
+
+    def _remember(self, item: Item) -> None:
+        """Note marks of the input now and then: a state needs one from before the oldest row held."""
+        if self._by_number:
+            return
+        here = ordinal(item.mark)
+        if not self._past or here - self._past[-1][0] > self._capacity // 4:
+            self._past.append((here, item.mark))
+
+    def _mark(self) -> Mark:
+        if self._by_number:
+            return None
+        if self._t >= self._base_due:
+            self._base_due = self._t + self._capacity // 8 + 1
+            oldest = self._oldest()
+            while len(self._past) > 1 and self._past[1][0] <= oldest:
+                self._past.popleft()
+            self._base = self._past[0][1] if self._past else None
+        return (self._t, self._total, self._base)
+
+    def _oldest(self) -> int:
+        """The ordinal of the oldest row held, or one before it."""
+        held = self._slots.extra[-1][: self._capacity] if self._slots.extra else np.empty(0, np.int64)
+        numbers = [ordinal(f.mark) for f in self._failures.values()]
+        return min(int(held.min()) if len(held) else 0, *numbers, self._input.ordinal)
+
+    def _extra(self, item: Block, ordinals: Indices | None = None) -> list[Dense]:
+        extra: list[Dense] = [] if item.ids is None else [item.ids]
+        if not self._by_number:
+            first = ordinal(item.mark)
+            extra.append(np.arange(first, first + item.rows) if ordinals is None else ordinals)
+        return extra
+
+    def _place(self, slots: Indices, block: Block, ordinals: Indices) -> None:
+        self._slots.place(slots, block, self._extra(block, ordinals))
+
+    def _put(self, slots: Indices, item: Item) -> None:
+        if isinstance(item, Failure):
+            self._failures[int(slots[0])] = item
+        else:
+            self._place(slots, item, np.arange(ordinal(item.mark), ordinal(item.mark) + item.rows))
+
+    def _fill(self) -> None:
+        """All slots but one; the first step takes the last row in itself."""
+        self._filled = True
+        self._hole = self._capacity - 1
+        pace = self._ctx.run.pace()
+        while self._input.ordinal < self._capacity - 1:
+            start = self._input.ordinal
+            item = self._input.pull(min(max(64, pace.rows), self._capacity - 1 - start))
+            if item is END:
+                self._begin_tail()
+                return
+            pace.observe(item, 0)
+            self._remember(item)
+            self._put(np.arange(start, start + item.rows), item)
+
+    def _begin_tail(self) -> None:
+        """No more rows come in: from here the slots close up."""
+        self._total = total = self._input.ordinal
+        self._used = min(total, self._capacity - 1)
+        if total >= self._capacity:
+            self._slots.close_up(self._hole, self._used)
+            if self._used in self._failures:
+                self._failures[self._hole] = self._failures.pop(self._used)
+
+    def pull(self, want: int) -> Pulled:
+        if not self._filled:
+            self._fill()
+        if self._pending:
+            return self._pending.pull(want)
+        mark = self._mark()
+        if self._total is None:
+            item = self._input.pull(want)
+            if item is END:
+                self._begin_tail()
+                mark = self._mark()
+            else:
+                self._remember(item)
+                return self._given(self._steps(item), mark)
+        if self._used == 0:
+            return END
+        return self._given(self._tail_steps(min(want, self._used)), mark)
+
+    def _given(self, items: list[Item], mark: Mark) -> Item:
+        """The first of these; the others wait. Their marks count from the first one's."""
+        before = 0
+        for item in items:
+            item.mark = mark and (mark[0] + before, mark[1], mark[2])
+            before += item.rows
+        self._pending.add(items)
+        return self._pending.pull(items[0].rows)
+
+    def _draws(self, count: int) -> Indices:
+        draws = np.empty(count, np.int64)
+        total = -1 if self._total is None else self._total
+        _native.shuffle_draws(self._key, self._capacity, total, self._t, draws)
+        return draws
+
+    def _steps(self, item: Item) -> list[Item]:
+        draws = self._draws(item.rows)
+        self._t += item.rows
+        if isinstance(item, Block) and not self._failures:
+            made = self._slots.exchange(self._hole, item, self._extra(item), draws)
+            self._hole = int(draws[-1])
+            return made
+        out: list[Item] = []
+        for i, slot in enumerate(draws.tolist()):
+            self._put(np.array([self._hole]), item.slice(i, i + 1))
+            self._hole = slot
+            out.append(self._failures.pop(slot, None) or self._slots.copy(slot))
+        return out
+
+    def _tail_steps(self, count: int) -> list[Item]:
+        draws = self._draws(count)
+        self._t += count
+        self._used -= count
+        if not self._failures:
+            return self._slots.drain(self._used + count, draws)
+        out: list[Item] = []
+        for i, slot in enumerate(draws.tolist()):
+            last = self._used + count - 1 - i
+            out.append(self._failures.pop(slot, None) or self._slots.copy(slot))
+            self._slots.close_up(slot, last)
+            if last in self._failures:
+                self._failures[slot] = self._failures.pop(last)
+        return out
+
+    def skip(self, count: int, *, replay: bool = False) -> int:
+        if not self._by_number or (self._filled and count < self._capacity):
+            return super().skip(count, replay=replay)
+        waiting = self._pending.drop(count)
+        total = self._node.cardinality
+        rows = min(count - waiting, total - self._t) if total.known else count - waiting
+        self._input.close()
+        self._slots, self._failures = Slots(self._capacity), {}
+        self._start(self._t + rows)
+        return waiting + int(rows)

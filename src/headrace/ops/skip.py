@@ -1,0 +1,73 @@
+"""All but the first elements."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from headrace.block import Block, Indices, Mark
+from headrace.execute.context import Context
+from headrace.execute.stream import END, Pulled, Stream
+from headrace.ops.arguments import integer
+from headrace.plan.cardinality import Cardinality
+from headrace.plan.node import Node
+from headrace.plan.spec import Spec
+
+if TYPE_CHECKING:
+    from headrace.dataset import Dataset
+
+
+def skip(self: Dataset, count: int, *, name: str | None = None) -> Dataset:
+    """Without the first `count` elements; nothing is left if `count` is negative.
+
+    >>> list(hr.Dataset.range(4).skip(2))
+    [np.int64(2), np.int64(3)]
+    """
+    return self._then(Skip, max(-1, integer("count", count)), name=name)
+
+
+@dataclass(frozen=True, eq=False)
+class Skip(Node):
+    """Rows from `count` on, -1 for none."""
+
+    input: Node
+    count: int
+
+    moves_rows = True
+
+    @property
+    def spec(self) -> Spec:
+        return self.input.spec
+
+    @property
+    def cardinality(self) -> Cardinality:
+        return Cardinality(0) if self.count < 0 else self.input.cardinality.less(self.count)
+
+    @property
+    def indexable(self) -> bool:
+        return self.input.indexable
+
+    def open(self, ctx: Context, mark: Mark) -> Stream:
+        return SkipStream(self, ctx, mark)
+
+    def at(self, ctx: Context, indices: Indices) -> Block:
+        return self.input.at(ctx, indices + self.count)
+
+
+class SkipStream(Stream):
+    """Passes over the rows that are still in front, then is the input itself."""
+
+    def __init__(self, node: Skip, ctx: Context, mark: Mark) -> None:
+        self._nothing = node.count < 0
+        self._count = node.count
+        self._input = ctx.open(node.input, mark)
+
+    def _ready(self) -> bool:
+        front = self._count - self._input.ordinal
+        return not self._nothing and (front <= 0 or self._input.skip(front) == front)
+
+    def pull(self, want: int) -> Pulled:
+        return self._input.pull(want) if self._ready() else END
+
+    def skip(self, count: int, *, replay: bool = False) -> int:
+        return self._input.skip(count, replay=replay) if self._ready() else 0

@@ -1,0 +1,194 @@
+"""The rows that a shuffle buffer holds, copied into slots: dense arrays where rows allow it, else a list."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace import _native
+from headrace.block import Block, Indices, Item, from_elements, values
+from headrace.plan.structure import Structure
+
+Dense = NDArray[Any]
+
+
+class Slots:
+    """Numbered places for rows. `extra` columns (ids, ordinals) travel with the rows."""
+
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
+        self._structure: Structure | None = None
+        self._arrays: list[Dense] | None = None
+        self._rows: list[tuple[Structure, list[Any]] | None] | None = None
+        self._extra: list[Dense] = []
+
+    @property
+    def extra(self) -> list[Dense]:
+        """The columns that travel along."""
+        return self._extra
+
+    def _admit(self, block: Block, extra: list[Dense]) -> None:
+        """Make room for rows like these: set up at the first, give up density at the first that differ."""
+        if self._structure is None:
+            self._structure = block.structure
+            if block.columns and all(_is_dense(c) for c in block.columns):
+                self._arrays = [np.empty((0, *c.shape[1:]), c.dtype) for c in block.columns]
+            else:
+                self._rows = []
+            self._extra = [np.empty((0, *e.shape[1:]), e.dtype) for e in extra]
+        elif self._arrays is not None and not self._fits(block):
+            columns = [values(a) for a in self._arrays]
+            self._rows = [(self._structure, [_copied(v) for v in row]) for row in zip(*columns, strict=True)]
+            self._arrays = None
+
+    def _fits(self, block: Block) -> bool:
+        return block.structure == self._structure and all(
+            _is_dense(c) and c.dtype == a.dtype and c.shape[1:] == a.shape[1:]
+            for a, c in zip(self._arrays or [], block.columns, strict=True)
+        )
+
+    def _grow(self, size: int) -> None:
+        """Room for `size` slots, and not much more: the buffer may be asked for far beyond the data."""
+        if self._arrays is not None:
+            self._arrays = [_grown(a, size, self._capacity) for a in self._arrays]
+        if self._rows is not None:
+            self._rows += [None] * (size - len(self._rows))
+        self._extra = [_grown_extra(e, size, self._capacity) for e in self._extra]
+
+    def place(self, slots: Indices, block: Block, extra: list[Dense]) -> None:
+        """Put the rows of `block` into these slots."""
+        self._admit(block, extra)
+        self._grow(int(slots.max()) + 1)
+        if self._arrays is not None:
+            for array, column in zip(self._arrays, block.columns, strict=True):
+                array[slots] = column
+        elif self._rows is not None:
+            for slot, row in zip(slots, _elements(block), strict=True):
+                self._rows[slot] = row
+        for kept, new in zip(self._extra, extra, strict=True):
+            kept[slots] = new
+
+    def exchange(self, hole: int, block: Block, extra: list[Dense], draws: Indices) -> list[Item]:
+        """Row i of `block` fills the hole, slot draws[i] is given out and becomes the hole."""
+        self._admit(block, extra)
+        self._grow(hole + 1)
+        outs = [_exchanged(kept, hole, new, draws) for kept, new in zip(self._extra, extra, strict=True)]
+        if self._arrays is not None:
+            made: list[Item] = [
+                Block(
+                    block.structure,
+                    [_exchanged(a, hole, c, draws) for a, c in zip(self._arrays, block.columns, strict=True)],
+                    block.rows,
+                )
+            ]
+        else:
+            assert self._rows is not None
+            given = []
+            for row, slot in zip(_elements(block), draws, strict=True):
+                self._rows[hole] = row
+                given.append(self._rows[slot])
+                hole = slot
+            made = [*from_elements([g for g in given if g is not None])]
+        return _with_ids(made, outs)
+
+    def copy(self, slot: int) -> Block:
+        """The row of one slot."""
+        if self._arrays is not None:
+            assert self._structure is not None
+            made = Block(self._structure, [a[slot : slot + 1].copy() for a in self._arrays], 1)
+        else:
+            row = self._rows[slot] if self._rows is not None else None
+            assert row is not None
+            made = from_elements([row])[0]
+        if self._extra and self._extra[0].ndim == 2:
+            made.ids = self._extra[0][slot : slot + 1].copy()
+        return made
+
+    def close_up(self, hole: int, last: int) -> None:
+        """Move the last slot in use into the hole."""
+        for array in [*(self._arrays or []), *self._extra]:
+            if last < len(array):
+                array[hole] = array[last]
+        if self._rows is not None and last < len(self._rows):
+            self._rows[hole] = self._rows[last]
+
+    def drain(self, used: int, draws: Indices) -> list[Item]:
+        """Give out slot draws[i]; the last one in use takes its place."""
+        outs = [_drained(e, used, draws) for e in self._extra]
+        if self._arrays is not None:
+            assert self._structure is not None
+            made: list[Item] = [
+                Block(self._structure, [_drained(a, used, draws) for a in self._arrays], len(draws))
+            ]
+        else:
+            assert self._rows is not None
+            given = []
+            for slot in draws:
+                used -= 1
+                given.append(self._rows[slot])
+                self._rows[slot] = self._rows[used]
+            made = [*from_elements([g for g in given if g is not None])]
+        return _with_ids(made, outs)
+
+
+def _is_dense(column: Any) -> bool:
+    return isinstance(column, np.ndarray) and not column.dtype.hasobject
+
+
+def _copied(value: Any) -> Any:
+    return value.copy() if isinstance(value, np.ndarray) else value
+
+
+def _elements(block: Block) -> list[tuple[Structure, list[Any]]]:
+    columns = [values(c) for c in block.columns]
+    if not columns:
+        return [(block.structure, []) for _ in range(block.rows)]
+    return [(block.structure, [_copied(v) for v in row]) for row in zip(*columns, strict=True)]
+
+
+def _grown(array: Dense, size: int, capacity: int) -> Dense:
+    if len(array) >= size:
+        return array
+    bigger = np.empty((min(capacity, max(size, 2 * len(array))), *array.shape[1:]), array.dtype)
+    bigger[: len(array)] = array
+    return bigger
+
+
+def _grown_extra(array: Dense, size: int, capacity: int) -> Dense:
+    """Slots that never held a row count as the youngest."""
+    filled = len(array)
+    bigger = _grown(array, size, capacity)
+    bigger[filled:] = np.iinfo(bigger.dtype).max
+    return bigger
+
+
+def _bytes(array: Dense) -> NDArray[np.uint8]:
+    return np.ascontiguousarray(array).view(np.uint8).reshape(len(array), -1)
+
+
+def _exchanged(slots: Dense, hole: int, incoming: Dense, draws: Indices) -> Dense:
+    out = np.empty((len(draws), *slots.shape[1:]), slots.dtype)
+    if out.nbytes:
+        _native.shuffle_exchange(_bytes(slots), hole, _bytes(incoming), draws, _bytes(out))
+    return out
+
+
+def _drained(slots: Dense, used: int, draws: Indices) -> Dense:
+    out = np.empty((len(draws), *slots.shape[1:]), slots.dtype)
+    if out.nbytes:
+        _native.shuffle_drain(_bytes(slots), used, draws, _bytes(out))
+    return out
+
+
+def _with_ids(items: list[Item], extra: list[Dense]) -> list[Item]:
+    """Ids are the first extra column, where there are any with two numbers a row."""
+    if not extra or extra[0].ndim != 2:
+        return items
+    start = 0
+    for item in items:
+        if isinstance(item, Block):
+            item.ids = extra[0][start : start + item.rows]
+        start += item.rows
+    return items

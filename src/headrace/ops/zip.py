@@ -1,0 +1,157 @@
+"""Datasets side by side."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from headrace.block import Block, Column, Failure, Indices, Item, Mark
+from headrace.execute.context import Context, Input
+from headrace.execute.stream import END, Pending, Pulled, Stream
+from headrace.plan.cardinality import Cardinality, smallest
+from headrace.plan.node import Node, places, user_site
+from headrace.plan.spec import Spec
+from headrace.plan.structure import Structure, flatten
+
+if TYPE_CHECKING:
+    from headrace.dataset import Dataset
+
+
+def zip(*args: Any, datasets: Any = None, name: str | None = None) -> Dataset:
+    """Elements of several datasets together, in a structure like the one the datasets stand in.
+
+    >>> a, b = hr.Dataset.range(3), hr.Dataset.range(10, 12)
+    >>> list(hr.Dataset.zip(a, b))
+    [(np.int64(0), np.int64(10)), (np.int64(1), np.int64(11))]
+    >>> next(iter(hr.Dataset.zip({"x": a, "y": b})))
+    {'x': np.int64(0), 'y': np.int64(10)}
+    """
+    from headrace.dataset import Dataset
+
+    if bool(args) == (datasets is not None):
+        raise TypeError("zip takes datasets, or a structure of them, in one way: zip(a, b), zip((a, b)) or datasets=")
+    given = datasets if datasets is not None else args[0] if len(args) == 1 else args
+    structure, leaves = flatten(given)
+    for i, path in enumerate(structure.paths()):
+        found = leaves[i]
+        if not isinstance(found, Dataset):
+            hint = "; put the datasets into a tuple" if isinstance(found, list) else ""
+            raise TypeError(f"zip takes Datasets in tuples or dicts; argument{path} is {found!r}{hint}")
+    nodes = tuple(leaf._node for leaf in leaves)
+    if not nodes:
+        raise TypeError("zip needs at least one dataset")
+    return Dataset(Zip(nodes, structure, places(nodes), site=user_site(), name=name))
+
+
+@dataclass(frozen=True, eq=False)
+class Zip(Node):
+    """Row i of every input together; the shortest ends it."""
+
+    branches: tuple[Node, ...]
+    structure: Structure
+    places: tuple[int, ...] = field(repr=False)
+
+    @property
+    def spec(self) -> Spec:
+        specs = [node.spec for node in self.branches]
+        if not all(s.known for s in specs):
+            return Spec.UNKNOWN
+        nested = nest(self.structure, [s.structure for s in specs if s.structure is not None])
+        return Spec(nested, tuple(leaf for s in specs for leaf in s.leaves))
+
+    @property
+    def cardinality(self) -> Cardinality:
+        return smallest(node.cardinality for node in self.branches)
+
+    @property
+    def indexable(self) -> bool:
+        return all(node.indexable for node in self.branches)
+
+    @property
+    def numbered(self) -> bool:
+        return self.branches[0].numbered
+
+    def context(self, ctx: Context, branch: int) -> Context:
+        """Where a branch is opened; see `places`."""
+        return ctx.branch(self.places[branch]) if self.places[branch] else ctx
+
+    def open(self, ctx: Context, mark: Mark) -> Stream:
+        return ZipStream(self, ctx, mark)
+
+    def at(self, ctx: Context, indices: Indices) -> Block:
+        parts = [node.at(self.context(ctx, i), indices) for i, node in enumerate(self.branches)]
+        return beside(self.structure, parts)
+
+
+def nest(outer: Structure, inner: list[Structure]) -> Structure:
+    """The structure `outer` with its leaves replaced."""
+    rest = iter(inner)
+
+    def build(at: Structure) -> Structure:
+        if at.kind is None:
+            return next(rest)
+        return Structure(at.kind, at.keys, tuple(build(child) for child in at.children), at.written)
+
+    return build(outer)
+
+
+def beside(structure: Structure, parts: list[Block]) -> Block:
+    """Blocks of the same number of rows as one; the rows have the ids of the first."""
+    columns: list[Column] = [column for part in parts for column in part.columns]
+    return Block(nest(structure, [p.structure for p in parts]), columns, parts[0].rows, None, parts[0].ids)
+
+
+class ZipStream(Stream):
+    """Keeps what one input gave beyond the others. Inputs whose reading shows are read last, and no further."""
+
+    def __init__(self, node: Zip, ctx: Context, mark: Mark) -> None:
+        self._structure = node.structure
+        marks = mark or [None] * len(node.branches)
+        self._inputs: list[Input] = [
+            node.context(ctx, i).open(child, marks[i], slot=i) for i, child in enumerate(node.branches)
+        ]
+        self._waiting = [Pending() for _ in self._inputs]
+        shown = [not child.pure for child in node.branches]
+        self._one_by_one = sum(shown) > 1
+        self._order = sorted(range(len(shown)), key=lambda i: shown[i])
+        self._over = False
+
+    def pull(self, want: int) -> Pulled:
+        if self._over:
+            return END
+        rows = 1 if self._one_by_one else want
+        heads: dict[int, Item] = {}
+        for i in self._order:
+            waiting = self._waiting[i]
+            item = waiting.pull(rows) if waiting else self._inputs[i].pull(rows)
+            if item is END:
+                self._over = True
+                rows = 1  # as one element at a time would do: the others have read one more
+                continue
+            heads[i] = item
+            rows = min(rows, item.rows)
+        if self._over:
+            return END
+        return self._together([self._cut(i, heads[i], rows) for i in range(len(self._inputs))])
+
+    def _cut(self, i: int, item: Item, rows: int) -> Item:
+        if item.rows == rows:
+            return item
+        self._waiting[i].put_back(item.slice(rows, item.rows))
+        return item.slice(0, rows)
+
+    def _together(self, parts: list[Item]) -> Item:
+        mark = [part.mark for part in parts]
+        blocks = []
+        for part in parts:
+            if isinstance(part, Failure):
+                return Failure(part.error, mark)
+            blocks.append(part)
+        whole = beside(self._structure, blocks)
+        whole.mark = mark
+        return whole
+
+    def skip(self, count: int, *, replay: bool = False) -> int:
+        if self._over or any(self._waiting):
+            return super().skip(count, replay=replay)
+        return min(source.skip(count, replay=replay) for source in self._inputs)

@@ -1,0 +1,1 @@
+"""Plans that run faster and give the same rows under the same marks."""

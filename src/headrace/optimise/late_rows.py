@@ -1,0 +1,34 @@
+"""Late materialisation: move row numbers, fetch rows once."""
+
+from __future__ import annotations
+
+from headrace.ops.gather import Gather
+from headrace.plan.node import Node
+from headrace.sources.range import Range
+
+
+def gather_late(node: Node) -> Node | None:
+    """Rows lie in memory by number: move the numbers, and fetch each row once, straight into its batch."""
+    if not (node.scatters and node.addressable):
+        return None
+    moves = [node]
+    source = node.inputs[0]
+    while source.moves_rows:
+        moves.append(source)
+        source = source.inputs[0]
+    if not source.numbered or not source.cardinality.known or isinstance(source, Range):
+        return None
+    moved: Node = Range(0, source.cardinality)
+    for move in reversed(moves):
+        moved = move.with_inputs((moved,))
+    return Gather(moved, source, site=node.site)
+
+
+def gather_once(node: Node) -> Node | None:
+    """This operation only moves rows too: it moves their numbers, and the rows are fetched after it."""
+    if not (node.moves_rows and node.addressable):
+        return None
+    below = node.inputs[0]
+    if not isinstance(below, Gather):
+        return None
+    return Gather(node.with_inputs((below.numbers,)), below.rows, site=node.site)

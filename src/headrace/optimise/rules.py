@@ -1,0 +1,46 @@
+"""The optimiser: an ordered list of rules, each `node -> node | None`, applied to every node, inputs first.
+
+A rule asks for traits, never for class names; an operation nobody wrote a rule for runs as it stands. Marks describe the
+logical plan. Where a node is addressable its mark is an ordinal, so a rule may replace it by anything that gives the same
+rows; elsewhere a rewritten node must give and take the marks of the one it replaces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from headrace.optimise.late_rows import gather_late, gather_once
+from headrace.plan.node import Node, rebuilt
+
+Rule = Callable[[Node], Node | None]
+
+RULES: list[Rule] = [
+    gather_late,  # shuffle and shard row numbers instead of rows …
+    gather_once,  # … and fetch the rows after the last operation that only moves them
+]
+
+
+@dataclass(frozen=True)
+class Applied:
+    """A rule that changed the plan, and where."""
+
+    rule: str
+    operation: str
+    reason: str
+
+
+def optimised(plan: Node, applied: list[Applied] | None = None) -> Node:
+    """The plan after all rules."""
+
+    def change(node: Node) -> Node:
+        for rule in RULES:
+            made = rule(node)
+            if made is not None:
+                if applied is not None:
+                    reason = (rule.__doc__ or "").partition("\n")[0]
+                    applied.append(Applied(rule.__name__, node.operation, reason))
+                node = made
+        return node
+
+    return rebuilt(plan, change)

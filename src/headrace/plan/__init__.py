@@ -1,0 +1,1 @@
+"""What a pipeline is: frozen nodes, with structures, specs and cardinalities."""

@@ -1,0 +1,61 @@
+"""How many elements a dataset has: a number, infinitely many, or nobody knows before the end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+INFINITE_CARDINALITY = -1
+UNKNOWN_CARDINALITY = -2
+
+
+class Cardinality(int):
+    """A count, or INFINITE, or UNKNOWN, with the arithmetic that operations need."""
+
+    @property
+    def known(self) -> bool:
+        """Whether it is a finite number."""
+        return self >= 0
+
+    def times(self, count: int | None) -> Cardinality:
+        """Repeated `count` times, None for ever."""
+        if self == 0 or count == 0:
+            return Cardinality(0)
+        if count is None:
+            return INFINITE if self != UNKNOWN else UNKNOWN
+        return Cardinality(self * count) if self.known else self
+
+    def plus(self, other: Cardinality) -> Cardinality:
+        """Followed by `other`."""
+        if INFINITE in (self, other):
+            return INFINITE
+        return Cardinality(self + other) if self.known and other.known else UNKNOWN
+
+    def at_most(self, count: int) -> Cardinality:
+        """The first `count` of these; UNKNOWN stays so, as the end may come sooner."""
+        if count == 0:
+            return Cardinality(0)
+        if self == INFINITE:
+            return Cardinality(count)
+        return Cardinality(min(self, count)) if self.known else UNKNOWN
+
+    def less(self, count: int) -> Cardinality:
+        """Without the first `count`."""
+        return Cardinality(max(0, self - count)) if self.known else self
+
+    def divided(self, size: int, *, up: bool) -> Cardinality:
+        """In groups of `size`, the last short one counted when `up`."""
+        return Cardinality(-(-self // size) if up else self // size) if self.known else self
+
+
+INFINITE = Cardinality(INFINITE_CARDINALITY)
+UNKNOWN = Cardinality(UNKNOWN_CARDINALITY)
+
+
+def smallest(all_of: Iterable[Cardinality]) -> Cardinality:
+    """Of datasets read side by side: the shortest; UNKNOWN if one is, since it may be shorter still."""
+    counts = set(all_of)
+    if 0 in counts:
+        return Cardinality(0)
+    if UNKNOWN in counts:
+        return UNKNOWN
+    return min((c for c in counts if c.known), default=INFINITE)

@@ -1,0 +1,201 @@
+"""Nodes: the frozen description of one source or operation, and what may be asked of it."""
+
+from __future__ import annotations
+
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from headrace.errors import ElementError
+from headrace.keys import Seed
+from headrace.plan.cardinality import Cardinality
+from headrace.plan.spec import Spec
+
+if TYPE_CHECKING:
+    from headrace.block import Block, Indices, Mark
+    from headrace.execute.context import Context
+    from headrace.execute.stream import Stream
+
+_PACKAGE = str(Path(__file__).parents[1])
+
+
+def tuning(**more: Any) -> Any:
+    """A field that changes how fast a node runs, not what it yields: a state may be restored under another value."""
+    return field(metadata={"tuning": True}, **more)
+
+
+@dataclass(frozen=True, eq=False)
+class Node(ABC):
+    """One source or operation. Subclasses are final; their fields are inputs (nodes) and parameters.
+
+    Traits, which rules and the executor ask for instead of class names:
+
+    - `pure`: nobody can tell when, how often or whether its rows are made.
+    - `indexable`: `at` works.
+    - `moves_rows`: gives out rows of its one input as they are, whichever they be: some, all, again, in another order.
+    - `one_to_one`: row i comes from row i of its one input.
+    - `positional`: a row is found again by its ordinal alone, so that is its whole mark.
+    - `transparent`: leaves no trace in marks and states; it may come and go between a save and a restore.
+    - `scatters`: moves rows so that neighbours come from far apart; worth doing on row numbers.
+    - `numbered`: row i has the id (path, i).
+    """
+
+    site: str | None = field(default=None, kw_only=True, repr=False)
+    name: str | None = field(default=None, kw_only=True, repr=False, metadata={"tuning": True})
+
+    one_to_one = False
+    moves_rows = False
+    scatters = False
+    transparent = False
+
+    @property
+    @abstractmethod
+    def spec(self) -> Spec:
+        """What the elements look like, as far as it is known without running anything."""
+
+    @property
+    @abstractmethod
+    def cardinality(self) -> Cardinality:
+        """How many elements there are."""
+
+    @abstractmethod
+    def open(self, ctx: Context, mark: Mark) -> Stream:
+        """The rows from `mark` on, None for the start. Inputs are reached through `ctx` alone."""
+
+    def at(self, ctx: Context, indices: Indices) -> Block:  # noqa: ARG002
+        """The rows with these ordinals, in this order; raises where one of them cannot be made."""
+        raise NotImplementedError(f"{self.operation} cannot be indexed")
+
+    @property
+    def operation(self) -> str:
+        """What the user called to get this node."""
+        return type(self).__name__.lower()
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """The nodes this one reads."""
+        found: list[Node] = []
+        for f in fields(self):
+            value = getattr(self, f.name)
+            if isinstance(value, Node):
+                found.append(value)
+            elif isinstance(value, tuple):
+                found += [v for v in value if isinstance(v, Node)]
+        return tuple(found)
+
+    def with_inputs(self, inputs: tuple[Node, ...]) -> Self:
+        """The same operation on other inputs."""
+        rest = iter(inputs)
+        changed: dict[str, Any] = {}
+        for f in fields(self):
+            value = getattr(self, f.name)
+            if isinstance(value, Node):
+                changed[f.name] = next(rest)
+            elif isinstance(value, tuple) and value and isinstance(value[0], Node):
+                changed[f.name] = tuple(next(rest) for _ in value)
+        return replace(self, **changed)
+
+    @property
+    def pure(self) -> bool:
+        """See the class."""
+        return all(node.pure for node in self.inputs)
+
+    @property
+    def numbered(self) -> bool:
+        """See the class."""
+        return self.one_to_one and all(node.numbered for node in self.inputs)
+
+    @property
+    def indexable(self) -> bool:
+        """See the class."""
+        return False
+
+    @property
+    def addressable(self) -> bool:
+        """Indexable and pure: rows may be fetched by number instead of read in turn, and nobody can tell."""
+        return self.indexable and self.pure
+
+    @property
+    def positional(self) -> bool:
+        """See the class."""
+        return self.addressable
+
+    def error(self, cause: BaseException | str, ordinal: int) -> ElementError:
+        """The error of one element of this node."""
+        return ElementError(cause, operation=self.operation, ordinal=ordinal, site=self.site)
+
+    def label(self, *, for_state: bool = False) -> str:
+        """The operation with its parameters, as `explain` and `repr` show it; for a state, only what changes the rows."""
+        shown = []
+        for f in fields(self):
+            value = getattr(self, f.name)
+            tuned = f.metadata.get("tuning", False)
+            if not f.repr or isinstance(value, Node) or (for_state and tuned) or (tuned and value is None):
+                continue
+            if isinstance(value, tuple) and value and isinstance(value[0], Node):
+                continue
+            if value != f.default:
+                shown.append(f"{f.name}={_shown(value, for_state)}")
+        return f"{self.operation}({', '.join(shown)})"
+
+
+def _shown(value: Any, for_state: bool) -> str:
+    if isinstance(value, Seed):
+        return str(value)
+    if callable(value):
+        return "fn" if for_state else function_name(value)
+    if isinstance(value, np.dtype):
+        return str(value)
+    return str(value)
+
+
+def function_name(fn: Callable[..., Any]) -> str:
+    """How a user would recognise this function."""
+    return getattr(fn, "__name__", None) or type(fn).__name__
+
+
+def walk(node: Node) -> Iterator[Node]:
+    """Every node of a plan, inputs first; a node that stands in two places comes twice."""
+    for child in node.inputs:
+        yield from walk(child)
+    yield node
+
+
+def rebuilt(node: Node, change: Callable[[Node], Node]) -> Node:
+    """The plan with `change` applied to every node, inputs first; unchanged parts stay the same objects."""
+    inputs = node.inputs
+    changed = tuple(rebuilt(child, change) for child in inputs)
+    if any(a is not b for a, b in zip(inputs, changed, strict=True)):
+        node = node.with_inputs(changed)
+    return change(node)
+
+
+def obstacle(node: Node) -> Node | None:
+    """The operation that keeps a plan from being indexed, None if nothing does."""
+    if node.indexable:
+        return None
+    return next((found for child in node.inputs if (found := obstacle(child)) is not None), node)
+
+
+def places(nodes: Sequence[Node]) -> tuple[int, ...]:
+    """For each of several inputs, how many before it hold one of its random operations.
+
+    A dataset that stands in two places of a plan has two orders, as in tf.data; two datasets with the same seed have one.
+    """
+    random = [
+        {id(n) for n in walk(node) if any(isinstance(getattr(n, f.name), Seed) for f in fields(n))} for node in nodes
+    ]
+    return tuple(sum(bool(random[i] & random[j]) for j in range(i)) for i in range(len(nodes)))
+
+
+def user_site() -> str:
+    """File and line of the user's call: the innermost frame outside this package."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame = frame.f_back
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"

@@ -1,0 +1,232 @@
+"""What the elements of a dataset look like, as far as it is known without running it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from headrace.errors import SpecError
+from headrace.plan.structure import LEAF, Structure, flatten, tuple_of
+
+Shape = tuple[int | None, ...] | None
+
+
+class TensorSpec:
+    """Shape and dtype of one component; None stands for a size, a rank or a dtype that is not known.
+
+    `str` and `bytes` values have the dtypes `np.dtype(str)` and `np.dtype(bytes)`, other Python objects `object`.
+
+    >>> hr.TensorSpec([None, 28, 28], "uint8")
+    TensorSpec(shape=(None, 28, 28), dtype=uint8)
+    """
+
+    __slots__ = ("dtype", "name", "shape")
+
+    def __init__(
+        self, shape: Iterable[int | None] | int | None, dtype: DTypeLike | None = np.float32, name: str | None = None
+    ) -> None:
+        if isinstance(shape, int | np.integer):
+            shape = (int(shape),)
+        self.shape: Shape = None if shape is None else tuple(None if n is None else _size(n) for n in shape)
+        self.dtype: np.dtype[Any] | None = None if dtype is None else _plain(np.dtype(dtype))
+        self.name = name
+
+    @property
+    def rank(self) -> int | None:
+        """The number of axes, None if it is not known."""
+        return None if self.shape is None else len(self.shape)
+
+    def is_compatible_with(self, other: Any) -> bool:
+        """Whether a value could have both specs; `other` may be a spec or a value."""
+        if not isinstance(other, TensorSpec):
+            other = leaf_spec(other)
+        if self.dtype is not None and other.dtype is not None and self.dtype != other.dtype:
+            return False
+        if self.shape is None or other.shape is None:
+            return True
+        return len(self.shape) == len(other.shape) and all(
+            a is None or b is None or a == b for a, b in zip(self.shape, other.shape, strict=True)
+        )
+
+    def common(self, other: TensorSpec) -> TensorSpec:
+        """The most exact spec that admits the values of both."""
+        shape: Shape = None
+        if self.shape is not None and other.shape is not None and len(self.shape) == len(other.shape):
+            shape = tuple(a if a == b else None for a, b in zip(self.shape, other.shape, strict=True))
+        return TensorSpec(shape, self.dtype if self.dtype == other.dtype else None)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TensorSpec) and (self.shape, self.dtype) == (other.shape, other.dtype)
+
+    def __hash__(self) -> int:
+        return hash((self.shape, self.dtype))
+
+    def __repr__(self) -> str:
+        name = f", name={self.name!r}" if self.name else ""
+        return f"TensorSpec(shape={self.shape}, dtype={dtype_name(self.dtype)}{name})"
+
+    def __str__(self) -> str:
+        sizes = "?" if self.shape is None else ",".join("?" if n is None else str(n) for n in self.shape)
+        return dtype_name(self.dtype) + (f"[{sizes}]" if self.shape is None or self.shape else "")
+
+
+def dtype_name(dtype: np.dtype[Any] | None) -> str:
+    """The dtype as people write it."""
+    if dtype is None:
+        return "?"
+    return {"U": "str", "S": "bytes", "O": "object"}.get(dtype.kind, str(dtype))
+
+
+def _size(n: int) -> int:
+    if n < 0:
+        raise ValueError(f"a shape holds sizes or None, not {n}")
+    return int(n)
+
+
+def _plain(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Strings of any width are one dtype: their width is not part of the spec."""
+    return np.dtype(dtype.type) if dtype.kind in "US" else dtype
+
+
+@dataclass(frozen=True)
+class Spec:
+    """The spec of an element: its structure with a TensorSpec at each leaf, or nothing at all (`UNKNOWN`)."""
+
+    structure: Structure | None
+    leaves: tuple[TensorSpec, ...] = ()
+
+    UNKNOWN: ClassVar[Spec]
+
+    @property
+    def known(self) -> bool:
+        """Whether the structure is known."""
+        return self.structure is not None
+
+    def public(self) -> Any:
+        """As `element_spec` shows it: TensorSpecs in the structure of the element."""
+        return TensorSpec(None, None) if self.structure is None else self.structure.pack(self.leaves)
+
+    def stacked(self, size: int | None) -> Spec:
+        """With a new leading axis."""
+        return Spec(self.structure, tuple(TensorSpec(_prepend(size, s.shape), s.dtype) for s in self.leaves))
+
+    def loosened(self) -> Spec:
+        """Dtype and rank only: the sizes that one element happened to have say nothing of the others."""
+        return Spec(
+            self.structure,
+            tuple(TensorSpec(None if s.shape is None else (None,) * len(s.shape), s.dtype) for s in self.leaves),
+        )
+
+    def mismatch(self, other: Spec) -> str | None:
+        """Why no element can have both specs, or None. An unknown spec fits everything."""
+        if self.structure is None or other.structure is None:
+            return None
+        if self.structure != other.structure:
+            return f"structure {self.structure} against {other.structure}"
+        for path, a, b in zip(self.structure.paths(), self.leaves, other.leaves, strict=True):
+            if a.dtype is not None and b.dtype is not None and a.dtype != b.dtype:
+                return f"component{path or ''} is {a} against {b}"
+        return None
+
+    def common(self, other: Spec) -> Spec:
+        """The most exact spec that admits the elements of both; they must not mismatch."""
+        if self.structure is None or other.structure is None:
+            return Spec.UNKNOWN
+        return Spec(self.structure, tuple(a.common(b) for a, b in zip(self.leaves, other.leaves, strict=True)))
+
+    def refusal(self, value: Any) -> str | None:
+        """Why `value` is not an element of this spec, or None."""
+        if self.structure is None:
+            return None
+        other = Spec.of(value)
+        if other.structure != self.structure:
+            return f"structure {other.structure} where {self.structure} was promised"
+        for path, want, got in zip(self.structure.paths(), self.leaves, other.leaves, strict=True):
+            if not want.is_compatible_with(got):
+                return f"component{path or ''} is {got} where {want} was promised"
+        return None
+
+    def __str__(self) -> str:
+        return "?" if self.structure is None else str(self.structure.pack(_Text(str(s)) for s in self.leaves))
+
+    @classmethod
+    def of(cls, value: Any) -> Spec:
+        """The exact spec of one element."""
+        structure, leaves = flatten(value)
+        return cls(structure, tuple(leaf_spec(leaf) for leaf in leaves))
+
+    @classmethod
+    def of_signature(cls, signature: Any) -> Spec:
+        """From what users write: TensorSpecs in a structure."""
+        structure, leaves = flatten(signature)
+        for path, leaf in zip(structure.paths(), leaves, strict=True):
+            if not isinstance(leaf, TensorSpec):
+                raise TypeError(f"output_signature{path} must be an hr.TensorSpec, not {leaf!r}")
+        return cls(structure, tuple(leaves))
+
+    @classmethod
+    def of_types(cls, types: Any, shapes: Any) -> Spec:
+        """From tf.data's older pair of structures."""
+        structure, dtypes = flatten(types)
+        if shapes is None:
+            leaves: Sequence[Any] = [None] * len(dtypes)
+        elif structure == LEAF:
+            leaves = [shapes]
+        else:
+            leaves = _shape_leaves(structure, shapes)
+        return cls(structure, tuple(TensorSpec(s, d) for s, d in zip(leaves, dtypes, strict=True)))
+
+    @classmethod
+    def tuple_of(cls, specs: Sequence[Spec]) -> Spec:
+        """The spec of tuples of such elements."""
+        if not all(s.known for s in specs):
+            return cls.UNKNOWN
+        return cls(
+            tuple_of(s.structure for s in specs if s.structure is not None),
+            tuple(leaf for s in specs for leaf in s.leaves),
+        )
+
+
+Spec.UNKNOWN = Spec(None)
+
+
+class _Text(str):
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def _prepend(size: int | None, shape: Shape) -> Shape:
+    return None if shape is None else (size, *shape)
+
+
+def _shape_leaves(structure: Structure, shapes: Any) -> list[Any]:
+    """Shapes may be tuples themselves, so the structure of the types says where to stop."""
+    if structure.kind is None:
+        return [shapes]
+    try:
+        items = [shapes[k] for k in structure.keys] if isinstance(shapes, dict) else list(shapes)
+        pairs = list(zip(structure.children, items, strict=True))
+    except (KeyError, TypeError, ValueError):
+        raise SpecError(f"output_shapes {shapes!r} do not have the structure of output_types, {structure}") from None
+    return [leaf for child, item in pairs for leaf in _shape_leaves(child, item)]
+
+
+def leaf_spec(value: Any) -> TensorSpec:
+    """The exact spec of one component as it stands in an element."""
+    if isinstance(value, np.ndarray):
+        if value.dtype == object and value.size:
+            kinds = {type(v) for v in value.flat}
+            kind = kinds.pop() if len(kinds) == 1 else object
+            return TensorSpec(value.shape, kind if kind in (str, bytes) else object)
+        return TensorSpec(value.shape, value.dtype)
+    if isinstance(value, str | bytes):
+        return TensorSpec((), type(value))
+    if isinstance(value, np.generic | bool | int | float | complex):
+        return TensorSpec((), np.asarray(value).dtype)
+    return TensorSpec((), object)

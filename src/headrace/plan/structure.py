@@ -1,0 +1,142 @@
+"""The shape of an element: tuples, dicts, namedtuples, dataclasses and None around leaves."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Structure:
+    """A tree of components. `kind` is None for a leaf, else the type that is rebuilt around the children.
+
+    Children of a dict stand in the order of its keys (as in tf.data), so that dicts written in another order agree.
+    """
+
+    kind: type | None = None
+    keys: tuple[Any, ...] = ()
+    children: tuple[Structure, ...] = ()
+    written: tuple[Any, ...] = field(default=(), compare=False)
+
+    @cached_property
+    def leaves(self) -> int:
+        """How many leaves the tree has."""
+        return 1 if self.kind is None else sum(child.leaves for child in self.children)
+
+    @cached_property
+    def unpacks(self) -> bool:
+        """Whether a user function gets the components as separate arguments: plain tuples only."""
+        return self.kind is tuple
+
+    def pack(self, leaves: Iterable[Any]) -> Any:
+        """The element of this structure with these leaves."""
+        return self._build(iter(leaves))
+
+    def _build(self, leaves: Iterator[Any]) -> Any:
+        kind = self.kind
+        if kind is None:
+            return next(leaves)
+        if kind is NoneType:
+            return None
+        parts = [child._build(leaves) for child in self.children]
+        if kind is tuple:
+            return tuple(parts)
+        if issubclass(kind, Mapping):
+            items = dict(zip(self.keys, parts, strict=True))
+            ordered = {key: items[key] for key in self.written}
+            return ordered if kind is dict else kind(ordered)  # type: ignore[call-arg]
+        if issubclass(kind, tuple):
+            return kind(*parts)
+        return kind(**dict(zip(self.keys, parts, strict=True)))
+
+    def rows(self, columns: list[Iterator[Any]], count: int) -> Iterator[Any]:
+        """The elements whose leaves the `columns` iterate over."""
+        if self.kind is None:
+            return columns[0]
+        if not columns:
+            return iter([self.pack(())] * count)
+        if self.kind is tuple and len(columns) == len(self.children) == self.leaves:
+            return zip(*columns, strict=True)
+        return map(self.pack, zip(*columns, strict=True))
+
+    def paths(self) -> list[str]:
+        """A name for each leaf, for messages: `[0]`, `['x']`, `.label`."""
+        if self.kind is None:
+            return [""]
+        steps = [f".{k}" if self._named else f"[{k!r}]" for k in self.keys]
+        return [step + path for step, child in zip(steps, self.children, strict=True) for path in child.paths()]
+
+    @property
+    def _named(self) -> bool:
+        return self.kind is not None and not issubclass(self.kind, Mapping) and self.kind is not tuple
+
+    def __str__(self) -> str:
+        return str(self.pack(_Star() for _ in range(self.leaves)))
+
+
+class _Star:
+    def __repr__(self) -> str:
+        return "*"
+
+
+NoneType = type(None)
+LEAF = Structure()
+NONE = Structure(NoneType)
+
+
+def tuple_of(children: Iterable[Structure]) -> Structure:
+    """The structure of a tuple of these."""
+    children = tuple(children)
+    return Structure(tuple, tuple(range(len(children))), children)
+
+
+def flatten(value: Any) -> tuple[Structure, list[Any]]:
+    """The structure of `value` and its leaves."""
+    leaves: list[Any] = []
+    return _flatten(value, leaves), leaves
+
+
+def _flatten(value: Any, leaves: list[Any]) -> Structure:
+    kind = type(value)
+    if kind is tuple:
+        return Structure(tuple, tuple(range(len(value))), tuple(_flatten(v, leaves) for v in value))
+    if value is None:
+        return NONE
+    if isinstance(value, Mapping):
+        keys = tuple(_in_order(value))
+        return Structure(kind, keys, tuple(_flatten(value[k], leaves) for k in keys), tuple(value))
+    if isinstance(value, tuple):
+        names = tuple(getattr(value, "_fields", range(len(value))))
+        return Structure(kind, names, tuple(_flatten(v, leaves) for v in value))
+    names = _record_fields(kind)
+    if names is not None:
+        return Structure(kind, names, tuple(_flatten(getattr(value, n), leaves) for n in names))
+    leaves.append(value)
+    return LEAF
+
+
+def _in_order(keys: Iterable[Any]) -> list[Any]:
+    try:
+        return sorted(keys)
+    except TypeError:
+        return sorted(keys, key=lambda k: (type(k).__name__, repr(k)))
+
+
+_records: dict[type, tuple[str, ...] | None] = {}
+
+
+def _record_fields(kind: type) -> tuple[str, ...] | None:
+    """The fields of a dataclass or attrs class, None for any other type."""
+    try:
+        return _records[kind]
+    except KeyError:
+        names: tuple[str, ...] | None = None
+        if dataclasses.is_dataclass(kind) and not getattr(kind, "_headrace_leaf", False):
+            names = tuple(f.name for f in dataclasses.fields(kind) if f.init)
+        elif hasattr(kind, "__attrs_attrs__"):
+            names = tuple(a.name for a in kind.__attrs_attrs__ if a.init)
+        _records[kind] = names
+        return names

@@ -1,0 +1,215 @@
+"""Elements from a Python generator, read no further than they are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from headrace.block import Block, Failure, Item, Mark, element, from_elements, leaf, scalar_block
+from headrace.errors import SpecError
+from headrace.execute.context import Context
+from headrace.execute.stream import END, Pending, Pulled, Stream
+from headrace.plan.cardinality import UNKNOWN, Cardinality
+from headrace.plan.node import Node, tuning, user_site
+from headrace.plan.spec import Spec, TensorSpec, leaf_spec
+from headrace.plan.structure import LEAF, Structure
+
+if TYPE_CHECKING:
+    from headrace.dataset import Dataset
+
+
+def from_generator(
+    generator: Callable[..., Iterable[Any]],
+    output_types: Any = None,
+    output_shapes: Any = None,
+    args: tuple[Any, ...] | None = None,
+    output_signature: Any = None,
+    *,
+    name: str | None = None,
+) -> Dataset:
+    """A dataset of what `generator(*args)` yields; it is called anew for each pass.
+
+    >>> def squares(n):
+    ...     for i in range(n):
+    ...         yield i * i
+    >>> ds = hr.Dataset.from_generator(squares, args=(3,), output_signature=hr.TensorSpec((), "int32"))
+    >>> list(ds)
+    [np.int32(0), np.int32(1), np.int32(4)]
+    """
+    from headrace.dataset import Dataset
+
+    if not callable(generator):
+        raise TypeError(
+            f"from_generator takes a function that returns an iterator, not {generator!r}; pass `lambda: iterable`"
+        )
+    if output_signature is not None:
+        if output_types is not None or output_shapes is not None:
+            raise TypeError("give either output_signature or output_types and output_shapes, not both")
+        spec = Spec.of_signature(output_signature)
+    elif output_types is not None:
+        spec = Spec.of_types(output_types, output_shapes)
+    else:
+        raise TypeError("from_generator needs output_signature (or output_types and output_shapes)")
+    return Dataset(Generator(generator, tuple(args or ()), spec, site=user_site(), name=name))
+
+
+@dataclass(frozen=True, eq=False)
+class Generator(Node):
+    """Calls the function for each pass and reads what it returns."""
+
+    generator: Callable[..., Iterable[Any]] = tuning()
+    args: tuple[Any, ...] = field(repr=False)
+    signature: Spec
+
+    numbered = True
+    pure = False
+    positional = True
+
+    @property
+    def operation(self) -> str:
+        return "from_generator"
+
+    @property
+    def spec(self) -> Spec:
+        return self.signature
+
+    @property
+    def cardinality(self) -> Cardinality:
+        return UNKNOWN
+
+    def open(self, ctx: Context, mark: Mark) -> Stream:  # noqa: ARG002
+        return GeneratorStream(self, ctx)
+
+
+class GeneratorStream(Stream):
+    """One pass over the generator."""
+
+    def __init__(self, node: Generator, ctx: Context) -> None:
+        self._node = node
+        self._ctx = ctx
+        self._iterator: Iterator[Any] | None = None
+        self._pending = Pending()
+        self._read = 0
+        self._over = False
+
+    def pull(self, want: int) -> Pulled:
+        if not self._pending:
+            self._pending.add(self._items(want))
+            if not self._pending:
+                return END
+        return self._pending.pull(want)
+
+    def _items(self, want: int) -> list[Item]:
+        values: list[Any] = []
+        failure = self._fetch(values, want)
+        start = self._read
+        self._read += len(values) + len(failure)
+        return [*self._converted(values, start), *failure] if values else [*failure]
+
+    def _fetch(self, values: list[Any], want: int) -> list[Failure]:
+        """Append up to `want` values; at an error those before it stay, and the error comes back."""
+        if self._over:
+            return []
+        try:
+            if self._iterator is None:
+                self._iterator = iter(self._node.generator(*self._node.args))
+            append = values.append
+            for value in self._iterator:
+                append(value)
+                if len(values) == want:
+                    return []
+            self._finish()
+        except Exception as error:
+            if self._iterator is None:
+                self._over = True
+            return [Failure(self._node.error(error, self._read + len(values)))]
+        return []
+
+    def _converted(self, values: list[Any], start: int) -> Iterator[Item]:
+        block = scalars(values, self._node.signature)
+        stop = start + len(values)
+        if block is not None:
+            block.ids = self._ctx.ids_between(start, stop)
+            yield block
+            return
+        made: list[tuple[Structure, list[Any]]] = []
+
+        def flush(end: int) -> Iterator[Item]:
+            yield from from_elements(made, self._ctx.ids_between(end - len(made), end))
+            made.clear()
+
+        for number, value in enumerate(values, start):
+            try:
+                made.append(conform(value, self._node.signature))
+            except Exception as error:
+                yield from flush(number)
+                yield Failure(self._node.error(error, number))
+        yield from flush(stop)
+
+    def _finish(self) -> None:
+        self._over = True
+        iterator, self._iterator = self._iterator, None
+        close = getattr(iterator, "close", None)
+        if close is not None:
+            close()
+
+    def close(self) -> None:
+        self._finish()
+
+
+def scalars(values: list[Any], spec: Spec) -> Block | None:
+    """All values at once where the signature is one number; None where they need a closer look."""
+    if spec.structure != LEAF or spec.leaves[0].shape not in ((), None) or len(set(map(type, values))) != 1:
+        return None
+    dtype = spec.leaves[0].dtype
+    if dtype is None or dtype.kind not in "biuf" or not isinstance(values[0], bool | int | float | np.generic):
+        return None
+    try:
+        array = np.array(values)
+        return None if array.ndim != 1 else scalar_block(cast(array, dtype))
+    except (SpecError, OverflowError, ValueError):
+        return None
+
+
+def cast(array: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """As `dtype`, where no value is lost: wider or narrower floats, integers that fit, never a float as an integer."""
+    if array.dtype == dtype:
+        return array
+    if not np.can_cast(array.dtype, dtype, "same_kind") and not (array.dtype.kind in "iu" and dtype.kind in "iu"):
+        raise SpecError(f"a value of dtype {array.dtype} where {dtype} was promised")
+    with np.errstate(over="ignore"):
+        made = array.astype(dtype)
+    if array.dtype.kind in "iu" and dtype.kind in "iu" and not np.array_equal(made, array):
+        raise SpecError(f"the value {array if array.ndim == 0 else array[made != array][0]} does not fit into {dtype}")
+    return made
+
+
+def conform(value: Any, spec: Spec) -> tuple[Structure, list[Any]]:
+    """An element as the signature promises it, or an error that names both."""
+    if spec.structure == LEAF and isinstance(value, list | tuple):
+        structure, leaves = LEAF, [leaf(np.asarray(value))]
+    else:
+        structure, leaves = element(value)
+    if structure != spec.structure:
+        raise SpecError(f"got an element of structure {structure} where {spec.structure} was promised")
+    made = []
+    for path, got, want in zip(structure.paths(), leaves, spec.leaves, strict=True):
+        try:
+            fitted = _fitted(got, want)
+        except SpecError as error:
+            raise SpecError(f"component{path}: {error}" if path else str(error)) from None
+        if not want.is_compatible_with(fitted):
+            raise SpecError(f"got {leaf_spec(fitted)}{' for component' + path if path else ''} where {want} was promised")
+        made.append(fitted)
+    return structure, made
+
+
+def _fitted(value: Any, want: TensorSpec) -> Any:
+    if want.dtype is None or not isinstance(value, np.ndarray | np.generic):
+        return value
+    if value.dtype.kind not in "biufc" or want.dtype.kind not in "biufc":
+        return value
+    return leaf(cast(np.asarray(value), want.dtype))

@@ -1,0 +1,122 @@
+"""Elements that lie in memory: `from_tensors` and `from_tensor_slices`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from headrace.block import Block, Column, Indices, Mark, leaf, take, text
+from headrace.execute.context import Context
+from headrace.execute.stream import Stream
+from headrace.plan.cardinality import Cardinality
+from headrace.plan.node import Node, user_site
+from headrace.plan.spec import Spec, TensorSpec, leaf_spec
+from headrace.plan.structure import Structure, flatten
+from headrace.sources.numbered import NumberedStream
+
+if TYPE_CHECKING:
+    from headrace.dataset import Dataset
+
+
+def from_tensors(tensors: Any, *, name: str | None = None) -> Dataset:
+    """A dataset of a single element.
+
+    >>> list(hr.Dataset.from_tensors({"x": [1, 2], "y": 3}))
+    [{'x': array([1, 2]), 'y': np.int64(3)}]
+    """
+    from headrace.dataset import Dataset
+
+    structure, leaves = flatten(tensors)
+    leaves = [leaf(v) for v in leaves]
+    columns: list[Column] = [_single(v) for v in leaves]
+    spec = Spec(structure, tuple(leaf_spec(v) for v in leaves))
+    return Dataset(Memory(spec, 1, structure, columns, "from_tensors", site=user_site(), name=name))
+
+
+def from_tensor_slices(tensors: Any, *, name: str | None = None) -> Dataset:
+    """A dataset whose elements are the slices of arrays along their first axis. The arrays are not copied.
+
+    >>> for element in hr.Dataset.from_tensor_slices({"x": [[1, 2], [3, 4]], "name": ["a", "b"]}):
+    ...     print(element)
+    {'x': array([1, 2]), 'name': 'a'}
+    {'x': array([3, 4]), 'name': 'b'}
+    """
+    from headrace.dataset import Dataset
+
+    structure, leaves = flatten(tensors)
+    if not leaves:
+        raise ValueError("from_tensor_slices needs at least one array to slice")
+    columns: list[Column] = []
+    specs: list[TensorSpec] = []
+    sizes: list[int] = []
+    for path, value in zip(structure.paths(), leaves, strict=True):
+        try:
+            array = leaf(value)
+        except ValueError as error:
+            raise ValueError(f"from_tensor_slices: component{path} is not an array: {error}") from None
+        if not isinstance(array, np.ndarray):
+            raise ValueError(f"from_tensor_slices: component{path} is a scalar, {array!r}; there is nothing to slice")
+        specs.append(TensorSpec(array.shape[1:], leaf_spec(array).dtype))
+        sizes.append(len(array))
+        columns.append(text(array) if array.dtype == object and array.ndim == 1 and len(array) else _shared(array))
+    if len(set(sizes)) > 1:
+        found = ", ".join(f"component{path} has {n}" for path, n in zip(structure.paths(), sizes, strict=True))
+        raise ValueError(f"from_tensor_slices needs arrays of one length: {found}")
+    spec = Spec(structure, tuple(specs))
+    node = Memory(spec, sizes[0], structure, columns, "from_tensor_slices", site=user_site(), name=name)
+    return Dataset(node)
+
+
+def _shared(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """A view that nobody downstream can write through into the user's array."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def _single(value: Any) -> Column:
+    if isinstance(value, np.ndarray):
+        return _shared(value[None])
+    return _shared(np.array([value], value.dtype)) if isinstance(value, np.generic) else [value]
+
+
+@dataclass(frozen=True, eq=False)
+class Memory(Node):
+    """Rows kept as columns."""
+
+    elements: Spec
+    rows: int
+    structure: Structure = field(repr=False)
+    columns: list[Column] = field(repr=False)
+    origin: str = field(repr=False)
+
+    numbered = True
+    indexable = True
+
+    @property
+    def operation(self) -> str:
+        return self.origin
+
+    @property
+    def spec(self) -> Spec:
+        return self.elements
+
+    @property
+    def cardinality(self) -> Cardinality:
+        return Cardinality(self.rows)
+
+    def open(self, ctx: Context, mark: Mark) -> Stream:  # noqa: ARG002
+        return NumberedStream(self, ctx, self.rows)
+
+    def between(self, ctx: Context, start: int, stop: int) -> Block:
+        """Rows `start` to `stop`, as views."""
+        columns = [c[start:stop] for c in self.columns]
+        return Block(self.structure, columns, stop - start, None, ctx.ids_between(start, stop))
+
+    def at(self, ctx: Context, indices: Indices) -> Block:
+        columns = [take(c, indices) for c in self.columns]
+        return Block(self.structure, columns, len(indices), None, ctx.ids(indices))
+
+

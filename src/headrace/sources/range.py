@@ -1,0 +1,84 @@
+"""Numbers in arithmetic progression."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from headrace.block import Block, Indices, Mark, scalar_block
+from headrace.execute.context import Context
+from headrace.execute.stream import Stream
+from headrace.plan.cardinality import Cardinality
+from headrace.plan.node import Node, user_site
+from headrace.plan.spec import Spec, TensorSpec
+from headrace.plan.structure import LEAF
+from headrace.sources.numbered import NumberedStream
+
+if TYPE_CHECKING:
+    from headrace.dataset import Dataset
+
+
+def range(*args: int, output_type: DTypeLike = np.int64, name: str | None = None) -> Dataset:
+    """The numbers that Python's `range` with the same arguments gives.
+
+    >>> list(hr.Dataset.range(1, 10, 4))
+    [np.int64(1), np.int64(5), np.int64(9)]
+    """
+    from headrace.dataset import Dataset
+
+    start, stop, step = _bounds(args)
+    return Dataset(Range(start, stop, step, np.dtype(output_type), site=user_site(), name=name))
+
+
+def _bounds(args: tuple[int, ...]) -> tuple[int, int, int]:
+    if not 1 <= len(args) <= 3:
+        raise TypeError(f"range takes 1 to 3 numbers (start, stop, step), not {len(args)}")
+    numbers = [_integer(a) for a in args]
+    start, stop = (0, numbers[0]) if len(numbers) == 1 else (numbers[0], numbers[1])
+    step = numbers[2] if len(numbers) == 3 else 1
+    if step == 0:
+        raise ValueError("range: step must not be zero")
+    return start, stop, step
+
+
+def _integer(value: Any) -> int:
+    try:
+        return int(value.__index__())
+    except AttributeError:
+        raise TypeError(f"range takes integers, not {value!r}") from None
+
+
+@dataclass(frozen=True, eq=False)
+class Range(Node):
+    """start, start + step, … before stop."""
+
+    start: int
+    stop: int
+    step: int = 1
+    dtype: np.dtype[Any] = np.dtype(np.int64)  # noqa: RUF009 - dtypes are immutable
+
+    numbered = True
+    indexable = True
+
+    @property
+    def spec(self) -> Spec:
+        return Spec(LEAF, (TensorSpec((), self.dtype),))
+
+    @property
+    def cardinality(self) -> Cardinality:
+        return Cardinality(max(0, -(-(self.stop - self.start) // self.step)))
+
+    def open(self, ctx: Context, mark: Mark) -> Stream:  # noqa: ARG002
+        return NumberedStream(self, ctx, self.cardinality)
+
+    def between(self, ctx: Context, start: int, stop: int) -> Block:
+        """Numbers `start` to `stop` of the progression."""
+        first = self.start + start * self.step
+        values = np.arange(first, first + (stop - start) * self.step, self.step)
+        return scalar_block(values.astype(self.dtype, copy=False), ctx.ids_between(start, stop))
+
+    def at(self, ctx: Context, indices: Indices) -> Block:
+        return scalar_block((self.start + indices * self.step).astype(self.dtype, copy=False), ctx.ids(indices))

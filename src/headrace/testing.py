@@ -1,0 +1,187 @@
+"""The conformance kit: whether a pipeline, and every operation in it, keeps headrace's promises.
+
+>>> from headrace.testing import check_transformation
+>>> check_transformation(hr.Dataset.range(20).shuffle(5, seed=1).batch(3))
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import random
+import threading
+from collections.abc import Sequence
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from headrace.dataset import Dataset
+from headrace.errors import ElementError
+from headrace.execute import reference
+from headrace.iterator import Epochs, Iterator, Settings
+from headrace.plan.node import obstacle
+from headrace.plan.spec import Spec
+from headrace.plan.structure import flatten
+
+Outcome = tuple[str, Any]
+"""("value", the element) or ("error", its message)."""
+
+_VARIANTS = (
+    Settings(),
+    Settings(optimise=False),
+    Settings(block_rows=1),
+    Settings(block_rows=3, with_ids=True),
+    Settings(optimise=False, block_rows=1000),
+)
+
+
+def outcomes(it: Iterator, limit: int | None = None) -> list[Outcome]:
+    """What an iterator gives, errors in their places."""
+    got: list[Outcome] = []
+    while limit is None or len(got) < limit:
+        try:
+            got.append(("value", next(it)))
+        except StopIteration:
+            break
+        except ElementError as error:
+            got.append(("error", str(error)))
+    return got
+
+
+def reference_outcomes(ds: Dataset, epoch: int = 0, limit: int | None = None) -> list[Outcome]:
+    """What the naive executor gives."""
+    return [
+        ("error", str(row.value)) if isinstance(row.value, ElementError) else ("value", row.value)
+        for row in islice(reference.run(ds._node, epoch), limit)
+    ]
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether two elements are equal: structure, dtypes, shapes and every bit."""
+    (sa, la), (sb, lb) = flatten(a), flatten(b)
+    return sa == sb and all(_same_leaf(x, y) for x, y in zip(la, lb, strict=True))
+
+
+def _same_leaf(x: Any, y: Any) -> bool:
+    if not isinstance(x, np.ndarray | np.generic):
+        return type(x) is type(y) and bool(x == y)
+    if type(x) is not type(y) or x.dtype != y.dtype or x.shape != y.shape:
+        return False
+    if x.dtype.hasobject:
+        return bool(np.array_equal(x, y))
+    return np.asarray(x).tobytes() == np.asarray(y).tobytes()
+
+
+def difference(got: Sequence[Outcome], want: Sequence[Outcome]) -> str | None:
+    """Where two sequences part, or None."""
+    for i, (g, w) in enumerate(zip(got, want, strict=False)):
+        if g[0] != w[0] or not (same(g[1], w[1]) if g[0] == "value" else g[1] == w[1]):
+            return f"element {i} is {g[1]!r}, not {w[1]!r}"
+    if len(got) != len(want):
+        return f"{len(got)} elements, not {len(want)}"
+    return None
+
+
+def _require(reason: str | None, what: str, ds: Dataset) -> None:
+    if reason is not None:
+        raise AssertionError(f"{what}: {reason}\n{ds.explain()}")
+
+
+def check_transformation(
+    ds: Dataset, *, cuts: int | None = None, limit: int = 1000, ordered: bool = True, epochs: int = 2
+) -> None:
+    """Raise AssertionError unless `ds` keeps every promise.
+
+    - Both executors give the same elements and errors, in every epoch, whatever the block size, optimised or not.
+    - A state taken at a cut, sent through JSON and restored under other settings, gives exactly the rest. All cuts are
+      tried, or `cuts` of them, chosen at random.
+    - Closing at any cut leaves no stream and no thread.
+    - `cardinality`, `element_spec` and `ds[i]` tell the truth.
+
+    Only the first `limit` elements are looked at. `ordered=False` is for pipelines with `deterministic=False`: the same
+    elements, in any order.
+    """
+    node = ds._node
+    for epoch in range(epochs):
+        want = reference_outcomes(ds, epoch, limit)
+        for settings in _VARIANTS:
+            it = _pass(ds, settings, epoch)
+            _require(_differs(outcomes(it, limit), want, ordered), f"{settings}, epoch {epoch}", ds)
+            _check_closed(it, ds)
+        _check_resume(ds, want, epoch, cuts, limit, ordered)
+    want = reference_outcomes(ds, 0, limit + 1)
+    _check_cardinality(ds, len(want), limit)
+    spec = Spec.of_signature(ds.element_spec)
+    for kind, value in want:
+        if kind == "value" and node.spec.known:
+            _require(spec.refusal(value), "element_spec", ds)
+    if obstacle(node) is None:
+        _check_random_access(ds, want[:limit])
+
+
+def _differs(got: list[Outcome], want: list[Outcome], ordered: bool) -> str | None:
+    if not ordered:
+        got, want = sorted(got, key=repr), sorted(want, key=repr)
+    return difference(got, want)
+
+
+def _pass(ds: Dataset, settings: Settings, epoch: int, state: Any = None) -> Iterator:
+    return Iterator(ds._node, Epochs(next=epoch), settings, state)
+
+
+def _check_resume(
+    ds: Dataset, want: list[Outcome], epoch: int, cuts: int | None, limit: int, ordered: bool
+) -> None:
+    places = list(range(len(want) + 1))
+    chosen = places if cuts is None or cuts >= len(places) else sorted(random.sample(places, cuts))
+    it = _pass(ds, _VARIANTS[0], epoch)
+    taken: list[Outcome] = []
+    for number, cut in enumerate(chosen):
+        taken += outcomes(it, cut - len(taken))
+        state = json.loads(json.dumps(it.state()))
+        settings = _VARIANTS[(number + 1) % len(_VARIANTS)]
+        again = _pass(ds, settings, epoch, state)
+        rest = outcomes(again, limit - cut)
+        reason = difference(rest, want[cut:]) if ordered else _differs(taken + rest, want, False)
+        _require(reason, f"resumed at {cut} of epoch {epoch} with {settings}", ds)
+        _check_closed(again, ds)
+        if number % 3 == 2:  # a state of a restored pass is as good as any, and closing may come at any time
+            state = json.loads(json.dumps(it.state()))
+            _check_closed(it, ds)
+            it = _pass(ds, _VARIANTS[number % len(_VARIANTS)], epoch, state)
+    _check_closed(it, ds)
+
+
+def _check_closed(it: Iterator, ds: Dataset) -> None:
+    run = it._run
+    it.close()
+    if run is not None and run.open_streams:
+        raise AssertionError(f"{run.open_streams} streams are open after close()\n{ds.explain()}")
+
+
+def our_threads() -> list[str]:
+    """The names of headrace's threads that are alive."""
+    gc.collect()
+    return [t.name for t in threading.enumerate() if t.name.startswith("headrace-")]
+
+
+def _check_cardinality(ds: Dataset, found: int, limit: int) -> None:
+    count = ds._node.cardinality
+    if count.known and (found != count if found <= limit else count <= limit):
+        raise AssertionError(f"cardinality says {count}, there are {found} elements\n{ds.explain()}")
+    if count == -1 and found <= limit:
+        raise AssertionError(f"cardinality says infinite, there are {found} elements\n{ds.explain()}")
+
+
+def _check_random_access(ds: Dataset, want: list[Outcome]) -> None:
+    for i in {0, 1, len(want) // 2, len(want) - 1} & set(range(len(want))):
+        try:
+            got: Outcome = ("value", ds[i])
+        except ElementError as error:
+            got = ("error", str(error))
+        kind, value = want[i]
+        if got[0] != kind or (kind == "value" and not same(got[1], value)):
+            raise AssertionError(f"ds[{i}] is {got[1]!r}, iteration gives {value!r}\n{ds.explain()}")
+    if len(want) > 2 and ds._node.cardinality.known:
+        _require(difference(outcomes(iter(ds[1:-1:2])), want[1:-1:2]), "ds[1:-1:2]", ds)

@@ -1,0 +1,44 @@
+// What each kernel offers; bindings.cc alone turns these into Python functions. Callers check sizes and ranges.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace headrace {
+
+// A shuffle buffer of `capacity` slots over a stream of `total` rows (-1: not known to end yet). Step t first puts
+// row capacity-1+t into the slot that step t-1 emptied, then gives out the row of slot draw(t). Once the rows are
+// used up the slots close up, so that the draw is always uniform over the rows that are left.
+struct ShuffleLaw {
+  uint64_t key;
+  int64_t capacity;
+  int64_t total;
+};
+
+// How many slots the buffer ever uses.
+int64_t slots_needed(const ShuffleLaw& law);
+
+// draws[i] = the slot given out at step first + i.
+void shuffle_draws(ShuffleLaw law, int64_t first, int64_t count, int64_t* draws);
+
+// Which row each slot holds before step t, -1 for the slot that is empty; returns how many slots are in use.
+int64_t shuffle_held(ShuffleLaw law, int64_t t, int64_t* rows);
+
+// rows[i] = the row given out at steps[i].
+void shuffle_rows_at(ShuffleLaw law, const int64_t* steps, int64_t count, int64_t* rows);
+
+// The moving of rows for `count` steps while rows come in: incoming[i] fills the hole, slot draws[i] goes to out[i].
+// Returns the new hole.
+int64_t shuffle_exchange(uint8_t* slots, size_t row_bytes, int64_t hole, const uint8_t* incoming, const int64_t* draws,
+                         int64_t count, uint8_t* out);
+
+// The same once no rows come in: the last used slot fills the hole. Slots in use shrink by `count`.
+void shuffle_drain(uint8_t* slots, size_t row_bytes, int64_t used, const int64_t* draws, int64_t count, uint8_t* out);
+
+// out[i] = the image of indices[i] under the key's permutation of [0, size).
+void permute(uint64_t key, int64_t size, const int64_t* indices, int64_t count, int64_t* out);
+
+// Gives freed memory back to the operating system where the allocator can.
+void release_memory();
+
+}  // namespace headrace

@@ -1,0 +1,130 @@
+#include <algorithm>
+#include <cstring>
+#include <unordered_map>
+#include <vector>
+
+#include "kernels.h"
+#include "philox.h"
+
+namespace headrace {
+namespace {
+
+// The first step at which no row comes in.
+int64_t tail_start(const ShuffleLaw& law) {
+  if (law.total < 0) return INT64_MAX;
+  return std::max<int64_t>(0, law.total - law.capacity + 1);
+}
+
+int64_t bound_at(const ShuffleLaw& law, int64_t t) { return t < tail_start(law) ? law.capacity : law.total - t; }
+
+// Slots before step t <= tail_start: slot s holds row capacity + u, where u <= t - 2 is the last step that emptied it,
+// or row s if none did. Walking back from t finds every slot after about capacity * ln(capacity) steps.
+void held_while_full(const ShuffleLaw& law, int64_t t, int64_t* rows) {
+  Draws draw(law.key);
+  std::fill(rows, rows + law.capacity, int64_t(-2));
+  int64_t missing = law.capacity;
+  rows[t > 0 ? draw(t - 1, law.capacity) : law.capacity - 1] = -1;
+  --missing;
+  for (int64_t u = t - 2; u >= 0 && missing > 0; --u) {
+    int64_t& row = rows[draw(u, law.capacity)];
+    if (row == -2) {
+      row = law.capacity + u;
+      --missing;
+    }
+  }
+  for (int64_t s = 0; missing > 0 && s < law.capacity; ++s) {
+    if (rows[s] == -2) rows[s] = s;
+  }
+}
+
+// Slots at the start of the tail, closed up: all rows that are left, none empty.
+int64_t held_at_tail(const ShuffleLaw& law, int64_t* rows) {
+  if (law.total < law.capacity) {
+    for (int64_t s = 0; s < law.total; ++s) rows[s] = s;
+    return law.total;
+  }
+  held_while_full(law, tail_start(law), rows);
+  int64_t* hole = std::find(rows, rows + law.capacity, int64_t(-1));
+  *hole = rows[law.capacity - 1];
+  return law.capacity - 1;
+}
+
+}  // namespace
+
+int64_t slots_needed(const ShuffleLaw& law) {
+  return law.total < 0 ? law.capacity : std::min(law.capacity, law.total);
+}
+
+void shuffle_draws(ShuffleLaw law, int64_t first, int64_t count, int64_t* draws) {
+  Draws draw(law.key);
+  for (int64_t i = 0; i < count; ++i) draws[i] = draw(first + i, bound_at(law, first + i));
+}
+
+int64_t shuffle_held(ShuffleLaw law, int64_t t, int64_t* rows) {
+  const int64_t tail = tail_start(law);
+  if (t < tail) {
+    held_while_full(law, t, rows);
+    return law.capacity;
+  }
+  Draws draw(law.key);
+  int64_t used = held_at_tail(law, rows);
+  for (int64_t u = tail; u < t; ++u) rows[draw(u, law.total - u)] = rows[--used];
+  return used;
+}
+
+void shuffle_rows_at(ShuffleLaw law, const int64_t* steps, int64_t count, int64_t* rows) {
+  if (count == 0) return;
+  // Forward from the first step wanted to the last: cheap where the steps lie close, as those of a slice do.
+  std::unordered_multimap<int64_t, int64_t> wanted;
+  int64_t low = steps[0], high = steps[0];
+  for (int64_t i = 0; i < count; ++i) {
+    wanted.emplace(steps[i], i);
+    low = std::min(low, steps[i]);
+    high = std::max(high, steps[i]);
+  }
+  const int64_t tail = tail_start(law);
+  const auto give = [&](int64_t t, int64_t row) {
+    const auto range = wanted.equal_range(t);
+    for (auto it = range.first; it != range.second; ++it) rows[it->second] = row;
+  };
+  std::vector<int64_t> slots(size_t(slots_needed(law)));
+  Draws draw(law.key);
+  int64_t t = low;
+  int64_t used = shuffle_held(law, t, slots.data());
+  if (t < tail) {
+    int64_t hole = int64_t(std::find(slots.begin(), slots.end(), int64_t(-1)) - slots.begin());
+    for (; t <= high && t < tail; ++t) {
+      slots[hole] = law.capacity - 1 + t;
+      hole = draw(t, law.capacity);
+      give(t, slots[hole]);
+    }
+    if (t > high) return;
+    used = held_at_tail(law, slots.data());
+  }
+  for (; t <= high; ++t) {
+    int64_t& slot = slots[draw(t, law.total - t)];
+    give(t, slot);
+    slot = slots[--used];
+  }
+}
+
+int64_t shuffle_exchange(uint8_t* slots, size_t row_bytes, int64_t hole, const uint8_t* incoming, const int64_t* draws,
+                         int64_t count, uint8_t* out) {
+  for (int64_t i = 0; i < count; ++i) {
+    std::memcpy(slots + size_t(hole) * row_bytes, incoming + size_t(i) * row_bytes, row_bytes);
+    hole = draws[i];
+    std::memcpy(out + size_t(i) * row_bytes, slots + size_t(hole) * row_bytes, row_bytes);
+  }
+  return hole;
+}
+
+void shuffle_drain(uint8_t* slots, size_t row_bytes, int64_t used, const int64_t* draws, int64_t count, uint8_t* out) {
+  for (int64_t i = 0; i < count; ++i) {
+    uint8_t* slot = slots + size_t(draws[i]) * row_bytes;
+    std::memcpy(out + size_t(i) * row_bytes, slot, row_bytes);
+    const uint8_t* last = slots + size_t(--used) * row_bytes;
+    if (slot != last) std::memcpy(slot, last, row_bytes);
+  }
+}
+
+}  // namespace headrace
