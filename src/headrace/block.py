@@ -136,7 +136,7 @@ def column(rows: list[Any]) -> Column:
     if kind is np.ndarray:
         shape, dtype = first.shape, first.dtype
         if len(rows) == 1:
-            return first[None]  # type: ignore[no-any-return]
+            return first[None]
         if all(type(r) is np.ndarray and r.shape == shape and r.dtype == dtype for r in rows):
             return np.stack(rows)
     return rows
@@ -167,7 +167,7 @@ def text(rows: Sequence[Any]) -> Column:
     import pyarrow as pa
 
     kinds = {type(r) for r in rows}
-    if kinds == {str} or kinds == {bytes}:
+    if kinds in ({str}, {bytes}):
         try:
             return pa.array(rows, pa.large_string() if kinds == {str} else pa.large_binary())
         except pa.ArrowInvalid:  # lone surrogates are no UTF-8
@@ -260,7 +260,7 @@ def fold(block: Block, size: int) -> Block | str:
     """Every `size` rows as one, a multiple of them; or why the rows of a component cannot be stacked."""
     groups = block.rows // size
     columns: list[Column] = []
-    for path, col in zip(block.structure.paths(), block.columns, strict=True):
+    for path, col in zip(block.structure.paths, block.columns, strict=True):
         dense = stackable(col)
         if isinstance(dense, str):
             return f"the elements of component{path} differ: {dense}" if path else f"the elements differ: {dense}"
@@ -271,6 +271,18 @@ def fold(block: Block, size: int) -> Block | str:
 def scalar_block(values: NDArray[Any], ids: Ids | None = None) -> Block:
     """A block of single components."""
     return Block(LEAF, [values], len(values), None, ids)
+
+
+def folded(ids: Ids | None, value: int) -> Ids | None:
+    """The ids of rows that have become others: the path key with `value` folded in, one to one."""
+    if ids is None:
+        return None
+    made = ids.copy()
+    made[:, 0] = made[:, 0] * np.uint64(FOLD) + np.uint64(value)
+    return made
+
+
+FOLD = 0x9E3779B97F4A7C15
 
 
 def source_ids(path: int, ordinals: Indices) -> Ids:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from headrace.errors import ElementError
 from headrace.iterator import Epochs, Iterator, Settings
 from headrace.ops.batch import batch
 from headrace.ops.cache import cache
@@ -30,6 +31,15 @@ from headrace.plan.spec import Spec
 from headrace.sources.generator import from_generator
 from headrace.sources.memory import from_tensor_slices, from_tensors
 from headrace.sources.range import range
+
+
+def _first_spec(node: Node) -> Spec | None:
+    """What the first element tells of the others, None if there is none or it fails."""
+    with Iterator(node, Epochs()) as it:
+        try:
+            return Spec.of(next(it)).loosened()
+        except (StopIteration, ElementError):
+            return None
 
 
 class Dataset:
@@ -85,7 +95,8 @@ class Dataset:
         ...     first = next(it)
         ...     state = it.state()
         ...     rest = list(it)
-        >>> all((a == b).all() for a, b in zip(rest, ds.iterator(state=state)))
+        >>> again = list(ds.iterator(state=state))
+        >>> [a.tolist() for a in again] == [a.tolist() for a in rest]
         True
         """
         return Iterator(self._node, self._epochs, state=state)
@@ -105,10 +116,7 @@ class Dataset:
         for node in walk(self._node):
             probe = getattr(node, "probe", None)
             if probe is not None and probe.spec is None:
-                with Iterator(node, Epochs()) as it:
-                    for element in it:
-                        probe.spec = Spec.of(element).loosened()
-                        break
+                probe.spec = _first_spec(node)
         return self._node.spec.public()
 
     def cardinality(self) -> int:

@@ -82,7 +82,7 @@ class Iterator(PythonIterator[Any]):
         self._rows: PythonIterator[Any] = iter(())
         self._run: Run | None = None
         self._root: Input | None = None
-        self._finalizer: weakref.finalize[[Running], Iterator] | None = None
+        self._finalizer: weakref.finalize[[], Iterator] | None = None
         self._last_stats = Stats(stages=[])
         if state is None:
             self._plan = states.reseeded(plan, epochs.seeds) if epochs.seeds else plan
@@ -172,9 +172,7 @@ class Iterator(PythonIterator[Any]):
 
     def state(self) -> dict[str, Any]:
         """Where this pass stands: a small dict that JSON can hold. Takes microseconds, and nothing is drained."""
-        return states.save(
-            self._plan, self._epoch, self._before + self._offset, self._place(), self._over
-        )
+        return states.save(self._plan, self._epoch, self._before + self._offset, self._place(), self._over)
 
     def restore(self, state: dict[str, Any]) -> None:
         """Go to a place that `state()` gave, of this iterator or of one over an equal pipeline."""

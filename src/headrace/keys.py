@@ -51,7 +51,7 @@ _nested: ContextVar[Iterator[int] | None] = ContextVar("headrace_nested_seeds", 
 
 
 def seed(value: int | None) -> Seed:
-    """The user's seed, or a fresh one. Inside flat_map's function fresh seeds are keyed, so that a resume finds them again."""
+    """The user's seed, or a fresh one; inside flat_map's function a keyed one, so that a resume finds it again."""
     if value is not None:
         return Seed(value, explicit=True)
     source = _nested.get()

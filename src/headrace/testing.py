@@ -16,10 +16,14 @@ from typing import Any
 
 import numpy as np
 
+from headrace.block import Block
 from headrace.dataset import Dataset
 from headrace.errors import ElementError
 from headrace.execute import reference
+from headrace.execute.context import Context, Run
+from headrace.execute.stream import END
 from headrace.iterator import Epochs, Iterator, Settings
+from headrace.optimise.rules import optimised
 from headrace.plan.node import obstacle
 from headrace.plan.spec import Spec
 from headrace.plan.structure import flatten
@@ -96,6 +100,7 @@ def check_transformation(
     - Both executors give the same elements and errors, in every epoch, whatever the block size, optimised or not.
     - A state taken at a cut, sent through JSON and restored under other settings, gives exactly the rest. All cuts are
       tried, or `cuts` of them, chosen at random.
+    - Rows have ids of their own, the same on both executors: randomness is keyed by them.
     - Closing at any cut leaves no stream and no thread.
     - `cardinality`, `element_spec` and `ds[i]` tell the truth.
 
@@ -110,6 +115,7 @@ def check_transformation(
             _require(_differs(outcomes(it, limit), want, ordered), f"{settings}, epoch {epoch}", ds)
             _check_closed(it, ds)
         _check_resume(ds, want, epoch, cuts, limit, ordered)
+        _check_ids(ds, epoch, limit, ordered)
     want = reference_outcomes(ds, 0, limit + 1)
     _check_cardinality(ds, len(want), limit)
     spec = Spec.of_signature(ds.element_spec)
@@ -130,9 +136,7 @@ def _pass(ds: Dataset, settings: Settings, epoch: int, state: Any = None) -> Ite
     return Iterator(ds._node, Epochs(next=epoch), settings, state)
 
 
-def _check_resume(
-    ds: Dataset, want: list[Outcome], epoch: int, cuts: int | None, limit: int, ordered: bool
-) -> None:
+def _check_resume(ds: Dataset, want: list[Outcome], epoch: int, cuts: int | None, limit: int, ordered: bool) -> None:
     places = list(range(len(want) + 1))
     chosen = places if cuts is None or cuts >= len(places) else sorted(random.sample(places, cuts))
     it = _pass(ds, _VARIANTS[0], epoch)
@@ -151,6 +155,24 @@ def _check_resume(
             _check_closed(it, ds)
             it = _pass(ds, _VARIANTS[number % len(_VARIANTS)], epoch, state)
     _check_closed(it, ds)
+
+
+def _check_ids(ds: Dataset, epoch: int, limit: int, ordered: bool) -> None:
+    want = [row.id for row in islice(reference.run(ds._node, epoch), limit) if not isinstance(row.value, ElementError)]
+    if len(set(want)) < len(want):
+        raise AssertionError(f"two elements have one id, hence the same randomness\n{ds.explain()}")
+    for optimise in (optimised, None):
+        run = Run(optimise)
+        context = Context(run, with_ids=True).epoch(epoch)
+        source = context.open(run.prepare(ds._node))
+        got: list[tuple[int, int]] = []
+        while source.ordinal < limit and (item := source.pull(min(7, limit - source.ordinal))) is not END:
+            if isinstance(item, Block):
+                assert item.ids is not None, f"rows without ids\n{ds.explain()}"
+                got += [(int(path), int(number)) for path, number in item.ids]
+        source.close()
+        if (got != want) if ordered else (sorted(got) != sorted(want)):
+            raise AssertionError(f"the ids of rows differ from the reference executor's\n{ds.explain()}")
 
 
 def _check_closed(it: Iterator, ds: Dataset) -> None:

@@ -41,9 +41,9 @@ class Run:
         self._channels: set[Channel] = set()
         self._lock = threading.Lock()
 
-    def pace(self) -> Pace:
+    def pace(self, *, handover: bool = False) -> Pace:
         """A fresh measure of how many rows to ask for."""
-        return Pace(self.block_rows)
+        return Pace(self.block_rows, handover=handover)
 
     def cancel(self) -> None:
         """Wake up everybody who waits on a channel of this pass."""
@@ -116,7 +116,7 @@ class Context:
 
     def open(self, node: Node, mark: Mark = None, *, slot: int = 0, with_ids: bool = False) -> Input:
         """The rows of an input from `mark` on. It is closed with the stream that opened it, if not before."""
-        stage = self.stage.input(slot, node.label())
+        stage = self.stage.input(slot, node)
         with_ids = with_ids or self._with_ids
         return Input(
             node, Context(self.run, self.path, stage=stage, level=self._level, with_ids=with_ids), mark, self.opened
@@ -127,24 +127,24 @@ class Context:
         return self.open(self.run.prepare(node), mark, slot=slot)
 
     def ahead(self, node: Node, mark: Mark = None, *, rows: int | None = None, slot: int = 0) -> Ahead:
-        """The rows of an input, read by a thread: at most `rows` before they are asked for, None as many as sensible."""
+        """The rows of an input, read by a thread at most `rows` before they are asked for; None: a sensible number."""
         limits = Limits(AUTOTUNE_TICKETS if rows is None else max(2, rows), rows)
         return self._ahead(self.open(node, mark, slot=slot), unchanged, 1, limits, ordered=True)
 
     def parallel(self, node: Node, mark: Mark, work: Work, *, width: int, ordered: bool) -> Ahead:
         """What `work` makes of the rows of an input, on `width` threads."""
-        remaining = isinstance(mark, dict)
-        source: Source = Remaining(lambda m: self.open(node, m), mark) if remaining else self.open(node, mark)
-        stream = self._ahead(source, work, width, Limits(2 * width), ordered=ordered)
-        if remaining:
-            stream.channel.delivery.ahead = [tuple(gap) for gap in mark["done"]]
+        limits = Limits(2 * width)
+        if not isinstance(mark, dict):
+            return self._ahead(self.open(node, mark), work, width, limits, ordered=ordered)
+        remaining = Remaining(lambda m: self.open(node, m), mark)
+        stream = self._ahead(remaining, work, width, limits, ordered=ordered)
+        stream.channel.delivery.ahead = [(int(start), int(rows)) for start, rows in mark["done"]]
         return stream
 
     def _ahead(self, source: Source, work: Work, width: int, limits: Limits, *, ordered: bool) -> Ahead:
         self.stage.threaded = True
-        stream = Ahead(
-            source, work, width=width, limits=limits, ordered=ordered, stage=self.stage, pace=self.run.pace()
-        )
+        pace = self.run.pace(handover=True)
+        stream = Ahead(source, work, width=width, limits=limits, ordered=ordered, stage=self.stage, pace=pace)
         self.run.watch(stream.channel)
         return stream
 

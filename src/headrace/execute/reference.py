@@ -73,9 +73,14 @@ def run(plan: Node, epoch: int = 0) -> Iterator[Row]:
 
 
 @singledispatch
-def rows(node: Node, at: Place) -> Iterator[Row]:  # noqa: ARG001
+def rows(node: Node, at: Place) -> Iterator[Row]:
     """The rows of one node, which pulls those of its inputs."""
     raise NotImplementedError(f"the reference executor does not know {type(node).__name__}")
+
+
+def _folded(id: tuple[int, int], value: int) -> tuple[int, int]:
+    """The id of a row that has become another."""
+    return ((id[0] * 0x9E3779B97F4A7C15 + value) & _MASK, id[1])
 
 
 def value_of(value: Any) -> Any:
@@ -129,12 +134,13 @@ def _(node: Generator, at: Place) -> Iterator[Row]:
 @rows.register
 def _(node: Map, at: Place) -> Iterator[Row]:
     for number, row in enumerate(rows(node.input, at)):
-        if not isinstance(row.value, ElementError):
+        made = row.value
+        if not isinstance(made, ElementError):
             try:
-                row = Row(row.id, value_of(call(node.fn, _private(row.value))))
+                made = value_of(call(node.fn, _private(made)))
             except Exception as error:
-                row = Row(row.id, node.error(error, number))
-        yield row
+                made = node.error(error, number)
+        yield Row(row.id, made)
 
 
 def _private(value: Any) -> Any:
@@ -162,7 +168,7 @@ def _(node: Batch, at: Place) -> Iterator[Row]:
         path, first = group[0].id
         failed = next((row.value for row in group if isinstance(row.value, ElementError)), None)
         made = failed or _stacked(node, [row.value for row in group], number)
-        yield Row(((path * 0x9E3779B97F4A7C15 + 1) & _MASK, first), made)
+        yield Row(_folded((path, first), 3), made)
         number += 1
 
 
@@ -172,7 +178,7 @@ def _stacked(node: Batch, values: list[Any], number: int) -> Any:
     if any(s != structure for s, _ in flat):
         return node.error(SpecError("the elements differ in structure"), number)
     leaves = []
-    for i, path in enumerate(structure.paths()):
+    for i, path in enumerate(structure.paths):
         column = [row[i] for _, row in flat]
         arrays = [np.asarray(v, dtype=None if isinstance(v, np.ndarray | np.generic) else object) for v in column]
         for array in arrays:
@@ -234,10 +240,10 @@ def _(node: Repeat, at: Place) -> Iterator[Row]:
 
 @rows.register
 def _(node: Concatenate, at: Place) -> Iterator[Row]:
-    yield from rows(node.input, at)
+    for row in rows(node.input, at):
+        yield Row(_folded(row.id, 1), row.value)
     for row in rows(node.second, at.branch(node.place) if node.place else at):
-        path, number = row.id
-        yield Row(((path * 0xD1342543DE82EF95 + 1) & _MASK, number), row.value)
+        yield Row(_folded(row.id, 2), row.value)
 
 
 @rows.register
@@ -298,8 +304,9 @@ def _(node: Interleave, at: Place) -> Iterator[Row]:
 
 
 @rows.register
-def _(node: Cache, at: Place) -> Iterator[Row]:  # noqa: ARG001
-    return rows(node.input, Place())
+def _(node: Cache, at: Place) -> Iterator[Row]:
+    for row in rows(node.input, Place()):
+        yield Row(_folded(row.id, at.path), row.value)
 
 
 @rows.register
@@ -310,7 +317,7 @@ def _(node: Shuffle, at: Place) -> Iterator[Row]:
     hole = node.buffer_size - 1
     t = 0
     for row in source:
-        buffer[hole:hole + 1] = [row]
+        buffer[hole : hole + 1] = [row]
         hole = draw(key, t, node.buffer_size)
         yield buffer[hole]
         t += 1

@@ -46,10 +46,8 @@ def reseeded(plan: Node, seeds: list[int]) -> Node:
     rest = iter(seeds)
 
     def change(node: Node) -> Node:
-        new = {
-            name: Seed(next(rest), explicit=False)
-            for name in _seed_fields(node)
-            if not getattr(node, name).explicit
+        new: dict[str, Any] = {
+            name: Seed(next(rest), explicit=False) for name in _seed_fields(node) if not getattr(node, name).explicit
         }
         return replace(node, **new) if new else node
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from headrace.plan.node import Node
 
 
 class Counters:
@@ -35,10 +38,14 @@ class Stage:
         self._work = 0
         self._lock = threading.Lock()
 
-    def input(self, slot: int, label: str) -> Stage:
-        """The stage of an input."""
+    def input(self, slot: int, node: Node) -> Stage:
+        """The stage of an input; all that stand in one slot, epoch after epoch, are one stage."""
+        key = (slot, node.operation)
         with self._lock:
-            return self.inputs.setdefault((slot, label), Stage(label))
+            stage = self.inputs.get(key)
+            if stage is None:
+                stage = self.inputs[key] = Stage(node.label())
+            return stage
 
     def opened(self) -> Counters:
         """Count a new stream."""
@@ -91,7 +98,14 @@ class Stats(dict[str, Any]):
     def __str__(self) -> str:
         rows = [("stage", "rows", "blocks", "bytes", "busy s", "waiting s")]
         rows += [
-            (s["stage"], f"{s['rows']:,}", f"{s['blocks']:,}", f"{s['bytes']:,}", f"{s['busy_s']:.4f}", f"{s['waiting_s']:.4f}")
+            (
+                s["stage"],
+                f"{s['rows']:,}",
+                f"{s['blocks']:,}",
+                f"{s['bytes']:,}",
+                f"{s['busy_s']:.4f}",
+                f"{s['waiting_s']:.4f}",
+            )
             for s in self["stages"]
         ]
         widths = [max(len(r[i]) for r in rows) for i in range(len(rows[0]))]

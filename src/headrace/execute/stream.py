@@ -34,22 +34,22 @@ class Stream(ABC):
     def pull(self, want: int) -> Pulled:
         """The next rows, 1 to `want` of them, or one failure, or END, again and again."""
 
-    def skip(self, count: int, *, replay: bool = False) -> int:
+    def skip(self, count: int, *, replay: bool = False) -> int:  # noqa: ARG002
         """Pass over `count` rows as if pulled and dropped; returns how many there were.
 
         With `replay` an earlier run has made these rows already: user functions that keep their number need no call.
         """
         return drop(self.pull, count)
 
-    def close(self) -> None:
-        """Free what the stream holds; may come from another thread, and more than once."""
+    def close(self) -> None:  # noqa: B027 - most streams hold nothing but their inputs, which the executor closes
+        """Free what the stream holds beside its inputs; may come from another thread, and more than once."""
 
 
 class Source(Protocol):
     """What an operation sees of its input: a stream that knows where it is."""
 
-    ordinal: int
-
+    @property
+    def ordinal(self) -> int: ...
     def pull(self, want: int) -> Pulled: ...
     def skip(self, count: int, *, replay: bool = False) -> int: ...
     def mark(self) -> Mark: ...
@@ -71,23 +71,28 @@ def drop(pull: Callable[[int], Pulled], count: int) -> int:
 
 
 class Pace:
-    """How many rows to ask for when the choice is ours: about a millisecond of work, and blocks that stay in cache."""
+    """How many rows to ask for when the choice is ours: about a millisecond of work, and blocks that stay in cache.
+
+    Between threads blocks may be larger: a hand-over costs tens of microseconds.
+    """
 
     BYTES = 256 << 10
+    HANDOVER_BYTES = 1 << 20
     NANOSECONDS = 1_000_000
     ROWS = 1 << 15
 
-    def __init__(self, fixed: int | None = None) -> None:
+    def __init__(self, fixed: int | None = None, *, handover: bool = False) -> None:
         self.rows = fixed or 1
         self._fixed = fixed is not None
+        self._bytes = self.HANDOVER_BYTES if handover else self.BYTES
 
     def observe(self, item: Item, nanoseconds: int) -> None:
         """Learn from what the last pull gave, and how long it took."""
         if self._fixed:
             return
-        if nanoseconds > 4 * self.NANOSECONDS or item.nbytes > 4 * self.BYTES:
+        if nanoseconds > 4 * self.NANOSECONDS or item.nbytes > 4 * self._bytes:
             self.rows = max(1, self.rows // 2)
-        elif item.rows >= self.rows < self.ROWS and nanoseconds < self.NANOSECONDS and item.nbytes < self.BYTES:
+        elif item.rows >= self.rows < self.ROWS and nanoseconds < self.NANOSECONDS and item.nbytes < self._bytes:
             self.rows *= 2
 
 

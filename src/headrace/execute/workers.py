@@ -91,7 +91,7 @@ class Ahead(Stream):
                 pass
         except Cancelled:
             pass
-        except BaseException as error:  # noqa: BLE001 - handed to the consumer, who raises it
+        except BaseException as error:
             self.channel.fail(error)
 
     def _one(self) -> bool:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from headrace.block import Block, Failure, Indices, Item, Mark, concat, fold, ordinal
+from headrace.block import Block, Failure, Indices, Item, Mark, concat, fold, folded, ordinal
 from headrace.errors import ElementError, SpecError
 from headrace.execute.context import Context
 from headrace.execute.stream import END, Pulled, Stream
@@ -39,6 +39,10 @@ def batch(
     ahead = width(num_parallel_calls)
     batches = self._then(Batch, positive("batch_size", batch_size), bool(drop_remainder), name=name)
     return batches if ahead is None else batches.prefetch(ahead)
+
+
+BATCHED = 3
+"""Folded into the path of a batch's id, which is otherwise that of its first row."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,17 +78,8 @@ class Batch(Node):
                 raise self.error(SpecError(part), int(start // self.size))
             made.append(part)
         whole = concat(made)
-        whole.ids = fold_ids(whole)
+        whole.ids = folded(whole.ids, BATCHED)
         return whole
-
-
-def fold_ids(block: Block) -> np.ndarray[tuple[int, ...], np.dtype[np.uint64]] | None:
-    """A batch has the id of its first row, on a path of its own."""
-    if block.ids is None:
-        return None
-    ids = block.ids.copy()
-    ids[:, 0] = ids[:, 0] * np.uint64(0x9E3779B97F4A7C15) + np.uint64(1)
-    return ids
 
 
 class BatchStream(Stream):
@@ -152,7 +147,7 @@ def stacked(node: Batch, parts: list[Item], size: int) -> Block:
     if isinstance(made, str):
         raise node.error(SpecError(made), number)
     made.mark = mark
-    made.ids = fold_ids(made)
+    made.ids = folded(made.ids, BATCHED)
     return made
 
 
@@ -166,4 +161,3 @@ def _split(items: list[Item], rows: int) -> tuple[list[Item], list[Item]]:
         head.append(item)
         rows -= item.rows
     return head, []
-

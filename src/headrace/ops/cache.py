@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from headrace.block import Block, Indices, Item, Mark, concat
+from headrace.block import Block, Indices, Item, Mark, concat, folded
 from headrace.execute.context import Context, Input
 from headrace.execute.stream import END, Pulled, Stream
 from headrace.keys import Seed
@@ -64,7 +64,9 @@ class Cache(Node):
         return CacheStream(self, ctx)
 
     def at(self, ctx: Context, indices: Indices) -> Block:
-        return self.input.at(ctx.fixed(), indices)
+        block = self.input.at(ctx.fixed(), indices)
+        block.ids = folded(block.ids, ctx.path)
+        return block
 
     def rows(self) -> Rows:
         """The rows kept for this plan: other seeds below make other rows."""
@@ -181,6 +183,8 @@ class CacheStream(Stream):
             return END
         item = self._rows.pull(self._next, want)
         self._next += item.rows
+        if isinstance(item, Block):  # the same rows, but in every pass with randomness of their own
+            item.ids = folded(item.ids, self._ctx.path)
         return item
 
     def _read_on(self, until: int, want: int, *, replay: bool = False) -> bool:

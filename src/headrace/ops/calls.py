@@ -68,7 +68,9 @@ def with_failures(
 class CallStream(Stream):
     """Rows of the input through a function from one block to items, in the puller's own thread."""
 
-    def __init__(self, ctx: Context, node: Node, mark: Mark, apply: Callable[[Block], list[Item]], one_to_one: bool) -> None:
+    def __init__(
+        self, ctx: Context, node: Node, mark: Mark, apply: Callable[[Block], list[Item]], one_to_one: bool
+    ) -> None:
         self._input: Source = ctx.open(node, mark)
         self._apply = apply
         self._one_to_one = one_to_one

@@ -52,7 +52,7 @@ class OneFailure(Stream):
 def open_child(
     parent: Parent, ctx: Context, row: Item, mark: Mark = None, *, ahead: Callable[[Node], Node] = lambda node: node
 ) -> Input | OneFailure:
-    """The dataset that the function makes of a row, opened on the path of that row; `ahead` may put a thread before it."""
+    """The dataset that the function makes of a row, opened on that row's path; `ahead` may put a thread before it."""
     if isinstance(row, Failure):
         return OneFailure(row, mark)
     number = ordinal(row.mark)

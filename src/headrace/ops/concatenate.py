@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from headrace.block import Block, Indices, Mark, concat
+from headrace.block import Block, Indices, Mark, concat, folded
 from headrace.errors import SpecError
 from headrace.execute.context import Context, Input
 from headrace.execute.stream import END, Pulled, Stream
@@ -76,10 +76,8 @@ class Concatenate(Node):
 
 
 def on_branch(block: Block, branch: int) -> Block:
-    """Rows of the second dataset have ids of their own."""
-    if block.ids is not None and branch:
-        block.ids = block.ids.copy()
-        block.ids[:, 0] = block.ids[:, 0] * np.uint64(0xD1342543DE82EF95) + np.uint64(branch)
+    """The rows of the two datasets have different ids."""
+    block.ids = folded(block.ids, branch + 1)
     return block
 
 
@@ -89,7 +87,8 @@ class ConcatenateStream(Stream):
     def __init__(self, node: Concatenate, ctx: Context, mark: Mark) -> None:
         self._node = node
         self._ctx = ctx
-        self._branch, inner = mark or (0, None)
+        branch, inner = mark or (0, None)
+        self._branch: int = branch
         self._input = self._open(inner)
 
     def _open(self, mark: Mark) -> Input:

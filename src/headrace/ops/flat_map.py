@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from headrace import keys
@@ -14,7 +14,7 @@ from headrace.execute.stream import END, Pulled, Stream
 from headrace.ops.arguments import function
 from headrace.ops.children import OneFailure, open_child
 from headrace.plan.cardinality import UNKNOWN, Cardinality
-from headrace.plan.node import Node, tuning
+from headrace.plan.node import TUNING, Node
 from headrace.plan.spec import Spec
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class FlatMap(Node):
 
     input: Node
     fn: Callable[..., Any]
-    seed: keys.Seed = tuning()
+    seed: keys.Seed = field(metadata=TUNING)
 
     pure = False
 

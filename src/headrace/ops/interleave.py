@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ from headrace.ops.arguments import function, positive, width
 from headrace.ops.children import OneFailure, open_child
 from headrace.ops.prefetch import Prefetch
 from headrace.plan.cardinality import INFINITE, UNKNOWN, Cardinality
-from headrace.plan.node import Node, tuning
+from headrace.plan.node import TUNING, Node
 from headrace.plan.spec import Spec
 
 if TYPE_CHECKING:
@@ -65,9 +65,9 @@ class Interleave(Node):
     fn: Callable[..., Any]
     cycle_length: int
     block_length: int
-    seed: keys.Seed = tuning()
-    num_parallel_calls: int | None = tuning()
-    deterministic: bool = tuning(default=True)
+    seed: keys.Seed = field(metadata=TUNING)
+    num_parallel_calls: int | None = field(metadata=TUNING)
+    deterministic: bool = field(default=True, metadata=TUNING)
 
     pure = False
 
@@ -129,7 +129,10 @@ class InterleaveStream(Stream):
         self._node = node
         self._ctx = ctx
         self._slots: list[Slot | None] = [None] * node.cycle_length
-        self._turn, self._given, parents, read, live = mark or (0, 0, None, 0, [])
+        turn, given, parents, read, live = mark or (0, 0, None, 0, [])
+        self._turn: int = turn
+        self._given: int = given
+        self._pinned = mark is not None  # rows that follow a mark come from the slot it names
         self._parents = ctx.open(node.input, parents, with_ids=True)
         self._over = False
         base = self._parents.ordinal
@@ -169,6 +172,7 @@ class InterleaveStream(Stream):
     def _advance(self) -> None:
         self._turn = (self._turn + 1) % len(self._slots)
         self._given = 0
+        self._pinned = False
 
     def pull(self, want: int) -> Pulled:
         rounds = self._whole_rounds(want)
@@ -178,7 +182,7 @@ class InterleaveStream(Stream):
         """Several rounds at once, where every slot has rows ready for them."""
         length, slots = self._node.block_length, self._slots
         most = want // (length * len(slots))
-        if most < 1 or self._turn or self._given:
+        if most < 1 or self._turn or self._given or not self._node.deterministic:
             return None
         live = [slot for slot in slots if slot is not None]
         heads = [head for slot in live if (head := slot.head()) is not None]
@@ -195,7 +199,7 @@ class InterleaveStream(Stream):
     def _turn_by_turn(self, want: int) -> Pulled:
         idle = 0
         while idle <= len(self._slots):
-            if not self._node.deterministic:
+            if not (self._node.deterministic or self._pinned or self._given):
                 self._turn_to_ready()
             slot = self._slots[self._turn]
             if slot is None:
@@ -229,5 +233,3 @@ class InterleaveStream(Stream):
             if other is not None and other.ready():
                 self._turn, self._given = index, 0
                 return
-
-

@@ -11,9 +11,9 @@ from headrace.block import Block, Failure, Indices, Item, Mark, concat, element,
 from headrace.execute.context import Context
 from headrace.execute.stream import Stream
 from headrace.ops.arguments import function, width
-from headrace.ops.calls import CallStream, outcomes, with_failures
+from headrace.ops.calls import CallStream, Outcome, outcomes, with_failures
 from headrace.plan.cardinality import Cardinality
-from headrace.plan.node import Node, tuning
+from headrace.plan.node import TUNING, Node
 from headrace.plan.spec import Spec
 
 if TYPE_CHECKING:
@@ -54,8 +54,8 @@ class Map(Node):
 
     input: Node
     fn: Callable[..., Any]
-    num_parallel_calls: int | None = tuning()
-    deterministic: bool = tuning(default=True)
+    num_parallel_calls: int | None = field(metadata=TUNING)
+    deterministic: bool = field(default=True, metadata=TUNING)
     probe: Probe = field(repr=False, default_factory=lambda: Probe(None))
 
     one_to_one = True
@@ -78,9 +78,7 @@ class Map(Node):
         if self.num_parallel_calls is None and not isinstance(mark, dict):
             return CallStream(ctx, self.input, mark, apply, one_to_one=True)
         work = partial(_work, apply)
-        return ctx.parallel(
-            self.input, mark, work, width=self.num_parallel_calls or 1, ordered=self.deterministic
-        )
+        return ctx.parallel(self.input, mark, work, width=self.num_parallel_calls or 1, ordered=self.deterministic)
 
     def at(self, ctx: Context, indices: Indices) -> Block:
         items = mapped_block(self, self.input.at(ctx, indices), indices)
@@ -92,7 +90,7 @@ class Map(Node):
 
 def mapped_block(node: Map, block: Block, numbers: Indices | None = None) -> list[Item]:
     """What the function makes of a block: blocks, and failures where it raised."""
-    results = []
+    results: list[Outcome] = []
     for fine, value in outcomes(node.fn, block):
         if fine:
             try:

@@ -69,7 +69,8 @@ class RepeatStream(Stream):
     def __init__(self, node: Repeat, ctx: Context, mark: Mark) -> None:
         self._node = node
         self._ctx = ctx
-        self._epoch, inner = mark or (0, None)
+        epoch, inner = mark or (0, None)
+        self._epoch: int = epoch
         self._input: Input | None = None
         if node.count != 0:
             self._open(inner)

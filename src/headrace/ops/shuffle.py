@@ -34,8 +34,8 @@ def shuffle(
 ) -> Dataset:
     """Random order: a buffer of `buffer_size` elements is kept full, and each output drawn from it.
 
-    Without a buffer size the shuffle is uniform over the whole dataset, in constant memory; the dataset must be one that
-    can be indexed. Every epoch has another order, unless `reshuffle_each_iteration=False`.
+    Without a buffer size the shuffle is uniform over the whole dataset, in constant memory, if the dataset can be
+    indexed. Every epoch has another order, unless `reshuffle_each_iteration=False`.
 
     >>> sorted(hr.Dataset.range(4).shuffle(2, seed=7)) == sorted(hr.Dataset.range(4).shuffle())
     True
@@ -112,7 +112,8 @@ class ShuffleStream(Stream):
         self._base_due = 0
         self._filled = False
         self._total: int | None = None
-        self._t, total, base = mark or (0, None, None)
+        t, total, base = mark or (0, None, None)
+        self._t: int = t
         if mark is None:
             self._start(0)
         else:
@@ -216,14 +217,15 @@ class ShuffleStream(Stream):
             extra.append(np.arange(first, first + item.rows) if ordinals is None else ordinals)
         return extra
 
-    def _place(self, slots: Indices, block: Block, ordinals: Indices) -> None:
+    def _place(self, slots: Indices | slice, block: Block, ordinals: Indices) -> None:
         self._slots.place(slots, block, self._extra(block, ordinals))
 
-    def _put(self, slots: Indices, item: Item) -> None:
+    def _put(self, slot: int, item: Item) -> None:
+        """Rows as they come, into the slots from `slot` on."""
         if isinstance(item, Failure):
-            self._failures[int(slots[0])] = item
+            self._failures[slot] = item
         else:
-            self._place(slots, item, np.arange(ordinal(item.mark), ordinal(item.mark) + item.rows))
+            self._slots.place(slice(slot, slot + item.rows), item, self._extra(item))
 
     def _fill(self) -> None:
         """All slots but one; the first step takes the last row in itself."""
@@ -238,7 +240,7 @@ class ShuffleStream(Stream):
                 return
             pace.observe(item, 0)
             self._remember(item)
-            self._put(np.arange(start, start + item.rows), item)
+            self._put(start, item)
 
     def _begin_tail(self) -> None:
         """No more rows come in: from here the slots close up."""
@@ -291,9 +293,9 @@ class ShuffleStream(Stream):
             return made
         out: list[Item] = []
         for i, slot in enumerate(draws.tolist()):
-            self._put(np.array([self._hole]), item.slice(i, i + 1))
+            self._put(self._hole, item.slice(i, i + 1))
             self._hole = slot
-            out.append(self._failures.pop(slot, None) or self._slots.copy(slot))
+            out.append(self._failures.pop(slot) if slot in self._failures else self._slots.copy(slot))
         return out
 
     def _tail_steps(self, count: int) -> list[Item]:
@@ -305,7 +307,7 @@ class ShuffleStream(Stream):
         out: list[Item] = []
         for i, slot in enumerate(draws.tolist()):
             last = self._used + count - 1 - i
-            out.append(self._failures.pop(slot, None) or self._slots.copy(slot))
+            out.append(self._failures.pop(slot) if slot in self._failures else self._slots.copy(slot))
             self._slots.close_up(slot, last)
             if last in self._failures:
                 self._failures[slot] = self._failures.pop(last)

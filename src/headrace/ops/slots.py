@@ -13,6 +13,9 @@ from headrace.plan.structure import Structure
 
 Dense = NDArray[Any]
 
+AT_ONCE = 1 << 30
+"""Up to this size room for all slots is asked for at once: pages that are never touched take no memory."""
+
 
 class Slots:
     """Numbered places for rows. `extra` columns (ids, ordinals) travel with the rows."""
@@ -33,8 +36,9 @@ class Slots:
         """Make room for rows like these: set up at the first, give up density at the first that differ."""
         if self._structure is None:
             self._structure = block.structure
-            if block.columns and all(_is_dense(c) for c in block.columns):
-                self._arrays = [np.empty((0, *c.shape[1:]), c.dtype) for c in block.columns]
+            dense = _dense(block)
+            if dense:
+                self._arrays = [np.empty((0, *c.shape[1:]), c.dtype) for c in dense]
             else:
                 self._rows = []
             self._extra = [np.empty((0, *e.shape[1:]), e.dtype) for e in extra]
@@ -44,10 +48,10 @@ class Slots:
             self._arrays = None
 
     def _fits(self, block: Block) -> bool:
-        return block.structure == self._structure and all(
-            _is_dense(c) and c.dtype == a.dtype and c.shape[1:] == a.shape[1:]
-            for a, c in zip(self._arrays or [], block.columns, strict=True)
-        )
+        if block.structure != self._structure:
+            return False
+        pairs = zip(self._arrays or [], _dense(block), strict=False)
+        return len(block.columns) == sum(c.dtype == a.dtype and c.shape[1:] == a.shape[1:] for a, c in pairs)
 
     def _grow(self, size: int) -> None:
         """Room for `size` slots, and not much more: the buffer may be asked for far beyond the data."""
@@ -57,15 +61,16 @@ class Slots:
             self._rows += [None] * (size - len(self._rows))
         self._extra = [_grown_extra(e, size, self._capacity) for e in self._extra]
 
-    def place(self, slots: Indices, block: Block, extra: list[Dense]) -> None:
-        """Put the rows of `block` into these slots."""
+    def place(self, slots: Indices | slice, block: Block, extra: list[Dense]) -> None:
+        """Put the rows of `block` into these slots; an array of slots, or a run of them as a slice."""
         self._admit(block, extra)
-        self._grow(int(slots.max()) + 1)
+        self._grow(slots.stop if isinstance(slots, slice) else int(slots.max()) + 1)
         if self._arrays is not None:
             for array, column in zip(self._arrays, block.columns, strict=True):
                 array[slots] = column
         elif self._rows is not None:
-            for slot, row in zip(slots, _elements(block), strict=True):
+            numbers = range(slots.start, slots.stop) if isinstance(slots, slice) else slots
+            for slot, row in zip(numbers, _elements(block), strict=True):
                 self._rows[slot] = row
         for kept, new in zip(self._extra, extra, strict=True):
             kept[slots] = new
@@ -79,7 +84,7 @@ class Slots:
             made: list[Item] = [
                 Block(
                     block.structure,
-                    [_exchanged(a, hole, c, draws) for a, c in zip(self._arrays, block.columns, strict=True)],
+                    [_exchanged(a, hole, c, draws) for a, c in zip(self._arrays, _dense(block), strict=True)],
                     block.rows,
                 )
             ]
@@ -119,9 +124,7 @@ class Slots:
         outs = [_drained(e, used, draws) for e in self._extra]
         if self._arrays is not None:
             assert self._structure is not None
-            made: list[Item] = [
-                Block(self._structure, [_drained(a, used, draws) for a in self._arrays], len(draws))
-            ]
+            made: list[Item] = [Block(self._structure, [_drained(a, used, draws) for a in self._arrays], len(draws))]
         else:
             assert self._rows is not None
             given = []
@@ -133,8 +136,10 @@ class Slots:
         return _with_ids(made, outs)
 
 
-def _is_dense(column: Any) -> bool:
-    return isinstance(column, np.ndarray) and not column.dtype.hasobject
+def _dense(block: Block) -> list[Dense]:
+    """The columns, if all of them are dense."""
+    found = [c for c in block.columns if isinstance(c, np.ndarray) and not c.dtype.hasobject]
+    return found if len(found) == len(block.columns) else []
 
 
 def _copied(value: Any) -> Any:
@@ -151,7 +156,9 @@ def _elements(block: Block) -> list[tuple[Structure, list[Any]]]:
 def _grown(array: Dense, size: int, capacity: int) -> Dense:
     if len(array) >= size:
         return array
-    bigger = np.empty((min(capacity, max(size, 2 * len(array))), *array.shape[1:]), array.dtype)
+    row_bytes = array.dtype.itemsize * int(np.prod(array.shape[1:]))
+    at_once = capacity if capacity * row_bytes <= AT_ONCE else 2 * len(array)
+    bigger = np.empty((min(capacity, max(size, at_once)), *array.shape[1:]), array.dtype)
     bigger[: len(array)] = array
     return bigger
 

@@ -32,7 +32,7 @@ def zip(*args: Any, datasets: Any = None, name: str | None = None) -> Dataset:
         raise TypeError("zip takes datasets, or a structure of them, in one way: zip(a, b), zip((a, b)) or datasets=")
     given = datasets if datasets is not None else args[0] if len(args) == 1 else args
     structure, leaves = flatten(given)
-    for i, path in enumerate(structure.paths()):
+    for i, path in enumerate(structure.paths):
         found = leaves[i]
         if not isinstance(found, Dataset):
             hint = "; put the datasets into a tuple" if isinstance(found, list) else ""

@@ -1,8 +1,8 @@
 """The optimiser: an ordered list of rules, each `node -> node | None`, applied to every node, inputs first.
 
-A rule asks for traits, never for class names; an operation nobody wrote a rule for runs as it stands. Marks describe the
-logical plan. Where a node is addressable its mark is an ordinal, so a rule may replace it by anything that gives the same
-rows; elsewhere a rewritten node must give and take the marks of the one it replaces.
+A rule asks for traits, never for class names; an operation nobody wrote a rule for runs as it stands. Marks describe
+the logical plan. Where a node is addressable its mark is an ordinal, so a rule may replace it by anything that gives
+the same rows; elsewhere a rewritten node must give and take the marks of the one it replaces.
 """
 
 from __future__ import annotations

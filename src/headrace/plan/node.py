@@ -24,9 +24,8 @@ if TYPE_CHECKING:
 _PACKAGE = str(Path(__file__).parents[1])
 
 
-def tuning(**more: Any) -> Any:
-    """A field that changes how fast a node runs, not what it yields: a state may be restored under another value."""
-    return field(metadata={"tuning": True}, **more)
+TUNING = {"tuning": True}
+"""Metadata of a field that does not change what a node yields: a state may be restored under another value."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +45,7 @@ class Node(ABC):
     """
 
     site: str | None = field(default=None, kw_only=True, repr=False)
-    name: str | None = field(default=None, kw_only=True, repr=False, metadata={"tuning": True})
+    name: str | None = field(default=None, kw_only=True, repr=False, metadata=TUNING)
 
     one_to_one = False
     moves_rows = False
@@ -67,7 +66,7 @@ class Node(ABC):
     def open(self, ctx: Context, mark: Mark) -> Stream:
         """The rows from `mark` on, None for the start. Inputs are reached through `ctx` alone."""
 
-    def at(self, ctx: Context, indices: Indices) -> Block:  # noqa: ARG002
+    def at(self, ctx: Context, indices: Indices) -> Block:
         """The rows with these ordinals, in this order; raises where one of them cannot be made."""
         raise NotImplementedError(f"{self.operation} cannot be indexed")
 
@@ -130,7 +129,7 @@ class Node(ABC):
         return ElementError(cause, operation=self.operation, ordinal=ordinal, site=self.site)
 
     def label(self, *, for_state: bool = False) -> str:
-        """The operation with its parameters, as `explain` and `repr` show it; for a state, only what changes the rows."""
+        """The operation with its parameters; for a state, only those that change the rows."""
         shown = []
         for f in fields(self):
             value = getattr(self, f.name)
@@ -185,7 +184,7 @@ def obstacle(node: Node) -> Node | None:
 def places(nodes: Sequence[Node]) -> tuple[int, ...]:
     """For each of several inputs, how many before it hold one of its random operations.
 
-    A dataset that stands in two places of a plan has two orders, as in tf.data; two datasets with the same seed have one.
+    A dataset that stands in two places has two orders, as in tf.data; two datasets with the same seed have one.
     """
     random = [
         {id(n) for n in walk(node) if any(isinstance(getattr(n, f.name), Seed) for f in fields(n))} for node in nodes

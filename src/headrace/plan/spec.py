@@ -127,7 +127,7 @@ class Spec:
             return None
         if self.structure != other.structure:
             return f"structure {self.structure} against {other.structure}"
-        for path, a, b in zip(self.structure.paths(), self.leaves, other.leaves, strict=True):
+        for path, a, b in zip(self.structure.paths, self.leaves, other.leaves, strict=True):
             if a.dtype is not None and b.dtype is not None and a.dtype != b.dtype:
                 return f"component{path or ''} is {a} against {b}"
         return None
@@ -145,7 +145,7 @@ class Spec:
         other = Spec.of(value)
         if other.structure != self.structure:
             return f"structure {other.structure} where {self.structure} was promised"
-        for path, want, got in zip(self.structure.paths(), self.leaves, other.leaves, strict=True):
+        for path, want, got in zip(self.structure.paths, self.leaves, other.leaves, strict=True):
             if not want.is_compatible_with(got):
                 return f"component{path or ''} is {got} where {want} was promised"
         return None
@@ -163,7 +163,7 @@ class Spec:
     def of_signature(cls, signature: Any) -> Spec:
         """From what users write: TensorSpecs in a structure."""
         structure, leaves = flatten(signature)
-        for path, leaf in zip(structure.paths(), leaves, strict=True):
+        for path, leaf in zip(structure.paths, leaves, strict=True):
             if not isinstance(leaf, TensorSpec):
                 raise TypeError(f"output_signature{path} must be an hr.TensorSpec, not {leaf!r}")
         return cls(structure, tuple(leaves))

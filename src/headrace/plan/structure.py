@@ -62,12 +62,13 @@ class Structure:
             return zip(*columns, strict=True)
         return map(self.pack, zip(*columns, strict=True))
 
-    def paths(self) -> list[str]:
+    @cached_property
+    def paths(self) -> tuple[str, ...]:
         """A name for each leaf, for messages: `[0]`, `['x']`, `.label`."""
         if self.kind is None:
-            return [""]
+            return ("",)
         steps = [f".{k}" if self._named else f"[{k!r}]" for k in self.keys]
-        return [step + path for step, child in zip(steps, self.children, strict=True) for path in child.paths()]
+        return tuple(step + path for step, child in zip(steps, self.children, strict=True) for path in child.paths)
 
     @property
     def _named(self) -> bool:
@@ -111,9 +112,9 @@ def _flatten(value: Any, leaves: list[Any]) -> Structure:
     if isinstance(value, tuple):
         names = tuple(getattr(value, "_fields", range(len(value))))
         return Structure(kind, names, tuple(_flatten(v, leaves) for v in value))
-    names = _record_fields(kind)
-    if names is not None:
-        return Structure(kind, names, tuple(_flatten(getattr(value, n), leaves) for n in names))
+    members = _record_fields(kind)
+    if members is not None:
+        return Structure(kind, members, tuple(_flatten(getattr(value, n), leaves) for n in members))
     leaves.append(value)
     return LEAF
 

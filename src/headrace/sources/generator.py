@@ -13,7 +13,7 @@ from headrace.errors import SpecError
 from headrace.execute.context import Context
 from headrace.execute.stream import END, Pending, Pulled, Stream
 from headrace.plan.cardinality import UNKNOWN, Cardinality
-from headrace.plan.node import Node, tuning, user_site
+from headrace.plan.node import TUNING, Node, user_site
 from headrace.plan.spec import Spec, TensorSpec, leaf_spec
 from headrace.plan.structure import LEAF, Structure
 
@@ -60,7 +60,7 @@ def from_generator(
 class Generator(Node):
     """Calls the function for each pass and reads what it returns."""
 
-    generator: Callable[..., Iterable[Any]] = tuning()
+    generator: Callable[..., Iterable[Any]] = field(metadata=TUNING)
     args: tuple[Any, ...] = field(repr=False)
     signature: Spec
 
@@ -196,13 +196,14 @@ def conform(value: Any, spec: Spec) -> tuple[Structure, list[Any]]:
     if structure != spec.structure:
         raise SpecError(f"got an element of structure {structure} where {spec.structure} was promised")
     made = []
-    for path, got, want in zip(structure.paths(), leaves, spec.leaves, strict=True):
+    for path, got, want in zip(structure.paths, leaves, spec.leaves, strict=True):
         try:
             fitted = _fitted(got, want)
         except SpecError as error:
             raise SpecError(f"component{path}: {error}" if path else str(error)) from None
         if not want.is_compatible_with(fitted):
-            raise SpecError(f"got {leaf_spec(fitted)}{' for component' + path if path else ''} where {want} was promised")
+            where = f" for component{path}" if path else ""
+            raise SpecError(f"got {leaf_spec(fitted)}{where} where {want} was promised")
         made.append(fitted)
     return structure, made
 

@@ -51,7 +51,7 @@ def from_tensor_slices(tensors: Any, *, name: str | None = None) -> Dataset:
     columns: list[Column] = []
     specs: list[TensorSpec] = []
     sizes: list[int] = []
-    for path, value in zip(structure.paths(), leaves, strict=True):
+    for path, value in zip(structure.paths, leaves, strict=True):
         try:
             array = leaf(value)
         except ValueError as error:
@@ -60,9 +60,11 @@ def from_tensor_slices(tensors: Any, *, name: str | None = None) -> Dataset:
             raise ValueError(f"from_tensor_slices: component{path} is a scalar, {array!r}; there is nothing to slice")
         specs.append(TensorSpec(array.shape[1:], leaf_spec(array).dtype))
         sizes.append(len(array))
-        columns.append(text(array) if array.dtype == object and array.ndim == 1 and len(array) else _shared(array))
+        columns.append(
+            text(array.tolist()) if array.dtype == object and array.ndim == 1 and len(array) else _shared(array)
+        )
     if len(set(sizes)) > 1:
-        found = ", ".join(f"component{path} has {n}" for path, n in zip(structure.paths(), sizes, strict=True))
+        found = ", ".join(f"component{path} has {n}" for path, n in zip(structure.paths, sizes, strict=True))
         raise ValueError(f"from_tensor_slices needs arrays of one length: {found}")
     spec = Spec(structure, tuple(specs))
     node = Memory(spec, sizes[0], structure, columns, "from_tensor_slices", site=user_site(), name=name)
@@ -118,5 +120,3 @@ class Memory(Node):
     def at(self, ctx: Context, indices: Indices) -> Block:
         columns = [take(c, indices) for c in self.columns]
         return Block(self.structure, columns, len(indices), None, ctx.ids(indices))
-
-

@@ -1,0 +1,50 @@
+# `make demo` and `make test` set everything up by themselves, in .venv inside the checkout.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+NATIVE := $(wildcard src/native/*) CMakeLists.txt pyproject.toml
+WORKERS ?= 2
+
+.PHONY: help demo test lint types unit bench soak clean
+
+help:
+	@echo "make demo    train a small classifier on scikit-learn's digits"
+	@echo "make test    lint, types, doctests and tests"
+	@echo "make bench   compare with tf.data and PyTorch (minutes)"
+	@echo "make soak    many more random pipelines (an hour)"
+	@echo "make clean   remove what the others made"
+
+$(BIN)/python:
+	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "headrace needs Python 3.11 or newer: make PYTHON=..."'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+
+# One stamp a set of extras; the package itself is built anew when its native sources change.
+$(VENV)/.installed-%: $(BIN)/python $(NATIVE)
+	$(BIN)/python -m pip install --quiet --editable '.[$*]'
+	@touch $@
+
+demo: $(VENV)/.installed-demo
+	$(BIN)/python examples/digits.py
+
+test: lint types unit
+
+lint: $(VENV)/.installed-test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.installed-test
+	$(BIN)/mypy
+
+unit: $(VENV)/.installed-test
+	$(BIN)/python -m pytest -n $(WORKERS) --doctest-modules src/headrace tests
+
+bench: $(VENV)/.installed-bench
+	$(BIN)/python benchmarks/core.py
+
+soak: $(VENV)/.installed-test
+	HEADRACE_TESTS=soak $(BIN)/python -m pytest -n $(WORKERS) --timeout 7200 tests/test_properties.py
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

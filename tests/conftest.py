@@ -1,0 +1,49 @@
+"""Every operation's tests run on the block engine, on the same without its optimiser, and on the reference executor."""
+
+import faulthandler
+import os
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from headrace.errors import ElementError
+from headrace.execute import reference
+from headrace.iterator import Settings
+from headrace.testing import our_threads
+
+faulthandler.enable()
+SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large]
+settings.register_profile("suite", max_examples=300, deadline=None, derandomize=True, suppress_health_check=SLOW)
+settings.register_profile("soak", max_examples=20_000, deadline=None, suppress_health_check=SLOW)
+settings.load_profile(os.environ.get("HEADRACE_TESTS", "suite"))
+
+ENGINES = {
+    "blocks": Settings(),
+    "unoptimised": Settings(optimise=False),
+    "one-row-blocks": Settings(block_rows=1),
+    "reference": None,
+}
+
+
+@pytest.fixture(params=ENGINES)
+def run(request):
+    """A function that gives the elements of a dataset; an error is raised in its place."""
+    engine = ENGINES[request.param]
+
+    def elements(ds):
+        if engine is not None:
+            return list(ds._iterator(engine))
+        rows = []
+        for row in reference.run(ds._node, ds._epochs.begin()):
+            if isinstance(row.value, ElementError):
+                raise row.value
+            rows.append(row.value)
+        return rows
+
+    return elements
+
+
+@pytest.fixture(autouse=True)
+def _no_thread_stays():
+    yield
+    assert our_threads() == []

@@ -1,0 +1,141 @@
+"""Random pipelines, for property tests."""
+
+import numpy as np
+from hypothesis import strategies as st
+
+import headrace as hr
+
+D = hr.Dataset
+
+
+class Sometimes:
+    """A function that fails on some elements; picklable, and equal results for equal inputs."""
+
+    def __init__(self, every):
+        self.every = every
+
+    def __call__(self, *args):
+        number = int(sum(np.asarray(leaf, dtype=object).size for leaf in _leaves(args))) + _total(args)
+        if number % self.every == 1:
+            raise ValueError(f"bad {number}")
+        return args[0] if len(args) == 1 else args
+
+
+def _leaves(value):
+    if isinstance(value, tuple):
+        return [leaf for v in value for leaf in _leaves(v)]
+    if isinstance(value, dict):
+        return [leaf for v in value.values() for leaf in _leaves(v)]
+    return [value]
+
+
+def _total(value):
+    total = 0
+    for leaf in _leaves(value):
+        array = np.asarray(leaf)
+        total += int(array.sum()) if array.dtype.kind in "iu" else len(str(leaf))
+    return total
+
+
+def _keep(*args):
+    return _total(args) % 3 != 1
+
+
+def _tag(*args):
+    return {"it": args[0] if len(args) == 1 else args, "sum": _total(args)}
+
+
+def _ragged(*args):
+    return np.arange(_total(args) % 4)
+
+
+def _few(*args):
+    return D.range(_total(args) % 4)
+
+
+def _shuffled(*args):
+    return D.range(_total(args) % 5).shuffle(3)
+
+
+def _cached(*args):
+    return D.range(_total(args) % 3).map(lambda x: x + 1).cache().repeat(2)
+
+
+def _count_to(n):
+    def numbers():
+        yield from range(n)
+
+    return numbers
+
+
+def _mixed(n):
+    return {"x": np.arange(3 * n, dtype=np.int32).reshape(n, 3), "s": [f"row {i}" for i in range(n)]}
+
+
+sizes = st.integers(0, 12)
+
+sources = st.one_of(
+    sizes.map(D.range),
+    sizes.map(lambda n: D.from_tensor_slices((np.arange(n) * 1.5, np.arange(n)))),
+    st.integers(1, 9).map(lambda n: D.from_tensor_slices(_mixed(n))),
+    sizes.map(lambda n: D.from_generator(_count_to(n), output_signature=hr.TensorSpec((), "int16"))),
+)
+
+seeds = st.one_of(st.none(), st.integers(0, 3))
+counts = st.integers(1, 5)
+fresh = st.sampled_from([None, False])
+
+
+def steps(other):
+    """One more operation on a dataset; `other` makes second datasets for zip and concatenate."""
+    simple = st.one_of(
+        counts.map(lambda n: lambda d: d.batch(n)),
+        counts.map(lambda n: lambda d: d.batch(n, drop_remainder=True)),
+        st.tuples(counts, seeds, fresh).map(lambda a: lambda d: d.shuffle(*a)),
+        st.integers(0, 3).map(lambda n: lambda d: d.repeat(n)),
+        st.integers(-1, 9).map(lambda n: lambda d: d.take(n)),
+        st.integers(0, 5).map(lambda n: lambda d: d.skip(n)),
+        st.tuples(counts, counts).map(lambda a: lambda d: d.shard(max(a), min(a) - 1)),
+        st.just(lambda d: d.enumerate()),
+        st.just(lambda d: d.cache()),
+        st.integers(1, 4).map(lambda n: lambda d: d.prefetch(n)),
+        st.just(lambda d: d.prefetch(hr.AUTOTUNE)),
+    )
+    functions = st.one_of(
+        st.just(lambda d: d.map(_tag)),
+        st.just(lambda d: d.map(_tag, num_parallel_calls=2)),
+        st.just(lambda d: d.map(_ragged)),
+        st.integers(2, 6).map(lambda n: lambda d: d.map(Sometimes(n))),
+        st.integers(2, 6).map(lambda n: lambda d: d.map(Sometimes(n), num_parallel_calls=hr.AUTOTUNE)),
+        st.just(lambda d: d.filter(_keep)),
+        st.integers(2, 6).map(lambda n: lambda d: d.filter(lambda *a: bool(Sometimes(n)(*a) is not None))),
+        st.sampled_from([_few, _shuffled, _cached]).map(lambda f: lambda d: d.flat_map(f)),
+        st.tuples(st.sampled_from([_few, _shuffled, _cached]), counts, counts, st.sampled_from([None, 2])).map(
+            lambda a: lambda d: d.interleave(*a)
+        ),
+    )
+    binary = st.one_of(
+        other.map(lambda o: lambda d: D.zip(d, o)),
+        st.just(lambda d: D.zip({"a": d, "b": d})),
+        st.just(lambda d: d.concatenate(d)),
+        st.just(lambda d: d.shuffle() if _uniform(d) else d),
+    )
+    return st.one_of(simple, simple, functions, binary)
+
+
+def _uniform(ds):
+    try:
+        ds.shuffle()
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _built(parts):
+    ds, operations = parts
+    for operation in operations:
+        ds = operation(ds)
+    return ds.take(40)
+
+
+pipelines = st.tuples(sources, st.lists(steps(sources), max_size=5)).map(_built)
