@@ -7,7 +7,7 @@ objects. A block has one owner: who passes it on must not look at it again.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,22 @@ Ids = NDArray[np.uint64]
 """Row ids: one (path key, ordinal) pair a row."""
 
 Mark: TypeAlias = Any
-"""Where a row lies: see execute/stream.py."""
+"""Where a row lies. Of an open input: an ordinal where that is enough, else a Place. Within a Place: the node's own."""
+
+
+class Place(NamedTuple):
+    """The row `offset` rows after the one that a node's own mark `inner` names; it has this ordinal."""
+
+    ordinal: int
+    inner: Mark
+    offset: int
+
+
+class Later(NamedTuple):
+    """A node's own mark, some rows on: what is left of a block that was given out in parts."""
+
+    inner: Mark
+    offset: int
 
 
 class Block:
@@ -56,6 +71,12 @@ class Block:
             None if self.ids is None else self.ids[start:stop],
         )
 
+    def cut(self, start: int, stop: int) -> Block:
+        """As `slice`, of a block whose mark is a node's own."""
+        part = self.slice(start, stop)
+        part.mark = later(self.mark, start)
+        return part
+
     def take(self, indices: Indices) -> Block:
         """These rows, copied; the mark stays that of the block."""
         ids = None if self.ids is None else self.ids[indices]
@@ -82,22 +103,33 @@ class Failure:
         """The row again, with a mark of its own: there is only one row."""
         return Failure(self.error, self.mark)
 
+    cut = slice  # noqa: A003
+
 
 Item: TypeAlias = Block | Failure
 
 
 def ordinal(mark: Mark) -> int:
-    """The ordinal of the row at `mark` in its stream."""
+    """The ordinal of the row at a mark of an input."""
     return 0 if mark is None else mark if isinstance(mark, int) else mark[0]
 
 
 def shifted(mark: Mark, rows: int) -> Mark:
-    """The mark `rows` further on."""
+    """A mark of an input, `rows` further on."""
     if rows == 0 or mark is None:
         return mark
     if isinstance(mark, int):
         return mark + rows
-    return (mark[0] + rows, mark[1], mark[2] + rows)
+    if isinstance(mark, Place):
+        return Place(mark.ordinal + rows, mark.inner, mark.offset + rows)
+    return later(mark, rows)
+
+
+def later(mark: Mark, rows: int) -> Mark:
+    """A node's own mark, `rows` further on."""
+    if rows == 0:
+        return mark
+    return Later(mark.inner, mark.offset + rows) if isinstance(mark, Later) else Later(mark, rows)
 
 
 def leaf(value: Any) -> Any:

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from headrace import _native
-from headrace.block import Block, Failure, Mark, shifted
+from headrace.block import Block, Failure, Mark, Place, shifted
 from headrace.errors import HeadraceError
 from headrace.execute import state as states
 from headrace.execute.channel import Cancelled
@@ -94,7 +94,7 @@ class Iterator(PythonIterator[Any]):
         """Stand at a place, with nothing open yet."""
         self._epoch = epoch
         self._over = over
-        self._mark = mark
+        self._mark = Place(*mark) if isinstance(mark, list) else mark
         self._before = delivered
         self._offset = 0
         self._rows = iter(())
@@ -111,7 +111,10 @@ class Iterator(PythonIterator[Any]):
     def _next_block(self) -> Any:
         if self._over or self._closed:
             raise StopIteration
-        item = self._pull()
+        try:
+            item = self._pull()
+        except Cancelled:  # closed from another thread
+            raise StopIteration from None
         self._before += self._offset
         self._offset = 0
         if item is END:
@@ -137,8 +140,6 @@ class Iterator(PythonIterator[Any]):
                 if item is not END:
                     self._pace.observe(item, perf_counter_ns() - started)
                 return item
-            except Cancelled:
-                return END
             except BaseException:
                 self._shut()  # whatever was half done is done again from the last place
                 raise

@@ -65,6 +65,7 @@ class Channel:
         self._over = False
         self._cancelled = False
         self._error: BaseException | None = None
+        self._heard: threading.Event | None = None
         self.delivery = Delivery()
 
     def room(self, chunk: int) -> int:
@@ -98,7 +99,7 @@ class Channel:
         with self._lock:
             self._waiting[number].items = items
             self._bytes += sum(item.nbytes for item in items)
-            self._ready.notify()
+            self._tell()
 
     def finish(self) -> None:
         """The input is at its end; what was issued is still to come."""
@@ -112,7 +113,7 @@ class Channel:
         with self._lock:
             self._over = True
             self._error = self._error or error
-            self._ready.notify_all()
+            self._tell()
             self._space.notify_all()
 
     @property
@@ -124,13 +125,19 @@ class Channel:
         """Wake everybody up with Cancelled."""
         with self._lock:
             self._cancelled = True
-            self._ready.notify_all()
+            self._tell()
             self._space.notify_all()
 
-    def ready(self) -> bool:
-        """Whether `get` would not wait."""
+    def ready(self, heard: threading.Event) -> bool:
+        """Whether `get` would not wait; `heard` is set at every change from now on."""
         with self._lock:
-            return self._next() is not None or self._over
+            self._heard = heard
+            return self._next() is not None or self._over or self._cancelled
+
+    def _tell(self) -> None:
+        self._ready.notify_all()
+        if self._heard is not None:
+            self._heard.set()
 
     def get(self) -> Ticket | Literal[End.END]:
         """The next finished ticket: of all, where the order is free, else of those in turn."""

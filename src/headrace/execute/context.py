@@ -8,7 +8,7 @@ from time import perf_counter_ns
 
 import numpy as np
 
-from headrace.block import Ids, Indices, Mark, ordinal, shifted, source_ids
+from headrace.block import Ids, Indices, Later, Mark, Place, ordinal, shifted, source_ids
 from headrace.errors import StateError
 from headrace.execute.channel import Channel, Limits
 from headrace.execute.stats import Stage
@@ -76,7 +76,7 @@ class Run:
 class Context:
     """Where in the plan, on which path and in which pass a node is opened."""
 
-    __slots__ = ("_level", "_with_ids", "opened", "path", "run", "stage")
+    __slots__ = ("_level", "opened", "path", "run", "stage", "with_ids")
 
     def __init__(
         self, run: Run, path: int = ROOT, *, stage: Stage | None = None, level: int = 0, with_ids: bool = False
@@ -86,10 +86,10 @@ class Context:
         self.stage = stage or run.stage
         self.opened: set[Input] = set()
         self._level = level
-        self._with_ids = with_ids
+        self.with_ids = with_ids
 
     def _at(self, path: int, level: int) -> Context:
-        context = Context(self.run, path, stage=self.stage, level=level, with_ids=self._with_ids)
+        context = Context(self.run, path, stage=self.stage, level=level, with_ids=self.with_ids)
         context.opened = self.opened
         return context
 
@@ -108,16 +108,16 @@ class Context:
 
     def ids(self, ordinals: Indices) -> Ids | None:
         """Ids for rows of a source, where somebody downstream wants them."""
-        return source_ids(self.path, ordinals) if self._with_ids else None
+        return source_ids(self.path, ordinals) if self.with_ids else None
 
     def ids_between(self, start: int, stop: int) -> Ids | None:
         """Ids for the rows `start` to `stop` of a source, where somebody downstream wants them."""
-        return self.ids(np.arange(start, stop)) if self._with_ids else None
+        return self.ids(np.arange(start, stop)) if self.with_ids else None
 
     def open(self, node: Node, mark: Mark = None, *, slot: int = 0, with_ids: bool = False) -> Input:
         """The rows of an input from `mark` on. It is closed with the stream that opened it, if not before."""
         stage = self.stage.input(slot, node)
-        with_ids = with_ids or self._with_ids
+        with_ids = with_ids or self.with_ids
         return Input(
             node, Context(self.run, self.path, stage=stage, level=self._level, with_ids=with_ids), mark, self.opened
         )
@@ -149,6 +149,10 @@ class Context:
         return stream
 
 
+def _placed(here: int, own: Mark) -> Place:
+    return Place(here, own.inner, own.offset) if isinstance(own, Later) else Place(here, own, 0)
+
+
 class Input:
     """An open stream as its consumer sees it: counted, timed, and knowing where it is."""
 
@@ -170,7 +174,7 @@ class Input:
         if not self._plain:
             inner, offset = (None, mark or 0) if self._positional else (None, 0) if mark is None else (mark[1], mark[2])
         self.ordinal = ordinal(mark) - offset
-        self._mark: Mark = mark
+        self._mark: Mark = Place(*mark) if isinstance(mark, list) else mark
         owner.add(self)
         context.run.opened()
         try:
@@ -194,7 +198,7 @@ class Input:
             return END
         here = self.ordinal
         if not self._plain:
-            item.mark = here if self._positional else (here, item.mark, 0)
+            item.mark = here if self._positional else _placed(here, item.mark)
         self._mark = item.mark
         self._rows = rows = item.rows
         self.ordinal = here + rows
@@ -209,7 +213,7 @@ class Input:
         self._rows += done
         self.ordinal += done
         if self._mark is None and not self._positional:
-            self._mark = (0, None, 0)
+            self._mark = Place(0, None, 0)
         return done
 
     def mark(self) -> Mark:
@@ -221,10 +225,10 @@ class Input:
         """How many bytes have come out so far."""
         return self._counters.nbytes
 
-    def ready(self) -> bool:
-        """Whether a pull would not wait for a thread."""
+    def ready(self, heard: threading.Event) -> bool:
+        """Whether a pull would not wait for a thread; if it would, `heard` is set once it would not."""
         stream = self._stream
-        return stream.ready() if isinstance(stream, Ahead) else True
+        return stream.ready(heard) if isinstance(stream, Ahead) else True
 
     def close(self) -> None:
         """Free the stream and all inputs below it."""

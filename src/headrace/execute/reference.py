@@ -162,8 +162,8 @@ def _(node: Filter, at: Place) -> Iterator[Row]:
 def _(node: Batch, at: Place) -> Iterator[Row]:
     source = rows(node.input, at)
     number = 0
-    while group := list(islice(source, node.size)):
-        if len(group) < node.size and node.drop_remainder:
+    while group := list(islice(source, node.batch_size)):
+        if len(group) < node.batch_size and node.drop_remainder:
             return
         path, first = group[0].id
         failed = next((row.value for row in group if isinstance(row.value, ElementError)), None)
@@ -210,7 +210,7 @@ def _(node: Skip, at: Place) -> Iterator[Row]:
 
 @rows.register
 def _(node: Shard, at: Place) -> Iterator[Row]:
-    return islice(rows(node.input, at), node.index, None, node.shards)
+    return islice(rows(node.input, at), node.index, None, node.num_shards)
 
 
 @rows.register

@@ -26,8 +26,8 @@ class Stream(ABC):
     """The rows of one node, from some mark on.
 
     What an operation writes: `pull`, and `skip` and `close` where it can do better than the ones here. A mark is an
-    ordinal where the node is positional, else (ordinal, what `pull` set as the block's mark, rows since); the executor
-    makes it so (`Input`), an operation only sets the part in the middle.
+    ordinal where the node is positional, else a Place, which the executor makes (`Input`); an operation only sets its
+    inner part, as the mark of the items it gives.
     """
 
     @abstractmethod
@@ -97,10 +97,11 @@ class Pace:
 
 
 class Pending:
-    """Items waiting to be given out, at most `want` rows at a time."""
+    """Items waiting to be given out, at most `want` rows at a time: those of an input, or a node's `own`."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, own: bool = True) -> None:
         self._items: deque[Item] = deque()
+        self._own = own
 
     def __bool__(self) -> bool:
         return bool(self._items)
@@ -126,8 +127,9 @@ class Pending:
         """The next rows; there must be some."""
         head = self._items.popleft()
         if head.rows > want:
-            self._items.appendleft(head.slice(want, head.rows))
-            head = head.slice(0, want)
+            cut = head.cut if self._own else head.slice
+            self._items.appendleft(cut(want, head.rows))
+            head = cut(0, want)
         return head
 
     def drop(self, count: int) -> int:

@@ -42,7 +42,7 @@ class Ahead(Stream):
         self._width = width
         self._stage = stage
         self._pace = pace
-        self._pending = Pending()
+        self._pending = Pending(own=False)
         self._source_lock = threading.Lock()
         self._threads: list[threading.Thread] = []
         self._pid = os.getpid()
@@ -65,11 +65,11 @@ class Ahead(Stream):
             return self._source.skip(count, replay=True)
         return super().skip(count, replay=replay)
 
-    def ready(self) -> bool:
-        """Whether `pull` would not wait; starts the threads."""
+    def ready(self, heard: threading.Event) -> bool:
+        """Whether `pull` would not wait, else `heard` is set once it would not; starts the threads."""
         if not self._threads:
             self._start()
-        return bool(self._pending) or self.channel.ready()
+        return bool(self._pending) or self.channel.ready(heard)
 
     def close(self) -> None:
         self.channel.cancel()

@@ -50,16 +50,16 @@ class Batch(Node):
     """Every `size` rows become one."""
 
     input: Node
-    size: int
+    batch_size: int
     drop_remainder: bool = False
 
     @property
     def spec(self) -> Spec:
-        return self.input.spec.stacked(self.size if self.drop_remainder else None)
+        return self.input.spec.stacked(self.batch_size if self.drop_remainder else None)
 
     @property
     def cardinality(self) -> Cardinality:
-        return self.input.cardinality.divided(self.size, up=not self.drop_remainder)
+        return self.input.cardinality.divided(self.batch_size, up=not self.drop_remainder)
 
     @property
     def indexable(self) -> bool:
@@ -71,11 +71,11 @@ class Batch(Node):
     def at(self, ctx: Context, indices: Indices) -> Block:
         rows = self.input.cardinality
         made = []
-        for start in indices * self.size:
-            stop = min(start + self.size, rows) if rows.known else start + self.size
+        for start in indices * self.batch_size:
+            stop = min(start + self.batch_size, rows) if rows.known else start + self.batch_size
             part = fold(self.input.at(ctx, np.arange(start, stop)), int(stop - start))
             if isinstance(part, str):
-                raise self.error(SpecError(part), int(start // self.size))
+                raise self.error(SpecError(part), int(start // self.batch_size))
             made.append(part)
         whole = concat(made)
         whole.ids = folded(whole.ids, BATCHED)
@@ -92,7 +92,7 @@ class BatchStream(Stream):
         self._carried = 0
 
     def pull(self, want: int) -> Pulled:
-        size = self._node.size
+        size = self._node.batch_size
         while self._carried < size:
             item = self._input.pull(want * size - self._carried)
             if item is END:
@@ -122,7 +122,7 @@ class BatchStream(Stream):
         return self._whole(self._carried, self._carried)
 
     def skip(self, count: int, *, replay: bool = False) -> int:
-        size = self._node.size
+        size = self._node.batch_size
         rows = count * size - self._carried
         if rows <= 0:
             return super().skip(count, replay=replay)

@@ -184,7 +184,7 @@ class CacheStream(Stream):
         item = self._rows.pull(self._next, want)
         self._next += item.rows
         if isinstance(item, Block):  # the same rows, but in every pass with randomness of their own
-            item.ids = folded(item.ids, self._ctx.path)
+            item.ids = folded(item.ids, self._ctx.path) if self._ctx.with_ids else None
         return item
 
     def _read_on(self, until: int, want: int, *, replay: bool = False) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from time import perf_counter_ns
@@ -91,7 +92,7 @@ class Slot:
         self.parent = parent
         self._child = child
         self._reads_ahead = reads_ahead
-        self._pending = Pending()
+        self._pending = Pending(own=False)
         self._pace = Pace()
 
     def pull(self, want: int) -> Pulled:
@@ -113,9 +114,9 @@ class Slot:
         """The mark of the next row."""
         return self._pending.mark() if self._pending else self._child.mark()
 
-    def ready(self) -> bool:
-        """Whether a pull would not wait for a thread."""
-        return bool(self._pending) or isinstance(self._child, OneFailure) or self._child.ready()
+    def ready(self, heard: threading.Event) -> bool:
+        """Whether a pull would not wait for a thread, else `heard` tells when to ask again."""
+        return bool(self._pending) or isinstance(self._child, OneFailure) or self._child.ready(heard)
 
     def close(self) -> None:
         """Free the dataset."""
@@ -134,6 +135,7 @@ class InterleaveStream(Stream):
         self._given: int = given
         self._pinned = mark is not None  # rows that follow a mark come from the slot it names
         self._parents = ctx.open(node.input, parents, with_ids=True)
+        self._heard = threading.Event()
         self._over = False
         base = self._parents.ordinal
         for index, number, inner in sorted(live, key=lambda entry: entry[1]):
@@ -222,14 +224,16 @@ class InterleaveStream(Stream):
         return END
 
     def _turn_to_ready(self) -> None:
-        """Pass the turn to a slot that has rows, if the one whose turn it is has none yet."""
-        slot = self._slots[self._turn]
-        if slot is None or slot.ready():
-            return
+        """Pass the turn to the next slot that has rows or is empty; wait until there is one."""
         count = len(self._slots)
-        for step in range(1, count):
-            index = (self._turn + step) % count
-            other = self._slots[index]
-            if other is not None and other.ready():
-                self._turn, self._given = index, 0
+        while True:
+            self._heard.clear()
+            for step in range(count):
+                index = (self._turn + step) % count
+                slot = self._slots[index]
+                if slot.ready(self._heard) if slot is not None else not self._over:
+                    self._turn = index
+                    return
+            if not any(self._slots):
                 return
+            self._heard.wait()

@@ -31,10 +31,10 @@ def prefetch(self: Dataset, buffer_size: int, *, name: str | None = None) -> Dat
 
 @dataclass(frozen=True, eq=False)
 class Prefetch(Node):
-    """Reads its input on a thread, at most `rows` rows ahead."""
+    """Reads its input on a thread, at most `buffer_size` rows ahead, None a sensible number."""
 
     input: Node
-    rows: int | None
+    buffer_size: int | None = None
 
     transparent = True
     one_to_one = True
@@ -56,7 +56,7 @@ class Prefetch(Node):
         return self.input.positional
 
     def open(self, ctx: Context, mark: Mark) -> Stream:
-        return ctx.ahead(self.input, mark, rows=self.rows)
+        return ctx.ahead(self.input, mark, rows=self.buffer_size)
 
     def at(self, ctx: Context, indices: Indices) -> Block:
         return self.input.at(ctx, indices)

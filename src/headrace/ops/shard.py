@@ -34,10 +34,10 @@ def shard(self: Dataset, num_shards: int, index: int, *, name: str | None = None
 
 @dataclass(frozen=True, eq=False)
 class Shard(Node):
-    """Rows index, index + shards, …"""
+    """Rows index, index + num_shards, …"""
 
     input: Node
-    shards: int
+    num_shards: int
     index: int
 
     moves_rows = True
@@ -49,7 +49,7 @@ class Shard(Node):
 
     @property
     def cardinality(self) -> Cardinality:
-        return self.input.cardinality.less(self.index).divided(self.shards, up=True)
+        return self.input.cardinality.less(self.index).divided(self.num_shards, up=True)
 
     @property
     def indexable(self) -> bool:
@@ -59,14 +59,14 @@ class Shard(Node):
         return ShardStream(self, ctx, mark)
 
     def at(self, ctx: Context, indices: Indices) -> Block:
-        return self.input.at(ctx, indices * self.shards + self.index)
+        return self.input.at(ctx, indices * self.num_shards + self.index)
 
 
 class ShardStream(Stream):
     """Passes to the next row of its share, then keeps every n-th of what comes."""
 
     def __init__(self, node: Shard, ctx: Context, mark: Mark) -> None:
-        self._shards = node.shards
+        self._shards = node.num_shards
         self._index = node.index
         self._input = ctx.open(node.input, mark)
 

@@ -110,7 +110,7 @@ class ZipStream(Stream):
         self._inputs: list[Input] = [
             node.context(ctx, i).open(child, marks[i], slot=i) for i, child in enumerate(node.branches)
         ]
-        self._waiting = [Pending() for _ in self._inputs]
+        self._waiting = [Pending(own=False) for _ in self._inputs]
         shown = [not child.pure for child in node.branches]
         self._one_by_one = sum(shown) > 1
         self._order = sorted(range(len(shown)), key=lambda i: shown[i])

@@ -139,7 +139,8 @@ class Node(ABC):
             if isinstance(value, tuple) and value and isinstance(value[0], Node):
                 continue
             if value != f.default:
-                shown.append(f"{f.name}={_shown(value, for_state)}")
+                text = _shown(value, for_state)
+                shown.append(text if callable(value) else f"{f.name}={text}")
         return f"{self.operation}({', '.join(shown)})"
 
 

@@ -1,0 +1,84 @@
+"""batch: consecutive elements stacked."""
+
+import numpy as np
+import pytest
+
+import headrace as hr
+
+D = hr.Dataset
+
+
+def test_the_last_batch_may_be_short(run):
+    assert [b.tolist() for b in run(D.range(5).batch(2))] == [[0, 1], [2, 3], [4]]
+
+
+def test_the_remainder_can_be_dropped(run):
+    assert [b.tolist() for b in run(D.range(5).batch(2, drop_remainder=True))] == [[0, 1], [2, 3]]
+
+
+def test_components_are_stacked_each_for_itself(run):
+    (batch,) = run(D.from_tensor_slices({"x": np.ones((3, 2)), "s": ["a", "b", "c"]}).batch(3))
+    assert batch["x"].shape == (3, 2)
+    assert batch["s"].tolist() == ["a", "b", "c"]
+    assert batch["s"].dtype == object
+
+
+def test_a_batch_far_larger_than_the_data_costs_nothing(run):
+    (batch,) = run(D.range(3).batch(10**15))
+    assert batch.tolist() == [0, 1, 2]
+
+
+def test_batches_of_batches(run):
+    assert run(D.range(6).batch(2).batch(3))[0].shape == (3, 2)
+
+
+def test_shapes_that_differ_are_an_error_naming_both_and_the_component():
+    it = iter(D.range(6).map(lambda n: (n, np.zeros(2 if n < 3 else 3))).batch(2))
+    next(it)
+    with pytest.raises(hr.ElementError, match=r"component\[1\].*\(2,\).*\(3,\)"):
+        next(it)
+    assert next(it)[1].shape == (2, 3)
+
+
+def test_a_batch_with_a_failed_element_is_one_failure():
+    it = iter(D.range(6).map(lambda n: 1 / 0 if n == 2 else n).batch(2))
+    assert next(it).tolist() == [0, 1]
+    with pytest.raises(hr.ElementError, match="map failed on element 2: ZeroDivisionError"):
+        next(it)
+    assert next(it).tolist() == [4, 5]
+
+
+def test_specs_and_sizes():
+    assert D.range(5).batch(2).element_spec == hr.TensorSpec([None], "int64")
+    assert D.range(5).batch(2, drop_remainder=True).element_spec == hr.TensorSpec([2], "int64")
+    assert [len(D.range(5).batch(2)), len(D.range(5).batch(2, drop_remainder=True))] == [3, 2]
+    assert D.range(5).repeat().batch(2).cardinality() == hr.INFINITE_CARDINALITY
+
+
+@pytest.mark.parametrize("size", [0, -1])
+def test_a_size_below_one_is_refused(size):
+    with pytest.raises(ValueError, match="batch_size"):
+        D.range(3).batch(size)
+
+
+@pytest.mark.parametrize("size", [1.5, "2", None, True])
+def test_a_size_that_is_no_integer_is_refused(size):
+    with pytest.raises(TypeError, match="batch_size"):
+        D.range(3).batch(size)
+
+
+def test_batches_of_shared_memory_cannot_be_written_to():
+    source = np.arange(6)
+    (first, *_) = D.from_tensor_slices(source).batch(3)
+    with pytest.raises(ValueError, match="read-only"):
+        first[0] = 9
+
+
+def test_parallel_batches_are_the_same(run):
+    assert [b.tolist() for b in run(D.range(5).batch(2, num_parallel_calls=2))] == [[0, 1], [2, 3], [4]]
+
+
+def test_batches_can_be_indexed():
+    ds = D.range(10).batch(4)
+    assert ds[1].tolist() == [4, 5, 6, 7]
+    assert ds[-1].tolist() == [8, 9]

@@ -1,0 +1,141 @@
+"""shuffle: random order, with a buffer or of everything."""
+
+import numpy as np
+import pytest
+
+import headrace as hr
+
+D = hr.Dataset
+
+
+def numbers(ds):
+    return [int(x) for x in ds]
+
+
+def streamed(n):
+    """A source that cannot be indexed."""
+    return D.from_generator(lambda: iter(range(n)), output_signature=hr.TensorSpec((), "int64"))
+
+
+@pytest.mark.parametrize("source", [D.range, streamed])
+@pytest.mark.parametrize("buffer", [1, 2, 7, 30, 1000])
+def test_every_element_comes_once_and_not_before_the_buffer_allows(run, source, buffer):
+    order = numbers(run(source(30).shuffle(buffer, seed=1)))
+    assert sorted(order) == list(range(30))
+    assert all(element < position + buffer for position, element in enumerate(order))
+
+
+@pytest.mark.parametrize("buffer", [7, 30, None])
+def test_the_order_does_not_depend_on_how_the_input_is_read(buffer):
+    indexed = D.from_tensor_slices(np.arange(30)).shuffle(buffer, seed=4)
+    if buffer is not None:
+        assert numbers(indexed) == numbers(streamed(30).shuffle(buffer, seed=4))
+    assert numbers(indexed.batch(30).map(lambda b: b).flat_map(D.from_tensor_slices)) != list(range(30))
+
+
+def test_a_buffer_of_one_changes_nothing(run):
+    assert numbers(run(streamed(5).shuffle(1))) == [0, 1, 2, 3, 4]
+
+
+def test_each_epoch_has_its_own_order(run):
+    ds = D.range(50).shuffle(50, seed=1)
+    first, second = run(ds), run(ds)
+    assert first != second
+    both = numbers(run(D.range(50).shuffle(50, seed=1).repeat(2)))
+    assert both[:50] == numbers(first)
+    assert both[50:] != both[:50]
+
+
+def test_reshuffling_can_be_turned_off(run):
+    ds = D.range(50).shuffle(50, reshuffle_each_iteration=False)
+    assert run(ds) == run(ds)
+    both = numbers(run(ds.repeat(2)))
+    assert both[:50] == both[50:]
+
+
+def test_a_seed_reproduces_the_sequence_of_epochs():
+    def epochs():
+        ds = D.range(20).shuffle(20, seed=3)
+        return [numbers(ds) for _ in range(3)]
+
+    assert epochs() == epochs()
+
+
+def test_two_unseeded_shuffles_differ():
+    assert numbers(D.range(50).shuffle(50)) != numbers(D.range(50).shuffle(50))
+
+
+def test_one_dataset_in_two_places_has_two_orders_but_equal_seeds_agree():
+    ds = D.range(50).shuffle(50, seed=1)
+    assert any(a != b for a, b in D.zip(ds, ds))
+    twin = D.range(50).shuffle(50, seed=1)
+    assert all(a == b for a, b in D.zip(ds, twin))
+
+
+def test_nested_repeats_never_use_an_order_twice():
+    orders = numbers(D.range(20).shuffle(20, seed=1).repeat(2).repeat(3))
+    chunks = {tuple(orders[i : i + 20]) for i in range(0, 120, 20)}
+    assert len(chunks) == 6
+
+
+def test_a_full_buffer_is_drawn_from_uniformly():
+    firsts = np.bincount([int(next(iter(D.range(100).shuffle(8, seed=s)))) for s in range(4000)], minlength=8)
+    assert len(firsts) == 8
+    assert ((firsts - 500) ** 2 / 500).sum() < 30
+
+
+def test_a_failure_is_moved_like_a_row(run):
+    ds = D.range(9).map(lambda x: 1 / 0 if x == 4 else x).shuffle(4, seed=2)
+    got = []
+    it = iter(ds)
+    while True:
+        try:
+            got.append(int(next(it)))
+        except hr.ElementError as error:
+            got.append(-error.ordinal)
+        except StopIteration:
+            break
+    assert sorted(got) == [-4, 0, 1, 2, 3, 5, 6, 7, 8]
+
+
+def test_mixed_rows_are_shuffled_too(run):
+    ds = D.range(12).map(lambda x: np.arange(x % 3) if x % 2 else "text")
+    assert len(run(ds.shuffle(5, seed=1))) == 12
+
+
+def test_shuffling_everything_is_uniform_and_can_be_indexed():
+    ds = D.range(1000).shuffle(seed=1)
+    order = numbers(ds)
+    assert sorted(order) == list(range(1000))
+    assert np.abs(np.array(order) - np.arange(1000)).mean() > 200
+    assert [int(ds[i]) for i in (0, 500, -1)] == [order[0], order[500], order[-1]]
+
+
+def test_shuffling_everything_goes_beyond_a_table(run):
+    ds = D.range(100_000).shuffle(seed=2)
+    assert sorted(numbers(ds)) == list(range(100_000))
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "said"),
+    [
+        (lambda: D.range(3).shuffle(0), ValueError, "buffer_size"),
+        (lambda: D.range(3).shuffle(2.5), TypeError, "buffer_size"),
+        (lambda: D.range(3).shuffle(2, seed="x"), TypeError, "seed"),
+        (lambda: streamed(3).shuffle(), TypeError, "from_generator.*buffer_size"),
+        (lambda: D.range(3).repeat().shuffle(), ValueError, "finite"),
+    ],
+)
+def test_bad_arguments_are_refused(make, error, said):
+    with pytest.raises(error, match=said):
+        make()
+
+
+def test_memory_is_bounded_by_the_buffer_not_by_its_size_on_paper():
+    assert len(numbers(streamed(10).shuffle(10**12))) == 10
+
+
+def test_rows_keep_every_bit(run):
+    values = np.array([0.0, -0.0, np.nan, np.inf], np.float32)
+    got = np.array(run(D.from_tensor_slices(values).map(lambda x: x).shuffle(3, seed=1)))
+    assert sorted(v.tobytes() for v in got) == sorted(v.tobytes() for v in values)
