@@ -145,9 +145,21 @@ def leaf(value: Any) -> Any:
         return value.item() if value.dtype.kind in "SU" else value
     if isinstance(value, bool | int | float | complex):
         return np.asarray(value)[()]
-    if isinstance(value, list) or hasattr(value, "__array__"):
-        return leaf(np.asarray(value))
-    return value
+    if isinstance(value, list):
+        return _listed(value)
+    return leaf(np.asarray(value)) if hasattr(value, "__array__") else value
+
+
+def _listed(value: list[Any]) -> NDArray[Any]:
+    """A list as an array; text as objects, since NumPy's own kind of bytes drops trailing zeros."""
+    array = np.asarray(value)
+    if array.dtype.kind not in "SU":
+        return array
+    array = np.array(value, dtype=object)
+    kinds = {type(v).__name__ for v in array.flat}
+    if len(kinds) > 1:
+        raise ValueError(f"a list that mixes {' and '.join(sorted(kinds))} is no array")
+    return array
 
 
 def element(value: Any) -> tuple[Structure, list[Any]]:

@@ -1,0 +1,53 @@
+"""it.stats(): what each stage has done."""
+
+import threading
+
+import headrace as hr
+
+D = hr.Dataset
+
+
+def stages(it):
+    return {line["stage"].partition("(")[0]: line for line in it.stats()["stages"]}
+
+
+def test_rows_blocks_and_bytes_of_each_stage():
+    it = iter(D.range(100).map(lambda x: x).batch(10))
+    assert it.stats()["stages"] == []
+    list(it)
+    found = stages(it)
+    assert [found[s]["rows"] for s in ("range", "map", "batch")] == [100, 100, 10]
+    assert found["batch"]["bytes"] == 800
+    assert found["batch"]["blocks"] == 10
+
+
+def test_time_is_charged_to_the_stage_that_spends_it():
+    pause = threading.Event()
+    it = iter(D.range(5).map(lambda x: pause.wait(0.01) or x).batch(5))
+    list(it)
+    found = stages(it)
+    assert found["map"]["busy_s"] > 0.04
+    assert found["batch"]["busy_s"] < 0.04
+    assert found["map"]["waiting_s"] == 0
+
+
+def test_waiting_is_charged_to_the_stage_that_was_waited_for():
+    pause = threading.Event()
+    it = iter(D.range(5).map(lambda x: pause.wait(0.01) or x).prefetch(1))
+    list(it)
+    found = stages(it)
+    assert found["prefetch"]["waiting_s"] > 0.03
+
+
+def test_children_of_a_flat_map_are_one_stage():
+    it = iter(D.range(10).flat_map(lambda n: D.range(n).map(lambda x: x)))
+    list(it)
+    lines = it.stats()["stages"]
+    assert [line["stage"].partition("(")[0] for line in lines] == ["range", "range", "map", "flat_map"]
+    assert lines[-1]["rows"] == 45
+
+
+def test_they_print_as_a_table():
+    it = iter(D.range(3))
+    list(it)
+    assert "range(start=0, stop=3)" in str(it.stats())

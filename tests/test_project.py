@@ -1,0 +1,81 @@
+"""The project's own rules: public names, import direction, what importing costs."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import headrace as hr
+
+SOURCE = Path(hr.__file__).parent
+LAYERS = [
+    {"_native", "keys", "errors"},
+    {"plan"},
+    {"block"},
+    {"execute"},
+    {"sources", "ops"},
+    {"optimise"},
+    {"iterator"},
+    {"dataset"},
+    {"testing", "__init__"},
+]
+PLAN_NEEDS_NOTHING_OF_BLOCKS = "plan describes, block stores; only types cross, under TYPE_CHECKING"
+
+
+def layer(module):
+    part = module.split(".")[1] if "." in module else "__init__"
+    return next(i for i, names in enumerate(LAYERS) if part in names)
+
+
+def imported(path):
+    """headrace modules imported at the top of a file, not only for type checkers."""
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("headrace"):
+            if node.module == "headrace":
+                yield from (f"headrace.{alias.name}" for alias in node.names)
+            else:
+                yield node.module
+
+
+def test_data_flows_one_way():
+    wrong = []
+    for path in SOURCE.rglob("*.py"):
+        module = ".".join(("headrace", *path.relative_to(SOURCE).with_suffix("").parts)).removesuffix(".__init__")
+        if module == "headrace.execute.reference":  # knows every operation, and stands beside the engine
+            continue
+        wrong += [f"{module} imports {other}" for other in imported(path) if layer(other) > layer(module)]
+    assert wrong == []
+
+
+def test_the_public_names():
+    assert sorted(hr.__all__) == [
+        "AUTOTUNE",
+        "Dataset",
+        "ElementError",
+        "HeadraceError",
+        "INFINITE_CARDINALITY",
+        "Iterator",
+        "NotIndexableError",
+        "SpecError",
+        "StateError",
+        "TensorSpec",
+        "UNKNOWN_CARDINALITY",
+    ]
+    public = [name for name in vars(hr.Dataset) if not name.startswith("_")]
+    assert sorted(public) == [
+        "batch", "cache", "cardinality", "concatenate", "element_spec", "enumerate", "explain", "filter", "flat_map",
+        "from_generator", "from_tensor_slices", "from_tensors", "interleave", "iterator", "map", "prefetch", "range",
+        "repeat", "shard", "shuffle", "skip", "take", "zip",
+    ]  # fmt: skip
+
+
+def test_every_public_name_has_a_docstring_with_an_example():
+    for name in vars(hr.Dataset):
+        if not name.startswith("_"):
+            assert ">>>" in (getattr(hr.Dataset, name).__doc__ or ""), name
+
+
+def test_importing_headrace_imports_no_framework():
+    code = "import sys, headrace; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert not {"torch", "tensorflow", "jax", "keras", "pandas", "pyarrow"} & set(loaded)
