@@ -38,10 +38,8 @@ def main():
             model.partial_fit(images, labels, classes=classes)
             rows += len(labels)
         rate = rows / (time.perf_counter() - started)
-        images, labels = next(iter(test))
-        print(
-            f"epoch {epoch + 1}: {rows} rows, {rate:,.0f} rows/s with training, test accuracy {model.score(images, labels):.3f}"
-        )
+        accuracy = model.score(*next(iter(test)))
+        print(f"epoch {epoch + 1}: {rows} rows, {rate:,.0f} rows/s with training, test accuracy {accuracy:.3f}")
 
     started, rows = time.perf_counter(), 0
     for _, labels in train:

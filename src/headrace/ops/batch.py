@@ -140,7 +140,7 @@ def stacked(node: Batch, parts: list[Item], size: int) -> Block:
         if isinstance(part, Failure):
             raise part.error
         blocks.append(part)
-    number = ordinal(mark) // size
+    number = ordinal(mark) // node.batch_size
     if any(b.structure != blocks[0].structure for b in blocks):
         raise node.error(SpecError("the elements differ in structure"), number)
     made = fold(concat(blocks), size)
