@@ -107,7 +107,7 @@ def see(pipeline: Pipeline, library: Library, limit: int = 200) -> Seen | str:
         return ERROR
     try:
         length = len(ds)
-    except TypeError:
+    except (TypeError, ValueError):
         length = None
     return Seen(elements(ds, limit), int(ds.cardinality()), length, sort(ds.element_spec))
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 from headrace.block import Item, Mark, ordinal
 from headrace.execute.stream import END, End
+from headrace.execute.unordered import Delivery
 
 
 class Cancelled(BaseException):
@@ -18,7 +18,7 @@ class Cancelled(BaseException):
 
 @dataclass(slots=True)
 class Ticket:
-    """A run of rows that a worker has taken on. `mark` and `rows` speak of the input."""
+    """A run of rows that a worker has taken on, of the input; `first` ones are handed over before all others."""
 
     mark: Mark
     rows: int
@@ -35,26 +35,12 @@ class Limits:
     nbytes: int = 256 << 20
 
 
-@dataclass
-class Delivery:
-    """Which rows of the input have been handed over, when that may happen out of order."""
-
-    ahead: list[tuple[int, int]] = field(default_factory=list)
-    frontier: Mark = None
-
-    def form(self, ticket: Ticket, oldest: Mark) -> dict[str, object]:
-        """The mark of a ticket's first row: read on at `base`, without the rows in `done`, `lead` before all others."""
-        start = ordinal(oldest)
-        self.ahead = [(o, n) for o, n in self.ahead if o + n > start]
-        return {"base": oldest, "done": [*self.ahead], "lead": (ordinal(ticket.mark), ticket.rows)}
-
-
 class Channel:
     """Workers ask for `room`, `issue` a ticket for the rows they took, and `put` what became of them."""
 
-    def __init__(self, limits: Limits, *, ordered: bool = True) -> None:
+    def __init__(self, limits: Limits, delivery: Delivery | None = None) -> None:
         self._limits = limits
-        self._ordered = ordered
+        self._delivery = delivery
         self._lock = threading.Lock()
         self._space = threading.Condition(self._lock)
         self._ready = threading.Condition(self._lock)
@@ -66,7 +52,7 @@ class Channel:
         self._cancelled = False
         self._error: BaseException | None = None
         self._heard: threading.Event | None = None
-        self.delivery = Delivery()
+        self._frontier: Mark = None
 
     def room(self, chunk: int) -> int:
         """Wait until a worker may take rows on; how many, at most `chunk`."""
@@ -91,7 +77,7 @@ class Channel:
             self._issued += 1
             self._waiting[number] = ticket
             self._rows += ticket.rows
-            self.delivery.frontier = frontier
+            self._frontier = frontier
             return number
 
     def put(self, number: int, items: list[Item]) -> None:
@@ -158,32 +144,19 @@ class Channel:
         for number, ticket in self._waiting.items():
             if ticket.items is not None:
                 return number
-            if self._ordered or ticket.first:
+            if self._delivery is None or ticket.first:
                 return None
         return None
 
     def _take(self, number: int) -> Ticket:
-        oldest = next((t.mark for t in self._waiting.values() if not t.first), self.delivery.frontier)
+        oldest = next((t.mark for t in self._waiting.values() if not t.first), self._frontier)
         ticket = self._waiting.pop(number)
         items = ticket.items or []
         self._bytes -= sum(item.nbytes for item in items)
         self._space.notify_all()
-        if not self._ordered:
-            self._mark_out_of_order(ticket, oldest, items)
+        if self._delivery is not None:
+            self._delivery.hand_over(ordinal(ticket.mark), ticket.rows, items, oldest)
         return ticket
-
-    def _mark_out_of_order(self, ticket: Ticket, oldest: Mark, items: Sequence[Item]) -> None:
-        delivery = self.delivery
-        start = ordinal(ticket.mark)
-        if start != ordinal(oldest) or any(o + n > start for o, n in delivery.ahead):
-            done, rest = 0, ticket.rows
-            for item in items:
-                form = delivery.form(Ticket(None, rest), oldest)
-                form["lead"] = (start + done, rest)
-                form["done"] = [*delivery.ahead, (start, done)] if done else [*delivery.ahead]
-                item.mark = form
-                done, rest = done + item.rows, rest - item.rows
-        delivery.ahead.append((start, ticket.rows))
 
     def release(self, rows: int) -> None:
         """The consumer has these rows now."""

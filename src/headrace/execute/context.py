@@ -13,7 +13,8 @@ from headrace.errors import StateError
 from headrace.execute.channel import Channel, Limits
 from headrace.execute.stats import Stage
 from headrace.execute.stream import END, Pace, Pulled, Source, Stream
-from headrace.execute.workers import Ahead, Remaining, Work, unchanged
+from headrace.execute.unordered import Delivery, Remaining
+from headrace.execute.workers import Ahead, Work, unchanged
 from headrace.keys import ROOT, mix
 from headrace.plan.node import Node
 
@@ -129,22 +130,20 @@ class Context:
     def ahead(self, node: Node, mark: Mark = None, *, rows: int | None = None, slot: int = 0) -> Ahead:
         """The rows of an input, read by a thread at most `rows` before they are asked for; None: a sensible number."""
         limits = Limits(AUTOTUNE_TICKETS if rows is None else max(2, rows), rows)
-        return self._ahead(self.open(node, mark, slot=slot), unchanged, 1, limits, ordered=True)
+        return self._ahead(self.open(node, mark, slot=slot), unchanged, 1, limits, None)
 
     def parallel(self, node: Node, mark: Mark, work: Work, *, width: int, ordered: bool) -> Ahead:
         """What `work` makes of the rows of an input, on `width` threads."""
         limits = Limits(2 * width)
         if not isinstance(mark, dict):
-            return self._ahead(self.open(node, mark), work, width, limits, ordered=ordered)
+            return self._ahead(self.open(node, mark), work, width, limits, None if ordered else Delivery())
         remaining = Remaining(lambda m: self.open(node, m), mark)
-        stream = self._ahead(remaining, work, width, limits, ordered=ordered)
-        stream.channel.delivery.ahead = [(int(start), int(rows)) for start, rows in mark["done"]]
-        return stream
+        return self._ahead(remaining, work, width, limits, Delivery(mark["done"]))
 
-    def _ahead(self, source: Source, work: Work, width: int, limits: Limits, *, ordered: bool) -> Ahead:
+    def _ahead(self, source: Source, work: Work, width: int, limits: Limits, delivery: Delivery | None) -> Ahead:
         self.stage.threaded = True
         pace = self.run.pace(handover=True)
-        stream = Ahead(source, work, width=width, limits=limits, ordered=ordered, stage=self.stage, pace=pace)
+        stream = Ahead(source, work, width=width, limits=limits, delivery=delivery, stage=self.stage, pace=pace)
         self.run.watch(stream.channel)
         return stream
 

@@ -8,9 +8,10 @@ from collections.abc import Callable
 from time import perf_counter_ns
 from typing import TYPE_CHECKING
 
-from headrace.block import Item, Mark, ordinal
+from headrace.block import Item
 from headrace.execute.channel import Cancelled, Channel, Limits, Ticket
 from headrace.execute.stream import END, Pace, Pending, Pulled, Source, Stream
+from headrace.execute.unordered import Delivery, Remaining
 
 if TYPE_CHECKING:
     from headrace.execute.stats import Stage
@@ -24,7 +25,10 @@ def unchanged(item: Item) -> list[Item]:
 
 
 class Ahead(Stream):
-    """What `work` makes of the rows of `source`, made by `width` threads before it is asked for."""
+    """What `work` makes of the rows of `source`, made by `width` threads before it is asked for.
+
+    Without a `delivery` it is handed over in order, with one as soon as it is made.
+    """
 
     def __init__(
         self,
@@ -33,7 +37,7 @@ class Ahead(Stream):
         *,
         width: int,
         limits: Limits,
-        ordered: bool,
+        delivery: Delivery | None,
         stage: Stage,
         pace: Pace,
     ) -> None:
@@ -46,7 +50,7 @@ class Ahead(Stream):
         self._source_lock = threading.Lock()
         self._threads: list[threading.Thread] = []
         self._pid = os.getpid()
-        self.channel = Channel(limits, ordered=ordered)
+        self.channel = Channel(limits, delivery)
 
     def pull(self, want: int) -> Pulled:
         if not self._threads:
@@ -106,7 +110,8 @@ class Ahead(Stream):
             if item is END:
                 channel.finish()
                 return False
-            ticket = Ticket(item.mark, item.rows, first=getattr(self._source, "leading", False))
+            first = isinstance(self._source, Remaining) and self._source.leading
+            ticket = Ticket(item.mark, item.rows, first)
             number = channel.issue(ticket, self._source.mark())
         pulled = perf_counter_ns()
         items = self._work(item)
@@ -115,52 +120,3 @@ class Ahead(Stream):
         self._pace.observe(max(items, key=lambda i: i.nbytes), finished - started)
         channel.put(number, items)
         return True
-
-
-class Remaining:
-    """The rows that an out-of-order stage had not handed over when its state was taken; see `Delivery.form`."""
-
-    def __init__(self, reopen: Callable[[Mark], Source], form: dict[str, Mark]) -> None:
-        start, rows = form["lead"]
-        base = form["base"]
-        self._lead: Source | None = reopen(base)
-        self._lead.skip(start - ordinal(base), replay=True)
-        self._lead_left = rows
-        self._main = reopen(base)
-        self._gaps = sorted([*map(tuple, form["done"]), (start, rows)])
-        self.leading = True
-
-    @property
-    def ordinal(self) -> int:
-        """Where the rows in order stand."""
-        return self._main.ordinal
-
-    def pull(self, want: int) -> Pulled:
-        if self._lead is not None:
-            if self._lead_left:
-                item = self._lead.pull(min(want, self._lead_left))
-                if item is not END:
-                    self._lead_left -= item.rows
-                    return item
-            self._lead.close()
-            self._lead = None
-        self.leading = False
-        for gap_start, gap_rows in self._gaps:
-            here = self._main.ordinal
-            if gap_start <= here < gap_start + gap_rows:
-                self._main.skip(gap_start + gap_rows - here, replay=True)
-            elif gap_start > here:
-                want = min(want, gap_start - here)
-                break
-        return self._main.pull(want)
-
-    def skip(self, count: int, *, replay: bool = False) -> int:
-        raise NotImplementedError("rows that were left over are pulled, not skipped")
-
-    def mark(self) -> Mark:
-        return self._main.mark()
-
-    def close(self) -> None:
-        if self._lead is not None:
-            self._lead.close()
-        self._main.close()

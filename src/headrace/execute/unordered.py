@@ -1,0 +1,82 @@
+"""Exactness without order: what a state says when blocks were handed over before others that were begun sooner."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from headrace.block import Item, Mark, ordinal
+from headrace.execute.stream import END, Pulled, Source
+
+
+class Delivery:
+    """Which rows of the input have been handed over ahead of the oldest that has not."""
+
+    def __init__(self, done: Sequence[Sequence[int]] = ()) -> None:
+        self._ahead = [(int(start), int(rows)) for start, rows in done]
+
+    def hand_over(self, start: int, rows: int, items: Sequence[Item], oldest: Mark) -> None:
+        """Mark the items made of `rows` rows from `start` on, while `oldest` is the first row not handed over.
+
+        A mark says: read on at `base`, leave out the rows in `done`, and have those in `lead` before all others, since
+        an offset counts from there.
+        """
+        base = ordinal(oldest)
+        self._ahead = [(o, n) for o, n in self._ahead if o + n > base]
+        if start != base or self._ahead:
+            given = 0
+            for item in items:
+                done = [*self._ahead, (start, given)] if given else [*self._ahead]
+                item.mark = {"base": oldest, "done": done, "lead": (start + given, rows - given)}
+                given += item.rows
+        self._ahead.append((start, rows))
+
+
+class Remaining:
+    """The rows that were left when such a state was taken: the lead, then the others in order."""
+
+    def __init__(self, reopen: Callable[[Mark], Source], mark: dict[str, Mark]) -> None:
+        start, rows = mark["lead"]
+        base = mark["base"]
+        self._lead: Source | None = reopen(base)
+        self._lead.skip(start - ordinal(base), replay=True)
+        self._lead_left: int = rows
+        self._main = reopen(base)
+        self._gaps = sorted([*map(tuple, mark["done"]), (start, rows)])
+
+    @property
+    def ordinal(self) -> int:
+        """Where the rows in order stand."""
+        return self._main.ordinal
+
+    @property
+    def leading(self) -> bool:
+        """Whether the rows pulled last are to be handed over before all others."""
+        return self._lead is not None
+
+    def pull(self, want: int) -> Pulled:
+        if self._lead is not None:
+            item = self._lead.pull(min(want, self._lead_left)) if self._lead_left else END
+            if item is not END:
+                self._lead_left -= item.rows
+                return item
+            self._lead.close()
+            self._lead = None
+        for gap, rows in self._gaps:
+            here = self._main.ordinal
+            if gap <= here < gap + rows:
+                self._main.skip(gap + rows - here, replay=True)
+            elif gap > here:
+                want = min(want, gap - here)
+                break
+        return self._main.pull(want)
+
+    def skip(self, count: int, *, replay: bool = False) -> int:
+        raise NotImplementedError("rows that were left are pulled, not skipped")
+
+    def mark(self) -> Mark:
+        return self._main.mark()
+
+    def close(self) -> None:
+        if self._lead is not None:
+            self._lead.close()
+        self._main.close()
