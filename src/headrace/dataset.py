@@ -77,6 +77,10 @@ class Dataset:
     __getitem__ = getitem
 
     def __init__(self, node: Node) -> None:
+        if not isinstance(node, Node):
+            raise TypeError(
+                f"make a Dataset with from_tensor_slices, from_generator or another source, not of {node!r}"
+            )
         self._node = node
         self._epochs = Epochs()
 

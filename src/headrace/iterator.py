@@ -33,7 +33,10 @@ class Epochs:
 
     next: int = 0
     seeds: list[int] | None = None
-    lock: threading.Lock = field(default_factory=threading.Lock)
+    lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Epochs, (self.next, self.seeds)
 
     def begin(self) -> int:
         """The number of a new pass."""

@@ -79,7 +79,9 @@ def tf_data() -> Library:
 
     def as_written(ds: Any) -> Any:
         options = tf.data.Options()
+        options.experimental_optimization.apply_default_optimizations = False
         options.experimental_optimization.inject_prefetch = False
+        options.autotune.enabled = False
         return ds.with_options(options)
 
     return _library(tf.data.Dataset, TensorSpec=tf.TensorSpec, failing=failing, as_written=as_written)

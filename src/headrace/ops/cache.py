@@ -7,7 +7,7 @@ import threading
 import weakref
 from bisect import bisect_right
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -79,6 +79,9 @@ class Store:
 
     def __init__(self) -> None:
         self._rows: dict[tuple[int, ...], Rows] = {}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Store, ()  # another process fills its own
 
     def rows(self, seeds: tuple[int, ...]) -> Rows:
         """The rows read under these seeds."""

@@ -36,7 +36,7 @@ class FlatMap(Node):
 
     input: Node
     fn: Callable[..., Any]
-    seed: keys.Seed = field(metadata=TUNING)
+    seed: keys.Seed = field(repr=False, metadata=TUNING)
 
     pure = False
 

@@ -66,7 +66,7 @@ class Interleave(Node):
     fn: Callable[..., Any]
     cycle_length: int
     block_length: int
-    seed: keys.Seed = field(metadata=TUNING)
+    seed: keys.Seed = field(repr=False, metadata=TUNING)
     num_parallel_calls: int | None = field(metadata=TUNING)
     deterministic: bool = field(default=True, metadata=TUNING)
 

@@ -1,0 +1,42 @@
+"""Datasets as Python objects."""
+
+import pickle
+
+import numpy as np
+import pytest
+
+import headrace as hr
+
+D = hr.Dataset
+
+
+def test_a_dataset_is_made_by_a_source():
+    with pytest.raises(TypeError, match="from_tensor_slices"):
+        D([1, 2, 3])
+
+
+def test_each_iterator_is_a_pass_of_its_own():
+    ds = D.range(3)
+    a, b = iter(ds), iter(ds)
+    assert [next(a), next(a), next(b), next(a), next(b)] == [0, 1, 0, 2, 1]
+
+
+def test_a_dataset_can_be_pickled_and_goes_on_with_its_epochs():
+    ds = D.range(20).shuffle(20).cache().map(np.sqrt).shuffle(20).batch(4)
+    list(ds)
+    copy = pickle.loads(pickle.dumps(ds))
+    assert [b.tolist() for b in copy] == [b.tolist() for b in ds]
+
+
+def test_torch_tensors_are_arrays():
+    torch = pytest.importorskip("torch")
+    rows = list(D.from_tensor_slices(torch.arange(6).reshape(3, 2)))
+    assert rows[2].tolist() == [4, 5]
+
+
+def test_structures_inside_flat_map_keep_the_users_line():
+    def broken(_):
+        return D.range(3).map(lambda x: 1 / 0)
+
+    with pytest.raises(hr.ElementError, match=r"map failed on element 0: ZeroDivisionError.*\n.*test_dataset\.py"):
+        list(D.range(1).flat_map(broken))
