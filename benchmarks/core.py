@@ -15,7 +15,7 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-from harness import Bound, Case, Job, Skipped, alternating, batches, elements, fresh, main
+from harness import Bound, Case, Job, UnsupportedError, alternating, batches, elements, fresh, main
 from peers import tensorflow, untuned
 
 import headrace as hr
@@ -61,27 +61,41 @@ def tfd() -> Any:
     return tensorflow().data
 
 
-def torch_batches(**options: Any) -> Job:
-    """Every pass makes its loader anew, as every epoch makes its iterator."""
-
-    def build() -> Any:
-        import torch
-        from torch.utils.data import DataLoader, TensorDataset
-
-        x, y = images()
-        return DataLoader(TensorDataset(torch.from_numpy(x), torch.from_numpy(y)), BATCH, shuffle=True, **options)
-
-    return batches(build)
-
-
-def torch_indexed_by_batch() -> Any:
-    """What few write: the sampler hands whole batches of numbers to the dataset, and nothing is collated."""
+def torch_rows() -> Any:
     import torch
-    from torch.utils.data import BatchSampler, DataLoader, RandomSampler, TensorDataset
+    from torch.utils.data import TensorDataset
 
-    x, y = images()
-    rows = TensorDataset(torch.from_numpy(x), torch.from_numpy(y))
+    return TensorDataset(*map(torch.from_numpy, images()))
+
+
+def torch_loader(**options: Any) -> Any:
+    from torch.utils.data import DataLoader
+
+    return DataLoader(torch_rows(), batch_size=BATCH, shuffle=True, **options)
+
+
+def torch_whole_batches() -> Any:
+    """What few write: the sampler gives the dataset all numbers of a batch at once, and nothing is collated."""
+    from torch.utils.data import BatchSampler, DataLoader, RandomSampler
+
+    rows = torch_rows()
     return DataLoader(rows, batch_size=None, sampler=BatchSampler(RandomSampler(rows), BATCH, drop_last=False))
+
+
+def on_one_thread(job: Job) -> Job:
+    """Without PyTorch's own threads, which cost small copies more than they bring."""
+
+    def alone() -> int:
+        import torch
+
+        before = torch.get_num_threads()
+        torch.set_num_threads(1)
+        try:
+            return job()
+        finally:
+            torch.set_num_threads(before)
+
+    return alone
 
 
 def counted() -> Iterator[int]:
@@ -113,10 +127,14 @@ SPEED = [
                 ),
             },
             "PyTorch": {
-                "no workers": torch_batches(),
-                "2 workers": torch_batches(num_workers=2, timeout=120),
+                "no workers": batches(torch_loader),
+                "no workers, 1 thread": on_one_thread(batches(torch_loader)),
+                "2 workers": batches(lambda: torch_loader(num_workers=2, timeout=120)),
             },
-            "PyTorch, whole batches": batches(torch_indexed_by_batch),
+            "PyTorch, whole batches": {
+                "all threads": batches(torch_whole_batches),
+                "1 thread": on_one_thread(batches(torch_whole_batches)),
+            },
         },
     ),
     Case(
@@ -241,15 +259,15 @@ STATES = [
     Bound("state over a stream, time", 1, "ms", state_milliseconds(stream)),
     Case(
         "restore over slices",
-        asked={"x[10,000 rows]": 1},
+        asked={"NumPy x[10,000 rows]": 1},
         rows=BUFFER,
-        sides={"headrace": restored(slices), "x[10,000 rows]": gathered},
+        sides={"headrace": restored(slices), "NumPy x[10,000 rows]": gathered},
     ),
     Case(
         "restore over a stream",
         asked={},
         rows=BUFFER,
-        sides={"headrace": restored(stream), "x[10,000 rows]": gathered},
+        sides={"headrace": restored(stream), "NumPy x[10,000 rows]": gathered},
     ),
 ]
 
@@ -258,7 +276,7 @@ STATES = [
 def probed(name: str, rounds: int) -> list[dict[str, float]]:
     """What a process of its own found, once a round."""
     if not sys.platform.startswith("linux"):
-        raise Skipped("the peak of memory is read from Linux's /proc")
+        raise UnsupportedError("the peak of memory is read from Linux's /proc")
     probes = str(Path(__file__).with_name("probes.py"))
     return [json.loads(fresh(probes, name)) for _ in range(rounds)]
 

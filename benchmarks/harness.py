@@ -120,8 +120,8 @@ class Bound:
         yield Line(self.name, "", self.asked, self.unit, found, list(values), met)
 
 
-class Skipped(Exception):
-    """This machine cannot measure it."""
+class UnsupportedError(Exception):
+    """This machine cannot measure it; the line is skipped."""
 
 
 @dataclass(frozen=True)
@@ -231,7 +231,7 @@ def main(title: str, items: Sequence[Case | Bound], *, description: str | None =
         progress.print(f"[dim]{item.name} …[/dim]")
         try:
             lines += item.run(options.rounds)
-        except Skipped as reason:
+        except UnsupportedError as reason:
             progress.print(f"  {item.name}: skipped, {reason}")
         except Exception:
             broken += 1
