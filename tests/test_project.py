@@ -10,6 +10,7 @@ import headrace as hr
 SOURCE = Path(hr.__file__).parent
 LAYERS = [
     {"_native", "keys", "errors"},
+    {"ragged"},
     {"plan"},
     {"block"},
     {"execute"},
@@ -56,6 +57,7 @@ def test_the_public_names():
         "INFINITE_CARDINALITY",
         "Iterator",
         "NotIndexableError",
+        "Ragged",
         "SpecError",
         "StateError",
         "TensorSpec",

@@ -14,6 +14,7 @@ from headrace.execute.context import AUTOTUNE
 from headrace.iterator import Iterator
 from headrace.plan.cardinality import INFINITE_CARDINALITY, UNKNOWN_CARDINALITY
 from headrace.plan.spec import TensorSpec
+from headrace.ragged import Ragged
 
 __version__ = "0.1.0"
 
@@ -26,6 +27,7 @@ __all__ = [
     "HeadraceError",
     "Iterator",
     "NotIndexableError",
+    "Ragged",
     "SpecError",
     "StateError",
     "TensorSpec",

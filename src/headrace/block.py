@@ -1,7 +1,8 @@
 """Columns and blocks: a run of consecutive elements, stored by column.
 
-A column is a dense array with the rows on axis 0, a pyarrow array (strings and bytes), or, as a last resort, a list of
-objects. A block has one owner: who passes it on must not look at it again.
+A column is a dense array with the rows on axis 0, a Ragged where rows differ in their first axis, a pyarrow array
+(strings and bytes), or, as a last resort, a list of objects. A block has one owner: who passes it on must not look at
+it again.
 """
 
 from __future__ import annotations
@@ -14,11 +15,12 @@ from numpy.typing import NDArray
 
 from headrace.errors import ElementError
 from headrace.plan.structure import LEAF, Structure, flatten
+from headrace.ragged import Ragged, as_ragged, joined_ragged
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Column: TypeAlias = "NDArray[Any] | list[Any] | pa.Array"
+Column: TypeAlias = "NDArray[Any] | Ragged | list[Any] | pa.Array"
 Indices = NDArray[np.int64]
 Ids = NDArray[np.uint64]
 """Row ids: one (path key, ordinal) pair a row."""
@@ -169,7 +171,7 @@ def element(value: Any) -> tuple[Structure, list[Any]]:
 
 
 def column(rows: list[Any]) -> Column:
-    """A column of leaves: dense where all have one dtype and shape, else the list itself."""
+    """A column of leaves: dense where all have one dtype and shape, ragged where only lengths differ, else the list."""
     first = rows[0]
     kind = type(first)
     if isinstance(first, np.generic):
@@ -181,8 +183,9 @@ def column(rows: list[Any]) -> Column:
         shape, dtype = first.shape, first.dtype
         if len(rows) == 1:
             return first[None]
-        if all(type(r) is np.ndarray and r.shape == shape and r.dtype == dtype for r in rows):
-            return np.stack(rows)
+        if all(type(r) is np.ndarray and r.shape[1:] == shape[1:] and r.dtype == dtype and r.ndim for r in rows):
+            same = all(len(r) == len(first) for r in rows)
+            return np.stack(rows) if same else rows if dtype.hasobject else Ragged.from_rows(rows)
     return rows
 
 
@@ -228,7 +231,7 @@ def column_bytes(column: Column) -> int:
 
 def values(column: Column) -> Iterator[Any]:
     """The rows of a column as components of elements."""
-    if isinstance(column, list | np.ndarray):
+    if isinstance(column, list | np.ndarray | Ragged):
         return iter(column)
     return iter(column.to_pylist())
 
@@ -237,25 +240,39 @@ def take(column: Column, indices: Indices) -> Column:
     """These rows of a column, copied."""
     if isinstance(column, np.ndarray):
         return column.take(indices, axis=0)
-    if isinstance(column, list):
-        return [column[i] for i in indices]
-    return column.take(indices)
+    return [column[i] for i in indices] if isinstance(column, list) else column.take(indices)
 
 
 def joined(columns: Sequence[Column]) -> Column:
-    """Columns one after another: of the first one's kind if all are, else a list."""
+    """Columns one after another: of the first one's kind if all are, ragged if that is enough, else a list."""
     first = columns[0]
-    if isinstance(first, np.ndarray):
-        if all(
-            isinstance(c, np.ndarray) and c.dtype == first.dtype and c.shape[1:] == first.shape[1:] for c in columns
-        ):
-            return np.concatenate(columns)
+    if isinstance(first, np.ndarray | Ragged):
+        arrays = [c for c in columns if isinstance(c, np.ndarray | Ragged) and c.dtype == first.dtype]
+        if len(arrays) == len(columns):
+            dense = [a for a in arrays if isinstance(a, np.ndarray) and a.shape[1:] == first.shape[1:]]
+            if len(dense) == len(arrays):
+                return np.concatenate(dense)
+            if len({a.shape[2:] for a in arrays}) == 1 and all(len(a.shape) > 1 for a in arrays):
+                return joined_ragged([a if isinstance(a, Ragged) else as_ragged(a) for a in arrays])
     elif not isinstance(first, list):
         import pyarrow as pa
 
         if all(isinstance(c, pa.Array) and c.type == first.type for c in columns):
             return pa.concat_arrays(columns)
     return [v for c in columns for v in values(c)]
+
+
+def owned(column: Column) -> Column:
+    """A copy that nobody else can write to."""
+    if isinstance(column, np.ndarray):
+        copy = column.copy()
+        copy.flags.writeable = False
+        return copy
+    if isinstance(column, Ragged):
+        return Ragged(owned(column.values), column.offsets)  # type: ignore[arg-type]
+    if isinstance(column, list):
+        return [owned(v) if isinstance(v, np.ndarray) else v for v in column]
+    return column
 
 
 def concat(blocks: Sequence[Block]) -> Block:
@@ -272,6 +289,12 @@ def stackable(column: Column) -> NDArray[Any] | str:
     """The column as a dense array, strings as objects; or, where rows do not fit together, why not."""
     if isinstance(column, np.ndarray):
         return column
+    if isinstance(column, Ragged):
+        lengths = column.row_lengths()
+        if (lengths == lengths[0]).all():
+            return column.values.reshape(len(column), int(lengths[0]), *column.values.shape[1:])
+        other = column[int(np.flatnonzero(lengths != lengths[0])[0])]
+        return f"shape {column[0].shape} against {other.shape}"
     if not isinstance(column, list):
         return np.array(column.to_pylist(), dtype=object)
     dense = joined_leaves(column)

@@ -25,6 +25,13 @@ headrace::ShuffleLaw law(uint64_t key, int64_t capacity, int64_t total) {
   return {key, capacity, total};
 }
 
+// Every row must lie within the values, and rows must not run backwards.
+void require_offsets(const ConstInts& offsets, size_t values) {
+  require(offsets.shape(0) >= 1 && offsets.data()[0] >= 0, "offsets");
+  for (size_t i = 1; i < offsets.shape(0); ++i) require(offsets.data()[i] >= offsets.data()[i - 1], "offsets");
+  require(size_t(offsets.data()[offsets.shape(0) - 1]) <= values, "offsets beyond the values");
+}
+
 void require_slots(const ConstInts& draws, size_t slots) {
   for (size_t i = 0; i < draws.shape(0); ++i) require(draws.data()[i] >= 0 && size_t(draws.data()[i]) < slots, "draw");
 }
@@ -92,5 +99,35 @@ NB_MODULE(_native, m) {
         headrace::permute(key, size, indices.data(), int64_t(indices.shape(0)), out.data());
       },
       "key"_a, "size"_a, "indices"_a, "out"_a, Released());
+  m.def(
+      "ragged_take",
+      [](ConstRows values, ConstInts offsets, ConstInts indices, Rows out) {
+        require_offsets(offsets, values.shape(0));
+        const int64_t rows = int64_t(offsets.shape(0)) - 1;
+        size_t needed = 0;
+        for (size_t i = 0; i < indices.shape(0); ++i) {
+          const int64_t row = indices.data()[i];
+          require(row >= 0 && row < rows, "index out of range");
+          needed += size_t(offsets.data()[row + 1] - offsets.data()[row]);
+        }
+        require(out.shape(0) == needed && out.shape(1) == values.shape(1), "out does not fit");
+        headrace::ragged_take(values.data(), values.shape(1), offsets.data(), indices.data(),
+                              int64_t(indices.shape(0)), out.data());
+      },
+      "values"_a, "offsets"_a, "indices"_a, "out"_a, Released());
+  m.def(
+      "ragged_pad",
+      [](ConstRows values, ConstInts offsets, int64_t length, Rows out) {
+        require_offsets(offsets, values.shape(0));
+        const int64_t rows = int64_t(offsets.shape(0)) - 1;
+        for (int64_t i = 0; i < rows; ++i) {
+          require(offsets.data()[i + 1] - offsets.data()[i] <= length, "a row is longer than the padding");
+        }
+        require(length >= 0 && (rows == 0 || out.shape(0) / size_t(rows) == size_t(length)) &&
+                    out.shape(0) == size_t(rows) * size_t(length) && out.shape(1) == values.shape(1),
+                "out does not fit");
+        headrace::ragged_pad(values.data(), values.shape(1), offsets.data(), rows, length, out.data());
+      },
+      "values"_a, "offsets"_a, "length"_a, "out"_a, Released());
   m.def("release_memory", &headrace::release_memory, Released());
 }

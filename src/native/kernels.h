@@ -38,6 +38,14 @@ void shuffle_drain(uint8_t* slots, size_t row_bytes, int64_t used, const int64_t
 // out[i] = the image of indices[i] under the key's permutation of [0, size).
 void permute(uint64_t key, int64_t size, const int64_t* indices, int64_t count, int64_t* out);
 
+// Ragged rows: row i is values[offsets[i] .. offsets[i + 1]]. Copies the rows with these numbers, one after another.
+void ragged_take(const uint8_t* values, size_t value_bytes, const int64_t* offsets, const int64_t* indices, int64_t count,
+                 uint8_t* out);
+
+// Copies row i to the front of out[i * length ..]; the rest of out is left as it is.
+void ragged_pad(const uint8_t* values, size_t value_bytes, const int64_t* offsets, int64_t rows, int64_t length,
+                uint8_t* out);
+
 // Gives freed memory back to the operating system where the allocator can.
 void release_memory();
 

@@ -36,6 +36,7 @@ from headrace.ops.take import Take
 from headrace.ops.zip import Zip
 from headrace.plan.node import Node
 from headrace.plan.structure import flatten
+from headrace.ragged import Ragged
 from headrace.sources.generator import Generator, conform
 from headrace.sources.memory import Memory
 from headrace.sources.range import Range
@@ -97,7 +98,7 @@ def call(fn: Any, value: Any) -> Any:
 @rows.register
 def _(node: Memory, at: Place) -> Iterator[Row]:
     for i in range(node.rows):
-        leaves = [c[i] if isinstance(c, np.ndarray | list) else c[i].as_py() for c in node.columns]
+        leaves = [c[i] if isinstance(c, np.ndarray | Ragged | list) else c[i].as_py() for c in node.columns]
         yield Row((at.path, i), node.structure.pack(leaves))
 
 

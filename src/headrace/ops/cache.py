@@ -9,9 +9,7 @@ from bisect import bisect_right
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from headrace.block import Block, Indices, Item, Mark, concat, folded
+from headrace.block import Block, Indices, Item, Mark, concat, folded, owned
 from headrace.execute.context import Context, Input
 from headrace.execute.stream import END, Pulled, Stream
 from headrace.keys import Seed
@@ -153,11 +151,7 @@ def _own(item: Item) -> Item:
     """A copy that nobody else can write to, where the item shares memory."""
     if not isinstance(item, Block):
         return item
-    columns = [c.copy() if isinstance(c, np.ndarray) else c for c in item.columns]
-    for column in columns:
-        if isinstance(column, np.ndarray):
-            column.flags.writeable = False
-    return Block(item.structure, columns, item.rows, None, item.ids)
+    return Block(item.structure, [owned(c) for c in item.columns], item.rows, None, item.ids)
 
 
 def _merged(items: list[Item]) -> list[Item]:

@@ -11,6 +11,7 @@ from headrace.block import Block, Failure, Indices, Item, Mark, ordinal, shifted
 from headrace.execute.context import Context
 from headrace.execute.stream import Pending, Pulled, Source, Stream
 from headrace.plan.node import Node
+from headrace.ragged import Ragged
 
 Outcome = tuple[bool, Any]
 """True and what the function returned, or False and the exception."""
@@ -23,7 +24,8 @@ def arguments(block: Block) -> Iterator[tuple[Any, ...]]:
 
 
 def _private(column: Any) -> Iterator[Any]:
-    if isinstance(column, np.ndarray) and column.ndim > 1 and not column.flags.writeable:
+    shared = column.values if isinstance(column, Ragged) else column
+    if isinstance(shared, np.ndarray) and (shared.ndim > 1 or shared is not column) and not shared.flags.writeable:
         return (row.copy() for row in column)
     return values(column)
 

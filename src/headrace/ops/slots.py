@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from headrace import _native
 from headrace.block import Block, Indices, Item, from_elements, values
 from headrace.plan.structure import Structure
+from headrace.ragged import as_bytes
 
 Dense = NDArray[Any]
 
@@ -171,21 +172,17 @@ def _grown_extra(array: Dense, size: int, capacity: int) -> Dense:
     return bigger
 
 
-def _bytes(array: Dense) -> NDArray[np.uint8]:
-    return np.ascontiguousarray(array).view(np.uint8).reshape(len(array), -1)
-
-
 def _exchanged(slots: Dense, hole: int, incoming: Dense, draws: Indices) -> Dense:
     out = np.empty((len(draws), *slots.shape[1:]), slots.dtype)
     if out.nbytes:
-        _native.shuffle_exchange(_bytes(slots), hole, _bytes(incoming), draws, _bytes(out))
+        _native.shuffle_exchange(as_bytes(slots), hole, as_bytes(incoming), draws, as_bytes(out))
     return out
 
 
 def _drained(slots: Dense, used: int, draws: Indices) -> Dense:
     out = np.empty((len(draws), *slots.shape[1:]), slots.dtype)
     if out.nbytes:
-        _native.shuffle_drain(_bytes(slots), used, draws, _bytes(out))
+        _native.shuffle_drain(as_bytes(slots), used, draws, as_bytes(out))
     return out
 
 

@@ -11,6 +11,7 @@ from numpy.typing import DTypeLike
 
 from headrace.errors import SpecError
 from headrace.plan.structure import LEAF, Structure, flatten, tuple_of
+from headrace.ragged import Ragged
 
 Shape = tuple[int | None, ...] | None
 
@@ -227,6 +228,8 @@ def leaf_spec(value: Any) -> TensorSpec:
         return TensorSpec(value.shape, value.dtype)
     if isinstance(value, str | bytes):
         return TensorSpec((), type(value))
+    if isinstance(value, Ragged):
+        return TensorSpec(value.shape, value.dtype)
     if isinstance(value, np.generic | bool | int | float | complex):
         return TensorSpec((), np.asarray(value).dtype)
     return TensorSpec((), object)

@@ -14,6 +14,7 @@ from headrace.plan.cardinality import Cardinality
 from headrace.plan.node import Node, user_site
 from headrace.plan.spec import Spec, TensorSpec, leaf_spec
 from headrace.plan.structure import Structure, flatten
+from headrace.ragged import Ragged
 from headrace.sources.numbered import NumberedStream
 
 if TYPE_CHECKING:
@@ -56,6 +57,11 @@ def from_tensor_slices(tensors: Any, *, name: str | None = None) -> Dataset:
             array = leaf(value)
         except ValueError as error:
             raise ValueError(f"from_tensor_slices: component{path} is not an array: {error}") from None
+        if isinstance(array, Ragged):
+            specs.append(TensorSpec(array.shape[1:], array.dtype))
+            sizes.append(len(array))
+            columns.append(Ragged(_shared(array.values), array.offsets))
+            continue
         if not isinstance(array, np.ndarray):
             raise ValueError(f"from_tensor_slices: component{path} is a scalar, {array!r}; there is nothing to slice")
         specs.append(TensorSpec(array.shape[1:], leaf_spec(array).dtype))

@@ -1,0 +1,191 @@
+"""Rows of different lengths: one array of values, and where each row begins."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, overload
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+from headrace import _native
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class Ragged:
+    """An array whose second axis has another length in each row: `values`, and `offsets` into them, one more than rows.
+
+    >>> r = hr.Ragged.from_rows([[1, 2, 3], [], [4]])
+    >>> r
+    Ragged([[1, 2, 3], [], [4]], dtype=int64)
+    >>> r[0]
+    array([1, 2, 3])
+    >>> r.to_padded()
+    array([[1, 2, 3],
+           [0, 0, 0],
+           [4, 0, 0]])
+    """
+
+    __slots__ = ("_offsets", "_values")
+
+    def __init__(self, values: ArrayLike, offsets: ArrayLike) -> None:
+        self._values: NDArray[Any] = np.asarray(values)
+        self._offsets: NDArray[np.int64] = np.ascontiguousarray(offsets, np.int64)
+        if self._values.ndim < 1 or self._offsets.ndim != 1 or len(self._offsets) < 1:
+            raise ValueError("Ragged takes an array of values and one row of offsets, one more than there are rows")
+        first, last = self._offsets[0], self._offsets[-1]
+        if first < 0 or last > len(self._values) or (np.diff(self._offsets) < 0).any():
+            raise ValueError(f"offsets must rise from 0 to at most the {len(self._values)} values there are")
+
+    @classmethod
+    def _of(cls, values: NDArray[Any], offsets: NDArray[np.int64]) -> Ragged:
+        """Without checks, for offsets that are known to be right."""
+        made = object.__new__(cls)
+        made._values, made._offsets = values, offsets
+        return made
+
+    @classmethod
+    def from_rows(cls, rows: Sequence[ArrayLike], dtype: DTypeLike | None = None) -> Ragged:
+        """Of arrays or lists that differ in their first axis only."""
+        arrays = [np.asarray(row, dtype) for row in rows]
+        full = [a for a in arrays if len(a)] or arrays[:1]
+        lengths = np.array([len(a) for a in arrays], np.int64)
+        offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
+        return cls._of(np.concatenate(full) if full else np.empty(0, dtype or np.float64), offsets)
+
+    @property
+    def values(self) -> NDArray[Any]:
+        """The rows one after another, as a view."""
+        return self._values[self._offsets[0] : self._offsets[-1]]
+
+    @property
+    def offsets(self) -> NDArray[np.int64]:
+        """Where each row begins in `values`, and where the last one ends."""
+        return self._offsets - self._offsets[0] if self._offsets[0] else self._offsets
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The dtype of the values."""
+        return self._values.dtype
+
+    @property
+    def shape(self) -> tuple[int | None, ...]:
+        """(rows, None, …): the second axis has no one length."""
+        return (len(self), None, *self._values.shape[1:])
+
+    @property
+    def nbytes(self) -> int:
+        """The memory of values and offsets."""
+        return int(self.values.nbytes + self._offsets.nbytes)
+
+    def row_lengths(self) -> NDArray[np.int64]:
+        """The length of each row."""
+        return np.diff(self._offsets)
+
+    def __len__(self) -> int:
+        return len(self._offsets) - 1
+
+    def __iter__(self) -> Iterator[NDArray[Any]]:
+        cuts = self._offsets.tolist()
+        values = self._values
+        return (values[a:b] for a, b in zip(cuts, cuts[1:], strict=False))
+
+    @overload
+    def __getitem__(self, index: int) -> NDArray[Any]: ...
+    @overload
+    def __getitem__(self, index: slice) -> Ragged: ...
+    def __getitem__(self, index: int | slice) -> NDArray[Any] | Ragged:
+        if isinstance(index, slice):
+            start, stop, step = index.indices(len(self))
+            if step != 1:
+                return self.take(np.arange(start, stop, step))
+            return Ragged._of(self._values, self._offsets[start : max(start, stop) + 1])
+        number = range(len(self))[index]
+        return self._values[self._offsets[number] : self._offsets[number + 1]]
+
+    def take(self, indices: NDArray[np.int64]) -> Ragged:
+        """These rows, copied."""
+        lengths = self.row_lengths()[indices]
+        offsets = np.zeros(len(indices) + 1, np.int64)
+        np.cumsum(lengths, out=offsets[1:])
+        values = np.empty((int(offsets[-1]), *self._values.shape[1:]), self.dtype)
+        if self.dtype.hasobject:
+            for i, number in enumerate(indices.tolist()):
+                values[offsets[i] : offsets[i + 1]] = self[number]
+        elif values.nbytes:
+            _native.ragged_take(as_bytes(self._values), self._offsets, np.ascontiguousarray(indices), as_bytes(values))
+        return Ragged._of(values, offsets)
+
+    def to_list(self) -> list[Any]:
+        """Rows as lists."""
+        return [row.tolist() for row in self]
+
+    def to_padded(self, value: Any = 0, length: int | None = None) -> NDArray[Any]:
+        """A dense array, rows filled up with `value` to `length`, or to the longest."""
+        lengths = self.row_lengths()
+        longest = int(lengths.max(initial=0))
+        if length is not None and longest > length:
+            raise ValueError(f"a row has {longest} values, more than the {length} to pad to")
+        length = longest if length is None else length
+        out = np.full((len(self), length, *self._values.shape[1:]), value, self.dtype)
+        if self.dtype.hasobject:
+            for row, target in zip(self, out, strict=True):
+                target[: len(row)] = row
+        elif out.nbytes:
+            _native.ragged_pad(
+                as_bytes(self._values), self._offsets, length, as_bytes(out.reshape(len(self) * length, -1))
+            )
+        return out
+
+    def to_arrow(self) -> pa.Array:
+        """An Arrow array of lists, sharing the values where they have one axis."""
+        import pyarrow as pa
+
+        values = self.values
+        inner = pa.array(values.ravel())
+        for size in reversed(values.shape[1:]):
+            inner = pa.FixedSizeListArray.from_arrays(inner, size)
+        return pa.LargeListArray.from_arrays(pa.array(self.offsets), inner)
+
+    def to_torch(self) -> Any:
+        """A torch nested tensor (jagged layout)."""
+        import torch
+
+        return torch.nested.nested_tensor_from_jagged(
+            torch.from_numpy(np.array(self.values)), torch.from_numpy(np.array(self.offsets))
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Ragged)
+            and self.dtype == other.dtype
+            and np.array_equal(self.offsets, other.offsets)
+            and np.array_equal(self.values, other.values)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        shown = self[:6].to_list()
+        more = ", …" if len(self) > 6 else ""
+        return f"Ragged({str(shown)[:-1]}{more}], dtype={self.dtype})"
+
+
+def joined_ragged(parts: Sequence[Ragged]) -> Ragged:
+    """The rows of several, one after another."""
+    values = np.concatenate([p.values for p in parts])
+    lengths = np.concatenate([p.row_lengths() for p in parts])
+    return Ragged._of(values, np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)]))
+
+
+def as_ragged(dense: NDArray[Any]) -> Ragged:
+    """Rows of one length as ragged ones."""
+    rows, length = dense.shape[:2]
+    return Ragged._of(dense.reshape(rows * length, *dense.shape[2:]), np.arange(rows + 1) * length)
+
+
+def as_bytes(array: NDArray[Any]) -> NDArray[np.uint8]:
+    """The rows of an array as bytes, one line a row."""
+    return np.ascontiguousarray(array).view(np.uint8).reshape(len(array), -1)
