@@ -33,7 +33,7 @@ LEAST_SECONDS = 0.1
 
 PACKAGES = ("headrace", "numpy", "tensorflow-cpu", "tensorflow", "torch")
 
-progress = Console(stderr=True, highlight=False)
+progress = Console(stderr=True, highlight=False, soft_wrap=True)
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,8 @@ class Case:
             except ModuleNotFoundError as error:
                 if side == ours:
                     raise
-                progress.print(f"  {self.name}: {side} skipped, {error.name} is not installed")
+                package = (error.name or side).partition(".")[0]
+                progress.print(f"  {self.name}: {side} skipped, {package} is not installed")
         seconds: dict[str, list[float]] = {side: [] for side in jobs}
         for _ in range(rounds):
             for side, job in jobs.items():
@@ -149,7 +150,7 @@ class Line:
 def number(value: float, unit: str = "") -> str:
     """Two or three digits, and the unit."""
     size = abs(value)
-    text = f"{value:,.0f}" if size >= 100 or value == int(value) else f"{value:.1f}" if size >= 10 else f"{value:.2g}"
+    text = f"{value:,.0f}" if size >= 100 or value == int(value) else f"{value:.1f}" if size >= 1 else f"{value:.2g}"
     return text + unit if unit in ("", "×") else f"{text} {unit}"
 
 

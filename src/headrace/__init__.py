@@ -12,6 +12,8 @@ from headrace.dataset import Dataset
 from headrace.errors import ElementError, HeadraceError, NotIndexableError, SpecError, StateError
 from headrace.execute.context import AUTOTUNE
 from headrace.iterator import Iterator
+from headrace.keys import set_random_seed
+from headrace.options import Options
 from headrace.plan.cardinality import INFINITE_CARDINALITY, UNKNOWN_CARDINALITY
 from headrace.plan.spec import TensorSpec
 from headrace.ragged import Ragged
@@ -27,8 +29,10 @@ __all__ = [
     "HeadraceError",
     "Iterator",
     "NotIndexableError",
+    "Options",
     "Ragged",
     "SpecError",
     "StateError",
     "TensorSpec",
+    "set_random_seed",
 ]

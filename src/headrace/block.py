@@ -262,17 +262,31 @@ def joined(columns: Sequence[Column]) -> Column:
     return [v for c in columns for v in values(c)]
 
 
-def owned(column: Column) -> Column:
-    """A copy that nobody else can write to."""
+def read_only(column: Column) -> Column:
+    """The column as nobody can write to it, sharing memory."""
     if isinstance(column, np.ndarray):
-        copy = column.copy()
-        copy.flags.writeable = False
-        return copy
+        return _locked(column.view())
     if isinstance(column, Ragged):
-        return Ragged(owned(column.values), column.offsets)  # type: ignore[arg-type]
-    if isinstance(column, list):
-        return [owned(v) if isinstance(v, np.ndarray) else v for v in column]
-    return column
+        return Ragged(_locked(column.values.view()), column.offsets)
+    return (
+        [_locked(v.view()) if isinstance(v, np.ndarray) else v for v in column] if isinstance(column, list) else column
+    )
+
+
+def owned(column: Column) -> Column:
+    """A copy that nobody can write to."""
+    if isinstance(column, np.ndarray):
+        return _locked(column.copy())
+    if isinstance(column, Ragged):
+        return Ragged(_locked(column.values.copy()), column.offsets)
+    return (
+        [_locked(v.copy()) if isinstance(v, np.ndarray) else v for v in column] if isinstance(column, list) else column
+    )
+
+
+def _locked(array: NDArray[Any]) -> NDArray[Any]:
+    array.flags.writeable = False
+    return array
 
 
 def concat(blocks: Sequence[Block]) -> Block:

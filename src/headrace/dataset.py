@@ -8,26 +8,43 @@ from typing import Any
 from headrace.errors import ElementError
 from headrace.iterator import Epochs, Iterator, Settings
 from headrace.ops.batch import batch
+from headrace.ops.bucket import bucket_by_sequence_length
 from headrace.ops.cache import cache
+from headrace.ops.choose import choose_from_datasets, sample_from_datasets
 from headrace.ops.concatenate import concatenate
 from headrace.ops.enumerate import enumerate
 from headrace.ops.filter import filter
 from headrace.ops.flat_map import flat_map
+from headrace.ops.group_by_window import group_by_window
+from headrace.ops.ignore_errors import ignore_errors
 from headrace.ops.interleave import interleave
 from headrace.ops.map import map
+from headrace.ops.padded_batch import padded_batch
 from headrace.ops.prefetch import prefetch
+from headrace.ops.ragged_batch import ragged_batch
+from headrace.ops.rebatch import rebatch
+from headrace.ops.rejection_resample import rejection_resample
 from headrace.ops.repeat import repeat
+from headrace.ops.scan import scan
 from headrace.ops.select import getitem
 from headrace.ops.shard import shard
 from headrace.ops.shuffle import shuffle
 from headrace.ops.skip import skip
 from headrace.ops.take import take
+from headrace.ops.take_while import take_while
+from headrace.ops.unbatch import unbatch
+from headrace.ops.unique import unique
+from headrace.ops.watch import progress, throttle
+from headrace.ops.window import window
+from headrace.ops.with_options import options, with_options
 from headrace.ops.zip import zip
 from headrace.optimise.rules import Applied, optimised
 from headrace.plan.cardinality import INFINITE
 from headrace.plan.explain import chain, tree
 from headrace.plan.node import Node, user_site, walk
 from headrace.plan.spec import Spec
+from headrace.sinks.values import apply, as_numpy_iterator, get_single_element, reduce
+from headrace.sources.counter import counter, random
 from headrace.sources.generator import from_generator
 from headrace.sources.memory import from_tensor_slices, from_tensors
 from headrace.sources.range import range
@@ -56,22 +73,46 @@ class Dataset:
     from_tensor_slices = staticmethod(from_tensor_slices)
     from_generator = staticmethod(from_generator)
     range = staticmethod(range)
+    counter = staticmethod(counter)
+    random = staticmethod(random)
     zip = staticmethod(zip)
+    choose_from_datasets = staticmethod(choose_from_datasets)
+    sample_from_datasets = staticmethod(sample_from_datasets)
 
+    apply = apply
+    as_numpy_iterator = as_numpy_iterator
     batch = batch
+    bucket_by_sequence_length = bucket_by_sequence_length
     cache = cache
     concatenate = concatenate
     enumerate = enumerate
     filter = filter
     flat_map = flat_map
+    get_single_element = get_single_element
+    group_by_window = group_by_window
+    ignore_errors = ignore_errors
     interleave = interleave
     map = map
+    options = options
+    padded_batch = padded_batch
     prefetch = prefetch
+    progress = progress
+    ragged_batch = ragged_batch
+    rebatch = rebatch
+    reduce = reduce
+    rejection_resample = rejection_resample
     repeat = repeat
+    scan = scan
     shard = shard
     shuffle = shuffle
     skip = skip
     take = take
+    take_while = take_while
+    throttle = throttle
+    unbatch = unbatch
+    unique = unique
+    window = window
+    with_options = with_options
 
     __add__ = concatenate
     __getitem__ = getitem

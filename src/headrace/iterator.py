@@ -13,13 +13,14 @@ from types import TracebackType
 from typing import Any, Self
 
 from headrace import _native
-from headrace.block import Block, Failure, Mark, Place, shifted
+from headrace.block import Block, Failure, Mark, Place, read_only, shifted
 from headrace.errors import HeadraceError
 from headrace.execute import state as states
 from headrace.execute.channel import Cancelled
 from headrace.execute.context import Context, Input, Run
 from headrace.execute.stats import Stats
 from headrace.execute.stream import END, Pulled
+from headrace.ops.with_options import merged
 from headrace.optimise.rules import optimised
 from headrace.plan.node import Node
 
@@ -59,6 +60,7 @@ class Settings:
     optimise: bool = True
     block_rows: int | None = None
     with_ids: bool = False
+    frozen: bool = False
 
 
 class Iterator(PythonIterator[Any]):
@@ -128,6 +130,8 @@ class Iterator(PythonIterator[Any]):
         if isinstance(item, Failure):
             self._offset = 1
             raise item.error.with_traceback(None) from item.error.__cause__
+        if self._settings.frozen:
+            item.columns = [read_only(c) for c in item.columns]
         self._rows = item.elements()
         return self.__next__()
 
@@ -154,7 +158,8 @@ class Iterator(PythonIterator[Any]):
     def _open(self) -> None:
         """Start running at the place where this pass stands; after a fork, in the child, once more."""
         settings = self._settings
-        run = Run(optimised if settings.optimise else None, block_rows=settings.block_rows)
+        optimise = optimised if settings.optimise else None
+        run = Run(optimise, block_rows=settings.block_rows, options=merged(self._plan))
         context = Context(run, with_ids=settings.with_ids).epoch(self._epoch)
         plan = run.prepare(self._plan)
         running = Running(run, context)

@@ -47,6 +47,29 @@ class Seed:
         return str(self.value) if self.explicit else "drawn"
 
 
+_global: list[Iterator[int]] = []
+
+
+def set_random_seed(seed: int | None) -> None:
+    """Have operations without a seed draw theirs from `seed`, in the order they are added; None: at random again.
+
+    >>> def order():
+    ...     hr.set_random_seed(1)
+    ...     return list(hr.Dataset.range(5).shuffle(5))
+    >>> order() == order()
+    True
+    >>> hr.set_random_seed(None)
+    """
+    _global[:] = [] if seed is None else [_draws(mix(ROOT, seed))]
+
+
+def _draws(key: int) -> Iterator[int]:
+    count = 0
+    while True:
+        yield mix(key, count) >> 1
+        count += 1
+
+
 _nested: ContextVar[Iterator[int] | None] = ContextVar("headrace_nested_seeds", default=None)
 
 
@@ -54,21 +77,14 @@ def seed(value: int | None) -> Seed:
     """The user's seed, or a fresh one; inside flat_map's function a keyed one, so that a resume finds it again."""
     if value is not None:
         return Seed(value, explicit=True)
-    source = _nested.get()
+    source = _nested.get() or (_global[0] if _global else None)
     return Seed(secrets.randbits(63) if source is None else next(source), explicit=False)
 
 
 @contextlib.contextmanager
 def keyed_seeds(key: int) -> Iterator[None]:
     """While a user function builds datasets: draw their seeds from `key` instead of the operating system."""
-
-    def draws() -> Iterator[int]:
-        count = 0
-        while True:
-            yield mix(key, count) >> 1
-            count += 1
-
-    token = _nested.set(draws())
+    token = _nested.set(_draws(key))
     try:
         yield
     finally:

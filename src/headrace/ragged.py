@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
@@ -90,7 +91,7 @@ class Ragged:
     def __iter__(self) -> Iterator[NDArray[Any]]:
         cuts = self._offsets.tolist()
         values = self._values
-        return (values[a:b] for a, b in zip(cuts, cuts[1:], strict=False))
+        return (values[a:b] for a, b in pairwise(cuts))
 
     @overload
     def __getitem__(self, index: int) -> NDArray[Any]: ...

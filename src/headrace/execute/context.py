@@ -16,6 +16,7 @@ from headrace.execute.stream import END, Pace, Pulled, Source, Stream
 from headrace.execute.unordered import Delivery, Remaining
 from headrace.execute.workers import Ahead, Work, unchanged
 from headrace.keys import ROOT, mix
+from headrace.options import Options
 from headrace.plan.node import Node
 
 AUTOTUNE = -1
@@ -23,6 +24,9 @@ AUTOTUNE_WIDTH = 4
 """Threads of a stage that says AUTOTUNE, until widths are tuned while running."""
 AUTOTUNE_TICKETS = 8
 """Hand-overs of about a millisecond that a prefetch(AUTOTUNE) keeps ready."""
+
+
+DEFAULTS = Options()
 
 
 class Run:
@@ -33,10 +37,12 @@ class Run:
         optimise: Callable[[Node], Node] | None = None,
         *,
         block_rows: int | None = None,
+        options: Options = DEFAULTS,
     ) -> None:
         self.prepare = optimise or (lambda node: node)
         self.optimised = optimise is not None
         self.block_rows = block_rows
+        self.options = options
         self.stage = Stage("pass")
         self.open_streams = 0
         self._channels: set[Channel] = set()
@@ -129,12 +135,28 @@ class Context:
 
     def ahead(self, node: Node, mark: Mark = None, *, rows: int | None = None, slot: int = 0) -> Ahead:
         """The rows of an input, read by a thread at most `rows` before they are asked for; None: a sensible number."""
-        limits = Limits(AUTOTUNE_TICKETS if rows is None else max(2, rows), rows)
+        limits = self._limits(AUTOTUNE_TICKETS if rows is None else max(2, rows), rows)
         return self._ahead(self.open(node, mark, slot=slot), unchanged, 1, limits, None)
+
+    def _limits(self, tickets: int, rows: int | None = None) -> Limits:
+        budget = self.run.options.ram_budget
+        return Limits(tickets, rows) if budget is None else Limits(tickets, rows, budget)
+
+    def width(self, num_parallel_calls: int | None) -> int | None:
+        """How many threads an operation gets: what it says, or what AUTOTUNE means under the CPU budget."""
+        if num_parallel_calls != AUTOTUNE:
+            return num_parallel_calls
+        budget = self.run.options.cpu_budget
+        return AUTOTUNE_WIDTH if budget is None else min(AUTOTUNE_WIDTH, budget)
+
+    def ordered(self, deterministic: bool | None) -> bool:
+        """Whether an operation keeps the order: what it says, else what the options say, else yes."""
+        chosen = self.run.options.deterministic if deterministic is None else deterministic
+        return chosen is not False
 
     def parallel(self, node: Node, mark: Mark, work: Work, *, width: int, ordered: bool) -> Ahead:
         """What `work` makes of the rows of an input, on `width` threads."""
-        limits = Limits(2 * width)
+        limits = self._limits(2 * width)
         if not isinstance(mark, dict):
             return self._ahead(self.open(node, mark), work, width, limits, None if ordered else Delivery())
         remaining = Remaining(lambda m: self.open(node, m), mark)

@@ -73,7 +73,9 @@ def _plain(mark: Mark) -> Mark:
         return [_plain(m) for m in mark]
     if isinstance(mark, dict):
         return {k: _plain(v) for k, v in mark.items()}
-    return mark if mark is None or isinstance(mark, bool) else int(mark)
+    if mark is None or isinstance(mark, bool | str):
+        return mark
+    return _plain(mark.plain()) if hasattr(mark, "plain") else int(mark)
 
 
 def _checksum(state: dict[str, Any]) -> int:

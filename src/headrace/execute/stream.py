@@ -111,6 +111,10 @@ class Pending:
         head = self._items[0] if self._items else None
         return head if isinstance(head, Block) else None
 
+    def first(self) -> Item:
+        """The first item; there must be one."""
+        return self._items[0]
+
     def mark(self) -> Mark:
         """The mark of the first row; there must be one."""
         return self._items[0].mark

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -68,24 +68,43 @@ class Batch(Node):
     def open(self, ctx: Context, mark: Mark) -> Stream:
         return BatchStream(self, ctx, mark)
 
+    def assemble(self, block: Block, size: int) -> Block | str:
+        """Every `size` rows of a block as one, or why not."""
+        return fold(block, size)
+
     def at(self, ctx: Context, indices: Indices) -> Block:
-        rows = self.input.cardinality
-        made = []
-        for start in indices * self.batch_size:
-            stop = min(start + self.batch_size, rows) if rows.known else start + self.batch_size
-            part = fold(self.input.at(ctx, np.arange(start, stop)), int(stop - start))
-            if isinstance(part, str):
-                raise self.error(SpecError(part), int(start // self.batch_size))
-            made.append(part)
-        whole = concat(made)
-        whole.ids = folded(whole.ids, BATCHED)
-        return whole
+        return batches_at(self, ctx, indices)
+
+
+class Batching(Protocol):
+    """A node that makes batches, in whatever way."""
+
+    @property
+    def input(self) -> Node: ...
+    @property
+    def batch_size(self) -> int: ...
+    @property
+    def drop_remainder(self) -> bool: ...
+    def assemble(self, block: Block, size: int) -> Block | str: ...
+    def error(self, cause: BaseException | str, ordinal: int) -> ElementError: ...
+
+
+def batches_at(node: Batching, ctx: Context, indices: Indices) -> Block:
+    """The batches with these numbers."""
+    rows, size = node.input.cardinality, node.batch_size
+    made = []
+    for start in indices * size:
+        stop = min(start + size, rows) if rows.known else start + size
+        block = node.input.at(ctx, np.arange(start, stop))
+        block.mark = int(start)
+        made.append(stacked(node, [block], int(stop - start)))
+    return concat(made)
 
 
 class BatchStream(Stream):
     """Pulls rows until a batch is whole. `_carry` holds rows of a batch that is not."""
 
-    def __init__(self, node: Batch, ctx: Context, mark: Mark) -> None:
+    def __init__(self, node: Batching, ctx: Context, mark: Mark) -> None:
         self._node = node
         self._input = ctx.open(node.input, mark)
         self._carry: list[Item] = []
@@ -132,7 +151,7 @@ class BatchStream(Stream):
         return done // size if self._node.drop_remainder else -(-done // size)
 
 
-def stacked(node: Batch, parts: list[Item], size: int) -> Block:
+def stacked(node: Batching, parts: list[Item], size: int) -> Block:
     """The rows of `parts` in batches; raises the failure among them, or why they cannot be stacked."""
     mark = parts[0].mark
     blocks = []
@@ -143,7 +162,7 @@ def stacked(node: Batch, parts: list[Item], size: int) -> Block:
     number = ordinal(mark) // node.batch_size
     if any(b.structure != blocks[0].structure for b in blocks):
         raise node.error(SpecError("the elements differ in structure"), number)
-    made = fold(concat(blocks), size)
+    made = node.assemble(concat(blocks), size)
     if isinstance(made, str):
         raise node.error(SpecError(made), number)
     made.mark = mark

@@ -17,9 +17,14 @@ Outcome = tuple[bool, Any]
 """True and what the function returned, or False and the exception."""
 
 
+def private_elements(block: Block) -> Iterator[Any]:
+    """The elements, with arrays that a function may write to."""
+    return block.structure.rows([_private(c) for c in block.columns], block.rows)
+
+
 def arguments(block: Block) -> Iterator[tuple[Any, ...]]:
-    """What the function gets for each row: arrays of its own, which it may write to."""
-    rows = block.structure.rows([_private(c) for c in block.columns], block.rows)
+    """What the function gets for each row."""
+    rows = private_elements(block)
     return rows if block.structure.unpacks else ((row,) for row in rows)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,7 +15,7 @@ from headrace.ops.arguments import integer
 from headrace.plan.cardinality import Cardinality
 from headrace.plan.node import Node
 from headrace.plan.spec import Spec, TensorSpec
-from headrace.plan.structure import LEAF, tuple_of
+from headrace.plan.structure import LEAF, Structure, tuple_of
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
@@ -57,10 +58,14 @@ class Enumerate(Node):
         return numbered(self.input.at(ctx, indices), indices + self.start)
 
 
+@lru_cache(maxsize=64)
+def _paired(structure: Structure) -> Structure:
+    return tuple_of([LEAF, structure])
+
+
 def numbered(block: Block, numbers: Indices) -> Block:
     """The block with a column of numbers in front."""
-    structure = tuple_of([LEAF, block.structure])
-    return Block(structure, [numbers, *block.columns], block.rows, block.mark, block.ids)
+    return Block(_paired(block.structure), [numbers, *block.columns], block.rows, block.mark, block.ids)
 
 
 class EnumerateStream(Stream):

@@ -53,7 +53,7 @@ def interleave(
         positive("block_length", 1 if block_length is None else block_length),
         keys.seed(None),
         width(num_parallel_calls),
-        deterministic is not False,
+        deterministic,
         name=name,
     )
 
@@ -68,7 +68,7 @@ class Interleave(Node):
     block_length: int
     seed: keys.Seed = field(repr=False, metadata=TUNING)
     num_parallel_calls: int | None = field(metadata=TUNING)
-    deterministic: bool = field(default=True, metadata=TUNING)
+    deterministic: bool | None = field(default=None, metadata=TUNING)
 
     pure = False
 
@@ -129,6 +129,8 @@ class InterleaveStream(Stream):
     def __init__(self, node: Interleave, ctx: Context, mark: Mark) -> None:
         self._node = node
         self._ctx = ctx
+        self._ordered = ctx.ordered(node.deterministic)
+        self._ahead = ctx.width(node.num_parallel_calls) or 0
         self._slots: list[Slot | None] = [None] * node.cycle_length
         turn, given, parents, read, live = mark or (0, 0, None, 0, [])
         self._turn: int = turn
@@ -157,7 +159,7 @@ class InterleaveStream(Stream):
 
         def ahead(child: Node) -> Node:
             pure[0] = child.pure
-            return Prefetch(child, None) if index < (self._node.num_parallel_calls or 0) else child
+            return Prefetch(child, None) if index < self._ahead else child
 
         parent = row.mark
         child = open_child(self._node, self._ctx, row, mark, ahead=ahead)
@@ -184,7 +186,7 @@ class InterleaveStream(Stream):
         """Several rounds at once, where every slot has rows ready for them."""
         length, slots = self._node.block_length, self._slots
         most = want // (length * len(slots))
-        if most < 1 or self._turn or self._given or not self._node.deterministic:
+        if most < 1 or self._turn or self._given or not self._ordered:
             return None
         live = [slot for slot in slots if slot is not None]
         heads = [head for slot in live if (head := slot.head()) is not None]
@@ -201,7 +203,7 @@ class InterleaveStream(Stream):
     def _turn_by_turn(self, want: int) -> Pulled:
         idle = 0
         while idle <= len(self._slots):
-            if not (self._node.deterministic or self._pinned or self._given):
+            if not (self._ordered or self._pinned or self._given):
                 self._turn_to_ready()
             slot = self._slots[self._turn]
             if slot is None:

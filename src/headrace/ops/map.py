@@ -38,7 +38,7 @@ def map(
     """
     signature = None if output_signature is None else Spec.of_signature(output_signature)
     fn = function("map", map_func, self._node.spec)
-    return self._then(Map, fn, width(num_parallel_calls), deterministic is not False, Probe(signature), name=name)
+    return self._then(Map, fn, width(num_parallel_calls), deterministic, Probe(signature), name=name)
 
 
 class Probe:
@@ -55,10 +55,11 @@ class Map(Node):
     input: Node
     fn: Callable[..., Any]
     num_parallel_calls: int | None = field(metadata=TUNING)
-    deterministic: bool = field(default=True, metadata=TUNING)
+    deterministic: bool | None = field(default=None, metadata=TUNING)
     probe: Probe = field(repr=False, default_factory=lambda: Probe(None))
 
     one_to_one = True
+    costly = True
     pure = False
 
     @property
@@ -75,10 +76,11 @@ class Map(Node):
 
     def open(self, ctx: Context, mark: Mark) -> Stream:
         apply = partial(mapped_block, self)
-        if self.num_parallel_calls is None and not isinstance(mark, dict):
+        width = ctx.width(self.num_parallel_calls)
+        if width is None and not isinstance(mark, dict):
             return CallStream(ctx, self.input, mark, apply, one_to_one=True)
         work = partial(_work, apply)
-        return ctx.parallel(self.input, mark, work, width=self.num_parallel_calls or 1, ordered=self.deterministic)
+        return ctx.parallel(self.input, mark, work, width=width or 1, ordered=ctx.ordered(self.deterministic))
 
     def at(self, ctx: Context, indices: Indices) -> Block:
         items = mapped_block(self, self.input.at(ctx, indices), indices)

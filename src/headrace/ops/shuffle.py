@@ -17,7 +17,7 @@ from headrace.ops.arguments import integer, positive
 from headrace.ops.permute import Permute
 from headrace.ops.slots import Dense, Slots
 from headrace.plan.cardinality import Cardinality
-from headrace.plan.node import Node, obstacle
+from headrace.plan.node import Node, obstacle, walk
 from headrace.plan.spec import Spec
 
 if TYPE_CHECKING:
@@ -162,6 +162,7 @@ class ShuffleStream(Stream):
         self._past.append((self._input.ordinal, self._input.mark()))
         runs = held - np.arange(len(held))
         pace = self._ctx.run.pace()
+        costly = any(node.costly for node in walk(self._node.input))
         done = 0
         while done < len(held):
             gap = int(held[done]) - self._input.ordinal
@@ -170,7 +171,7 @@ class ShuffleStream(Stream):
             # Rows that cost a user's call are read run by run; others in one go, to pick from.
             run = int(np.searchsorted(runs, runs[done], side="right")) - done
             span = int(held[-1]) + 1 - self._input.ordinal
-            item = self._input.pull(min(max(run, 4 * pace.rows), span) if self._node.input.pure else run)
+            item = self._input.pull(run if costly else min(max(run, 4 * pace.rows), span))
             if item is END:
                 raise StateError("the input of shuffle ended before the element where the state was taken")
             pace.observe(item, 0)

@@ -23,6 +23,7 @@ class Slots:
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
+        self._room = 0
         self._structure: Structure | None = None
         self._arrays: list[Dense] | None = None
         self._rows: list[tuple[Structure, list[Any]] | None] | None = None
@@ -56,11 +57,20 @@ class Slots:
 
     def _grow(self, size: int) -> None:
         """Room for `size` slots, and not much more: the buffer may be asked for far beyond the data."""
+        if size <= self._room:
+            return
+        arrays = [*(self._arrays or []), *self._extra]
+        row_bytes = 8 + sum(a.dtype.itemsize * int(np.prod(a.shape[1:])) for a in arrays)
+        at_once = self._capacity * row_bytes <= AT_ONCE
+        self._room = room = self._capacity if at_once else min(self._capacity, max(size, 2 * self._room))
         if self._arrays is not None:
-            self._arrays = [_grown(a, size, self._capacity) for a in self._arrays]
+            self._arrays = [_grown(a, room) for a in self._arrays]
         if self._rows is not None:
-            self._rows += [None] * (size - len(self._rows))
-        self._extra = [_grown_extra(e, size, self._capacity) for e in self._extra]
+            self._rows += [None] * (room - len(self._rows))
+        old = [len(e) for e in self._extra]
+        self._extra = [_grown(e, room) for e in self._extra]
+        for extra, filled in zip(self._extra, old, strict=True):
+            extra[filled:] = np.iinfo(extra.dtype).max  # slots that never held a row count as the youngest
 
     def place(self, slots: Indices | slice, block: Block, extra: list[Dense]) -> None:
         """Put the rows of `block` into these slots; an array of slots, or a run of them as a slice."""
@@ -154,21 +164,9 @@ def _elements(block: Block) -> list[tuple[Structure, list[Any]]]:
     return [(block.structure, [_copied(v) for v in row]) for row in zip(*columns, strict=True)]
 
 
-def _grown(array: Dense, size: int, capacity: int) -> Dense:
-    if len(array) >= size:
-        return array
-    row_bytes = array.dtype.itemsize * int(np.prod(array.shape[1:]))
-    at_once = capacity if capacity * row_bytes <= AT_ONCE else 2 * len(array)
-    bigger = np.empty((min(capacity, max(size, at_once)), *array.shape[1:]), array.dtype)
+def _grown(array: Dense, room: int) -> Dense:
+    bigger = np.empty((room, *array.shape[1:]), array.dtype)
     bigger[: len(array)] = array
-    return bigger
-
-
-def _grown_extra(array: Dense, size: int, capacity: int) -> Dense:
-    """Slots that never held a row count as the youngest."""
-    filled = len(array)
-    bigger = _grown(array, size, capacity)
-    bigger[filled:] = np.iinfo(bigger.dtype).max
     return bigger
 
 

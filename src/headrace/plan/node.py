@@ -6,6 +6,7 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -39,6 +40,7 @@ class Node(ABC):
     - `moves_rows`: gives out rows of its one input as they are, whichever they be: some, all, again, in another order.
     - `one_to_one`: row i comes from row i of its one input.
     - `positional`: a row is found again by its ordinal alone, so that is its whole mark.
+    - `costly`: a user's function makes each row, which a replay can do without.
     - `transparent`: leaves no trace in marks and states; it may come and go between a save and a restore.
     - `scatters`: moves rows so that neighbours come from far apart; worth doing on row numbers.
     - `numbered`: row i has the id (path, i).
@@ -50,6 +52,7 @@ class Node(ABC):
     one_to_one = False
     moves_rows = False
     scatters = False
+    costly = False
     transparent = False
 
     @property
@@ -75,7 +78,7 @@ class Node(ABC):
         """What the user called to get this node."""
         return type(self).__name__.lower()
 
-    @property
+    @cached_property
     def inputs(self) -> tuple[Node, ...]:
         """The nodes this one reads."""
         found: list[Node] = []
@@ -99,12 +102,12 @@ class Node(ABC):
                 changed[f.name] = tuple(next(rest) for _ in value)
         return replace(self, **changed)
 
-    @property
+    @cached_property
     def pure(self) -> bool:
         """See the class."""
         return all(node.pure for node in self.inputs)
 
-    @property
+    @cached_property
     def numbered(self) -> bool:
         """See the class."""
         return self.one_to_one and all(node.numbered for node in self.inputs)
@@ -114,7 +117,7 @@ class Node(ABC):
         """See the class."""
         return False
 
-    @property
+    @cached_property
     def addressable(self) -> bool:
         """Indexable and pure: rows may be fetched by number instead of read in turn, and nobody can tell."""
         return self.indexable and self.pure

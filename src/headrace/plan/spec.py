@@ -178,7 +178,7 @@ class Spec:
         elif structure == LEAF:
             leaves = [shapes]
         else:
-            leaves = _shape_leaves(structure, shapes)
+            leaves = shape_leaves("output_shapes", structure, shapes)
         return cls(structure, tuple(TensorSpec(s, d) for s, d in zip(leaves, dtypes, strict=True)))
 
     @classmethod
@@ -206,16 +206,16 @@ def _prepend(size: int | None, shape: Shape) -> Shape:
     return None if shape is None else (size, *shape)
 
 
-def _shape_leaves(structure: Structure, shapes: Any) -> list[Any]:
-    """Shapes may be tuples themselves, so the structure of the types says where to stop."""
+def shape_leaves(argument: str, structure: Structure, shapes: Any) -> list[Any]:
+    """The shape for each leaf. Shapes may be tuples themselves, so the structure says where to stop."""
     if structure.kind is None:
         return [shapes]
     try:
         items = [shapes[k] for k in structure.keys] if isinstance(shapes, dict) else list(shapes)
         pairs = list(zip(structure.children, items, strict=True))
     except (KeyError, TypeError, ValueError):
-        raise SpecError(f"output_shapes {shapes!r} do not have the structure of output_types, {structure}") from None
-    return [leaf for child, item in pairs for leaf in _shape_leaves(child, item)]
+        raise SpecError(f"{argument} {shapes!r} do not have the structure of the elements, {structure}") from None
+    return [leaf for child, item in pairs for leaf in shape_leaves(argument, child, item)]
 
 
 def leaf_spec(value: Any) -> TensorSpec:

@@ -21,6 +21,13 @@ class Structure:
     children: tuple[Structure, ...] = ()
     written: tuple[Any, ...] = field(default=(), compare=False)
 
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.kind, self.keys, self.children))
+
     @cached_property
     def leaves(self) -> int:
         """How many leaves the tree has."""

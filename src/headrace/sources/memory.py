@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headrace.block import Block, Column, Indices, Mark, leaf, take, text
+from headrace.block import Block, Column, Indices, Mark, leaf, read_only, take, text
 from headrace.execute.context import Context
 from headrace.execute.stream import Stream
 from headrace.plan.cardinality import Cardinality
@@ -60,14 +60,14 @@ def from_tensor_slices(tensors: Any, *, name: str | None = None) -> Dataset:
         if isinstance(array, Ragged):
             specs.append(TensorSpec(array.shape[1:], array.dtype))
             sizes.append(len(array))
-            columns.append(Ragged(_shared(array.values), array.offsets))
+            columns.append(read_only(array))
             continue
         if not isinstance(array, np.ndarray):
             raise ValueError(f"from_tensor_slices: component{path} is a scalar, {array!r}; there is nothing to slice")
         specs.append(TensorSpec(array.shape[1:], leaf_spec(array).dtype))
         sizes.append(len(array))
         columns.append(
-            text(array.tolist()) if array.dtype == object and array.ndim == 1 and len(array) else _shared(array)
+            text(array.tolist()) if array.dtype == object and array.ndim == 1 and len(array) else read_only(array)
         )
     if len(set(sizes)) > 1:
         found = ", ".join(f"component{path} has {n}" for path, n in zip(structure.paths, sizes, strict=True))
@@ -77,17 +77,10 @@ def from_tensor_slices(tensors: Any, *, name: str | None = None) -> Dataset:
     return Dataset(node)
 
 
-def _shared(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """A view that nobody downstream can write through into the user's array."""
-    view = array.view()
-    view.flags.writeable = False
-    return view
-
-
 def _single(value: Any) -> Column:
     if isinstance(value, np.ndarray):
-        return _shared(value[None])
-    return _shared(np.array([value], value.dtype)) if isinstance(value, np.generic) else [value]
+        return read_only(value[None])
+    return np.array([value], value.dtype) if isinstance(value, np.generic) else [value]
 
 
 @dataclass(frozen=True, eq=False)

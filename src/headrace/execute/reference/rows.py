@@ -1,21 +1,15 @@
-"""The naive executor: one element at a time, one generator a node, no blocks, no threads, no marks.
-
-It says what a plan means. The block engine must give the same elements, errors and ids; the property tests see to it.
-Nothing here is shared with the engine but the plan and the conversion of users' values.
-"""
+"""What the operations mean that give out rows as they are, or make one of one."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import singledispatch
 from itertools import islice
 from typing import Any
 
 import numpy as np
 
-from headrace.block import element
 from headrace.errors import ElementError, SpecError
+from headrace.execute.reference.base import Place, Row, call, draw, folded, private, rows, value_of
 from headrace.keys import ROOT, Seed, keyed_seeds, mix
 from headrace.ops.batch import Batch
 from headrace.ops.cache import Cache
@@ -33,6 +27,8 @@ from headrace.ops.shard import Shard
 from headrace.ops.shuffle import Shuffle
 from headrace.ops.skip import Skip
 from headrace.ops.take import Take
+from headrace.ops.watch import Progress, Throttle
+from headrace.ops.with_options import WithOptions
 from headrace.ops.zip import Zip
 from headrace.plan.node import Node
 from headrace.plan.structure import flatten
@@ -40,59 +36,6 @@ from headrace.ragged import Ragged
 from headrace.sources.generator import Generator, conform
 from headrace.sources.memory import Memory
 from headrace.sources.range import Range
-
-_MASK = 2**64 - 1
-
-
-@dataclass(frozen=True)
-class Place:
-    """The path a node is run on."""
-
-    path: int = ROOT
-    level: int = 0
-
-    def epoch(self, number: int) -> Place:
-        """In another epoch."""
-        return Place(mix(self.path, self.level, number) if number else self.path, self.level + 1)
-
-    def branch(self, *values: int) -> Place:
-        """Under a parent row, or in a second place."""
-        return Place(mix(self.path, *values), self.level)
-
-
-@dataclass
-class Row:
-    """An element or the error in its place, with its id."""
-
-    id: tuple[int, int]
-    value: Any
-
-
-def run(plan: Node, epoch: int = 0) -> Iterator[Row]:
-    """The rows of a plan."""
-    return rows(plan, Place().epoch(epoch))
-
-
-@singledispatch
-def rows(node: Node, at: Place) -> Iterator[Row]:
-    """The rows of one node, which pulls those of its inputs."""
-    raise NotImplementedError(f"the reference executor does not know {type(node).__name__}")
-
-
-def _folded(id: tuple[int, int], value: int) -> tuple[int, int]:
-    """The id of a row that has become another."""
-    return ((id[0] * 0x9E3779B97F4A7C15 + value) & _MASK, id[1])
-
-
-def value_of(value: Any) -> Any:
-    """A user's value as headrace keeps it."""
-    structure, leaves = element(value)
-    return structure.pack(leaves)
-
-
-def call(fn: Any, value: Any) -> Any:
-    """The user's function on one element."""
-    return fn(*value) if type(value) is tuple else fn(value)
 
 
 @rows.register
@@ -138,22 +81,17 @@ def _(node: Map, at: Place) -> Iterator[Row]:
         made = row.value
         if not isinstance(made, ElementError):
             try:
-                made = value_of(call(node.fn, _private(made)))
+                made = value_of(call(node.fn, private(made)))
             except Exception as error:
                 made = node.error(error, number)
         yield Row(row.id, made)
-
-
-def _private(value: Any) -> Any:
-    structure, leaves = flatten(value)
-    return structure.pack(v.copy() if isinstance(v, np.ndarray) else v for v in leaves)
 
 
 @rows.register
 def _(node: Filter, at: Place) -> Iterator[Row]:
     for number, row in enumerate(rows(node.input, at)):
         try:
-            if isinstance(row.value, ElementError) or truth(call(node.predicate, _private(row.value))):
+            if isinstance(row.value, ElementError) or truth(call(node.predicate, private(row.value))):
                 yield row
         except Exception as error:
             yield Row(row.id, node.error(error, number))
@@ -169,7 +107,7 @@ def _(node: Batch, at: Place) -> Iterator[Row]:
         path, first = group[0].id
         failed = next((row.value for row in group if isinstance(row.value, ElementError)), None)
         made = failed or _stacked(node, [row.value for row in group], number)
-        yield Row(_folded((path, first), 3), made)
+        yield Row(folded((path, first), 3), made)
         number += 1
 
 
@@ -194,8 +132,11 @@ def _stacked(node: Batch, values: list[Any], number: int) -> Any:
     return structure.pack(leaves)
 
 
-@rows.register
-def _(node: Prefetch, at: Place) -> Iterator[Row]:
+@rows.register(Prefetch)
+@rows.register(Throttle)
+@rows.register(Progress)
+@rows.register(WithOptions)
+def _(node: Prefetch | Throttle | Progress | WithOptions, at: Place) -> Iterator[Row]:
     return rows(node.input, at)
 
 
@@ -242,9 +183,9 @@ def _(node: Repeat, at: Place) -> Iterator[Row]:
 @rows.register
 def _(node: Concatenate, at: Place) -> Iterator[Row]:
     for row in rows(node.input, at):
-        yield Row(_folded(row.id, 1), row.value)
+        yield Row(folded(row.id, 1), row.value)
     for row in rows(node.second, at.branch(node.place) if node.place else at):
-        yield Row(_folded(row.id, 2), row.value)
+        yield Row(folded(row.id, 2), row.value)
 
 
 @rows.register
@@ -267,7 +208,7 @@ def _children(node: FlatMap | Interleave, at: Place) -> Iterator[Iterator[Row]]:
             continue
         try:
             with keyed_seeds(mix(node.seed.key(at.path), *row.id)):
-                made = call(node.fn, _private(row.value))
+                made = call(node.fn, private(row.value))
             if not isinstance(getattr(made, "_node", None), Node):
                 raise TypeError(f"the function must return a Dataset, not {made!r}")
         except Exception as error:
@@ -307,7 +248,7 @@ def _(node: Interleave, at: Place) -> Iterator[Row]:
 @rows.register
 def _(node: Cache, at: Place) -> Iterator[Row]:
     for row in rows(node.input, Place()):
-        yield Row(_folded(row.id, at.path), row.value)
+        yield Row(folded(row.id, at.path), row.value)
 
 
 @rows.register
@@ -342,20 +283,3 @@ def _(node: Permute, at: Place) -> Iterator[Row]:
         j = draw(key, i, i + 1)
         order[i], order[j] = order[j], order[i]
     return iter([everything[i] for i in order])
-
-
-def draw(key: int, n: int, bound: int) -> int:
-    """The n-th number of a Philox4x32-10 stream, in [0, bound)."""
-    counter = [(n >> 1) & 0xFFFFFFFF, n >> 33, 0, 0]
-    k0, k1 = key & 0xFFFFFFFF, key >> 32
-    for _ in range(10):
-        p0, p1 = 0xD2511F53 * counter[0], 0xCD9E8D57 * counter[2]
-        counter = [
-            (p1 >> 32) ^ counter[1] ^ k0,
-            p1 & 0xFFFFFFFF,
-            (p0 >> 32) ^ counter[3] ^ k1,
-            p0 & 0xFFFFFFFF,
-        ]
-        k0, k1 = (k0 + 0x9E3779B9) & 0xFFFFFFFF, (k1 + 0xBB67AE85) & 0xFFFFFFFF
-    half = counter[2 * (n & 1)] | counter[2 * (n & 1) + 1] << 32
-    return (half * bound) >> 64

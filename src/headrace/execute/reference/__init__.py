@@ -1,0 +1,24 @@
+"""The naive executor: one element at a time, one generator a node, no blocks, no threads, no marks.
+
+It says what a plan means. The block engine must give the same elements, errors and ids; the property tests see to it.
+Nothing here is shared with the engine but the plan and the conversion of users' values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from headrace.execute.reference import groups as groups
+from headrace.execute.reference import rows as _rows
+from headrace.execute.reference.base import Place, Row, draw, rows
+from headrace.plan.node import Node
+
+__all__ = ["Row", "draw", "run"]
+
+assert groups
+assert _rows
+
+
+def run(plan: Node, epoch: int = 0) -> Iterator[Row]:
+    """The rows of a plan."""
+    return rows(plan, Place().epoch(epoch))

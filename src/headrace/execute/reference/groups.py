@@ -1,0 +1,337 @@
+"""What the operations mean that make several rows into one, or one into several."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from headrace.block import leaf
+from headrace.errors import ElementError, SpecError
+from headrace.execute.reference.base import Place, Row, call, draw, folded, private, rows, value_of
+from headrace.keys import keyed_seeds, mix
+from headrace.ops.bucket import Bucket
+from headrace.ops.choose import Choose, Pick
+from headrace.ops.filter import truth
+from headrace.ops.group_by_window import GroupByWindow
+from headrace.ops.ignore_errors import IgnoreErrors
+from headrace.ops.padded_batch import PaddedBatch
+from headrace.ops.ragged_batch import RaggedBatch, fixed
+from headrace.ops.rebatch import Rebatch
+from headrace.ops.rejection_resample import RejectionResample
+from headrace.ops.scan import Scan
+from headrace.ops.take_while import TakeWhile
+from headrace.ops.unbatch import Unbatch
+from headrace.ops.unique import Unique, identity
+from headrace.ops.window import Window
+from headrace.plan.node import Node
+from headrace.plan.structure import flatten
+from headrace.ragged import Ragged
+from headrace.sources.counter import RANDOM_BOUND, Counter, Random
+from headrace.sources.memory import Memory
+
+_MASK = 2**64 - 1
+
+
+def _failed(group: list[Row]) -> ElementError | None:
+    return next((row.value for row in group if isinstance(row.value, ElementError)), None)
+
+
+def _memory(group: list[Row]) -> Any:
+    """A dataset of these elements, one structure."""
+    from headrace.dataset import Dataset
+
+    structure = flatten(group[0].value)[0]
+    columns: list[Any] = [list(c) for c in zip(*(flatten(row.value)[1] for row in group), strict=True)]
+    from headrace.plan.spec import Spec
+
+    return Dataset(Memory(Spec.UNKNOWN, len(group), structure, columns, "window"))
+
+
+@rows.register
+def _(node: Counter, at: Place) -> Iterator[Row]:
+    number = 0
+    while True:
+        yield Row((at.path, number), np.asarray(node.start + number * node.step).astype(node.dtype)[()])
+        number += 1
+
+
+@rows.register
+def _(node: Random, at: Place) -> Iterator[Row]:
+    number = 0
+    while True:
+        yield Row((at.path, number), np.int64(draw(node.key(at.path), number, RANDOM_BOUND)))
+        number += 1
+
+
+@rows.register
+def _(node: Pick, at: Place) -> Iterator[Row]:
+    for row in rows(node.input, at):
+        share = int(row.value) / RANDOM_BOUND
+        yield Row(row.id, np.int64(sum(step <= share for step in node.steps)))
+
+
+@rows.register
+def _(node: Choose, at: Place) -> Iterator[Row]:
+    inputs = [rows(n, at.branch(p) if p else at) for n, p in zip(node.branches, node.places, strict=True)]
+    *sources, choices = inputs
+    ended: set[int] = set()
+    for number, choice in enumerate(choices):
+        if isinstance(choice.value, ElementError):
+            yield choice
+            continue
+        index = int(choice.value)
+        if not 0 <= index < len(sources):
+            yield Row(choice.id, node.error(IndexError(f"choice {index} of {len(sources)} datasets"), number))
+            continue
+        row = None if index in ended else next(sources[index], None)
+        if row is not None:
+            yield Row(folded(row.id, index + 1), row.value)
+            continue
+        ended.add(index)
+        if node.stop_on_empty or len(ended) == len(sources):
+            return
+
+
+@rows.register
+def _(node: Scan, at: Place) -> Iterator[Row]:
+    state = node.initial
+    for number, row in enumerate(rows(node.input, at)):
+        made = row.value
+        if not isinstance(made, ElementError):
+            try:
+                result = node.fn(state.value, private(made))
+                if not isinstance(result, tuple | list) or len(result) != 2:
+                    raise TypeError(f"scan's function must return the next state and an output, not {result!r}")
+                after, made = state.next(result[0]), value_of(result[1])
+                state = after
+            except Exception as error:
+                made = node.error(error, number)
+        yield Row(row.id, made)
+
+
+@rows.register
+def _(node: TakeWhile, at: Place) -> Iterator[Row]:
+    for number, row in enumerate(rows(node.input, at)):
+        made = row.value
+        if not isinstance(made, ElementError):
+            try:
+                if not truth(call(node.predicate, private(made))):
+                    return
+            except Exception as error:
+                made = node.error(error, number)
+        yield Row(row.id, made)
+
+
+@rows.register
+def _(node: IgnoreErrors, at: Place) -> Iterator[Row]:
+    return (row for row in rows(node.input, at) if not isinstance(row.value, ElementError))
+
+
+@rows.register
+def _(node: Unique, at: Place) -> Iterator[Row]:
+    seen = set()
+    for row in rows(node.input, at):
+        if isinstance(row.value, ElementError):
+            yield row
+        elif identity(row.value) not in seen:
+            seen.add(identity(row.value))
+            yield row
+
+
+@rows.register
+def _(node: Unbatch, at: Place) -> Iterator[Row]:
+    for number, row in enumerate(rows(node.input, at)):
+        if isinstance(row.value, ElementError):
+            yield row
+            continue
+        structure, leaves = flatten(row.value)
+        counts = [len(v) if isinstance(v, Ragged) or np.ndim(v) else None for v in leaves]
+        if None in counts or len(set(counts)) > 1:
+            found = ", ".join(
+                f"component{path} has {'no rows' if c is None else c}"
+                for path, c in zip(structure.paths, counts, strict=True)
+            )
+            why = SpecError(f"the components differ in their number of rows: {found}")
+            yield Row(row.id, node.error(why, number))
+            continue
+        path = (row.id[0] * 0x9E3779B97F4A7C15 + row.id[1]) & _MASK
+        for i in range(counts[0] or 0):
+            yield Row((path, i), structure.pack(leaf(v[i]) for v in leaves))
+
+
+@rows.register
+def _(node: Rebatch, at: Place) -> Iterator[Row]:
+    source = rows(node.input, at)
+    turn = 0
+    held: list[Row] = []
+    while held or (held := list(islice(source, 1))):
+        size = node.sizes[turn]
+        held += islice(source, max(0, size - len(held)))
+        group, held = held[:size], held[size:]
+        if len(group) < size and node.drop_remainder:
+            return
+        like = (group or held)[0]
+        salt = 3 if size else 4 + turn
+        made = _failed(group or held[:1])
+        if made is None:
+            structure, leaves = flatten(like.value)
+            columns = [[flatten(row.value)[1][i] for row in group or held[:1]] for i in range(len(leaves))]
+            stacked = [_stack(c)[: len(group)] for c in columns]
+            made = structure.pack(stacked)
+        yield Row(folded(like.id, salt), made)
+        turn = (turn + 1) % len(node.sizes)
+
+
+def _stack(column: list[Any]) -> Any:
+    kind = None if isinstance(column[0], np.ndarray | np.generic) else object
+    return np.stack([np.asarray(v, dtype=kind) for v in column])
+
+
+@rows.register
+def _(node: PaddedBatch, at: Place) -> Iterator[Row]:
+    return _batches(node, at, lambda values: _padded(node, values))
+
+
+@rows.register
+def _(node: RaggedBatch, at: Place) -> Iterator[Row]:
+    return _batches(node, at, lambda values: _ragged(node, values))
+
+
+def _batches(node: Any, at: Place, assemble: Any) -> Iterator[Row]:
+    source = rows(node.input, at)
+    number = 0
+    while group := list(islice(source, node.batch_size)):
+        if len(group) < node.batch_size and node.drop_remainder:
+            return
+        made = _failed(group)
+        if made is None:
+            try:
+                made = assemble([row.value for row in group])
+            except SpecError as error:
+                made = node.error(error, number)
+        yield Row(folded(group[0].id, 3), made)
+        number += 1
+
+
+def _padded(node: PaddedBatch, values: list[Any]) -> Any:
+    structure = flatten(values[0])[0]
+    targets = node.padding.targets(structure)
+    dtypes = [getattr(v, "dtype", np.dtype(type(v))) for v in flatten(values[0])[1]]
+    fillers = node.padding.fillers(structure, dtypes)
+    leaves = []
+    for i, (target, filler) in enumerate(zip(targets, fillers, strict=True)):
+        column = [np.asarray(flatten(v)[1][i]) for v in values]
+        if column[0].dtype.kind in "US":
+            leaves.append(np.array([flatten(v)[1][i] for v in values], object))
+            continue
+        sizes = [max(axis) for axis in zip(*(c.shape for c in column), strict=True)]
+        if target is not None:
+            wanted = [n if t is None else t for n, t in zip(sizes, target, strict=True)]
+            if any(n > w for n, w in zip(sizes, wanted, strict=True)):
+                raise SpecError(f"an element of length {sizes[0]} does not fit into {wanted[0]}")
+            sizes = wanted
+        out = np.full((len(column), *sizes), 0 if filler is None else filler, column[0].dtype)
+        for place, row in zip(out, column, strict=True):
+            place[tuple(slice(n) for n in row.shape)] = row
+        leaves.append(out)
+    return structure.pack(leaves)
+
+
+def _ragged(node: RaggedBatch, values: list[Any]) -> Any:
+    structure = flatten(values[0])[0]
+    known = node.input.spec.leaves if node.input.spec.structure == structure else [None] * structure.leaves
+    leaves: list[Any] = []
+    for i, spec in enumerate(known):
+        column = [flatten(v)[1][i] for v in values]
+        if (spec is not None and fixed(spec)) or not np.ndim(column[0]):
+            leaves.append(_stack(column))
+        else:
+            leaves.append(Ragged.from_rows(column))
+    return structure.pack(leaves)
+
+
+@rows.register
+def _(node: Window, at: Place) -> Iterator[Row]:
+    everything = list(rows(node.input, at))
+    start = 0
+    while start < len(everything):
+        if node.drop_remainder and start + node.span > len(everything):
+            return
+        group = everything[start : start + node.span : node.stride]
+        made = _failed(group)
+        first = folded(everything[start].id, 5)
+        if made is None:
+            structure, leaves = flatten(group[0].value)
+            columns = [_memory([Row(r.id, flatten(r.value)[1][i]) for r in group]) for i in range(len(leaves))]
+            made = structure.pack(columns)
+        yield Row(first, made)
+        start += node.shift
+
+
+@rows.register
+def _(node: GroupByWindow, at: Place) -> Iterator[Row]:
+    def reduced(key: int, group: list[Row]) -> Iterator[Row]:
+        path, number = group[0].id
+        try:
+            with keyed_seeds(mix(node.seed.key(at.path), path, number)):
+                made = node.reduce_func(np.int64(key), _memory(group))
+            if not isinstance(getattr(made, "_node", None), Node):
+                raise TypeError(f"the function must return a Dataset, not {made!r}")
+        except Exception as error:
+            return iter([Row(group[0].id, node.error(error, numbers[group[0].id]))])
+        return rows(made._node, at.branch(path, number))
+
+    numbers: dict[tuple[int, int], int] = {}
+    return _grouped(node, at, reduced, numbers)
+
+
+@rows.register
+def _(node: Bucket, at: Place) -> Iterator[Row]:
+    def reduced(key: int, group: list[Row]) -> Iterator[Row]:
+        if node.drop_remainder and len(group) < node.sizes[key]:
+            return iter(())
+        memory = _memory(group)._node
+        return rows(node._batch(memory, key, len(group)), at.branch(*group[0].id))
+
+    return _grouped(node, at, reduced, {})
+
+
+def _grouped(node: Any, at: Place, reduced: Any, numbers: dict[tuple[int, int], int]) -> Iterator[Row]:
+    groups: dict[int, list[Row]] = {}
+    for number, row in enumerate(rows(node.input, at)):
+        if isinstance(row.value, ElementError):
+            yield row
+            continue
+        numbers[row.id] = number
+        value = private(row.value)
+        try:
+            key = node.key_of(value if type(value) is tuple else (value,))
+            size = node.size_of(key)
+        except Exception as error:
+            yield Row(row.id, node.error(error, number))
+            continue
+        groups.setdefault(key, []).append(row)
+        if len(groups[key]) >= size:
+            yield from reduced(key, groups.pop(key))
+    for key in sorted(groups):
+        yield from reduced(key, groups[key])
+
+
+@rows.register
+def _(node: RejectionResample, at: Place) -> Iterator[Row]:
+    seen = [0] * len(node.target)
+    for number, row in enumerate(rows(node.input, at)):
+        if isinstance(row.value, ElementError):
+            yield row
+            continue
+        try:
+            kind = node.class_of(call(node.class_func, private(row.value)))
+        except Exception as error:
+            yield Row(row.id, node.error(error, number))
+            continue
+        seen[kind] += 1
+        if node.accepts(node.seed.key(at.path), number, kind, seen):
+            yield Row(row.id, (np.int64(kind), row.value))

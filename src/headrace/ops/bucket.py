@@ -1,0 +1,146 @@
+"""Batches of elements of similar length."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from headrace.block import Block, Failure, Mark, leaf, ordinal
+from headrace.errors import SpecError
+from headrace.execute.context import Context, Input
+from headrace.execute.stream import Stream
+from headrace.ops.arguments import function, positive
+from headrace.ops.batch import Batch
+from headrace.ops.children import OneFailure
+from headrace.ops.group_by_window import GroupStream
+from headrace.ops.padded_batch import PaddedBatch, Padding
+from headrace.plan.cardinality import INFINITE, UNKNOWN, Cardinality
+from headrace.plan.node import Node
+from headrace.plan.spec import Spec
+from headrace.sources.memory import Memory
+
+if TYPE_CHECKING:
+    from headrace.dataset import Dataset
+
+
+def bucket_by_sequence_length(
+    self: Dataset,
+    element_length_func: Callable[..., Any],
+    bucket_boundaries: Sequence[int],
+    bucket_batch_sizes: Sequence[int],
+    padded_shapes: Any = None,
+    padding_values: Any = None,
+    pad_to_bucket_boundary: bool = False,
+    no_padding: bool = False,
+    drop_remainder: bool = False,
+    *,
+    name: str | None = None,
+) -> Dataset:
+    """Group elements of similar length and make padded batches of each group.
+
+    Lengths below `bucket_boundaries[0]` form the first bucket, those of the last boundary and above the last one;
+    `bucket_batch_sizes` has a size for each.
+
+    >>> rows = hr.Dataset.from_tensor_slices(hr.Ragged.from_rows([[1], [2] * 5, [3] * 2, [4] * 4]))
+    >>> for batch in rows.bucket_by_sequence_length(len, bucket_boundaries=[3], bucket_batch_sizes=[2, 2]):
+    ...     print(batch.tolist())
+    [[1, 0], [3, 3]]
+    [[2, 2, 2, 2, 2], [4, 4, 4, 4, 0]]
+    """
+    boundaries = [int(b) for b in bucket_boundaries]
+    sizes = [positive("bucket_batch_sizes", n) for n in bucket_batch_sizes]
+    if boundaries != sorted(set(boundaries)):
+        raise ValueError(f"bucket_boundaries must rise, not {boundaries}")
+    if len(sizes) != len(boundaries) + 1:
+        raise ValueError(f"{len(boundaries)} boundaries make {len(boundaries) + 1} buckets, not {len(sizes)}")
+    fn = function("bucket_by_sequence_length", element_length_func, self._node.spec)
+    padding = None if no_padding else Padding(padded_shapes, padding_values)
+    if padding is not None and self._node.spec.known:
+        padding.check(self._node.spec)
+    to_boundary = bool(pad_to_bucket_boundary) and not no_padding
+    return self._then(
+        Bucket, fn, tuple(boundaries), tuple(sizes), padding, to_boundary, bool(drop_remainder), name=name
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Bucket(Node):
+    """Groups by the bucket of a row's length; a full group is one batch."""
+
+    input: Node
+    length_func: Callable[..., Any]
+    boundaries: tuple[int, ...]
+    sizes: tuple[int, ...]
+    padding: Padding | None = field(default=None)
+    to_boundary: bool = False
+    drop_remainder: bool = False
+
+    pure = False
+
+    @property
+    def operation(self) -> str:
+        return "bucket_by_sequence_length"
+
+    @property
+    def spec(self) -> Spec:
+        return self._batch(self.input, None, 0).spec if self.input.spec.known else Spec.UNKNOWN
+
+    @property
+    def cardinality(self) -> Cardinality:
+        count = self.input.cardinality
+        return count if count in (0, INFINITE) else UNKNOWN
+
+    def key_of(self, args: tuple[Any, ...]) -> int:
+        """The bucket of a row."""
+        length = leaf(self.length_func(*args))
+        if not isinstance(length, np.integer):
+            raise SpecError(f"the length must be an integer, not {length!r}")
+        bucket = bisect_right(self.boundaries, int(length))
+        if self.to_boundary and bucket == len(self.boundaries):
+            raise ValueError(
+                f"an element of length {length} is not below the last boundary, {self.boundaries[-1:]}, to pad to"
+            )
+        return bucket
+
+    def size_of(self, key: int) -> int:
+        """How many rows a bucket's batch has."""
+        return self.sizes[key]
+
+    def _batch(self, rows: Node, key: int | None, size: int) -> Node:
+        if self.padding is None:
+            return Batch(rows, max(1, size), site=self.site)
+        padding = self.padding
+        if key is not None and self.to_boundary:
+            padding = self._to(rows, self.boundaries[key] - 1)
+        return PaddedBatch(rows, max(1, size), padding, site=self.site)
+
+    def _to(self, rows: Node, length: int) -> Padding:
+        """Axes of no fixed size are filled up to `length`."""
+        assert self.padding is not None
+        assert isinstance(rows, Memory)
+        targets = self.padding.targets(rows.structure)
+        shapes = []
+        for target, column in zip(targets, rows.columns, strict=True):
+            axes = (None,) * max(0, np.ndim(column[0])) if target is None else target
+            shapes.append(tuple(length if n is None else n for n in axes))
+        return Padding(rows.structure.pack(shapes), self.padding.values)
+
+    def outcome(self, ctx: Context, key: int, rows: Block, mark: Mark) -> Input | OneFailure:
+        """The batch of a full bucket; a bucket that is not full at the end may be dropped."""
+        size = rows.rows
+        memory = Memory(self.input.spec, size, rows.structure, rows.columns, "bucket")
+        if self.drop_remainder and size < self.sizes[key]:
+            memory = Memory(self.input.spec, 0, rows.structure, [c[:0] for c in rows.columns], "bucket")
+        try:
+            node = self._batch(memory, key, size)
+        except Exception as error:
+            return OneFailure(Failure(self.error(error, ordinal(rows.mark))), mark)
+        assert rows.ids is not None
+        return ctx.branch(int(rows.ids[0, 0]), int(rows.ids[0, 1])).open(node, mark, slot=1)
+
+    def open(self, ctx: Context, mark: Mark) -> Stream:
+        return GroupStream(self, ctx, mark)

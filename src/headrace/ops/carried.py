@@ -1,0 +1,81 @@
+"""A value that is carried from element to element: the state of scan and reduce."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import numpy as np
+
+from headrace.block import leaf
+from headrace.errors import SpecError
+from headrace.plan.spec import leaf_spec
+from headrace.plan.structure import Structure, flatten
+
+
+class Carried:
+    """A value by nature: it is stored in states, as JSON. Users never get hold of the arrays kept here."""
+
+    __slots__ = ("_leaves", "_operation", "_structure")
+
+    def __init__(self, operation: str, structure: Structure, leaves: list[Any]) -> None:
+        self._operation = operation
+        self._structure = structure
+        self._leaves = leaves
+
+    @classmethod
+    def start(cls, operation: str, value: Any) -> Carried:
+        """The initial state that a user gave."""
+        structure, leaves = flatten(value)
+        return cls(operation, structure, [_kept(v) for v in leaves])
+
+    @property
+    def value(self) -> Any:
+        """The state for the user's function, which may write to it."""
+        return self._structure.pack(v.copy() if isinstance(v, np.ndarray) else v for v in self._leaves)
+
+    def next(self, value: Any) -> Carried:
+        """The state after one more element, of the same structure, dtypes and shapes."""
+        structure, leaves = flatten(value)
+        if structure != self._structure:
+            raise SpecError(f"the state of {self._operation} was {self._structure}, and became {structure}")
+        made = [_kept(v) for v in leaves]
+        for path, old, new in zip(structure.paths, self._leaves, made, strict=True):
+            if leaf_spec(old) != leaf_spec(new):
+                what = f"component{path} of the state" if path else "the state"
+                raise SpecError(f"{what} of {self._operation} was {leaf_spec(old)}, and became {leaf_spec(new)}")
+        return Carried(self._operation, structure, made)
+
+    def plain(self) -> list[Any]:
+        """As JSON can hold it."""
+        return [_plain(v) for v in self._leaves]
+
+    def restored(self, plain: list[Any]) -> Carried:
+        """The state that `plain` describes."""
+        return Carried(self._operation, self._structure, [_restored(p) for p in plain])
+
+
+def _kept(value: Any) -> Any:
+    made = leaf(value)
+    return made.copy() if isinstance(made, np.ndarray) else made
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, str):
+        return {"str": value}
+    if isinstance(value, bytes):
+        return {"bytes": base64.b64encode(value).decode()}
+    array = np.asarray(value)
+    if array.dtype.hasobject:
+        raise TypeError(f"a state that holds {type(value).__name__} cannot be saved")
+    data = base64.b64encode(array.tobytes()).decode()
+    return {"dtype": array.dtype.str, "shape": list(array.shape), "data": data}
+
+
+def _restored(plain: dict[str, Any]) -> Any:
+    if "str" in plain:
+        return plain["str"]
+    if "bytes" in plain:
+        return base64.b64decode(plain["bytes"])
+    array = np.frombuffer(base64.b64decode(plain["data"]), plain["dtype"]).reshape(plain["shape"])
+    return array.copy() if array.ndim else array[()]

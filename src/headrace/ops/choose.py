@@ -1,0 +1,269 @@
+"""Elements from several datasets, as another one chooses: choose_from_datasets and sample_from_datasets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from headrace.block import Block, Failure, Item, Mark, concat, folded, ordinal
+from headrace.errors import SpecError
+from headrace.execute.context import Context, Input
+from headrace.execute.stream import END, Pending, Pulled, Stream
+from headrace.plan.cardinality import INFINITE, UNKNOWN, Cardinality
+from headrace.plan.node import Node, places, user_site
+from headrace.plan.spec import Spec
+from headrace.plan.structure import LEAF
+from headrace.sources.counter import RANDOM_BOUND
+
+if TYPE_CHECKING:
+    from headrace.dataset import Dataset
+
+
+def choose_from_datasets(
+    datasets: Sequence[Dataset], choice_dataset: Dataset, stop_on_empty_dataset: bool = True
+) -> Dataset:
+    """Take each element from the dataset whose number `choice_dataset` gives.
+
+    When a chosen dataset has no more elements it ends there, or goes on with the others if not `stop_on_empty_dataset`.
+
+    >>> letters, digits = hr.Dataset.from_tensor_slices(["a", "b"]), hr.Dataset.from_tensor_slices(["1", "2"])
+    >>> list(hr.Dataset.choose_from_datasets([letters, digits], hr.Dataset.from_tensor_slices([0, 1, 1, 0])))
+    ['a', '1', '2', 'b']
+    """
+    return _chosen("choose_from_datasets", datasets, choice_dataset, stop_on_empty_dataset)
+
+
+def sample_from_datasets(
+    datasets: Sequence[Dataset],
+    weights: Sequence[float] | Dataset | None = None,
+    seed: int | None = None,
+    stop_on_empty_dataset: bool = False,
+    rerandomize_each_iteration: bool | None = None,
+) -> Dataset:
+    """Take each element from a dataset drawn at random: uniformly, or by `weights`, a list or a dataset of lists.
+
+    >>> heads, tails = hr.Dataset.from_tensors("heads").repeat(), hr.Dataset.from_tensors("tails").repeat()
+    >>> tosses = list(hr.Dataset.sample_from_datasets([heads, tails], [0.9, 0.1], seed=1).take(100))
+    >>> 75 < tosses.count("heads") < 100
+    True
+    """
+    from headrace.dataset import Dataset
+
+    draws = Dataset.random(seed, rerandomize_each_iteration)
+    count = len(datasets)
+    if isinstance(weights, Dataset):
+        choices = Dataset.zip(draws, weights).map(lambda draw, w: picked(draw, cumulative(w, count)))
+        return _chosen("sample_from_datasets", datasets, choices, stop_on_empty_dataset)
+    steps = cumulative(np.ones(count) if weights is None else weights, count)
+    return _chosen("sample_from_datasets", datasets, draws._then(Pick, tuple(steps.tolist())), stop_on_empty_dataset)
+
+
+def cumulative(weights: Any, count: int) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """Weights as steps from 0 to 1."""
+    array = np.asarray(weights, np.float64)
+    if array.shape != (count,):
+        raise ValueError(f"there are {count} datasets, and weights of shape {array.shape}")
+    if (array < 0).any() or not np.isfinite(array).all() or array.sum() <= 0:
+        raise ValueError(f"weights must be at least 0 and not all 0, not {array.tolist()}")
+    return np.asarray(np.cumsum(array) / array.sum())
+
+
+def picked(draw: Any, steps: np.ndarray[Any, np.dtype[np.float64]]) -> Any:
+    """Which step a draw falls into; a step of no width is never hit."""
+    return np.searchsorted(steps, np.asarray(draw) / RANDOM_BOUND, side="right").astype(np.int64)
+
+
+def _chosen(operation: str, datasets: Sequence[Dataset], choices: Dataset, stop_on_empty: bool) -> Dataset:
+    from headrace.dataset import Dataset
+
+    for given in (*datasets, choices):
+        if not isinstance(given, Dataset):
+            raise TypeError(f"{operation} takes Datasets, not {given!r}")
+    if not datasets:
+        raise ValueError(f"{operation} needs at least one dataset")
+    nodes = tuple(ds._node for ds in datasets)
+    for node in nodes[1:]:
+        reason = nodes[0].spec.mismatch(node.spec)
+        if reason is not None:
+            raise SpecError(f"{operation}: the elements of the datasets differ: {reason}")
+    chosen = choices._node.spec
+    if chosen.structure is not None and (
+        chosen.structure != LEAF or chosen.leaves[0].rank not in (0, None) or not _integral(chosen)
+    ):
+        raise SpecError(f"{operation}: choices must be single integers, not {chosen}")
+    node = Choose(
+        (*nodes, choices._node), places([*nodes, choices._node]), bool(stop_on_empty), operation, site=user_site()
+    )
+    return Dataset(node)
+
+
+def _integral(spec: Spec) -> bool:
+    dtype = spec.leaves[0].dtype
+    return dtype is None or dtype.kind in "iu"
+
+
+@dataclass(frozen=True, eq=False)
+class Pick(Node):
+    """Draws as choices."""
+
+    input: Node
+    steps: tuple[float, ...]
+
+    one_to_one = True
+
+    @property
+    def spec(self) -> Spec:
+        return self.input.spec
+
+    @property
+    def cardinality(self) -> Cardinality:
+        return self.input.cardinality
+
+    def open(self, ctx: Context, mark: Mark) -> Stream:
+        return PickStream(self, ctx, mark)
+
+
+class PickStream(Stream):
+    """One draw, one choice."""
+
+    def __init__(self, node: Pick, ctx: Context, mark: Mark) -> None:
+        self._input = ctx.open(node.input, mark)
+        self._steps = np.array(node.steps)
+
+    def pull(self, want: int) -> Pulled:
+        item = self._input.pull(want)
+        if isinstance(item, Block):
+            item.columns = [picked(item.columns[0], self._steps)]
+        return item
+
+    def skip(self, count: int, *, replay: bool = False) -> int:
+        return self._input.skip(count, replay=replay)
+
+
+@dataclass(frozen=True, eq=False)
+class Choose(Node):
+    """Row i comes from the branch that row i of the last branch names."""
+
+    branches: tuple[Node, ...]
+    places: tuple[int, ...] = field(repr=False)
+    stop_on_empty: bool
+    origin: str = field(repr=False)
+
+    @property
+    def operation(self) -> str:
+        return self.origin
+
+    @property
+    def spec(self) -> Spec:
+        return reduce(Spec.common, [node.spec for node in self.branches[:-1]])
+
+    @property
+    def cardinality(self) -> Cardinality:
+        endless = [node.cardinality == INFINITE for node in self.branches[:-1]]
+        chosen = all(endless) if self.stop_on_empty else any(endless)
+        return INFINITE if chosen and self.branches[-1].cardinality == INFINITE else UNKNOWN
+
+    def context(self, ctx: Context, branch: int) -> Context:
+        """Where a branch is opened; see `places`."""
+        return ctx.branch(self.places[branch]) if self.places[branch] else ctx
+
+    def open(self, ctx: Context, mark: Mark) -> Stream:
+        return ChooseStream(self, ctx, mark)
+
+
+class ChooseStream(Stream):
+    """Fetches what a run of choices needs from each branch and puts it in order; one by one near a branch's end.
+
+    The mark: one of each branch, and whether it has ended.
+    """
+
+    def __init__(self, node: Choose, ctx: Context, mark: Mark) -> None:
+        self._node = node
+        marks, ended = mark or ([None] * len(node.branches), [])
+        self._inputs: list[Input] = [
+            node.context(ctx, i).open(child, marks[i], slot=i) for i, child in enumerate(node.branches)
+        ]
+        self._waiting = [Pending(own=False) for _ in self._inputs]
+        self._ended = set(ended)
+        self._over = False
+        self._pure = node.pure
+
+    def _mark(self) -> Mark:
+        marks = [w.mark() if w else s.mark() for w, s in zip(self._waiting, self._inputs, strict=True)]
+        return (marks, sorted(self._ended))
+
+    def _pull(self, branch: int, want: int) -> Pulled:
+        waiting = self._waiting[branch]
+        return waiting.pull(want) if waiting else self._inputs[branch].pull(want)
+
+    def pull(self, want: int) -> Pulled:
+        while not self._over:
+            mark = self._mark()
+            chooser = len(self._inputs) - 1
+            choice = self._pull(chooser, want if self._pure else 1)
+            if choice is END:
+                break
+            if isinstance(choice, Failure):
+                choice.mark = mark
+                return choice
+            numbers = np.asarray(choice.columns[0])
+            whole: Item | None = self._together(numbers)
+            if whole is None:
+                if choice.rows > 1:
+                    self._waiting[chooser].put_back(choice.slice(1, choice.rows))
+                whole = self._one(int(numbers[0]), ordinal(choice.mark))
+            if whole is not None:
+                whole.mark = mark
+                return whole
+        self._over = True
+        return END
+
+    def _together(self, numbers: np.ndarray[Any, Any]) -> Block | None:
+        """All choices at once, if every branch has rows for them; otherwise nothing is taken."""
+        if len(numbers) < 2 or self._ended or numbers.min() < 0 or numbers.max() >= len(self._inputs) - 1:
+            return None
+        needs = np.bincount(numbers, minlength=len(self._inputs) - 1)
+        fetched: list[list[Item]] = [self._fetch(branch, int(need)) for branch, need in enumerate(needs)]
+        blocks = [item for items in fetched for item in items if isinstance(item, Block)]
+        complete = all(sum(i.rows for i in items) == need for items, need in zip(fetched, needs, strict=True))
+        if not complete or len(blocks) < sum(map(len, fetched)) or len({b.structure for b in blocks}) > 1:
+            for branch, items in enumerate(fetched):
+                for item in reversed(items):
+                    self._waiting[branch].put_back(item)
+            return None
+        for branch, items in enumerate(fetched):
+            for item in items:
+                if isinstance(item, Block):
+                    item.ids = folded(item.ids, branch + 1)
+        return concat(blocks).take(np.argsort(np.argsort(numbers, kind="stable"), kind="stable"))
+
+    def _fetch(self, branch: int, need: int) -> list[Item]:
+        items: list[Item] = []
+        while need:
+            item = self._pull(branch, need)
+            if item is END:
+                break
+            items.append(item)
+            need -= item.rows
+        return items
+
+    def _one(self, branch: int, number: int) -> Item | None:
+        """The row of one choice; None if there is none and the next choice is to be tried."""
+        if not 0 <= branch < len(self._inputs) - 1:
+            why = f"choice {branch} of {len(self._inputs) - 1} datasets"
+            return Failure(self._node.error(IndexError(why), number))
+        if branch in self._ended:
+            return None
+        item = self._pull(branch, 1)
+        if item is END:
+            self._ended.add(branch)
+            if self._node.stop_on_empty or len(self._ended) == len(self._inputs) - 1:
+                self._over = True
+            return None
+        if isinstance(item, Block):
+            item.ids = folded(item.ids, branch + 1)
+        return item

@@ -1,0 +1,279 @@
+"""Group elements by a key, and make a dataset of each full group."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from time import perf_counter_ns
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from headrace import keys
+from headrace.block import Block, Failure, Item, Mark, concat, leaf, ordinal, shifted
+from headrace.errors import ElementError, SpecError, StateError
+from headrace.execute.context import Context, Input
+from headrace.execute.stream import END, Pulled, Stream
+from headrace.ops.arguments import function, positive
+from headrace.ops.calls import arguments
+from headrace.ops.children import OneFailure
+from headrace.plan.cardinality import INFINITE, UNKNOWN, Cardinality
+from headrace.plan.node import TUNING, Node
+from headrace.plan.spec import Spec
+from headrace.sources.memory import Memory
+
+if TYPE_CHECKING:
+    from headrace.dataset import Dataset
+
+log = logging.getLogger("headrace")
+
+
+def group_by_window(
+    self: Dataset,
+    key_func: Callable[..., Any],
+    reduce_func: Callable[[Any, Dataset], Dataset],
+    window_size: int | None = None,
+    window_size_func: Callable[[Any], int] | None = None,
+    *,
+    name: str | None = None,
+) -> Dataset:
+    """Collect elements with the same integer key; of each `window_size` of them `reduce_func(key, dataset)` makes one.
+
+    Groups that are not full at the end come last, in the order of their keys.
+
+    >>> evens_and_odds = hr.Dataset.range(10).group_by_window(lambda x: x % 2, lambda key, ds: ds.batch(5), 5)
+    >>> list(evens_and_odds)
+    [array([0, 2, 4, 6, 8]), array([1, 3, 5, 7, 9])]
+    """
+    if (window_size is None) == (window_size_func is None):
+        raise ValueError("group_by_window takes either window_size or window_size_func")
+    fixed = None if window_size is None else positive("window_size", window_size)
+    sizes = window_size_func if fixed is None else (lambda _: fixed)
+    key = function("group_by_window", key_func, self._node.spec)
+    for given in (reduce_func, sizes):
+        if not callable(given):
+            raise TypeError(f"group_by_window takes functions, not {given!r}")
+    return self._then(GroupByWindow, key, reduce_func, sizes, fixed, keys.seed(None), name=name)
+
+
+@dataclass(frozen=True, eq=False)
+class GroupByWindow(Node):
+    """Rows with one key, `size_func(key)` at a time, through a dataset that `reduce_func` makes."""
+
+    input: Node
+    key_func: Callable[..., Any]
+    reduce_func: Callable[[Any, Any], Any]
+    size_func: Callable[[Any], int] = field(repr=False)
+    window_size: int | None = None
+    seed: keys.Seed = field(default=keys.Seed(0, explicit=False), repr=False, metadata=TUNING)
+
+    pure = False
+
+    @property
+    def operation(self) -> str:
+        return "group_by_window"
+
+    @property
+    def spec(self) -> Spec:
+        return Spec.UNKNOWN
+
+    @property
+    def cardinality(self) -> Cardinality:
+        count = self.input.cardinality
+        return count if count in (0, INFINITE) else UNKNOWN
+
+    def key_of(self, args: tuple[Any, ...]) -> int:
+        """The key of a row."""
+        key = leaf(self.key_func(*args))
+        if not isinstance(key, np.integer | np.bool_):
+            raise SpecError(f"the key must be an integer, not {key!r}")
+        return int(key)
+
+    def size_of(self, key: int) -> int:
+        """How many rows with this key make a window."""
+        size = int(self.size_func(np.int64(key)))
+        if size < 1:
+            raise ValueError(f"the window size for key {key} must be at least 1, not {size}")
+        return size
+
+    def outcome(self, ctx: Context, key: int, rows: Block, mark: Mark) -> Input | OneFailure:
+        """The rows that come out for a full window."""
+        from headrace.dataset import Dataset
+
+        structure = rows.structure
+        assert rows.ids is not None, "rows are read with ids"
+        path, number = int(rows.ids[0, 0]), int(rows.ids[0, 1])
+        try:
+            with keys.keyed_seeds(keys.mix(self.seed.key(ctx.path), path, number)):
+                window = Dataset(Memory(self.input.spec, rows.rows, structure, rows.columns, "window"))
+                made = self.reduce_func(np.int64(key), window)
+            if not isinstance(made, Dataset):
+                raise TypeError(f"the function must return a Dataset, not {made!r}")
+        except Exception as error:
+            return OneFailure(Failure(self.error(error, ordinal(rows.mark))), mark)
+        return ctx.branch(path, number).open_nested(made._node, mark, slot=1)
+
+    def open(self, ctx: Context, mark: Mark) -> Stream:
+        return GroupStream(self, ctx, mark)
+
+
+class Grouping(Protocol):
+    """A node that groups rows by key and makes something of each full group."""
+
+    @property
+    def input(self) -> Node: ...
+    def key_of(self, args: tuple[Any, ...]) -> int: ...
+    def size_of(self, key: int) -> int: ...
+    def outcome(self, ctx: Context, key: int, rows: Block, mark: Mark) -> Input | OneFailure: ...
+    def error(self, cause: BaseException | str, ordinal: int) -> ElementError: ...
+
+
+class GroupStream(Stream):
+    """One group at a time is given out; the others wait, their rows copied out of the blocks they came in.
+
+    The mark: the input's at or before the oldest row that waits, how many rows have been read since, how many of each
+    key wait (they are the last ones with that key), the keys that are left once the input is at its end, and, while a
+    group is given out, its key and its dataset's mark.
+    """
+
+    def __init__(self, node: Grouping, ctx: Context, mark: Mark) -> None:
+        self._node = node
+        self._ctx = ctx
+        self._pace = ctx.run.pace()
+        self._parts: dict[int, list[Block]] = {}
+        self._counts: dict[int, int] = {}
+        self._flushing: list[int] | None = None
+        self._child: Input | OneFailure | None = None
+        self._child_mark: Mark = None
+        self._block: Block | None = None
+        self._at = 0
+        self._args: Iterator[tuple[Any, ...]] = iter(())
+        self._local: dict[int, list[int]] = {}
+        base, read, waiting, flushing, current = mark or (None, 0, [], None, None)
+        self._input = ctx.open(node.input, base, with_ids=True)
+        if mark is not None:
+            self._refill(self._input.ordinal + read, {int(k): int(n) for k, n in waiting})
+            self._flushing = None if flushing is None else list(flushing)
+            if current is not None:
+                self._emit(current[0], current[1])
+
+    def _refill(self, until: int, waiting: dict[int, int]) -> None:
+        """Read again up to where the state was taken, and keep the last rows of each key, as many as waited."""
+        while self._input.ordinal < until:
+            item = self._input.pull(min(until - self._input.ordinal, 256))
+            if item is END:
+                raise StateError("the input ended before the element where the state was taken")
+            if isinstance(item, Block):
+                self._sort(item, waiting)
+        for key, count in waiting.items():
+            rows = concat(self._parts[key])
+            self._parts[key] = [rows.slice(rows.rows - count, rows.rows)]
+            self._counts[key] = count
+
+    def _sort(self, block: Block, wanted: dict[int, int]) -> None:
+        found: dict[int, list[int]] = {}
+        for i, args in enumerate(arguments(block)):
+            try:
+                key = self._node.key_of(args)
+            except Exception as error:
+                log.debug("passed over again: %s", error)  # it was given out as a failure then
+                continue
+            if key in wanted:
+                found.setdefault(key, []).append(i)
+        for key, indices in found.items():
+            self._parts.setdefault(key, []).append(_picked(block, indices))
+
+    def _here(self) -> Mark:
+        """The mark of the input's next row."""
+        if self._block is not None and self._at < self._block.rows:
+            return shifted(self._block.mark, self._at)
+        return self._input.mark()
+
+    def _mark(self, here: Mark) -> Mark:
+        waiting = [parts[0].mark for parts in self._parts.values()]
+        if self._block is not None:
+            waiting += [shifted(self._block.mark, rows[0]) for rows in self._local.values()]
+        base = min(waiting, key=ordinal, default=here)
+        return (base, ordinal(here) - ordinal(base), sorted(self._counts.items()), self._flushing, None)
+
+    def pull(self, want: int) -> Pulled:
+        while True:
+            if self._child is not None:
+                item = self._child.pull(want)
+                if item is not END:
+                    *group, key = self._child_mark
+                    item.mark = (*group, (key, item.mark))
+                    return item
+                self._child.close()
+                self._child = None
+            if self._flushing is not None:
+                if not self._flushing:
+                    return END
+                self._emit(self._flushing[0])
+                continue
+            failure = self._read_on()
+            if failure is not None:
+                return failure
+
+    def _read_on(self) -> Item | None:
+        """Read rows into their groups until one is full, which is then given out; returns a failure in the way."""
+        block = self._block
+        if block is None or self._at >= block.rows:
+            started = perf_counter_ns()
+            item = self._input.pull(self._pace.rows if self._node.input.pure else 1)
+            if item is END:
+                self._flushing = sorted(self._counts)
+                return None
+            self._pace.observe(item, perf_counter_ns() - started)
+            if isinstance(item, Failure):
+                item.mark = self._mark(item.mark)
+                return item
+            self._block = block = item
+            self._at, self._args = 0, arguments(item)
+        for args in self._args:
+            row = self._at
+            try:
+                key = self._node.key_of(args)
+                size = self._node.size_of(key)
+            except Exception as error:
+                place = shifted(block.mark, row)
+                failure = Failure(self._node.error(error, ordinal(place)), self._mark(place))
+                self._at += 1
+                self._stow()
+                return failure
+            self._at += 1
+            self._local.setdefault(key, []).append(row)
+            self._counts[key] = count = self._counts.get(key, 0) + 1
+            if count >= size:
+                self._emit(key)
+                self._stow()
+                return None
+        self._stow()
+        return None
+
+    def _stow(self) -> None:
+        """At the end of a block, copy its rows that wait out of it."""
+        if self._block is not None and self._at >= self._block.rows:
+            for key, rows in self._local.items():
+                self._parts.setdefault(key, []).append(_picked(self._block, rows))
+            self._local = {}
+            self._block = None
+
+    def _emit(self, key: int, mark: Mark = None) -> None:
+        """Give out a group; in marks its rows wait until it is done."""
+        *group, _ = self._mark(self._here())
+        self._child_mark = (*group, key)
+        parts = self._parts.pop(key, [])
+        if self._block is not None and key in self._local:
+            parts.append(_picked(self._block, self._local.pop(key)))
+        del self._counts[key]
+        if self._flushing is not None:
+            self._flushing = [k for k in self._flushing if k != key]
+        self._child = self._node.outcome(self._ctx, key, concat(parts), mark)
+
+
+def _picked(block: Block, rows: list[int]) -> Block:
+    picked = block.take(np.array(rows))
+    picked.mark = shifted(block.mark, rows[0])
+    return picked

@@ -1,0 +1,66 @@
+"""Leave out the elements that could not be made."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from headrace.block import Failure, Mark
+from headrace.execute.context import Context
+from headrace.execute.stream import Pulled, Stream
+from headrace.plan.cardinality import INFINITE, UNKNOWN, Cardinality
+from headrace.plan.node import TUNING, Node
+from headrace.plan.spec import Spec
+
+if TYPE_CHECKING:
+    from headrace.dataset import Dataset
+
+log = logging.getLogger("headrace")
+
+
+def ignore_errors(self: Dataset, log_warning: bool = False, *, name: str | None = None) -> Dataset:
+    """Drop the elements that fail; with `log_warning` each is logged.
+
+    >>> list(hr.Dataset.from_tensor_slices(["1", "x", "3"]).map(int).ignore_errors())
+    [np.int64(1), np.int64(3)]
+    """
+    return self._then(IgnoreErrors, bool(log_warning), name=name)
+
+
+@dataclass(frozen=True, eq=False)
+class IgnoreErrors(Node):
+    """The rows of the input that are no failures."""
+
+    input: Node
+    log_warning: bool = field(default=False, metadata=TUNING)
+
+    @property
+    def operation(self) -> str:
+        return "ignore_errors"
+
+    @property
+    def spec(self) -> Spec:
+        return self.input.spec
+
+    @property
+    def cardinality(self) -> Cardinality:
+        count = self.input.cardinality
+        return count if count in (0, INFINITE) else UNKNOWN
+
+    def open(self, ctx: Context, mark: Mark) -> Stream:
+        return IgnoreErrorsStream(self, ctx, mark)
+
+
+class IgnoreErrorsStream(Stream):
+    """Pulls until something is no failure."""
+
+    def __init__(self, node: IgnoreErrors, ctx: Context, mark: Mark) -> None:
+        self._log = node.log_warning
+        self._input = ctx.open(node.input, mark)
+
+    def pull(self, want: int) -> Pulled:
+        while isinstance(item := self._input.pull(want), Failure):
+            if self._log:
+                log.warning("ignored: %s", item.error)
+        return item

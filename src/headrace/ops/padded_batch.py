@@ -1,0 +1,249 @@
+"""Batches of elements that differ in size, filled up to a common one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.block import Block, Column, Indices, Mark, column, leaf, stackable, values
+from headrace.errors import SpecError
+from headrace.execute.context import Context
+from headrace.execute.stream import Stream
+from headrace.ops.arguments import positive
+from headrace.ops.batch import BatchStream, batches_at
+from headrace.plan.cardinality import Cardinality
+from headrace.plan.node import Node
+from headrace.plan.spec import Shape, Spec, TensorSpec, shape_leaves
+from headrace.plan.structure import LEAF, Structure, flatten
+from headrace.ragged import Ragged
+
+if TYPE_CHECKING:
+    from headrace.dataset import Dataset
+
+
+def padded_batch(
+    self: Dataset,
+    batch_size: int,
+    padded_shapes: Any = None,
+    padding_values: Any = None,
+    drop_remainder: bool = False,
+    *,
+    name: str | None = None,
+) -> Dataset:
+    """Combine every `batch_size` elements, filling smaller ones up: to the longest, or to `padded_shapes`.
+
+    A `padding_values` scalar is used for all components of its kind of dtype; elsewhere, and for None, 0 or empty text.
+
+    >>> rows = hr.Dataset.from_tensor_slices(hr.Ragged.from_rows([[1], [2, 3], [4, 5, 6]]))
+    >>> list(rows.padded_batch(2, padding_values=-1))
+    [array([[ 1, -1],
+           [ 2,  3]]), array([[4, 5, 6]])]
+    """
+    size = positive("batch_size", batch_size)
+    padding = Padding(padded_shapes, padding_values)
+    spec = self._node.spec
+    if spec.structure is not None:
+        padding.check(spec)
+    return self._then(PaddedBatch, size, padding, bool(drop_remainder), name=name)
+
+
+@dataclass(frozen=True)
+class Padding:
+    """To which shapes and with what to fill up, as the user wrote it."""
+
+    shapes: Any = None
+    values: Any = None
+
+    def check(self, spec: Spec) -> None:
+        """Refuse what contradicts what is known of the elements."""
+        assert spec.structure is not None
+        for path, known, target in zip(spec.structure.paths, spec.leaves, self.targets(spec.structure), strict=True):
+            if target is None or known.shape is None:
+                continue
+            if len(target) != len(known.shape):
+                raise ValueError(f"padded_shapes: component{path} has {len(known.shape)} axes, not {len(target)}")
+            for have, want in zip(known.shape, target, strict=True):
+                if have is not None and want is not None and have > want:
+                    raise ValueError(f"padded_shapes: component{path} is {known}, which does not fit into {target}")
+        self.fillers(spec.structure, [s.dtype for s in spec.leaves])
+
+    def targets(self, structure: Structure) -> list[Shape]:
+        """The shape to fill each component up to; None, as a whole or for an axis, for the longest."""
+        if self.shapes is None:
+            return [None] * structure.leaves
+        found = [self.shapes] if structure == LEAF else shape_leaves("padded_shapes", structure, self.shapes)
+        return [_target(shape) for shape in found]
+
+    def fillers(self, structure: Structure, dtypes: list[np.dtype[Any] | None]) -> list[Any]:
+        """What each component is filled up with, None for the default."""
+        if self.values is None:
+            return [None] * structure.leaves
+        given, leaves = flatten(self.values)
+        if given == LEAF:
+            value = leaf(leaves[0])
+            return [value if _same_kind(value, d) else None for d in dtypes]
+        filled = _fill_nones(structure, self.values)
+        for path, value, dtype in zip(structure.paths, filled, dtypes, strict=True):
+            if value is not None and not _same_kind(leaf(value), dtype):
+                raise SpecError(f"padding_values: component{path} is {dtype}, which {value!r} cannot fill")
+        return [None if v is None else leaf(v) for v in filled]
+
+    def __str__(self) -> str:
+        return f"{self.shapes}, {self.values}"
+
+
+def _target(shape: Any) -> Shape:
+    if shape is None:
+        return None
+    if isinstance(shape, TensorSpec):
+        return shape.shape
+    sizes = [shape] if isinstance(shape, int) else list(shape)
+    return tuple(None if n is None or n == -1 else int(n) for n in sizes)
+
+
+def _fill_nones(structure: Structure, values: Any) -> list[Any]:
+    """The leaves of `values` where it has the structure; a None stands for a whole component's default."""
+    if values is None or structure.kind is None:
+        return [values] * structure.leaves
+    try:
+        items = [values[k] for k in structure.keys] if isinstance(values, dict) else list(values)
+        pairs = list(zip(structure.children, items, strict=True))
+    except (KeyError, TypeError, ValueError):
+        raise SpecError(f"padding_values {values!r} do not have the structure of the elements, {structure}") from None
+    return [found for child, item in pairs for found in _fill_nones(child, item)]
+
+
+def _same_kind(value: Any, dtype: np.dtype[Any] | None) -> bool:
+    if dtype is None:
+        return True
+    if isinstance(value, str | bytes):
+        return dtype.kind in "O" + ("U" if isinstance(value, str) else "S")
+    groups = {"b": "b", "i": "iu", "u": "iu", "f": "f", "c": "c"}
+    kind = np.asarray(value).dtype.kind
+    return dtype.kind in groups.get(kind, kind) or (kind in "iu" and dtype.kind in "fc")
+
+
+@dataclass(frozen=True, eq=False)
+class PaddedBatch(Node):
+    """Every `batch_size` rows become one, filled up."""
+
+    input: Node
+    batch_size: int
+    padding: Padding = field(default=Padding())
+    drop_remainder: bool = False
+
+    @property
+    def operation(self) -> str:
+        return "padded_batch"
+
+    @property
+    def spec(self) -> Spec:
+        known = self.input.spec
+        if known.structure is None:
+            return known
+        leaves = []
+        for spec, target in zip(known.leaves, self.padding.targets(known.structure), strict=True):
+            shape = target if target is not None else None if spec.shape is None else spec.shape
+            leaves.append(TensorSpec(shape, spec.dtype))
+        return Spec(known.structure, tuple(leaves)).stacked(self.batch_size if self.drop_remainder else None)
+
+    @property
+    def cardinality(self) -> Cardinality:
+        return self.input.cardinality.divided(self.batch_size, up=not self.drop_remainder)
+
+    @property
+    def indexable(self) -> bool:
+        return self.input.indexable
+
+    def open(self, ctx: Context, mark: Mark) -> Stream:
+        return BatchStream(self, ctx, mark)
+
+    def at(self, ctx: Context, indices: Indices) -> Block:
+        return batches_at(self, ctx, indices)
+
+    def assemble(self, block: Block, size: int) -> Block | str:
+        """Every `size` rows of a block as one, or why not."""
+        groups = block.rows // size
+        structure = block.structure
+        columns: list[Column] = []
+        targets = self.padding.targets(structure)
+        fillers = self.padding.fillers(structure, [_dtype(c) for c in block.columns])
+        for path, col, target, filler in zip(structure.paths, block.columns, targets, fillers, strict=True):
+            made = padded(col, groups, size, target, filler)
+            if isinstance(made, str):
+                return f"component{path}: {made}" if path else made
+            columns.append(made)
+        return Block(structure, columns, groups, block.mark, None if block.ids is None else block.ids[::size])
+
+
+def _dtype(col: Column) -> np.dtype[Any] | None:
+    if isinstance(col, np.ndarray | Ragged):
+        return col.dtype
+    first = next(values(col), None)
+    return np.dtype(type(first)) if isinstance(first, str | bytes) else getattr(first, "dtype", None)
+
+
+def padded(col: Column, groups: int, size: int, target: Shape, filler: Any) -> Column | str:
+    """Every `size` rows of a column stacked and filled up, or why they cannot be."""
+    if isinstance(col, np.ndarray) and (target is None or _fits_as_it_is(col.shape[1:], target)):
+        return col.reshape(groups, size, *col.shape[1:])
+    if isinstance(col, Ragged) and (target is None or _fits_as_it_is(col.shape[2:], target[1:])):
+        return _padded_ragged(col, groups, size, None if target is None else target[0], filler)
+    rows = list(values(col))
+    if all(not isinstance(r, np.ndarray) for r in rows):
+        dense = stackable(rows)
+        return dense if isinstance(dense, str) else dense.reshape(groups, size)
+    made: list[NDArray[Any]] = []
+    for start in range(0, len(rows), size):
+        batch = _padded_rows([np.asarray(r) for r in rows[start : start + size]], target, filler)
+        if isinstance(batch, str):
+            return batch
+        made.append(batch)
+    return column(list(made))
+
+
+def _fits_as_it_is(shape: tuple[int | None, ...], target: tuple[int | None, ...]) -> bool:
+    return len(shape) == len(target) and all(b is None or a == b for a, b in zip(shape, target, strict=True))
+
+
+def _padded_ragged(col: Ragged, groups: int, size: int, length: int | None, filler: Any) -> Column | str:
+    longest = col.row_lengths().reshape(groups, size).max(1, initial=0)
+    if length is not None and longest.max(initial=0) > length:
+        return f"an element of length {longest.max()} does not fit into {length}"
+    fill = _default(col.dtype) if filler is None else filler
+    batches = [
+        col[i * size : (i + 1) * size].to_padded(fill, int(longest[i]) if length is None else length)
+        for i in range(groups)
+    ]
+    return column(batches)
+
+
+def _padded_rows(rows: list[NDArray[Any]], target: Shape, filler: Any) -> NDArray[Any] | str:
+    first = rows[0]
+    for row in rows:
+        if row.ndim != first.ndim:
+            return f"elements of {first.ndim} and of {row.ndim} axes"
+        if row.dtype != first.dtype:
+            return f"elements of dtype {first.dtype} and of {row.dtype}"
+    sizes = [max(axis) for axis in zip(*(r.shape for r in rows), strict=True)]
+    if target is not None:
+        if len(target) != first.ndim:
+            return f"an element of shape {first.shape} does not fit into {target}"
+        wanted = [n if t is None else t for n, t in zip(sizes, target, strict=True)]
+        if any(n > t for n, t in zip(sizes, wanted, strict=True)):
+            return f"an element of shape {tuple(sizes)} does not fit into {target}"
+        sizes = wanted
+    default = _default(first.dtype, next((r.flat[0] for r in rows if r.size), "")) if filler is None else filler
+    out = np.full((len(rows), *sizes), default, first.dtype)
+    for place, row in zip(out, rows, strict=True):
+        place[tuple(slice(n) for n in row.shape)] = row
+    return out
+
+
+def _default(dtype: np.dtype[Any], example: Any = "") -> Any:
+    if dtype.kind == "O":
+        return b"" if isinstance(example, bytes) else ""
+    return np.zeros((), dtype)[()]

@@ -1,0 +1,142 @@
+"""Another distribution of classes, by leaving elements out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from headrace import _native, keys
+from headrace.block import Block, Failure, Mark, leaf, ordinal
+from headrace.errors import SpecError
+from headrace.execute.context import Context
+from headrace.execute.stream import END, Pulled, Stream
+from headrace.ops.arguments import function, integer
+from headrace.ops.calls import outcomes
+from headrace.plan.cardinality import INFINITE, UNKNOWN, Cardinality
+from headrace.plan.node import Node
+from headrace.plan.spec import Spec, TensorSpec
+from headrace.plan.structure import LEAF, tuple_of
+
+if TYPE_CHECKING:
+    from headrace.dataset import Dataset
+
+
+def rejection_resample(
+    self: Dataset,
+    class_func: Callable[..., Any],
+    target_dist: Sequence[float],
+    initial_dist: Sequence[float] | None = None,
+    seed: int | None = None,
+    *,
+    name: str | None = None,
+) -> Dataset:
+    """Leave elements out at random so that classes come with the probabilities `target_dist`; yields (class, element).
+
+    Without `initial_dist` the distribution of what comes in is estimated on the way.
+
+    >>> ds = hr.Dataset.range(1000).rejection_resample(lambda x: x % 10 == 0, [0.5, 0.5], [0.9, 0.1], seed=1)
+    >>> classes = [int(c) for c, _ in ds]
+    >>> 0.4 < sum(classes) / len(classes) < 0.6
+    True
+    """
+    target = _distribution("target_dist", target_dist)
+    initial = None if initial_dist is None else _distribution("initial_dist", initial_dist)
+    if initial is not None and len(initial) != len(target):
+        raise ValueError(f"initial_dist has {len(initial)} classes, target_dist {len(target)}")
+    fn = function("rejection_resample", class_func, self._node.spec)
+    made = keys.seed(None if seed is None else integer("seed", seed))
+    return self._then(RejectionResample, fn, target, initial, made, name=name)
+
+
+def _distribution(argument: str, values: Sequence[float]) -> tuple[float, ...]:
+    array = np.asarray(values, np.float64)
+    if array.ndim != 1 or not len(array) or (array < 0).any() or not 0 < array.sum() < np.inf:
+        raise ValueError(f"{argument} must hold a probability for each class, not {values!r}")
+    return tuple((array / array.sum()).tolist())
+
+
+@dataclass(frozen=True, eq=False)
+class RejectionResample(Node):
+    """Keeps a row with a probability that depends on its class; the draw depends on its ordinal."""
+
+    input: Node
+    class_func: Callable[..., Any]
+    target: tuple[float, ...]
+    initial: tuple[float, ...] | None
+    seed: keys.Seed
+
+    pure = False
+
+    @property
+    def operation(self) -> str:
+        return "rejection_resample"
+
+    @property
+    def spec(self) -> Spec:
+        return Spec.tuple_of([Spec(LEAF, (TensorSpec((), np.int64),)), self.input.spec])
+
+    @property
+    def cardinality(self) -> Cardinality:
+        count = self.input.cardinality
+        return count if count in (0, INFINITE) else UNKNOWN
+
+    def open(self, ctx: Context, mark: Mark) -> Stream:
+        return RejectionStream(self, ctx, mark)
+
+    def class_of(self, value: Any) -> int:
+        """What the user's function returned, as a class."""
+        number = leaf(value)
+        if not isinstance(number, np.integer | np.bool_) or not 0 <= int(number) < len(self.target):
+            raise SpecError(f"the class must be an integer from 0 to {len(self.target) - 1}, not {value!r}")
+        return int(number)
+
+    def accepts(self, key: int, number: int, kind: int, seen: Sequence[int]) -> bool:
+        """Whether row `number`, of class `kind`, stays, after classes were `seen` so often, this row counted."""
+        initial = self.initial or [n / sum(seen) for n in seen]
+        ratios = [t / i if i > 0 else 0.0 for t, i in zip(self.target, initial, strict=True)]
+        draw = np.empty(1, np.int64)
+        _native.shuffle_draws(key, 2**53, -1, number, draw)
+        return bool(draw[0] / 2**53 < ratios[kind] / max(ratios))
+
+
+class RejectionStream(Stream):
+    """One row at a time. The mark is the input's and how often each class was seen, a value by nature."""
+
+    def __init__(self, node: RejectionResample, ctx: Context, mark: Mark) -> None:
+        self._node = node
+        self._key = node.seed.key(ctx.path)
+        inner, seen = mark or (None, [0] * len(node.target))
+        self._input = ctx.open(node.input, inner)
+        self._seen = list(seen)
+
+    def pull(self, want: int) -> Pulled:  # noqa: ARG002 - whether a row stays depends on those before it
+        while True:
+            item = self._input.pull(1)
+            if item is END:
+                return END
+            mark = (item.mark, tuple(self._seen))
+            if isinstance(item, Failure):
+                item.mark = mark
+                return item
+            made = self._decide(item)
+            if made is not None:
+                made.mark = mark
+                return made
+
+    def _decide(self, row: Block) -> Block | Failure | None:
+        number = ordinal(row.mark)
+        try:
+            ((fine, value),) = outcomes(self._node.class_func, row)
+            if not fine:
+                raise value
+            kind = self._node.class_of(value)
+        except Exception as error:
+            return Failure(self._node.error(error, number))
+        self._seen[kind] += 1
+        if not self._node.accepts(self._key, number, kind, self._seen):
+            return None
+        structure = tuple_of([LEAF, row.structure])
+        return Block(structure, [np.array([kind]), *row.columns], 1, None, row.ids)

@@ -1,0 +1,95 @@
+"""A function of every element and a state that it hands on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from headrace.block import Block, Failure, Item, Mark, element, from_elements, ordinal
+from headrace.execute.context import Context
+from headrace.execute.stream import END, Pending, Pulled, Stream
+from headrace.ops.calls import private_elements
+from headrace.ops.carried import Carried
+from headrace.ops.map import Probe
+from headrace.plan.cardinality import Cardinality
+from headrace.plan.node import Node
+from headrace.plan.spec import Spec
+
+if TYPE_CHECKING:
+    from headrace.dataset import Dataset
+
+
+def scan(
+    self: Dataset, initial_state: Any, scan_func: Callable[[Any, Any], tuple[Any, Any]], *, name: str | None = None
+) -> Dataset:
+    """Call `scan_func(state, element)` for each element; it returns the next state and what comes out.
+
+    >>> list(hr.Dataset.range(1, 5).scan(0, lambda total, x: (total + x, total + x)))
+    [np.int64(1), np.int64(3), np.int64(6), np.int64(10)]
+    """
+    if not callable(scan_func):
+        raise TypeError(f"scan takes a function, not {scan_func!r}")
+    return self._then(Scan, scan_func, Carried.start("scan", initial_state), name=name)
+
+
+@dataclass(frozen=True, eq=False)
+class Scan(Node):
+    """Calls the function row by row, in order."""
+
+    input: Node
+    fn: Callable[[Any, Any], tuple[Any, Any]]
+    initial: Carried = field(repr=False)
+    probe: Probe = field(repr=False, default_factory=lambda: Probe(None))
+
+    pure = False
+
+    @property
+    def spec(self) -> Spec:
+        return self.probe.spec or Spec.UNKNOWN
+
+    @property
+    def cardinality(self) -> Cardinality:
+        return self.input.cardinality
+
+    def open(self, ctx: Context, mark: Mark) -> Stream:
+        return ScanStream(self, ctx, mark)
+
+
+class ScanStream(Stream):
+    """The mark is the input's and the state before that row, which is a value by nature."""
+
+    def __init__(self, node: Scan, ctx: Context, mark: Mark) -> None:
+        self._node = node
+        inner, state = mark or (None, None)
+        self._input = ctx.open(node.input, inner)
+        self._state = node.initial if state is None else node.initial.restored(state)
+        self._pending = Pending()
+
+    def pull(self, want: int) -> Pulled:
+        if not self._pending:
+            item = self._input.pull(want)
+            if item is END:
+                return END
+            self._pending.add(self._scanned(item))
+        return self._pending.pull(want)
+
+    def _scanned(self, item: Item) -> list[Item]:
+        if isinstance(item, Failure):
+            item.mark = (item.mark, self._state)
+            return [item]
+        return [out for i, value in enumerate(private_elements(item)) for out in self._one(item.slice(i, i + 1), value)]
+
+    def _one(self, row: Block, value: Any) -> list[Item]:
+        mark = (row.mark, self._state)
+        try:
+            result = self._node.fn(self._state.value, value)
+            if not isinstance(result, tuple | list) or len(result) != 2:
+                raise TypeError(f"scan's function must return the next state and an output, not {result!r}")
+            state, made = self._state.next(result[0]), element(result[1])
+        except Exception as error:
+            return [Failure(self._node.error(error, ordinal(row.mark)), mark)]
+        self._state = state
+        (block,) = from_elements([made], row.ids)
+        block.mark = mark
+        return [block]

@@ -1,0 +1,89 @@
+"""The elements before the first for which a function is false."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from headrace.block import Block, Item, Mark
+from headrace.execute.context import Context
+from headrace.execute.stream import END, Pending, Pulled, Stream
+from headrace.ops.arguments import function
+from headrace.ops.calls import Outcome, outcomes, with_failures
+from headrace.ops.filter import truth
+from headrace.plan.cardinality import UNKNOWN, Cardinality
+from headrace.plan.node import Node
+from headrace.plan.spec import Spec
+
+if TYPE_CHECKING:
+    from headrace.dataset import Dataset
+
+
+def take_while(self: Dataset, predicate: Callable[..., Any], *, name: str | None = None) -> Dataset:
+    """The elements up to the first for which `predicate` returns False, which ends the dataset.
+
+    >>> list(hr.Dataset.range(10).take_while(lambda x: x < 3))
+    [np.int64(0), np.int64(1), np.int64(2)]
+    """
+    return self._then(TakeWhile, function("take_while", predicate, self._node.spec), name=name)
+
+
+@dataclass(frozen=True, eq=False)
+class TakeWhile(Node):
+    """Calls the predicate row by row until it says no."""
+
+    input: Node
+    predicate: Callable[..., Any]
+
+    pure = False
+
+    @property
+    def operation(self) -> str:
+        return "take_while"
+
+    @property
+    def spec(self) -> Spec:
+        return self.input.spec
+
+    @property
+    def cardinality(self) -> Cardinality:
+        return Cardinality(0) if self.input.cardinality == 0 else UNKNOWN
+
+    def open(self, ctx: Context, mark: Mark) -> Stream:
+        return TakeWhileStream(self, ctx, mark)
+
+
+class TakeWhileStream(Stream):
+    """Reads no further than the row that ends it, where somebody could tell."""
+
+    def __init__(self, node: TakeWhile, ctx: Context, mark: Mark) -> None:
+        self._node = node
+        self._input = ctx.open(node.input, mark)
+        self._pending = Pending()
+        self._over = False
+
+    def pull(self, want: int) -> Pulled:
+        if not self._pending:
+            item = END if self._over else self._input.pull(want if self._node.input.pure else 1)
+            if not isinstance(item, Block):
+                return item
+            self._pending.add(self._kept(item))
+            if not self._pending:
+                return END
+        return self._pending.pull(want)
+
+    def _kept(self, block: Block) -> list[Item]:
+        results: list[Outcome] = []
+        for fine, value in outcomes(self._node.predicate, block):
+            outcome: Outcome = (fine, value)
+            if fine:
+                try:
+                    if not truth(value):
+                        self._over = True
+                        break
+                except Exception as error:
+                    outcome = (False, error)
+            results.append(outcome)
+        head = block.slice(0, len(results))
+        return with_failures(self._node, head, results, lambda a, b: [head.slice(a, b)]) if results else []

@@ -1,0 +1,132 @@
+"""Take batches apart."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from headrace.block import FOLD, Block, Column, Failure, Ids, Item, Mark, ordinal, shifted, values
+from headrace.errors import SpecError
+from headrace.execute.context import Context
+from headrace.execute.stream import Pending, Pulled, Stream
+from headrace.plan.cardinality import INFINITE, UNKNOWN, Cardinality
+from headrace.plan.node import Node
+from headrace.plan.spec import Spec, TensorSpec
+from headrace.ragged import Ragged
+
+if TYPE_CHECKING:
+    from headrace.dataset import Dataset
+
+
+def unbatch(self: Dataset, *, name: str | None = None) -> Dataset:
+    """Split each element along its first axis into several.
+
+    >>> list(hr.Dataset.from_tensors([5, 6, 7]).unbatch())
+    [np.int64(5), np.int64(6), np.int64(7)]
+    """
+    spec = self._node.spec
+    if spec.structure is not None:
+        if not spec.leaves:
+            raise ValueError("unbatch: the elements have no components to split")
+        for path, leaf in zip(spec.structure.paths, spec.leaves, strict=True):
+            if leaf.rank == 0:
+                raise ValueError(f"unbatch: component{path} is a scalar, {leaf}; there is nothing to split")
+        sizes = {leaf.shape[0] for leaf in spec.leaves if leaf.shape is not None} - {None}
+        if len(sizes) > 1:
+            raise ValueError(f"unbatch: the components of {spec} have different numbers of rows")
+    return self._then(Unbatch, name=name)
+
+
+@dataclass(frozen=True, eq=False)
+class Unbatch(Node):
+    """Each row becomes as many as its components have."""
+
+    input: Node
+
+    @property
+    def spec(self) -> Spec:
+        known = self.input.spec
+        return Spec(known.structure, tuple(TensorSpec(s.shape and s.shape[1:], s.dtype) for s in known.leaves))
+
+    @property
+    def cardinality(self) -> Cardinality:
+        count = self.input.cardinality
+        sizes = {s.shape[0] for s in self.input.spec.leaves if s.shape}
+        size = next(iter(sizes - {None}), None)
+        if count in (0, INFINITE) or (count.known and size is None):
+            return count if count in (0, INFINITE) else UNKNOWN
+        return Cardinality(count * size) if count.known and size is not None else UNKNOWN
+
+    def open(self, ctx: Context, mark: Mark) -> Stream:
+        return UnbatchStream(self, ctx, mark)
+
+
+class UnbatchStream(Stream):
+    """Asks for about as many batches as the rows it needs; for one at a time where reading shows."""
+
+    def __init__(self, node: Unbatch, ctx: Context, mark: Mark) -> None:
+        self._node = node
+        self._input = ctx.open(node.input, mark)
+        self._pending = Pending()
+        self._batch_rows = 1
+
+    def pull(self, want: int) -> Pulled:
+        while not self._pending:
+            item = self._input.pull(max(1, want // self._batch_rows) if self._node.input.pure else 1)
+            if not isinstance(item, Block):
+                return item
+            made = split(self._node, item)
+            self._batch_rows = max(1, sum(m.rows for m in made) // item.rows)
+            self._pending.add(made)
+        return self._pending.pull(want)
+
+
+def split(node: Unbatch, block: Block) -> list[Item]:
+    """The rows of the rows of a block; a row whose components differ in number is one failure."""
+    counts = [row_counts(c) for c in block.columns]
+    lengths = counts[0] if counts else None
+    if lengths is not None and all(c is not None and np.array_equal(c, lengths) for c in counts):
+        rows = int(lengths.sum())
+        columns = [flattened(c) for c in block.columns]
+        ids = None if block.ids is None else child_ids(block.ids, lengths)
+        return [Block(block.structure, columns, rows, block.mark, ids)] if rows else []
+    if block.rows > 1:
+        return [item for i in range(block.rows) for item in split(node, block.slice(i, i + 1))]
+    found = ", ".join(
+        f"component{path} has {'no rows' if c is None else int(c[0])}"
+        for path, c in zip(block.structure.paths, counts, strict=True)
+    )
+    error = node.error(SpecError(f"the components differ in their number of rows: {found}"), ordinal(block.mark))
+    return [Failure(error, shifted(block.mark, 0))]
+
+
+def row_counts(column: Column) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]] | None:
+    """How many rows each row has, None if one of them cannot be split."""
+    if isinstance(column, np.ndarray):
+        return np.full(len(column), column.shape[1]) if column.ndim > 1 else None
+    if isinstance(column, Ragged):
+        return column.row_lengths()
+    rows = list(values(column))
+    if any(not isinstance(r, Ragged) and not np.ndim(r) for r in rows):
+        return None
+    return np.array([len(r) for r in rows], np.int64)
+
+
+def flattened(column: Column) -> Column:
+    """The rows of all rows."""
+    if isinstance(column, np.ndarray):
+        return column.reshape(column.shape[0] * column.shape[1], *column.shape[2:])
+    if isinstance(column, Ragged):
+        return column.values
+    return [inner for row in values(column) for inner in row]
+
+
+def child_ids(ids: Ids, lengths: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> Ids:
+    """A part has its place in the batch as number, and the batch's whole id as path."""
+    made = np.empty((int(lengths.sum()), 2), np.uint64)
+    made[:, 0] = np.repeat(ids[:, 0] * np.uint64(FOLD) + ids[:, 1], lengths)
+    starts = np.repeat(np.cumsum(lengths) - lengths, lengths)
+    made[:, 1] = np.arange(len(made)) - starts
+    return made

@@ -1,0 +1,87 @@
+"""Each element once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from headrace.block import Block, Mark
+from headrace.execute.context import Context
+from headrace.execute.stream import Pulled, Stream
+from headrace.plan.cardinality import UNKNOWN, Cardinality
+from headrace.plan.node import Node
+from headrace.plan.spec import Spec
+from headrace.plan.structure import flatten
+
+if TYPE_CHECKING:
+    from headrace.dataset import Dataset
+
+
+def unique(self: Dataset, *, name: str | None = None) -> Dataset:
+    """The elements that have not been seen before, compared by value.
+
+    >>> list(hr.Dataset.from_tensor_slices([1, 37, 2, 37, 2, 1]).unique())
+    [np.int64(1), np.int64(37), np.int64(2)]
+    """
+    return self._then(Unique, name=name)
+
+
+@dataclass(frozen=True, eq=False)
+class Unique(Node):
+    """Rows that differ from all before them.
+
+    What was seen is not part of a mark, it may be larger than the data that is left: a restore reads from the start.
+    """
+
+    input: Node
+
+    positional = True
+
+    @property
+    def spec(self) -> Spec:
+        return self.input.spec
+
+    @property
+    def cardinality(self) -> Cardinality:
+        return Cardinality(0) if self.input.cardinality == 0 else UNKNOWN
+
+    def open(self, ctx: Context, mark: Mark) -> Stream:  # noqa: ARG002
+        return UniqueStream(self, ctx)
+
+
+class UniqueStream(Stream):
+    """Keeps a set of what was seen."""
+
+    def __init__(self, node: Unique, ctx: Context) -> None:
+        self._input = ctx.open(node.input)
+        self._seen: set[Any] = set()
+
+    def pull(self, want: int) -> Pulled:
+        while isinstance(item := self._input.pull(want), Block):
+            fresh = [i for i, value in enumerate(item.elements()) if self._is_new(value)]
+            if len(fresh) == item.rows:
+                return item
+            if fresh:
+                return item.take(np.array(fresh))
+        return item
+
+    def _is_new(self, value: Any) -> bool:
+        before = len(self._seen)
+        self._seen.add(identity(value))
+        return len(self._seen) > before
+
+
+def identity(value: Any) -> Any:
+    """Something hashable that is equal for equal elements."""
+    if isinstance(value, np.generic | str | bytes):
+        return value.item() if isinstance(value, np.integer) else _leaf(value)
+    structure, leaves = flatten(value)
+    return (structure, tuple(_leaf(v) for v in leaves))
+
+
+def _leaf(value: Any) -> Any:
+    if isinstance(value, np.ndarray | np.generic) and not value.dtype.hasobject:
+        return (value.dtype.str, value.shape, value.tobytes())
+    return (value.shape, tuple(value.flat)) if isinstance(value, np.ndarray) else (type(value).__name__, value)

@@ -1,0 +1,189 @@
+"""Windows over consecutive elements: each is a dataset."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from headrace.block import Block, Failure, Item, Mark, concat, folded
+from headrace.execute.context import Context
+from headrace.execute.stream import END, Pulled, Stream
+from headrace.ops.arguments import positive
+from headrace.plan.cardinality import Cardinality
+from headrace.plan.node import Node
+from headrace.plan.spec import Spec, TensorSpec
+from headrace.plan.structure import LEAF
+from headrace.sources.memory import Memory
+
+if TYPE_CHECKING:
+    from headrace.dataset import Dataset
+
+WINDOWED = 5
+"""Folded into the path of a window's id, which is otherwise that of its first row."""
+
+
+def window(
+    self: Dataset,
+    size: int,
+    shift: int | None = None,
+    stride: int = 1,
+    drop_remainder: bool = False,
+    *,
+    name: str | None = None,
+) -> Dataset:
+    """Datasets of `size` elements, `stride` apart, each beginning `shift` elements after the one before.
+
+    Elements with several components give a structure of datasets.
+
+    >>> [list(w) for w in hr.Dataset.range(5).window(3, shift=2)]
+    [[np.int64(0), np.int64(1), np.int64(2)], [np.int64(2), np.int64(3), np.int64(4)], [np.int64(4)]]
+    """
+    length = positive("size", size)
+    step = length if shift is None else positive("shift", shift)
+    return self._then(Window, length, step, positive("stride", stride), bool(drop_remainder), name=name)
+
+
+@dataclass(frozen=True, eq=False)
+class Window(Node):
+    """Row i holds the rows i * shift, i * shift + stride, … of the input, `size` of them."""
+
+    input: Node
+    size: int
+    shift: int
+    stride: int = 1
+    drop_remainder: bool = False
+
+    @property
+    def span(self) -> int:
+        """How many rows lie between the first and the last of a window, both counted."""
+        return (self.size - 1) * self.stride + 1
+
+    @property
+    def spec(self) -> Spec:
+        known = self.input.spec
+        return Spec(known.structure, tuple(TensorSpec((), object) for _ in known.leaves))
+
+    @property
+    def cardinality(self) -> Cardinality:
+        rows = self.input.cardinality
+        if not rows.known:
+            return rows
+        if self.drop_remainder:
+            return Cardinality(max(0, (rows - self.span) // self.shift + 1)) if rows >= self.span else Cardinality(0)
+        return rows.divided(self.shift, up=True)
+
+    def open(self, ctx: Context, mark: Mark) -> Stream:
+        return WindowStream(self, ctx, mark)
+
+
+class WindowStream(Stream):
+    """Keeps the rows from the next window's first on. The mark is the input's at that row."""
+
+    def __init__(self, node: Window, ctx: Context, mark: Mark) -> None:
+        self._node = node
+        self._input = ctx.open(node.input, mark)
+        self._parts: list[Item] = []
+        self._rows = 0
+        self._skip = 0
+        self._over = False
+
+    def pull(self, want: int) -> Pulled:
+        node = self._node
+        self._read(node.span + (want - 1) * node.shift)
+        windows = self._complete()
+        if windows:
+            return self._given(min(want, windows))
+        if not self._rows or node.drop_remainder:
+            return END
+        return self._given(1)
+
+    def _read(self, needed: int) -> None:
+        """Have `needed` rows, unless the input ends before."""
+        while not self._over and self._rows < needed:
+            if self._skip:
+                done = self._input.skip(self._skip)
+                self._over = done < self._skip
+                self._skip = 0
+                continue
+            item = self._input.pull(needed - self._rows)
+            if item is END:
+                self._over = True
+                return
+            self._parts.append(item)
+            self._rows += item.rows
+
+    def _complete(self) -> int:
+        return (self._rows - self._node.span) // self._node.shift + 1 if self._rows >= self._node.span else 0
+
+    def _given(self, count: int) -> Item:
+        """The next windows; where a failure is in the way, one window, or the failure."""
+        blocks = [p for p in self._parts if isinstance(p, Block)]
+        plain = len(blocks) == len(self._parts) and all(b.structure == blocks[0].structure for b in blocks)
+        mark = self._parts[0].mark
+        if plain:
+            whole = concat(blocks)
+            self._parts = [whole]
+            made: Item = self._windows(whole, count)
+        else:
+            count = 1
+            made = self._one()
+        self._advance(count * self._node.shift)
+        made.mark = mark
+        return made
+
+    def _windows(self, rows: Block, count: int) -> Block:
+        node = self._node
+        ids = None if rows.ids is None else folded(rows.ids[: count * node.shift : node.shift], WINDOWED)
+        columns: list[Any] = []
+        for column, spec in zip(rows.columns, _specs(rows), strict=True):
+            starts = range(0, count * node.shift, node.shift)
+            columns.append([_dataset(column[a : a + node.span : 1][:: node.stride], spec) for a in starts])
+        return Block(rows.structure, columns, count, None, ids)
+
+    def _one(self) -> Item:
+        """A window whose rows are of different kinds, or that holds a failure."""
+        node = self._node
+        rows = [p.slice(i, i + 1) for p in self._parts for i in range(p.rows)][: node.span : node.stride]
+        for row in rows:
+            if isinstance(row, Failure):
+                return Failure(row.error)
+        blocks = [row for row in rows if isinstance(row, Block)]
+        if any(b.structure != blocks[0].structure for b in blocks):
+            return Failure(node.error("the elements of a window differ in structure", self._input.ordinal))
+        whole = concat(blocks)
+        ids = None if whole.ids is None else folded(whole.ids[:1], WINDOWED)
+        columns: list[Any] = [[_dataset(c, s)] for c, s in zip(whole.columns, _specs(whole), strict=True)]
+        return Block(whole.structure, columns, 1, None, ids)
+
+    def _advance(self, rows: int) -> None:
+        """Forget rows that no later window holds."""
+        while rows and self._parts:
+            head = self._parts[0]
+            gone = min(rows, head.rows)
+            rows -= gone
+            self._rows -= gone
+            if gone == head.rows:
+                self._parts.pop(0)
+            else:
+                self._parts[0] = head.slice(gone, head.rows)
+        self._skip = rows
+
+
+def _specs(block: Block) -> list[Spec]:
+    """What is known of the elements of a window's datasets: nothing of sizes."""
+    specs = []
+    for column in block.columns:
+        first = next(iter(column)) if not isinstance(column, np.ndarray) else column[:1]
+        dtype = getattr(first, "dtype", None)
+        shape = column.shape[1:] if isinstance(column, np.ndarray) else None
+        known = isinstance(column, np.ndarray) and dtype is not None and not dtype.hasobject
+        specs.append(Spec(LEAF, (TensorSpec(shape, dtype),)) if known else Spec(LEAF, (TensorSpec(None, None),)))
+    return specs
+
+
+def _dataset(column: Any, spec: Spec) -> Dataset:
+    from headrace.dataset import Dataset
+
+    return Dataset(Memory(spec, len(column), LEAF, [column], "window"))

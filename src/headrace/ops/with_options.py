@@ -1,0 +1,96 @@
+"""Say how a pipeline is to run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from headrace.block import Block, Indices, Mark
+from headrace.execute.context import Context
+from headrace.execute.stream import Pulled, Stream
+from headrace.options import Options
+from headrace.plan.cardinality import Cardinality
+from headrace.plan.node import TUNING, Node
+from headrace.plan.spec import Spec
+
+if TYPE_CHECKING:
+    from headrace.dataset import Dataset
+
+
+def with_options(self: Dataset, options: Options, *, name: str | None = None) -> Dataset:
+    """The same elements, made as `options` says; they hold for the whole pipeline.
+
+    >>> ds = hr.Dataset.range(3).with_options(hr.Options(deterministic=False))
+    >>> ds.batch(2).options().deterministic
+    False
+    """
+    if not isinstance(options, Options):
+        raise TypeError(f"with_options takes hr.Options, not {options!r}")
+    made = self._then(WithOptions, options, name=name)
+    return made.ignore_errors() if options.on_error == "skip" else made
+
+
+def options(self: Dataset) -> Options:
+    """The options set anywhere in this pipeline; what was said later counts, on the left of a zip before the right.
+
+    >>> hr.Dataset.range(3).options()
+    Options(deterministic=None, cpu_budget=None, ram_budget=None, on_error=None)
+    """
+    return merged(self._node)
+
+
+def merged(node: Node) -> Options:
+    """The options of a plan: those of its inputs, the first before the others, and then its own."""
+    below = reduce(lambda a, b: b.merge(a), (merged(child) for child in node.inputs), Options())
+    return below.merge(node.options) if isinstance(node, WithOptions) else below
+
+
+@dataclass(frozen=True, eq=False)
+class WithOptions(Node):
+    """The input itself; the executor looks for the options."""
+
+    input: Node
+    options: Options = field(metadata=TUNING)
+
+    transparent = True
+    one_to_one = True
+
+    @property
+    def operation(self) -> str:
+        return "with_options"
+
+    @property
+    def spec(self) -> Spec:
+        return self.input.spec
+
+    @property
+    def cardinality(self) -> Cardinality:
+        return self.input.cardinality
+
+    @property
+    def indexable(self) -> bool:
+        return self.input.indexable
+
+    @property
+    def positional(self) -> bool:
+        return self.input.positional
+
+    def open(self, ctx: Context, mark: Mark) -> Stream:
+        return Passing(self, ctx, mark)
+
+    def at(self, ctx: Context, indices: Indices) -> Block:
+        return self.input.at(ctx, indices)
+
+
+class Passing(Stream):
+    """Rows as they come."""
+
+    def __init__(self, node: WithOptions, ctx: Context, mark: Mark) -> None:
+        self._input = ctx.open(node.input, mark)
+
+    def pull(self, want: int) -> Pulled:
+        return self._input.pull(want)
+
+    def skip(self, count: int, *, replay: bool = False) -> int:
+        return self._input.skip(count, replay=replay)

@@ -1,0 +1,1 @@
+"""Where rows end up."""

@@ -1,0 +1,67 @@
+"""What ends a pipeline in Python: apply, reduce, get_single_element, as_numpy_iterator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from headrace.iterator import Iterator, Settings
+from headrace.ops.carried import Carried
+
+if TYPE_CHECKING:
+    from headrace.dataset import Dataset
+
+
+def apply(self: Dataset, transformation_func: Callable[[Dataset], Dataset]) -> Dataset:
+    """What `transformation_func` makes of this dataset.
+
+    >>> def pairs(ds):
+    ...     return ds.batch(2, drop_remainder=True)
+    >>> list(hr.Dataset.range(5).apply(pairs))
+    [array([0, 1]), array([2, 3])]
+    """
+    made = transformation_func(self)
+    if not isinstance(made, type(self)):
+        raise TypeError(f"apply: the function must return a Dataset, not {made!r}")
+    return made
+
+
+def reduce(
+    self: Dataset, initial_state: Any, reduce_func: Callable[[Any, Any], Any], *, name: str | None = None
+) -> Any:
+    """Fold the elements into one value: `state = reduce_func(state, element)`. Structure, dtype and shape must stay.
+
+    >>> hr.Dataset.range(5).reduce(0, lambda total, x: total + x)
+    np.int64(10)
+    """
+    del name
+    carried = Carried.start("reduce", initial_state)
+    with iter(self) as it:
+        for value in it:
+            carried = carried.next(reduce_func(carried.value, value))
+    return carried.value
+
+
+def get_single_element(self: Dataset, *, name: str | None = None) -> Any:
+    """The only element of a dataset that has just one.
+
+    >>> hr.Dataset.range(3).batch(3).get_single_element()
+    array([0, 1, 2])
+    """
+    del name
+    with iter(self) as it:
+        first = next(it, it)
+        if first is it:
+            raise ValueError("get_single_element: the dataset is empty")
+        if next(it, it) is not it:
+            raise ValueError("get_single_element: the dataset has more than one element")
+        return first
+
+
+def as_numpy_iterator(self: Dataset) -> Iterator:
+    """An iterator whose arrays cannot be written to.
+
+    >>> next(hr.Dataset.range(4).batch(2).as_numpy_iterator()).flags.writeable
+    False
+    """
+    return self._iterator(Settings(frozen=True))

@@ -1,0 +1,122 @@
+"""Cardinality, element_spec and the arguments of each operation, against tf.data."""
+
+import inspect
+
+import numpy as np
+import pytest
+
+import headrace as hr
+
+from . import dicts, endless, evens, tuples
+from .conftest import assert_same, cases, differs, headrace, see, tf_data
+
+tf = pytest.importorskip("tensorflow")
+pytestmark = pytest.mark.tensorflow
+
+
+def nothing(D):
+    return D.range(0)
+
+
+def twice(D):
+    return lambda x: D.from_tensors(x).repeat(2)
+
+
+@cases(
+    {
+        "batches": lambda D: tuples(D).batch(2),
+        "whole batches": lambda D: dicts(D).batch(2, drop_remainder=True),
+        "batches of batches": lambda D: D.range(9).batch(3, drop_remainder=True).batch(2),
+        "through everything that keeps it": lambda D: (
+            tuples(D).take(2).skip(1).repeat(2).shard(2, 0).shuffle(1).cache().prefetch(1)
+        ),
+        "a map that gives scalars": lambda D: tuples(D).map(lambda x, y: {"sum": y + 1, "x": x}),
+        "a filter": lambda D: tuples(D).filter(lambda x, y: x > 1),
+        "an unknown rank": lambda D: D.from_generator(lambda: iter([1]), np.int32).enumerate(),
+    }
+)
+def test_the_spec_is_the_same(pipeline):
+    assert_same(pipeline)
+
+
+@differs("nothing is known of what a function returns before it runs")
+@cases(
+    {
+        "flat_map": lambda D: D.range(4).flat_map(lambda n: D.from_tensors((n, np.float32(3)))),
+        "interleave": lambda D: D.range(4).interleave(twice(D), cycle_length=2),
+        "a batch after flat_map": lambda D: D.range(4).flat_map(lambda n: D.range(n)).batch(2),
+        "a map over nothing": lambda D: nothing(D).map(lambda x: (x, x * 2)),
+        "a map whose first element is an error": lambda D: D.range(2).map(D.failing(lambda x: x == 0)),
+        "a map that gives vectors": lambda D: D.range(4).batch(2, drop_remainder=True).map(lambda x: x + 1),
+    }
+)
+def test_the_spec_of_a_function_s_results_is_the_same(pipeline):
+    assert_same(pipeline)
+
+
+@differs("headrace says 0, tf.data UNKNOWN or INFINITE")
+@cases(
+    {
+        "filter": lambda D: nothing(D).filter(lambda x: x > 1),
+        "flat_map": lambda D: nothing(D).flat_map(lambda n: D.range(n)),
+        "interleave": lambda D: nothing(D).interleave(twice(D), cycle_length=2),
+        "zip": lambda D: D.zip(evens(D), nothing(D)),
+        "take none of who knows how many": lambda D: evens(D).take(0),
+        "skip all of who knows how many": lambda D: evens(D).skip(-1),
+        "skip all of infinitely many": lambda D: endless(D).skip(-1),
+    }
+)
+def test_the_cardinality_of_nothing_is_the_same(pipeline):
+    assert see(pipeline, headrace()).cardinality == see(pipeline, tf_data()).cardinality
+
+
+@differs("UNKNOWN, and INFINITE in tf.data")
+def test_what_is_repeated_for_ever_counts_as_infinite():
+    assert_same(lambda D: evens(D).repeat())
+
+
+def test_interleave_of_infinitely_many_is_infinite():
+    def interleave(D, **how):
+        return endless(D).interleave(twice(D), cycle_length=2, **how)
+
+    assert see(interleave, headrace()).cardinality == hr.INFINITE_CARDINALITY
+    assert see(interleave, tf_data()).cardinality == tf.data.UNKNOWN_CARDINALITY
+    assert see(lambda D: interleave(D, num_parallel_calls=2), tf_data()).cardinality == tf.data.INFINITE_CARDINALITY
+
+
+def test_the_constants_are_the_same():
+    assert hr.INFINITE_CARDINALITY == tf.data.INFINITE_CARDINALITY
+    assert hr.UNKNOWN_CARDINALITY == tf.data.UNKNOWN_CARDINALITY
+    assert hr.AUTOTUNE == tf.data.AUTOTUNE
+
+
+def arguments(dataset, operation):
+    parameters = inspect.signature(getattr(dataset, operation)).parameters.values()
+    return [(p.name, p.default) for p in parameters]
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        "from_tensors",
+        "from_tensor_slices",
+        "from_generator",
+        "zip",
+        "batch",
+        "concatenate",
+        "enumerate",
+        "filter",
+        "flat_map",
+        "interleave",
+        "prefetch",
+        "repeat",
+        "shard",
+        "skip",
+        "take",
+        pytest.param("map", marks=differs("no `synchronous`, no `use_unbounded_threadpool`; `output_signature` more")),
+        pytest.param("shuffle", marks=differs("`buffer_size` may be left out; reshuffle_each_iteration is None")),
+        pytest.param("cache", marks=differs("no `filename`")),
+    ],
+)
+def test_arguments_have_the_names_order_and_defaults_of_tf_data(operation):
+    assert arguments(hr.Dataset, operation) == arguments(tf.data.Dataset, operation)
