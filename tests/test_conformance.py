@@ -23,6 +23,14 @@ def slices(n=20):
     return D.from_tensor_slices({"x": np.arange(3 * n).reshape(n, 3), "s": [str(i) for i in range(n)]})
 
 
+def ragged(n=17):
+    return D.from_tensor_slices(hr.Ragged.from_rows([np.arange(i % 5) for i in range(n)]))
+
+
+def ragged_results(n=17):
+    return D.range(n).map(lambda i: np.arange(i % 5))
+
+
 def twice(combine, ds):
     return combine(ds, ds)
 
@@ -87,6 +95,94 @@ PIPELINES = {
     "cache failures": lambda: D.range(20).map(picky).cache().shuffle(5).batch(3),
     "cache in flat_map": lambda: D.range(4).flat_map(lambda n: D.range(n + 2).shuffle(2).cache().repeat(2)),
     "slice": lambda: D.range(20).map(picky)[2:15:3],
+    "ragged": lambda: ragged(),
+    "shuffle ragged columns": lambda: ragged().shuffle(4),
+    "shuffle ragged results": lambda: ragged_results().shuffle(4, seed=1),
+    "cache ragged rows": lambda: ragged_results().cache().repeat(2),
+    "padded_batch": lambda: ragged().padded_batch(4),
+    "padded_batch with a value": lambda: ragged_results().padded_batch(4, padding_values=-1),
+    "padded_batch to a shape": lambda: ragged().padded_batch(3, [6]),
+    "padded_batch without remainder": lambda: ragged().padded_batch(4, drop_remainder=True),
+    "padded_batch of rows too long": lambda: ragged().padded_batch(3, [3]),
+    "padded_batch with failures": lambda: D.range(20).map(lambda i: np.arange(picky(i) % 5)).padded_batch(3),
+    "padded_batch of structures": lambda: D.zip(ragged(), slices(17)).padded_batch(4),
+    "padded_batch of matrices": lambda: D.range(9).map(lambda i: np.ones((i % 3, i % 2 + 1))).padded_batch(4),
+    "ragged_batch": lambda: ragged().ragged_batch(4),
+    "ragged_batch of results": lambda: ragged_results().ragged_batch(4),
+    "ragged_batch of dense rows": lambda: slices().ragged_batch(3),
+    "counter": lambda: D.counter(3, 2).take(10),
+    "random": lambda: D.random(seed=1).take(10),
+    "random, rerandomized": lambda: D.random(rerandomize_each_iteration=True).take(10).repeat(2),
+    "scan": lambda: D.range(20).map(picky).scan(0, lambda s, x: (s + x, s)),
+    "scan with an array": lambda: streamed().scan(np.zeros(2, np.int64), lambda s, x: (s + x, (s, x))),
+    "scan whose state changes": lambda: D.range(5).scan(0, lambda s, x: (s + 0.5 if x == 2 else s + x, x)),
+    "take_while": lambda: D.range(20).map(picky).take_while(lambda x: x < 20),
+    "take_while with failures": lambda: streamed().take_while(lambda x: bool(picky(x) < 20)),
+    "ignore_errors": lambda: D.range(30).map(picky).ignore_errors().batch(4),
+    "unique": lambda: D.range(30).map(lambda x: x * x % 7).unique(),
+    "unique structures": lambda: slices().map(lambda d: (d["s"][:1], d["x"] * 0)).unique(),
+    "unbatch": lambda: D.range(20).batch(3).unbatch(),
+    "unbatch tuples": lambda: D.range(20).batch(3).map(lambda x: (x, x * 2)).unbatch().batch(4),
+    "unbatch unequal components": lambda: D.range(9).map(lambda x: (np.arange(x % 3), np.arange(2))).unbatch(),
+    "unbatch ragged rows": lambda: ragged().unbatch(),
+    "unbatch structures": lambda: slices().batch(4).unbatch(),
+    "unbatch ragged batches": lambda: ragged().ragged_batch(3).unbatch(),
+    "rebatch": lambda: D.range(20).batch(3).rebatch(4),
+    "rebatch to sizes": lambda: D.range(20).batch(3).rebatch([1, 3, 0]),
+    "rebatch failures": lambda: D.range(20).map(picky).batch(1).rebatch([2, 3]),
+    "rebatch without remainder": lambda: streamed().batch(5).rebatch([2, 4], drop_remainder=True),
+    "choose_from_datasets": lambda: D.choose_from_datasets(
+        [D.range(9), D.range(100, 109)], D.from_tensor_slices([0, 1, 1, 0, 0, 1] * 4)
+    ),
+    "choose_from_datasets to the last": lambda: D.choose_from_datasets(
+        [D.range(3), D.range(100, 109).map(picky)],
+        D.from_tensor_slices([0, 1, 1, 0, 0, 1] * 4),
+        stop_on_empty_dataset=False,
+    ),
+    "choose_from_datasets out of range": lambda: D.choose_from_datasets(
+        [D.range(9), D.range(100, 109)], D.from_tensor_slices([0, 5, 1, -1, 0])
+    ),
+    "sample_from_datasets": lambda: D.sample_from_datasets(
+        [D.range(9), D.range(100, 120), D.range(5)], [0.5, 0.5, 0], seed=3
+    ),
+    "sample_from_datasets unseeded": lambda: D.sample_from_datasets([streamed(), D.range(100, 120).shuffle(3)]),
+    "sample_from_datasets by a dataset": lambda: D.sample_from_datasets(
+        [D.range(9), D.range(100, 120)], D.from_tensors([0.5, 0.5]).repeat()
+    ),
+    "group_by_window": lambda: D.range(20).group_by_window(lambda x: x % 3, lambda k, w: w.batch(3), 4),
+    "group_by_window with failures": lambda: (
+        D.range(40).map(picky).group_by_window(lambda x: x % 5, lambda k, w: w.shuffle(3).batch(2), 3)
+    ),
+    "group_by_window of sizes": lambda: streamed(40).group_by_window(
+        lambda x: picky(x) % 4, lambda k, w: w.batch(2), window_size_func=lambda k: k + 1
+    ),
+    "group_by_window to no dataset": lambda: D.range(20).group_by_window(
+        lambda x: x % 3, lambda k, w: w.batch(3) if k != 1 else 5, 4
+    ),
+    "bucket_by_sequence_length": lambda: ragged(40).bucket_by_sequence_length(len, [2, 4], [3, 4, 2]),
+    "bucket_by_sequence_length without remainder": lambda: ragged_results(40).bucket_by_sequence_length(
+        len, [2, 4], [3, 4, 2], drop_remainder=True
+    ),
+    "bucket_by_sequence_length to the boundary": lambda: ragged(40).bucket_by_sequence_length(
+        len, [2, 4], [3, 4, 2], pad_to_bucket_boundary=True
+    ),
+    "bucket_by_sequence_length without padding": lambda: slices(20).bucket_by_sequence_length(
+        lambda d: len(d["s"]), [2], [3, 2], no_padding=True
+    ),
+    "rejection_resample": lambda: D.range(200).rejection_resample(lambda x: x % 4 == 0, [0.5, 0.5], seed=1),
+    "rejection_resample with failures": lambda: (
+        D.range(200).map(picky).rejection_resample(lambda x: x % 4 // 2, [0.5, 0.5], [0.7, 0.3])
+    ),
+    "window": lambda: D.range(23).window(5, shift=2, stride=2).flat_map(lambda w: w.batch(5)),
+    "window of structures": lambda: (
+        slices().window(3, drop_remainder=True).flat_map(lambda d: D.zip({"x": d["x"], "s": d["s"]}))
+    ),
+    "window with failures": lambda: D.range(23).map(picky).window(3, shift=5, stride=1).flat_map(lambda w: w),
+    "window that strides over failures": lambda: (
+        D.range(23).map(picky).window(2, shift=1, stride=2).flat_map(lambda w: w.batch(2))
+    ),
+    "options": lambda: D.range(9).map(picky).with_options(hr.Options(cpu_budget=1)).batch(2),
+    "throttle and progress": lambda: slices(6).throttle(rows_per_second=1e6).progress("test").batch(2),
     "no components": lambda: D.range(5).map(lambda n: None).shuffle(2),
 }
 

@@ -119,12 +119,6 @@ def differs(reason: str, *, raises: type[BaseException] = AssertionError) -> pyt
     return pytest.mark.xfail(strict=True, raises=raises, reason=reason)
 
 
-def headrace_differs(reason: str, *, raises: type[BaseException] = AssertionError) -> pytest.MarkDecorator:
-    """The test holds for tf.data, and not for headrace: says why."""
-    broken = pytest.param(headrace, id="headrace", marks=differs(reason, raises=raises))
-    return pytest.mark.parametrize("library", [pytest.param(tf_data, id="tf.data"), broken], indirect=True)
-
-
 def build(pipeline: Pipeline, library: Library) -> Any:
     """The dataset in one library, run as it was written."""
     if library is not headrace():

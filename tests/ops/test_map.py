@@ -167,3 +167,27 @@ def test_the_spec_comes_from_the_signature_or_from_the_first_element():
     seen = D.range(3).map(lambda x: (np.zeros(5), "a"))
     assert seen.element_spec == (hr.TensorSpec([None], "float64"), hr.TensorSpec([], str))
     assert seen.batch(2).element_spec[0] == hr.TensorSpec([None, None], "float64")
+
+
+def test_a_closure_has_the_values_of_the_moment_map_was_called(run):
+    made = [D.range(1).map(lambda x: x + i) for i in range(3)]  # noqa: B023
+    assert [run(ds) for ds in made] == [[0], [1], [2]]
+
+
+def test_a_closure_that_is_written_to_stays_alive():
+    count = 0
+
+    def tally(x):
+        nonlocal count
+        count += 1
+        return x
+
+    list(D.range(5).map(tally))
+    assert count == 5
+
+
+def test_a_function_that_calls_itself_still_can():
+    def factorial(n):
+        return 1 if n == 0 else int(n) * factorial(n - 1)
+
+    assert list(D.range(5).map(factorial)) == [1, 1, 2, 6, 24]

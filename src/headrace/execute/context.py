@@ -156,7 +156,8 @@ class Context:
 
     def parallel(self, node: Node, mark: Mark, work: Work, *, width: int, ordered: bool) -> Ahead:
         """What `work` makes of the rows of an input, on `width` threads."""
-        limits = self._limits(2 * width)
+        # Reading that shows goes as far ahead as there are calls, which is what the user asked for.
+        limits = self._limits(2 * width, None if node.pure else width)
         if not isinstance(mark, dict):
             return self._ahead(self.open(node, mark), work, width, limits, None if ordered else Delivery())
         remaining = Remaining(lambda m: self.open(node, m), mark)

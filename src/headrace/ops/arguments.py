@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dis
 import inspect
 from collections.abc import Callable
+from types import CellType, CodeType, FunctionType
 from typing import Any
 
 from headrace.execute.context import AUTOTUNE
@@ -33,10 +35,40 @@ def width(num_parallel_calls: int | None) -> int | None:
     return positive("num_parallel_calls", num_parallel_calls)
 
 
+def with_its_own_closure(fn: Any) -> Any:
+    """The function with the closure's variables as they are now, as in tf.data; alive where it writes to them."""
+    if not isinstance(fn, FunctionType) or not fn.__closure__:
+        return fn
+    written = _written(fn.__code__)
+    cells = []
+    for variable, cell in zip(fn.__code__.co_freevars, fn.__closure__, strict=True):
+        try:
+            cells.append(cell if variable in written else CellType(cell.cell_contents))
+        except ValueError:  # not assigned yet: a function that calls itself, or something defined below
+            cells.append(cell)
+    own = FunctionType(fn.__code__, fn.__globals__, fn.__name__, fn.__defaults__, tuple(cells))
+    own.__kwdefaults__ = fn.__kwdefaults__
+    own.__qualname__ = fn.__qualname__
+    own.__doc__ = fn.__doc__
+    own.__dict__.update(fn.__dict__)
+    return own
+
+
+def _written(code: CodeType) -> set[str]:
+    """Variables of enclosing functions that this code, or a function within it, assigns."""
+    stores = {"STORE_DEREF", "DELETE_DEREF"}
+    found = {str(i.argval) for i in dis.get_instructions(code) if i.opname in stores}
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            found |= _written(constant)
+    return found & set(code.co_freevars)
+
+
 def function(operation: str, fn: Any, spec: Spec) -> Callable[..., Any]:
     """A callable that takes as many arguments as elements have components."""
     if not callable(fn):
         raise TypeError(f"{operation} takes a function, not {fn!r}")
+    fn = with_its_own_closure(fn)
     if spec.structure is None:
         return fn  # type: ignore[no-any-return]
     count = len(spec.structure.children) if spec.structure.unpacks else 1

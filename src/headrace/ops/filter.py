@@ -47,7 +47,7 @@ class Filter(Node):
 
     @property
     def cardinality(self) -> Cardinality:
-        return Cardinality(0) if self.input.cardinality == 0 else UNKNOWN
+        return UNKNOWN
 
     def open(self, ctx: Context, mark: Mark) -> Stream:
         return CallStream(ctx, self.input, mark, partial(kept, self), one_to_one=False)

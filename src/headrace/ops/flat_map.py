@@ -15,7 +15,7 @@ from headrace.ops.arguments import function
 from headrace.ops.children import OneFailure, open_child
 from headrace.plan.cardinality import UNKNOWN, Cardinality
 from headrace.plan.node import TUNING, Node
-from headrace.plan.spec import Spec
+from headrace.plan.spec import Probe, Spec
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
@@ -38,6 +38,8 @@ class FlatMap(Node):
     fn: Callable[..., Any]
     seed: keys.Seed = field(repr=False, metadata=TUNING)
 
+    probe: Probe = field(repr=False, default_factory=lambda: Probe(None))
+
     pure = False
 
     @property
@@ -46,11 +48,11 @@ class FlatMap(Node):
 
     @property
     def spec(self) -> Spec:
-        return Spec.UNKNOWN
+        return self.probe.spec or Spec.UNKNOWN
 
     @property
     def cardinality(self) -> Cardinality:
-        return Cardinality(0) if self.input.cardinality == 0 else UNKNOWN
+        return UNKNOWN
 
     def open(self, ctx: Context, mark: Mark) -> Stream:
         return FlatMapStream(self, ctx, mark)

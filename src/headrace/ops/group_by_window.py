@@ -20,7 +20,7 @@ from headrace.ops.calls import arguments
 from headrace.ops.children import OneFailure
 from headrace.plan.cardinality import INFINITE, UNKNOWN, Cardinality
 from headrace.plan.node import TUNING, Node
-from headrace.plan.spec import Spec
+from headrace.plan.spec import Probe, Spec
 from headrace.sources.memory import Memory
 
 if TYPE_CHECKING:
@@ -68,6 +68,8 @@ class GroupByWindow(Node):
     window_size: int | None = None
     seed: keys.Seed = field(default=keys.Seed(0, explicit=False), repr=False, metadata=TUNING)
 
+    probe: Probe = field(repr=False, default_factory=lambda: Probe(None))
+
     pure = False
 
     @property
@@ -76,7 +78,7 @@ class GroupByWindow(Node):
 
     @property
     def spec(self) -> Spec:
-        return Spec.UNKNOWN
+        return self.probe.spec or Spec.UNKNOWN
 
     @property
     def cardinality(self) -> Cardinality:

@@ -20,7 +20,7 @@ from headrace.ops.children import OneFailure, open_child
 from headrace.ops.prefetch import Prefetch
 from headrace.plan.cardinality import INFINITE, UNKNOWN, Cardinality
 from headrace.plan.node import TUNING, Node
-from headrace.plan.spec import Spec
+from headrace.plan.spec import Probe, Spec
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
@@ -70,11 +70,13 @@ class Interleave(Node):
     num_parallel_calls: int | None = field(metadata=TUNING)
     deterministic: bool | None = field(default=None, metadata=TUNING)
 
+    probe: Probe = field(repr=False, default_factory=lambda: Probe(None))
+
     pure = False
 
     @property
     def spec(self) -> Spec:
-        return Spec.UNKNOWN
+        return self.probe.spec or Spec.UNKNOWN
 
     @property
     def cardinality(self) -> Cardinality:

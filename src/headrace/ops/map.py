@@ -14,7 +14,7 @@ from headrace.ops.arguments import function, width
 from headrace.ops.calls import CallStream, Outcome, outcomes, with_failures
 from headrace.plan.cardinality import Cardinality
 from headrace.plan.node import TUNING, Node
-from headrace.plan.spec import Spec
+from headrace.plan.spec import Probe, Spec
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
@@ -25,6 +25,8 @@ def map(
     map_func: Callable[..., Any],
     num_parallel_calls: int | None = None,
     deterministic: bool | None = None,
+    synchronous: bool | None = None,
+    use_unbounded_threadpool: bool = False,  # noqa: ARG001 - threads are bounded by num_parallel_calls
     *,
     output_signature: Any = None,
     name: str | None = None,
@@ -32,20 +34,16 @@ def map(
     """Replace each element by what `map_func` makes of it. Tuples arrive as separate arguments.
 
     With `num_parallel_calls` that many calls run at a time, on threads; the order stays, unless `deterministic=False`.
+    `synchronous=True` has the calls run in the consumer's own thread all the same. A closure's variables are those of
+    the moment `map` is called, unless the function writes to them.
 
     >>> list(hr.Dataset.range(3).map(lambda x: (x, x * x)))
     [(np.int64(0), np.int64(0)), (np.int64(1), np.int64(1)), (np.int64(2), np.int64(4))]
     """
     signature = None if output_signature is None else Spec.of_signature(output_signature)
     fn = function("map", map_func, self._node.spec)
-    return self._then(Map, fn, width(num_parallel_calls), deterministic, Probe(signature), name=name)
-
-
-class Probe:
-    """What is known of a function's results: by the user's word, or since its first element was looked at."""
-
-    def __init__(self, spec: Spec | None) -> None:
-        self.spec = spec
+    calls = None if synchronous else width(num_parallel_calls)
+    return self._then(Map, fn, calls, deterministic, Probe(signature), name=name)
 
 
 @dataclass(frozen=True, eq=False)

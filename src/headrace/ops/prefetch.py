@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from headrace.dataset import Dataset
 
 
-def prefetch(self: Dataset, buffer_size: int, *, name: str | None = None) -> Dataset:
+def prefetch(self: Dataset, buffer_size: int | None, *, name: str | None = None) -> Dataset:
     """Have a thread make up to `buffer_size` elements ahead of what was consumed; AUTOTUNE chooses how many.
 
     >>> list(hr.Dataset.range(3).prefetch(1))
     [np.int64(0), np.int64(1), np.int64(2)]
     """
-    size = integer("buffer_size", buffer_size)
+    size = AUTOTUNE if buffer_size is None else integer("buffer_size", buffer_size)
     if size < AUTOTUNE:
         raise ValueError(f"buffer_size must be at least 0, or AUTOTUNE, not {size}")
     return self if size == 0 else self._then(Prefetch, None if size == AUTOTUNE else size, name=name)

@@ -11,10 +11,9 @@ from headrace.execute.context import Context
 from headrace.execute.stream import END, Pending, Pulled, Stream
 from headrace.ops.calls import private_elements
 from headrace.ops.carried import Carried
-from headrace.ops.map import Probe
 from headrace.plan.cardinality import Cardinality
 from headrace.plan.node import Node
-from headrace.plan.spec import Spec
+from headrace.plan.spec import Probe, Spec
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset

@@ -16,7 +16,7 @@ from headrace.execute.stream import END, Pending, Pulled, Stream
 from headrace.ops.arguments import integer, positive
 from headrace.ops.permute import Permute
 from headrace.ops.slots import Dense, Slots
-from headrace.plan.cardinality import Cardinality
+from headrace.plan.cardinality import UNKNOWN, Cardinality
 from headrace.plan.node import Node, obstacle, walk
 from headrace.plan.spec import Spec
 
@@ -28,7 +28,7 @@ def shuffle(
     self: Dataset,
     buffer_size: int | None = None,
     seed: int | None = None,
-    reshuffle_each_iteration: bool | None = None,
+    reshuffle_each_iteration: bool | None = True,
     *,
     name: str | None = None,
 ) -> Dataset:
@@ -42,6 +42,8 @@ def shuffle(
     """
     made = keys.seed(None if seed is None else integer("seed", seed))
     fresh = reshuffle_each_iteration is not False
+    if buffer_size == UNKNOWN:
+        buffer_size = EVERYTHING if obstacle(self._node) or not self._node.cardinality.known else None
     if buffer_size is not None:
         return self._then(Shuffle, positive("buffer_size", buffer_size), made, fresh, name=name)
     blocker = obstacle(self._node)
@@ -53,6 +55,10 @@ def shuffle(
     if not self._node.cardinality.known:
         raise ValueError("shuffle() of everything needs a finite dataset; give a buffer_size, or shuffle before repeat")
     return self._then(Permute, made, fresh, name=name)
+
+
+EVERYTHING = 2**50
+"""A buffer that no dataset fills: what tf.data means by a buffer size of UNKNOWN_CARDINALITY."""
 
 
 @dataclass(frozen=True, eq=False)

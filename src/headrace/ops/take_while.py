@@ -48,7 +48,7 @@ class TakeWhile(Node):
 
     @property
     def cardinality(self) -> Cardinality:
-        return Cardinality(0) if self.input.cardinality == 0 else UNKNOWN
+        return UNKNOWN
 
     def open(self, ctx: Context, mark: Mark) -> Stream:
         return TakeWhileStream(self, ctx, mark)

@@ -45,7 +45,7 @@ class Unique(Node):
 
     @property
     def cardinality(self) -> Cardinality:
-        return Cardinality(0) if self.input.cardinality == 0 else UNKNOWN
+        return UNKNOWN
 
     def open(self, ctx: Context, mark: Mark) -> Stream:  # noqa: ARG002
         return UniqueStream(self, ctx)

@@ -134,8 +134,8 @@ class Spec:
         return None
 
     def common(self, other: Spec) -> Spec:
-        """The most exact spec that admits the elements of both; they must not mismatch."""
-        if self.structure is None or other.structure is None:
+        """The most exact spec that admits the elements of both."""
+        if self.structure is None or self.structure != other.structure:
             return Spec.UNKNOWN
         return Spec(self.structure, tuple(a.common(b) for a, b in zip(self.leaves, other.leaves, strict=True)))
 
@@ -193,6 +193,13 @@ class Spec:
 
 
 Spec.UNKNOWN = Spec(None)
+
+
+class Probe:
+    """What is known of a function's results: by the user's word, or since its first element was looked at."""
+
+    def __init__(self, spec: Spec | None) -> None:
+        self.spec = spec
 
 
 class _Text(str):

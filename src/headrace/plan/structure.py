@@ -65,7 +65,7 @@ class Structure:
             return columns[0]
         if not columns:
             return iter([self.pack(())] * count)
-        if self.kind is tuple and len(columns) == len(self.children) == self.leaves:
+        if self.kind is tuple and all(child.kind is None for child in self.children):
             return zip(*columns, strict=True)
         return map(self.pack, zip(*columns, strict=True))
 

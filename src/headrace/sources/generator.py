@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headrace.block import Block, Failure, Item, Mark, element, from_elements, leaf, scalar_block
+from headrace.block import Block, Failure, Item, Mark, from_elements, leaf, scalar_block
 from headrace.errors import SpecError
 from headrace.execute.context import Context
 from headrace.execute.stream import END, Pending, Pulled, Stream
 from headrace.plan.cardinality import UNKNOWN, Cardinality
 from headrace.plan.node import TUNING, Node, user_site
 from headrace.plan.spec import Spec, TensorSpec, leaf_spec
-from headrace.plan.structure import LEAF, Structure
+from headrace.plan.structure import LEAF, Structure, flatten
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
@@ -176,8 +176,8 @@ def scalars(values: list[Any], spec: Spec) -> Block | None:
 
 def cast(array: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     """As `dtype`, where no value is lost: wider or narrower floats, integers that fit, never a float as an integer."""
-    if array.dtype == dtype:
-        return array
+    if array.dtype == dtype or not array.size:
+        return array.astype(dtype, copy=False)
     if not np.can_cast(array.dtype, dtype, "same_kind") and not (array.dtype.kind in "iu" and dtype.kind in "iu"):
         raise SpecError(f"a value of dtype {array.dtype} where {dtype} was promised")
     with np.errstate(over="ignore"):
@@ -189,12 +189,12 @@ def cast(array: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> np.ndarray[Any, A
 
 def conform(value: Any, spec: Spec) -> tuple[Structure, list[Any]]:
     """An element as the signature promises it, or an error that names both."""
-    if spec.structure == LEAF and isinstance(value, list | tuple):
-        structure, leaves = LEAF, [leaf(np.asarray(value))]
-    else:
-        structure, leaves = element(value)
-    if structure != spec.structure:
-        raise SpecError(f"got an element of structure {structure} where {spec.structure} was promised")
+    structure = spec.structure
+    assert structure is not None
+    found: list[Any] = []
+    if not _collect(structure, value, found):
+        raise SpecError(f"got an element of structure {flatten(value)[0]} where {structure} was promised")
+    leaves = [leaf(list(v) if isinstance(v, tuple) else v) for v in found]
     made = []
     for path, got, want in zip(structure.paths, leaves, spec.leaves, strict=True):
         try:
@@ -206,6 +206,29 @@ def conform(value: Any, spec: Spec) -> tuple[Structure, list[Any]]:
             raise SpecError(f"got {leaf_spec(fitted)}{where} where {want} was promised")
         made.append(fitted)
     return structure, made
+
+
+def _collect(structure: Structure, value: Any, leaves: list[Any]) -> bool:
+    """The leaves of `value` as far down as the signature goes; False where it is built otherwise."""
+    kind = structure.kind
+    if kind is None:
+        leaves.append(value)
+        return value is not None and not isinstance(value, Mapping)
+    if value is None or kind is type(None):
+        return value is None and kind is type(None)
+    if issubclass(kind, Mapping):
+        if not isinstance(value, Mapping) or set(value) != set(structure.keys):
+            return False
+        parts = [value[k] for k in structure.keys]
+    elif issubclass(kind, tuple):
+        if not isinstance(value, tuple) or len(value) != len(structure.children):
+            return False
+        parts = list(value)
+    else:
+        if not isinstance(value, kind):
+            return False
+        parts = [getattr(value, k) for k in structure.keys]
+    return all(_collect(child, part, leaves) for child, part in zip(structure.children, parts, strict=True))
 
 
 def _fitted(value: Any, want: TensorSpec) -> Any:
