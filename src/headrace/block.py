@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.errors import ElementError
+from headrace.errors import ElementError, SpecError
 from headrace.plan.structure import LEAF, Structure, flatten
 from headrace.ragged import Ragged, as_ragged, joined_ragged
 
@@ -47,7 +47,7 @@ class Later(NamedTuple):
 class Block:
     """`rows` consecutive elements of one structure; `mark` is the place of the first."""
 
-    __slots__ = ("columns", "ids", "mark", "rows", "structure")
+    __slots__ = ("_nbytes", "columns", "ids", "mark", "rows", "structure")
 
     def __init__(
         self, structure: Structure, columns: list[Column], rows: int, mark: Mark = None, ids: Ids | None = None
@@ -57,11 +57,14 @@ class Block:
         self.rows = rows
         self.mark = mark
         self.ids = ids
+        self._nbytes = -1
 
     @property
     def nbytes(self) -> int:
         """How much memory the columns take, roughly."""
-        return sum(column_bytes(c) for c in self.columns)
+        if self._nbytes < 0:
+            self._nbytes = sum(column_bytes(c) for c in self.columns)
+        return self._nbytes
 
     def slice(self, start: int, stop: int) -> Block:
         """Rows `start` to `stop`, sharing memory."""
@@ -165,9 +168,15 @@ def _listed(value: list[Any]) -> NDArray[Any]:
 
 
 def element(value: Any) -> tuple[Structure, list[Any]]:
-    """The structure and the leaves of what a user gave; a top-level list is a tuple."""
+    """The structure and the leaves of what a function returned; a top-level list is a tuple."""
     structure, leaves = flatten(tuple(value) if type(value) is list else value)
-    return structure, [leaf(v) for v in leaves]
+    return structure, [own_leaf(v) for v in leaves]
+
+
+def own_leaf(value: Any) -> Any:
+    """A component that a function gave, copied: the function may use its array again."""
+    made = leaf(value)
+    return made.copy() if isinstance(made, np.ndarray) else made
 
 
 def column(rows: list[Any]) -> Column:
@@ -175,9 +184,9 @@ def column(rows: list[Any]) -> Column:
     first = rows[0]
     kind = type(first)
     if isinstance(first, np.generic):
-        alike = all(type(r) is kind for r in rows)
-        if alike and kind in _PARAMETRIC:
-            alike = all(r.dtype == first.dtype for r in rows)
+        alike = all(type(r) is kind for r in rows) and kind not in _PARAMETRIC
+        if not alike:  # types may differ where dtypes do not, and the other way round
+            alike = all(isinstance(r, np.generic) and r.dtype == first.dtype for r in rows)
         return np.array(rows, first.dtype) if alike else rows
     if kind is np.ndarray:
         shape, dtype = first.shape, first.dtype
@@ -217,7 +226,7 @@ def text(rows: Sequence[Any]) -> Column:
     if kinds in ({str}, {bytes}):
         try:
             return pa.array(rows, pa.large_string() if kinds == {str} else pa.large_binary())
-        except pa.ArrowInvalid:  # lone surrogates are no UTF-8
+        except (pa.ArrowInvalid, UnicodeEncodeError):  # lone surrogates are no UTF-8
             return list(rows)
     return list(rows)
 
@@ -294,6 +303,8 @@ def concat(blocks: Sequence[Block]) -> Block:
     first = blocks[0]
     if len(blocks) == 1:
         return first
+    if any(b.structure != first.structure for b in blocks):
+        raise SpecError("the elements differ in structure")
     columns = [joined(cs) for cs in zip(*(b.columns for b in blocks), strict=True)]
     ids = None if first.ids is None else np.concatenate([b.ids for b in blocks if b.ids is not None])
     return Block(first.structure, columns, sum(b.rows for b in blocks), first.mark, ids)

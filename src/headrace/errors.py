@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class HeadraceError(Exception):
     """Base of all errors that headrace defines."""
@@ -46,6 +48,24 @@ class ElementError(HeadraceError, RuntimeError):
         super().__init__(message)
         if isinstance(cause, BaseException):
             self.__cause__ = cause
+
+    def copy(self) -> ElementError:
+        """The same error once more, to be raised again without the frames of the first time."""
+        made = ElementError.__new__(ElementError, *self.args)
+        made.__dict__.update(self.__dict__)
+        made.__cause__ = self.__cause__
+        return made
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (self.args, self.__dict__, self.__cause__)
+
+
+def _restored(args: tuple[Any, ...], attributes: dict[str, Any], cause: BaseException | None) -> ElementError:
+    made = ElementError.__new__(ElementError, *args)
+    made.args = args
+    made.__dict__.update(attributes)
+    made.__cause__ = cause
+    return made
 
 
 class StateError(HeadraceError, ValueError):

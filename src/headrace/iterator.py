@@ -63,6 +63,10 @@ class Settings:
     frozen: bool = False
 
 
+REAP_SECONDS = 1.0
+"""How long the collector waits for the threads of a pass that nobody holds; they end by themselves in any case."""
+
+
 class Iterator(PythonIterator[Any]):
     """One pass over a dataset. Use it as a context manager, or let it go: either way nothing stays behind.
 
@@ -83,6 +87,7 @@ class Iterator(PythonIterator[Any]):
         self._lock = threading.RLock()
         self._pulling = False
         self._closed = False
+        self._pid = os.getpid()
         self._given_plan = plan
         self._rows: PythonIterator[Any] = iter(())
         self._run: Run | None = None
@@ -99,6 +104,7 @@ class Iterator(PythonIterator[Any]):
         """Stand at a place, with nothing open yet."""
         self._epoch = epoch
         self._over = over
+        self._described: list[str] | None = None
         self._mark = Place(*mark) if isinstance(mark, list) else mark
         self._before = delivered
         self._offset = 0
@@ -114,11 +120,18 @@ class Iterator(PythonIterator[Any]):
         return self._next_block()
 
     def _next_block(self) -> Any:
+        with self._lock:
+            for value in self._rows:  # another thread was here first
+                self._offset += 1
+                return value
+            return self._first_of_next()
+
+    def _first_of_next(self) -> Any:
         if self._over or self._closed:
             raise StopIteration
         try:
             item = self._pull()
-        except Cancelled:  # closed from another thread
+        except Cancelled:  # closed meanwhile
             raise StopIteration from None
         self._before += self._offset
         self._offset = 0
@@ -129,31 +142,33 @@ class Iterator(PythonIterator[Any]):
         self._mark = item.mark
         if isinstance(item, Failure):
             self._offset = 1
-            raise item.error.with_traceback(None) from item.error.__cause__
+            raise item.error.copy()
         if self._settings.frozen:
             item.columns = [read_only(c) for c in item.columns]
-        self._rows = item.elements()
-        return self.__next__()
+        rows = item.elements()
+        first = next(rows)
+        self._offset = 1
+        self._rows = rows
+        return first
 
     def _pull(self) -> Pulled:
-        with self._lock:
-            self._pulling = True
-            try:
-                if self._root is None or self._run is None or self._pid != os.getpid():
-                    self._open()
-                assert self._root is not None
-                started = perf_counter_ns()
-                item = self._root.pull(self._pace.rows)
-                if item is not END:
-                    self._pace.observe(item, perf_counter_ns() - started)
-                return item
-            except BaseException:
-                self._shut()  # whatever was half done is done again from the last place
-                raise
-            finally:
-                self._pulling = False
-                if self._closed:
-                    self._shut()
+        self._pulling = True
+        try:
+            if self._root is None or self._run is None or self._pid != os.getpid():
+                self._open()
+            assert self._root is not None
+            started = perf_counter_ns()
+            item = self._root.pull(self._pace.rows)
+            if item is not END:
+                self._pace.observe(item, perf_counter_ns() - started)
+            return item
+        except BaseException:
+            self._shut()  # whatever was half done is done again from the last place
+            raise
+        finally:
+            self._pulling = False
+            if self._closed:
+                self._shut()
 
     def _open(self) -> None:
         """Start running at the place where this pass stands; after a fork, in the child, once more."""
@@ -167,10 +182,11 @@ class Iterator(PythonIterator[Any]):
         self._run = run
         if self._finalizer is not None:
             self._finalizer.detach()
-        self._finalizer = weakref.finalize(self, running.close)
+        self._finalizer = weakref.finalize(self, running.reap)
+        self._running = running
         self._pace = run.pace() if self._plan.pure or settings.block_rows else _one_by_one
         try:
-            self._root = context.open(plan, self._place())
+            self._root = context.open(plan, self._place(), any_order=True)
         except BaseException:
             self._shut()
             raise
@@ -181,7 +197,11 @@ class Iterator(PythonIterator[Any]):
 
     def state(self) -> dict[str, Any]:
         """Where this pass stands: a small dict that JSON can hold. Takes microseconds, and nothing is drained."""
-        return states.save(self._plan, self._epoch, self._before + self._offset, self._place(), self._over)
+        if self._described is None:
+            self._described = states.description(self._plan)
+        return states.save(
+            self._plan, self._described, self._epoch, self._before + self._offset, self._place(), over=self._over
+        )
 
     def restore(self, state: dict[str, Any]) -> None:
         """Go to a place that `state()` gave, of this iterator or of one over an equal pipeline."""
@@ -212,8 +232,11 @@ class Iterator(PythonIterator[Any]):
         """End the pass and free all it holds, as soon as the user call in flight returns."""
         self._closed = True
         run = self._run
-        if run is not None:
-            run.cancel()
+        if run is None or self._pid != os.getpid():
+            return  # nothing is open, or it belongs to the process this one was forked from
+        run.cancel()
+        if threading.get_ident() in run.threads:
+            return  # a user's function on one of our own threads: whoever pulls closes
         with self._lock:
             if not self._pulling:  # else this is a user's function inside our own pull, which closes when it returns
                 self._shut()
@@ -224,8 +247,9 @@ class Iterator(PythonIterator[Any]):
             self._last_stats = self._report(self._run)
         self._run = self._root = None
         if self._finalizer is not None:
-            self._finalizer()
+            self._finalizer.detach()
             self._finalizer = None
+            self._running.close()
 
     def __enter__(self) -> Self:
         return self
@@ -255,6 +279,21 @@ class Running:
         self._run = run
         self._context = context
         self._pid = os.getpid()
+
+    def reap(self) -> None:
+        """Close when the collector comes by, which may be on any thread, whatever it holds: so not on that one."""
+        self._run.cancel()
+        if not self._run.threads:
+            self.close()
+            return
+        reaper = threading.Thread(target=self.close, name="headrace-reaper", daemon=True)
+        try:
+            reaper.start()
+        except RuntimeError:  # the interpreter is going down and starts no more threads
+            self.close()
+            return
+        if threading.get_ident() not in self._run.threads:
+            reaper.join(REAP_SECONDS)
 
     def close(self) -> None:
         """Close every stream of the pass."""

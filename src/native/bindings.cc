@@ -43,19 +43,19 @@ NB_MODULE(_native, m) {
       "shuffle_draws",
       [](uint64_t key, int64_t capacity, int64_t total, int64_t first, Ints out) {
         const int64_t count = int64_t(out.shape(0));
-        require(first >= 0 && (total < 0 || first + count <= total), "steps beyond the end");
+        require(first >= 0 && count <= INT64_MAX - first && (total < 0 || first + count <= total), "steps beyond the end");
         headrace::shuffle_draws(law(key, capacity, total), first, count, out.data());
       },
-      "key"_a, "capacity"_a, "total"_a, "first"_a, "out"_a, Released());
+      "key"_a, "capacity"_a, "total"_a, "first"_a, "out"_a.noconvert(), Released());
   m.def(
       "shuffle_held",
       [](uint64_t key, int64_t capacity, int64_t total, int64_t t, Ints out) {
         const auto rule = law(key, capacity, total);
         require(int64_t(out.shape(0)) >= headrace::slots_needed(rule), "out is shorter than the buffer");
-        require(t >= 0 && (total < 0 || t <= total), "step beyond the end");
+        require(t >= 0 && t <= (total < 0 ? INT64_MAX - capacity : total), "step beyond the end");
         return headrace::shuffle_held(rule, t, out.data());
       },
-      "key"_a, "capacity"_a, "total"_a, "t"_a, "out"_a, Released());
+      "key"_a, "capacity"_a, "total"_a, "t"_a, "out"_a.noconvert(), Released());
   m.def(
       "shuffle_rows_at",
       [](uint64_t key, int64_t capacity, int64_t total, ConstInts steps, Ints out) {
@@ -66,7 +66,7 @@ NB_MODULE(_native, m) {
         }
         headrace::shuffle_rows_at(law(key, capacity, total), steps.data(), int64_t(steps.shape(0)), out.data());
       },
-      "key"_a, "capacity"_a, "total"_a, "steps"_a, "out"_a, Released());
+      "key"_a, "capacity"_a, "total"_a, "steps"_a, "out"_a.noconvert(), Released());
   m.def(
       "shuffle_exchange",
       [](Rows slots, int64_t hole, ConstRows incoming, ConstInts draws, Rows out) {
@@ -78,7 +78,7 @@ NB_MODULE(_native, m) {
         return headrace::shuffle_exchange(slots.data(), bytes, hole, incoming.data(), draws.data(),
                                           int64_t(draws.shape(0)), out.data());
       },
-      "slots"_a, "hole"_a, "incoming"_a, "draws"_a, "out"_a, Released());
+      "slots"_a.noconvert(), "hole"_a, "incoming"_a, "draws"_a, "out"_a.noconvert(), Released());
   m.def(
       "shuffle_drain",
       [](Rows slots, int64_t used, ConstInts draws, Rows out) {
@@ -88,7 +88,7 @@ NB_MODULE(_native, m) {
         require_slots(draws, slots.shape(0));
         headrace::shuffle_drain(slots.data(), bytes, used, draws.data(), int64_t(draws.shape(0)), out.data());
       },
-      "slots"_a, "used"_a, "draws"_a, "out"_a, Released());
+      "slots"_a.noconvert(), "used"_a, "draws"_a, "out"_a.noconvert(), Released());
   m.def(
       "permute",
       [](uint64_t key, int64_t size, ConstInts indices, Ints out) {
@@ -98,7 +98,7 @@ NB_MODULE(_native, m) {
         }
         headrace::permute(key, size, indices.data(), int64_t(indices.shape(0)), out.data());
       },
-      "key"_a, "size"_a, "indices"_a, "out"_a, Released());
+      "key"_a, "size"_a, "indices"_a, "out"_a.noconvert(), Released());
   m.def(
       "ragged_take",
       [](ConstRows values, ConstInts offsets, ConstInts indices, Rows out) {
@@ -114,7 +114,7 @@ NB_MODULE(_native, m) {
         headrace::ragged_take(values.data(), values.shape(1), offsets.data(), indices.data(),
                               int64_t(indices.shape(0)), out.data());
       },
-      "values"_a, "offsets"_a, "indices"_a, "out"_a, Released());
+      "values"_a, "offsets"_a, "indices"_a, "out"_a.noconvert(), Released());
   m.def(
       "ragged_pad",
       [](ConstRows values, ConstInts offsets, int64_t length, Rows out) {
@@ -128,6 +128,6 @@ NB_MODULE(_native, m) {
                 "out does not fit");
         headrace::ragged_pad(values.data(), values.shape(1), offsets.data(), rows, length, out.data());
       },
-      "values"_a, "offsets"_a, "length"_a, "out"_a, Released());
+      "values"_a, "offsets"_a, "length"_a, "out"_a.noconvert(), Released());
   m.def("release_memory", &headrace::release_memory, Released());
 }

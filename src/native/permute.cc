@@ -21,7 +21,7 @@ uint64_t mix(uint64_t z) {
 class Feistel {
  public:
   Feistel(uint64_t key, int64_t size) : size_(uint64_t(size)) {
-    while ((uint64_t(1) << (2 * half_)) < size_) ++half_;
+    while (half_ < 32 && (uint64_t(1) << (2 * half_)) < size_) ++half_;
     Philox philox{key};
     for (int i = 0; i < kRounds; i += 2) philox.block(uint64_t(i), round_keys_ + i);
   }

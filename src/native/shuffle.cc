@@ -1,6 +1,6 @@
 #include <algorithm>
 #include <cstring>
-#include <unordered_map>
+#include <numeric>
 #include <vector>
 
 #include "kernels.h"
@@ -73,38 +73,36 @@ int64_t shuffle_held(ShuffleLaw law, int64_t t, int64_t* rows) {
 }
 
 void shuffle_rows_at(ShuffleLaw law, const int64_t* steps, int64_t count, int64_t* rows) {
-  if (count == 0) return;
-  // Forward from the first step wanted to the last: cheap where the steps lie close, as those of a slice do.
-  std::unordered_multimap<int64_t, int64_t> wanted;
-  int64_t low = steps[0], high = steps[0];
-  for (int64_t i = 0; i < count; ++i) {
-    wanted.emplace(steps[i], i);
-    low = std::min(low, steps[i]);
-    high = std::max(high, steps[i]);
-  }
+  // In rising order, forward from step to step where they lie close, as those of a slice do; over a long gap it is
+  // cheaper to find out anew what the slots hold.
+  std::vector<int64_t> order(static_cast<size_t>(count));
+  std::iota(order.begin(), order.end(), int64_t(0));
+  std::sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return steps[a] < steps[b]; });
   const int64_t tail = tail_start(law);
-  const auto give = [&](int64_t t, int64_t row) {
-    const auto range = wanted.equal_range(t);
-    for (auto it = range.first; it != range.second; ++it) rows[it->second] = row;
-  };
-  std::vector<int64_t> slots(size_t(slots_needed(law)));
+  const int64_t far = 16 * std::min<int64_t>(slots_needed(law), INT64_MAX / 16);
+  std::vector<int64_t> slots(static_cast<size_t>(slots_needed(law)));
   Draws draw(law.key);
-  int64_t t = low;
-  int64_t used = shuffle_held(law, t, slots.data());
-  if (t < tail) {
-    int64_t hole = int64_t(std::find(slots.begin(), slots.end(), int64_t(-1)) - slots.begin());
-    for (; t <= high && t < tail; ++t) {
-      slots[hole] = law.capacity - 1 + t;
-      hole = draw(t, law.capacity);
-      give(t, slots[hole]);
+  int64_t t = -1, used = 0, hole = 0, given = 0;
+  for (const int64_t i : order) {
+    const int64_t step = steps[i];
+    if (t < 0 || step - t > far) {
+      used = shuffle_held(law, step, slots.data());
+      if (step < tail) hole = int64_t(std::find(slots.begin(), slots.end(), int64_t(-1)) - slots.begin());
+      t = step;
     }
-    if (t > high) return;
-    used = held_at_tail(law, slots.data());
-  }
-  for (; t <= high; ++t) {
-    int64_t& slot = slots[draw(t, law.total - t)];
-    give(t, slot);
-    slot = slots[--used];
+    for (; t <= step; ++t) {
+      if (t == tail && t > 0) used = held_at_tail(law, slots.data());
+      if (t < tail) {
+        slots[size_t(hole)] = law.capacity - 1 + t;
+        hole = draw(t, law.capacity);
+        given = slots[size_t(hole)];
+      } else {
+        int64_t& slot = slots[size_t(draw(t, law.total - t))];
+        given = slot;
+        slot = slots[size_t(--used)];
+      }
+    }
+    rows[i] = given;
   }
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable
 from time import perf_counter_ns
@@ -10,7 +11,7 @@ import numpy as np
 
 from headrace.block import Ids, Indices, Later, Mark, Place, ordinal, shifted, source_ids
 from headrace.errors import StateError
-from headrace.execute.channel import Channel, Limits
+from headrace.execute.channel import Cancelled, Channel, Limits
 from headrace.execute.stats import Stage
 from headrace.execute.stream import END, Pace, Pulled, Source, Stream
 from headrace.execute.unordered import Delivery, Remaining
@@ -40,11 +41,12 @@ class Run:
         options: Options = DEFAULTS,
     ) -> None:
         self.prepare = optimise or (lambda node: node)
-        self.optimised = optimise is not None
         self.block_rows = block_rows
         self.options = options
         self.stage = Stage("pass")
         self.open_streams = 0
+        self.cancelled = False
+        self.threads: set[int] = set()
         self._channels: set[Channel] = set()
         self._lock = threading.Lock()
 
@@ -53,7 +55,8 @@ class Run:
         return Pace(self.block_rows, handover=handover)
 
     def cancel(self) -> None:
-        """Wake up everybody who waits on a channel of this pass."""
+        """Have every pull of this pass end, and wake up everybody who waits on a channel."""
+        self.cancelled = True
         with self._lock:
             channels = list(self._channels)
         for channel in channels:
@@ -83,10 +86,17 @@ class Run:
 class Context:
     """Where in the plan, on which path and in which pass a node is opened."""
 
-    __slots__ = ("_level", "opened", "path", "run", "stage", "with_ids")
+    __slots__ = ("_level", "any_order", "opened", "path", "run", "stage", "with_ids")
 
     def __init__(
-        self, run: Run, path: int = ROOT, *, stage: Stage | None = None, level: int = 0, with_ids: bool = False
+        self,
+        run: Run,
+        path: int = ROOT,
+        *,
+        stage: Stage | None = None,
+        level: int = 0,
+        with_ids: bool = False,
+        any_order: bool = True,
     ) -> None:
         self.run = run
         self.path = path
@@ -94,9 +104,12 @@ class Context:
         self.opened: set[Input] = set()
         self._level = level
         self.with_ids = with_ids
+        self.any_order = any_order
 
     def _at(self, path: int, level: int) -> Context:
-        context = Context(self.run, path, stage=self.stage, level=level, with_ids=self.with_ids)
+        context = Context(
+            self.run, path, stage=self.stage, level=level, with_ids=self.with_ids, any_order=self.any_order
+        )
         context.opened = self.opened
         return context
 
@@ -121,13 +134,23 @@ class Context:
         """Ids for the rows `start` to `stop` of a source, where somebody downstream wants them."""
         return self.ids(np.arange(start, stop)) if self.with_ids else None
 
-    def open(self, node: Node, mark: Mark = None, *, slot: int = 0, with_ids: bool = False) -> Input:
-        """The rows of an input from `mark` on. It is closed with the stream that opened it, if not before."""
-        stage = self.stage.input(slot, node)
-        with_ids = with_ids or self.with_ids
-        return Input(
-            node, Context(self.run, self.path, stage=stage, level=self._level, with_ids=with_ids), mark, self.opened
+    def open(
+        self, node: Node, mark: Mark = None, *, slot: int = 0, with_ids: bool = False, any_order: bool = False
+    ) -> Input:
+        """The rows of an input from `mark` on. It is closed with the stream that opened it, if not before.
+
+        `any_order` says that each item is passed on by itself, so that a state needs no other item read again: only
+        below such operations may `deterministic=False` change the order.
+        """
+        inner = Context(
+            self.run,
+            self.path,
+            stage=self.stage.input(slot, node),
+            level=self._level,
+            with_ids=with_ids or self.with_ids,
+            any_order=any_order and self.any_order,
         )
+        return Input(node, inner, mark, self.opened)
 
     def open_nested(self, node: Node, mark: Mark = None, *, slot: int = 0) -> Input:
         """The rows of a dataset that a user function made while running."""
@@ -136,7 +159,8 @@ class Context:
     def ahead(self, node: Node, mark: Mark = None, *, rows: int | None = None, slot: int = 0) -> Ahead:
         """The rows of an input, read by a thread at most `rows` before they are asked for; None: a sensible number."""
         limits = self._limits(AUTOTUNE_TICKETS if rows is None else max(2, rows), rows)
-        return self._ahead(self.open(node, mark, slot=slot), unchanged, 1, limits, None)
+        source = self.open(node, mark, slot=slot, any_order=True)
+        return self._ahead(source, unchanged, 1, limits, None, one_by_one=not node.pure)
 
     def _limits(self, tickets: int, rows: int | None = None) -> Limits:
         budget = self.run.options.ram_budget
@@ -152,21 +176,29 @@ class Context:
     def ordered(self, deterministic: bool | None) -> bool:
         """Whether an operation keeps the order: what it says, else what the options say, else yes."""
         chosen = self.run.options.deterministic if deterministic is None else deterministic
-        return chosen is not False
+        return chosen is not False or not self.any_order
 
     def parallel(self, node: Node, mark: Mark, work: Work, *, width: int, ordered: bool) -> Ahead:
         """What `work` makes of the rows of an input, on `width` threads."""
         # Reading that shows goes as far ahead as there are calls, which is what the user asked for.
         limits = self._limits(2 * width, None if node.pure else width)
         if not isinstance(mark, dict):
-            return self._ahead(self.open(node, mark), work, width, limits, None if ordered else Delivery())
-        remaining = Remaining(lambda m: self.open(node, m), mark)
-        return self._ahead(remaining, work, width, limits, Delivery(mark["done"]))
+            source: Source = self.open(node, mark)
+            delivery = None if ordered else Delivery()
+        else:
+            source = Remaining(lambda m: self.open(node, m), mark)
+            delivery = Delivery(mark["done"])
+        return self._ahead(source, work, width, limits, delivery, one_by_one=True)
 
-    def _ahead(self, source: Source, work: Work, width: int, limits: Limits, delivery: Delivery | None) -> Ahead:
+    def _ahead(
+        self, source: Source, work: Work, width: int, limits: Limits, delivery: Delivery | None, *, one_by_one: bool
+    ) -> Ahead:
+        """Rows that a user's function makes are taken on one by one: none is held back while the next is made."""
         self.stage.threaded = True
-        pace = self.run.pace(handover=True)
-        stream = Ahead(source, work, width=width, limits=limits, delivery=delivery, stage=self.stage, pace=pace)
+        pace = Pace(1) if one_by_one else self.run.pace(handover=True)
+        stream = Ahead(
+            source, work, self.run, width=width, limits=limits, delivery=delivery, stage=self.stage, pace=pace
+        )
         self.run.watch(stream.channel)
         return stream
 
@@ -179,12 +211,12 @@ class Input:
     """An open stream as its consumer sees it: counted, timed, and knowing where it is."""
 
     __slots__ = (
-        "_closed", "_context", "_counters", "_mark", "_node", "_owner", "_plain", "_positional", "_rows", "_stream",
+        "_closed", "_context", "_counters", "_mark", "_owner", "_plain", "_positional", "_rows", "_run", "_stream",
         "ordinal",
     )  # fmt: skip
 
     def __init__(self, node: Node, context: Context, mark: Mark, owner: set[Input]) -> None:
-        self._node = node
+        self._run = context.run
         self._context = context
         self._counters = context.stage.opened()
         self._owner = owner
@@ -212,6 +244,8 @@ class Input:
         self.ordinal += offset
 
     def pull(self, want: int) -> Pulled:
+        if self._run.cancelled:
+            raise Cancelled
         counters = self._counters
         started = perf_counter_ns()
         item = self._stream.pull(want)
@@ -231,6 +265,8 @@ class Input:
 
     def skip(self, count: int, *, replay: bool = False) -> int:
         """Pass over `count` rows; returns how many there were."""
+        if self._run.cancelled:
+            raise Cancelled
         done = self._stream.skip(count, replay=replay)
         self._rows += done
         self.ordinal += done
@@ -264,8 +300,9 @@ class Input:
                 if isinstance(stream, Ahead):
                     self._context.run.forget(stream.channel)
         finally:
-            for child in list(self._context.opened):
-                child.close()
             self._owner.discard(self)
             self._context.stage.closed(self._counters)
-            self._context.run.closed()
+            self._run.closed()
+            with contextlib.ExitStack() as stack:  # one that cannot be closed keeps none of the others open
+                for child in list(self._context.opened):
+                    stack.callback(child.close)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 import zlib
 from dataclasses import fields, replace
 from typing import Any
 
 from headrace.block import Mark
 from headrace.errors import StateError
-from headrace.keys import Seed
+from headrace.keys import Seed, mix
 from headrace.plan.node import Node, rebuilt, walk
 
 VERSION = 1
@@ -54,11 +55,31 @@ def reseeded(plan: Node, seeds: list[int]) -> Node:
     return rebuilt(plan, change)
 
 
-def save(plan: Node, epoch: int, delivered: int, mark: Mark, over: bool) -> dict[str, Any]:
-    """The state of a pass."""
+def keyed(plan: Node, key: int) -> Node:
+    """A nested plan with the seeds that nobody chose drawn from `key`, so that another process finds the same ones.
+
+    Below a cache they stay: its rows outlive the pass.
+    """
+    counter = iter(range(sys.maxsize))
+
+    def change(node: Node) -> Node:
+        if node.outlives:
+            return node
+        inputs = tuple(change(child) for child in node.inputs)
+        if any(a is not b for a, b in zip(inputs, node.inputs, strict=True)):
+            node = node.with_inputs(inputs)
+        drawn = [name for name in _seed_fields(node) if not getattr(node, name).explicit]
+        new: dict[str, Any] = {name: Seed(mix(key, next(counter)) >> 1, explicit=False) for name in drawn}
+        return replace(node, **new) if new else node
+
+    return change(plan)
+
+
+def save(plan: Node, described: list[str], epoch: int, delivered: int, mark: Mark, *, over: bool) -> dict[str, Any]:
+    """The state of a pass; `described` is the plan's description."""
     state = {
         "headrace": VERSION,
-        "plan": description(plan),
+        "plan": described,
         "seeds": drawn_seeds(plan),
         "epoch": epoch,
         "delivered": delivered,

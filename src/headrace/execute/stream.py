@@ -9,7 +9,7 @@ from enum import Enum
 from time import perf_counter_ns
 from typing import Final, Literal, Protocol, TypeAlias
 
-from headrace.block import Block, Failure, Item, Mark
+from headrace.block import Block, Item, Mark
 
 
 class End(Enum):
@@ -142,8 +142,3 @@ class Pending:
         while done < count and self._items:
             done += self.pull(count - done).rows
         return done
-
-
-def mapped(items: Iterable[Item], block: Callable[[Block], Iterable[Item]]) -> list[Item]:
-    """`block` over the blocks; failures stay in their places."""
-    return [out for item in items for out in ((item,) if isinstance(item, Failure) else block(item))]

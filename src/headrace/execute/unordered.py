@@ -74,6 +74,9 @@ class Remaining:
         raise NotImplementedError("rows that were left are pulled, not skipped")
 
     def mark(self) -> Mark:
+        """Of the first row that has not been pulled, in the lead or behind it."""
+        if self._lead is not None and self._lead_left:
+            return min(self._lead.mark(), self._main.mark(), key=ordinal)
         return self._main.mark()
 
     def close(self) -> None:

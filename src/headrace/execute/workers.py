@@ -14,6 +14,7 @@ from headrace.execute.stream import END, Pace, Pending, Pulled, Source, Stream
 from headrace.execute.unordered import Delivery, Remaining
 
 if TYPE_CHECKING:
+    from headrace.execute.context import Run
     from headrace.execute.stats import Stage
 
 Work = Callable[[Item], list[Item]]
@@ -34,6 +35,7 @@ class Ahead(Stream):
         self,
         source: Source,
         work: Work,
+        run: Run,
         *,
         width: int,
         limits: Limits,
@@ -43,6 +45,7 @@ class Ahead(Stream):
     ) -> None:
         self._source = source
         self._work = work
+        self._pass = run
         self._width = width
         self._stage = stage
         self._pace = pace
@@ -55,11 +58,11 @@ class Ahead(Stream):
     def pull(self, want: int) -> Pulled:
         if not self._threads:
             self._start()
-        while not self._pending:
-            ticket = self.channel.get()
-            if ticket is END:
+        if not self._pending:
+            for ticket in self.channel.get():
+                self._pending.add(ticket.items or [])
+            if not self._pending:
                 return END
-            self._pending.add(ticket.items or [])
         item = self._pending.pull(want)
         self.channel.release(item.rows)
         return item
@@ -81,13 +84,15 @@ class Ahead(Stream):
             for thread in self._threads:
                 if thread is not threading.current_thread():
                     thread.join()
+                self._pass.threads.discard(thread.ident or 0)
 
     def _start(self) -> None:
         label = self._stage.label.partition("(")[0]
         for i in range(self._width):
             thread = threading.Thread(target=self._run, name=f"headrace-{label}-{i}", daemon=True)
-            self._threads.append(thread)
             thread.start()
+            self._threads.append(thread)
+            self._pass.threads.add(thread.ident or 0)
 
     def _run(self) -> None:
         try:
@@ -117,6 +122,7 @@ class Ahead(Stream):
         items = self._work(item)
         finished = perf_counter_ns()
         self._stage.worked(finished - pulled)
-        self._pace.observe(max(items, key=lambda i: i.nbytes), finished - started)
+        if items:
+            self._pace.observe(max(items, key=lambda i: i.nbytes), finished - started)
         channel.put(number, items)
         return True

@@ -95,7 +95,10 @@ def batches_at(node: Batching, ctx: Context, indices: Indices) -> Block:
     made = []
     for start in indices * size:
         stop = min(start + size, rows) if rows.known else start + size
-        block = node.input.at(ctx, np.arange(start, stop))
+        try:
+            block = node.input.at(ctx, np.arange(start, stop))
+        except SpecError as error:
+            raise node.error(error, int(start // size)) from None
         block.mark = int(start)
         made.append(stacked(node, [block], int(stop - start)))
     return concat(made)
@@ -119,7 +122,7 @@ class BatchStream(Stream):
             self._carry.append(item)
             self._carried += item.rows
         if all(isinstance(item, Block) for item in self._carry):
-            return self._whole(self._carried - self._carried % size, size)
+            return self._whole(min(want * size, self._carried - self._carried % size), size)
         return self._whole(size, size)
 
     def _whole(self, rows: int, size: int) -> Item:

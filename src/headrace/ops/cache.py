@@ -9,7 +9,7 @@ from bisect import bisect_right
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
-from headrace.block import Block, Indices, Item, Mark, concat, folded, owned
+from headrace.block import Block, Failure, Indices, Item, Mark, concat, folded, owned
 from headrace.execute.context import Context, Input
 from headrace.execute.stream import END, Pulled, Stream
 from headrace.keys import Seed
@@ -45,6 +45,7 @@ class Cache(Node):
     store: Store = field(repr=False)
 
     positional = True
+    outlives = True
 
     @property
     def spec(self) -> Spec:
@@ -62,6 +63,8 @@ class Cache(Node):
         return CacheStream(self, ctx)
 
     def at(self, ctx: Context, indices: Indices) -> Block:
+        if not self.input.pure:  # what was kept is what counts
+            return CacheStream(self, ctx).at(indices)
         block = self.input.at(ctx.fixed(), indices)
         block.ids = folded(block.ids, ctx.path)
         return block
@@ -94,33 +97,35 @@ class Rows:
         self.complete = False
         self.count = 0
         self.mark: Mark = None
-        self._items: list[Item] = []
-        self._starts: list[int] = []
+        self._kept: tuple[list[Item], list[int]] = ([], [])  # swapped as one: passes read without the lock
         self._loose = 0
         self._loose_bytes = 0
         _all_rows.add(self)
 
     def add(self, item: Item, mark: Mark) -> None:
         """Keep an item; `mark` is where the input goes on after it."""
-        self._items.append(_own(item))
-        self._starts.append(self.count)
+        items, starts = self._kept
+        items.append(_own(item))
+        starts.append(self.count)
         self.count += item.rows
         self.mark = mark
         self._loose += 1
         self._loose_bytes += item.nbytes
-        if self.count - self._starts[-self._loose] >= SEALED_ROWS or self._loose_bytes >= SEALED_BYTES:
+        if self.count - starts[-self._loose] >= SEALED_ROWS or self._loose_bytes >= SEALED_BYTES:
             self.seal()
 
     def seal(self) -> None:
         """Join the small blocks at the end into large ones, so that they are replayed as such."""
-        loose, self._items = self._items[-self._loose :], self._items[: -self._loose]
-        del self._starts[-self._loose :]
+        old_items, old_starts = self._kept
+        loose = old_items[-self._loose :]
+        items, starts = old_items[: -self._loose], old_starts[: -self._loose]
         self._loose = self._loose_bytes = 0
         start = self.count - sum(item.rows for item in loose)
         for item in _merged(loose):
-            self._items.append(item)
-            self._starts.append(start)
+            items.append(item)
+            starts.append(start)
             start += item.rows
+        self._kept = (items, starts)
 
     def finish(self) -> None:
         """There are no more rows."""
@@ -130,9 +135,10 @@ class Rows:
 
     def pull(self, start: int, want: int) -> Item:
         """Rows from `start` on, at most `want`, at least one; they must have been read."""
-        index = bisect_right(self._starts, start) - 1
-        item = self._items[index]
-        offset = start - self._starts[index]
+        items, starts = self._kept
+        index = bisect_right(starts, start) - 1
+        item = items[index]
+        offset = start - starts[index]
         return item.slice(offset, min(item.rows, offset + want))
 
 
@@ -184,7 +190,22 @@ class CacheStream(Stream):
             item.ids = folded(item.ids, self._ctx.path) if self._ctx.with_ids else None
         return item
 
-    def _read_on(self, until: int, want: int, *, replay: bool = False) -> bool:
+    def at(self, indices: Indices) -> Block:
+        """Rows by number, read and kept as far as need be."""
+        self._read_on(int(indices.max()) + 1, SEALED_ROWS)
+        if self._input is not None:
+            self._input.close()
+            self._input = None
+        blocks = []
+        for number in indices.tolist():
+            item = self._rows.pull(number, 1)
+            if isinstance(item, Failure):
+                raise item.error
+            item.ids = folded(item.ids, self._ctx.path) if self._ctx.with_ids else None
+            blocks.append(item)
+        return concat(blocks)
+
+    def _read_on(self, until: int, want: int) -> bool:
         """Have at least `until` rows kept; False if there are not so many."""
         rows = self._rows
         while rows.count < until and not rows.complete:
@@ -194,8 +215,8 @@ class CacheStream(Stream):
                 if self._input is None:
                     self._input = self._ctx.fixed().open(self._node.input, rows.mark, with_ids=True)
                 behind = rows.count - self._input.ordinal
-                if behind:  # another pass has read on in the meantime
-                    self._input.skip(behind, replay=replay)
+                if behind:  # another pass has read on in the meantime, and made these rows
+                    self._input.skip(behind, replay=True)
                 item = self._input.pull(want)
                 if item is END:
                     rows.finish()
@@ -205,8 +226,8 @@ class CacheStream(Stream):
                     rows.add(item, self._input.mark())
         return rows.count >= until
 
-    def skip(self, count: int, *, replay: bool = False) -> int:
-        self._read_on(self._next + count, count, replay=replay)
+    def skip(self, count: int, *, replay: bool = False) -> int:  # noqa: ARG002 - rows passed over are kept too
+        self._read_on(self._next + count, count)
         done = min(count, max(0, self._rows.count - self._next))
         self._next += done
         return done

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from headrace.block import Block, Failure, Indices, Item, Mark, ordinal, shifted, values
+from headrace.block import Block, Column, Failure, Indices, Item, Mark, ordinal, shifted, values
 from headrace.execute.context import Context
 from headrace.execute.stream import Pending, Pulled, Source, Stream
 from headrace.plan.node import Node
@@ -17,27 +17,35 @@ Outcome = tuple[bool, Any]
 """True and what the function returned, or False and the exception."""
 
 
-def private_elements(block: Block) -> Iterator[Any]:
-    """The elements, with arrays that a function may write to."""
-    return block.structure.rows([_private(c) for c in block.columns], block.rows)
+def private_elements(block: Block, *, keep: bool = False) -> Iterator[Any]:
+    """The elements, with arrays that a function may write to; copies, if the block is to `keep` its own."""
+    return block.structure.rows([_private(c, keep) for c in block.columns], block.rows)
 
 
-def arguments(block: Block) -> Iterator[tuple[Any, ...]]:
+def arguments(block: Block, *, keep: bool = False) -> Iterator[tuple[Any, ...]]:
     """What the function gets for each row."""
-    rows = private_elements(block)
+    rows = private_elements(block, keep=keep)
     return rows if block.structure.unpacks else ((row,) for row in rows)
 
 
-def _private(column: Any) -> Iterator[Any]:
+def _private(column: Column, keep: bool) -> Iterator[Any]:
     shared = column.values if isinstance(column, Ragged) else column
-    if isinstance(shared, np.ndarray) and (shared.ndim > 1 or shared is not column) and not shared.flags.writeable:
-        return (row.copy() for row in column)
-    return values(column)
+    if isinstance(shared, np.ndarray) and shared.ndim == 1 and shared is column:
+        return values(column)
+    if isinstance(shared, np.ndarray) and shared.flags.writeable and not keep:
+        return values(column)
+    return (_own(row, keep) for row in values(column))
 
 
-def outcomes(fn: Callable[..., Any], block: Block) -> Iterator[Outcome]:
+def _own(value: Any, keep: bool) -> Any:
+    if isinstance(value, np.ndarray) and (keep or not value.flags.writeable):
+        return value.copy()
+    return value
+
+
+def outcomes(fn: Callable[..., Any], block: Block, *, keep: bool = False) -> Iterator[Outcome]:
     """The function called on each row. An exception belongs to its row and stops nothing."""
-    for args in arguments(block):
+    for args in arguments(block, keep=keep):
         try:
             result = fn(*args)
         except Exception as error:
@@ -78,7 +86,7 @@ class CallStream(Stream):
     def __init__(
         self, ctx: Context, node: Node, mark: Mark, apply: Callable[[Block], list[Item]], one_to_one: bool
     ) -> None:
-        self._input: Source = ctx.open(node, mark)
+        self._input: Source = ctx.open(node, mark, any_order=True)
         self._apply = apply
         self._one_to_one = one_to_one
         self._pending = Pending()

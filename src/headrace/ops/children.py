@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.block import Failure, Item, Mark, ordinal
 from headrace.execute.context import Context, Input
+from headrace.execute.state import keyed
 from headrace.execute.stream import END, Pulled, Stream
 from headrace.keys import Seed, keyed_seeds, mix
 from headrace.ops.calls import arguments
@@ -59,9 +60,10 @@ def open_child(
     assert row.ids is not None, "parents are opened with ids"
     folds = (int(row.ids[0, 0]), int(row.ids[0, 1]))
     try:
-        with keyed_seeds(mix(parent.seed.key(ctx.path), *folds)):
+        key = mix(parent.seed.key(ctx.path), *folds)
+        with keyed_seeds(key):
             made = parent.fn(*next(arguments(row)))
-        node = _node(made)
+        node = keyed(_node(made), key)
     except Exception as error:
         return OneFailure(Failure(parent.error(error, number)), mark)
     return ctx.branch(*folds).open_nested(ahead(node), mark, slot=1)

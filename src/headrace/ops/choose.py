@@ -58,7 +58,10 @@ def sample_from_datasets(
     if isinstance(weights, Dataset):
         choices = Dataset.zip(draws, weights).map(lambda draw, w: picked(draw, cumulative(w, count)))
         return _chosen("sample_from_datasets", datasets, choices, stop_on_empty_dataset)
-    steps = cumulative(np.ones(count) if weights is None else weights, count)
+    shares = np.ones(count) if weights is None else np.asarray(weights, np.float64)
+    cumulative(shares, count)
+    datasets = [ds for ds, share in zip(datasets, shares.tolist(), strict=True) if share]
+    steps = cumulative(shares[shares > 0], len(datasets))
     return _chosen("sample_from_datasets", datasets, draws._then(Pick, tuple(steps.tolist())), stop_on_empty_dataset)
 
 

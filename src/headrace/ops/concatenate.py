@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,7 +13,7 @@ from headrace.errors import SpecError
 from headrace.execute.context import Context, Input
 from headrace.execute.stream import END, Pulled, Stream
 from headrace.plan.cardinality import Cardinality
-from headrace.plan.node import Node, places
+from headrace.plan.node import Node, places, user_site
 from headrace.plan.spec import Spec
 
 if TYPE_CHECKING:
@@ -31,58 +32,58 @@ def concatenate(self: Dataset, dataset: Dataset, *, name: str | None = None) -> 
     reason = self._node.spec.mismatch(other.spec)
     if reason is not None:
         raise SpecError(f"concatenate: the elements of the two datasets differ: {reason}")
-    return self._then(Concatenate, other, places([self._node, other])[1], name=name)
+    first = self._node.branches if isinstance(self._node, Concatenate) and self._node.name is None else (self._node,)
+    branches = (*first, other)
+    return type(self)(Concatenate(branches, places(branches), site=user_site(), name=name))
 
 
 @dataclass(frozen=True, eq=False)
 class Concatenate(Node):
-    """All rows of `input`, then all of `second`."""
+    """All rows of each branch in turn."""
 
-    input: Node
-    second: Node
-    place: int = field(default=0, repr=False)
+    branches: tuple[Node, ...]
+    places: tuple[int, ...] = field(repr=False)
 
     @property
     def spec(self) -> Spec:
-        return self.input.spec.common(self.second.spec)
+        return reduce(Spec.common, [node.spec for node in self.branches])
 
     @property
     def cardinality(self) -> Cardinality:
-        return self.input.cardinality.plus(self.second.cardinality)
+        return reduce(Cardinality.plus, [node.cardinality for node in self.branches])
 
     @property
     def indexable(self) -> bool:
-        first = self.input
-        return first.indexable and first.cardinality.known and self.second.indexable
+        *front, last = self.branches
+        return all(node.indexable and node.cardinality.known for node in front) and last.indexable
 
     def open(self, ctx: Context, mark: Mark) -> Stream:
         return ConcatenateStream(self, ctx, mark)
 
     def context(self, ctx: Context, branch: int) -> Context:
         """Where a branch is opened; see `places`."""
-        return ctx.branch(self.place) if branch and self.place else ctx
+        return ctx.branch(self.places[branch]) if self.places[branch] else ctx
 
     def at(self, ctx: Context, indices: Indices) -> Block:
-        length = self.input.cardinality
-        second = indices >= length
+        starts = np.cumsum([0, *(node.cardinality for node in self.branches[:-1])])
+        chosen = np.searchsorted(starts, indices, side="right") - 1
         parts = []
-        for branch, (node, chosen) in enumerate(((self.input, ~second), (self.second, second))):
-            if chosen.any():
-                rows = indices[chosen] - length * branch
-                parts.append(on_branch(node.at(self.context(ctx, branch), rows), branch))
+        for branch in np.unique(chosen).tolist():
+            rows = indices[chosen == branch] - starts[branch]
+            parts.append(on_branch(self.branches[branch].at(self.context(ctx, branch), rows), branch))
         if len(parts) == 1:
             return parts[0]
-        return concat(parts).take(np.argsort(np.argsort(second, kind="stable")))
+        return concat(parts).take(np.argsort(np.argsort(chosen, kind="stable"), kind="stable"))
 
 
 def on_branch(block: Block, branch: int) -> Block:
-    """The rows of the two datasets have different ids."""
+    """The rows of each dataset have ids of their own."""
     block.ids = folded(block.ids, branch + 1)
     return block
 
 
 class ConcatenateStream(Stream):
-    """The two inputs in turn; the mark says which."""
+    """The branches in turn; the mark says which."""
 
     def __init__(self, node: Concatenate, ctx: Context, mark: Mark) -> None:
         self._node = node
@@ -92,14 +93,14 @@ class ConcatenateStream(Stream):
         self._input = self._open(inner)
 
     def _open(self, mark: Mark) -> Input:
-        node = self._node.second if self._branch else self._node.input
+        node = self._node.branches[self._branch]
         return self._node.context(self._ctx, self._branch).open(node, mark, slot=self._branch)
 
     def _next(self) -> bool:
-        if self._branch:
+        if self._branch + 1 == len(self._node.branches):
             return False
         self._input.close()
-        self._branch = 1
+        self._branch += 1
         self._input = self._open(None)
         return True
 
@@ -114,6 +115,6 @@ class ConcatenateStream(Stream):
 
     def skip(self, count: int, *, replay: bool = False) -> int:
         done = self._input.skip(count, replay=replay)
-        if done < count and self._next():
+        while done < count and self._next():
             done += self._input.skip(count - done, replay=replay)
         return done

@@ -27,7 +27,10 @@ def enumerate(self: Dataset, start: int = 0, *, name: str | None = None) -> Data
     >>> list(hr.Dataset.from_tensor_slices(["a", "b"]).enumerate(start=5))
     [(np.int64(5), 'a'), (np.int64(6), 'b')]
     """
-    return self._then(Enumerate, integer("start", start), name=name)
+    first = integer("start", start)
+    if abs(first) >= 2**63:
+        raise ValueError(f"start must fit into 64 bits, not {first}")
+    return self._then(Enumerate, first, name=name)
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,14 +76,14 @@ class EnumerateStream(Stream):
 
     def __init__(self, node: Enumerate, ctx: Context, mark: Mark) -> None:
         self._start = node.start
-        self._input = ctx.open(node.input, mark)
+        self._input = ctx.open(node.input, mark, any_order=True)
 
     def pull(self, want: int) -> Pulled:
         item = self._input.pull(want)
         if not isinstance(item, Block):
             return item
         first = self._start + ordinal(item.mark)
-        return numbered(item, np.arange(first, first + item.rows))
+        return numbered(item, np.arange(item.rows) + np.int64(first))
 
     def skip(self, count: int, *, replay: bool = False) -> int:
         return self._input.skip(count, replay=replay)

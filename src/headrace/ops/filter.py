@@ -59,7 +59,7 @@ def kept(node: Filter, block: Block) -> list[Item]:
     Marks: an item begins where the rows before it were decided, so that none is decided twice or left out.
     """
     results: list[Outcome] = []
-    for fine, value in outcomes(node.predicate, block):
+    for fine, value in outcomes(node.predicate, block, keep=True):
         if not fine:
             results.append((False, value))
         else:

@@ -14,6 +14,7 @@ from headrace import keys
 from headrace.block import Block, Failure, Item, Mark, concat, leaf, ordinal, shifted
 from headrace.errors import ElementError, SpecError, StateError
 from headrace.execute.context import Context, Input
+from headrace.execute.state import keyed
 from headrace.execute.stream import END, Pulled, Stream
 from headrace.ops.arguments import function, positive
 from headrace.ops.calls import arguments
@@ -107,14 +108,15 @@ class GroupByWindow(Node):
         assert rows.ids is not None, "rows are read with ids"
         path, number = int(rows.ids[0, 0]), int(rows.ids[0, 1])
         try:
-            with keys.keyed_seeds(keys.mix(self.seed.key(ctx.path), path, number)):
+            salt = keys.mix(self.seed.key(ctx.path), path, number)
+            with keys.keyed_seeds(salt):
                 window = Dataset(Memory(self.input.spec, rows.rows, structure, rows.columns, "window"))
                 made = self.reduce_func(np.int64(key), window)
             if not isinstance(made, Dataset):
                 raise TypeError(f"the function must return a Dataset, not {made!r}")
         except Exception as error:
             return OneFailure(Failure(self.error(error, ordinal(rows.mark))), mark)
-        return ctx.branch(path, number).open_nested(made._node, mark, slot=1)
+        return ctx.branch(path, number).open_nested(keyed(made._node, salt), mark, slot=1)
 
     def open(self, ctx: Context, mark: Mark) -> Stream:
         return GroupStream(self, ctx, mark)
@@ -175,7 +177,7 @@ class GroupStream(Stream):
 
     def _sort(self, block: Block, wanted: dict[int, int]) -> None:
         found: dict[int, list[int]] = {}
-        for i, args in enumerate(arguments(block)):
+        for i, args in enumerate(arguments(block, keep=True)):
             try:
                 key = self._node.key_of(args)
             except Exception as error:
@@ -232,7 +234,7 @@ class GroupStream(Stream):
                 item.mark = self._mark(item.mark)
                 return item
             self._block = block = item
-            self._at, self._args = 0, arguments(item)
+            self._at, self._args = 0, arguments(item, keep=True)
         for args in self._args:
             row = self._at
             try:

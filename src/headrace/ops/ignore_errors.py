@@ -57,7 +57,7 @@ class IgnoreErrorsStream(Stream):
 
     def __init__(self, node: IgnoreErrors, ctx: Context, mark: Mark) -> None:
         self._log = node.log_warning
-        self._input = ctx.open(node.input, mark)
+        self._input = ctx.open(node.input, mark, any_order=True)
 
     def pull(self, want: int) -> Pulled:
         while isinstance(item := self._input.pull(want), Failure):

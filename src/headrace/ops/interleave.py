@@ -139,11 +139,14 @@ class InterleaveStream(Stream):
         self._given: int = given
         self._pinned = mark is not None  # rows that follow a mark come from the slot it names
         self._parents = ctx.open(node.input, parents, with_ids=True)
+        self._changed: set[int] = set()
+        self._entries: dict[int, tuple[int, int, Mark]] = {}
+        self._oldest: Mark = None
         self._heard = threading.Event()
         self._over = False
         base = self._parents.ordinal
         for index, number, inner in sorted(live, key=lambda entry: entry[1]):
-            self._pass_parents(base + number)
+            self._pass_parents(number)
             if not self._fill(index, inner):
                 raise StateError("the input of interleave ended before the element where the state was taken")
         self._pass_parents(base + read)
@@ -166,14 +169,24 @@ class InterleaveStream(Stream):
         parent = row.mark
         child = open_child(self._node, self._ctx, row, mark, ahead=ahead)
         self._slots[index] = Slot(parent, child, pure[0])
+        self._changed.add(index)
+        self._oldest = None
         return True
 
     def _mark(self) -> Mark:
-        live = [(i, slot) for i, slot in enumerate(self._slots) if slot is not None]
-        oldest = min((slot.parent for _, slot in live), key=ordinal, default=self._parents.mark())
-        base = ordinal(oldest)
-        entries = [(i, ordinal(slot.parent) - base, slot.mark()) for i, slot in live]
-        return (self._turn, self._given, oldest, self._parents.ordinal - base, entries)
+        """Entries of slots are made anew only where a slot has changed since the last mark."""
+        for index in self._changed:
+            slot = self._slots[index]
+            self._entries.pop(index, None)
+            if slot is not None:
+                self._entries[index] = (index, ordinal(slot.parent), slot.mark())
+        self._changed.clear()
+        if self._oldest is None:
+            live = [slot.parent for slot in self._slots if slot is not None]
+            self._oldest = min(live, key=ordinal, default=None)
+        oldest = self._parents.mark() if self._oldest is None else self._oldest
+        read = self._parents.ordinal - ordinal(oldest)
+        return (self._turn, self._given, oldest, read, tuple(self._entries.values()))
 
     def _advance(self) -> None:
         self._turn = (self._turn + 1) % len(self._slots)
@@ -196,6 +209,7 @@ class InterleaveStream(Stream):
         if len(heads) < len(slots) or rounds < 1 or any(h.structure != heads[0].structure for h in heads):
             return None
         mark = self._mark()
+        self._changed.update(range(len(slots)))
         whole = concat([block for slot in live if isinstance(block := slot.pull(rounds * length), Block)])
         order = np.arange(whole.rows).reshape(len(live), rounds, length).swapaxes(0, 1).ravel()
         whole = whole.take(order)
@@ -216,6 +230,7 @@ class InterleaveStream(Stream):
             idle = 0
             mark = self._mark()
             item = slot.pull(min(want, self._node.block_length - self._given))
+            self._changed.add(self._turn)
             if item is not END:
                 item.mark = mark
                 self._given += item.rows
@@ -224,6 +239,8 @@ class InterleaveStream(Stream):
                 return item
             slot.close()
             self._slots[self._turn] = None
+            self._changed.add(self._turn)
+            self._oldest = None
             self._advance()
         return END
 

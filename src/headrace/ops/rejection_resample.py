@@ -129,7 +129,7 @@ class RejectionStream(Stream):
     def _decide(self, row: Block) -> Block | Failure | None:
         number = ordinal(row.mark)
         try:
-            ((fine, value),) = outcomes(self._node.class_func, row)
+            ((fine, value),) = outcomes(self._node.class_func, row, keep=True)
             if not fine:
                 raise value
             kind = self._node.class_of(value)

@@ -36,7 +36,8 @@ def getitem(self: Dataset, index: int | slice) -> Any:
         raise NotIndexableError(f"{blocker.operation} ({blocker.site}) cannot be indexed, so neither can this dataset")
     count = node.cardinality
     if isinstance(index, slice):
-        if count == INFINITE and any(v is None or v < 0 for v in (index.start or 0, index.stop)):
+        endless = any(v is None or v < 0 for v in (index.start or 0, index.stop)) or (index.step or 1) < 0
+        if count == INFINITE and endless:
             raise IndexError("a slice of an infinite dataset needs a start and a stop from the beginning")
         length = count if count.known else index.stop
         rows = range(*index.indices(length))

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from headrace.dataset import Dataset
 
 
+AT_ONCE = 256
+"""So many rows are read at a time to keep every n-th of them; of many shards, one by one."""
+
+
 def shard(self: Dataset, num_shards: int, index: int, *, name: str | None = None) -> Dataset:
     """The elements whose position, divided by `num_shards`, leaves `index`.
 
@@ -80,7 +84,7 @@ class ShardStream(Stream):
             foreign = self._foreign(self._input.ordinal)
             if foreign and self._input.skip(foreign) < foreign:
                 return END
-            item = self._input.pull((want - 1) * n + 1)
+            item = self._input.pull((min(want, AT_ONCE // n + 1) - 1) * n + 1)
             if item is END or isinstance(item, Failure):
                 return item
             first = self._foreign(ordinal(item.mark))

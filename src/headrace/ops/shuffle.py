@@ -45,7 +45,7 @@ def shuffle(
     if buffer_size == UNKNOWN:
         buffer_size = EVERYTHING if obstacle(self._node) or not self._node.cardinality.known else None
     if buffer_size is not None:
-        return self._then(Shuffle, positive("buffer_size", buffer_size), made, fresh, name=name)
+        return self._then(Shuffle, min(EVERYTHING, positive("buffer_size", buffer_size)), made, fresh, name=name)
     blocker = obstacle(self._node)
     if blocker is not None:
         raise TypeError(
@@ -54,6 +54,8 @@ def shuffle(
         )
     if not self._node.cardinality.known:
         raise ValueError("shuffle() of everything needs a finite dataset; give a buffer_size, or shuffle before repeat")
+    if self._node.cardinality >= 2**62:
+        raise ValueError(f"shuffle() of everything takes at most 2**62 elements, not {self._node.cardinality}")
     return self._then(Permute, made, fresh, name=name)
 
 

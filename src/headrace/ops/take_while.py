@@ -75,7 +75,7 @@ class TakeWhileStream(Stream):
 
     def _kept(self, block: Block) -> list[Item]:
         results: list[Outcome] = []
-        for fine, value in outcomes(self._node.predicate, block):
+        for fine, value in outcomes(self._node.predicate, block, keep=True):
             outcome: Outcome = (fine, value)
             if fine:
                 try:

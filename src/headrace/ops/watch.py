@@ -87,7 +87,7 @@ class ThrottleStream(Stream):
 
     def __init__(self, node: Throttle, ctx: Context, mark: Mark) -> None:
         self._node = node
-        self._input = ctx.open(node.input, mark)
+        self._input = ctx.open(node.input, mark, any_order=True)
         self._closed = threading.Event()
         self._due: float | None = None
 
@@ -146,7 +146,7 @@ class ProgressStream(Stream):
 
     def __init__(self, node: Progress, ctx: Context, mark: Mark) -> None:
         self._node = node
-        self._input = ctx.open(node.input, mark)
+        self._input = ctx.open(node.input, mark, any_order=True)
         self._bar: Any = None
         self._task: Any = None
 

@@ -87,7 +87,7 @@ class Passing(Stream):
     """Rows as they come."""
 
     def __init__(self, node: WithOptions, ctx: Context, mark: Mark) -> None:
-        self._input = ctx.open(node.input, mark)
+        self._input = ctx.open(node.input, mark, any_order=True)
 
     def pull(self, want: int) -> Pulled:
         return self._input.pull(want)

@@ -69,7 +69,7 @@ class Zip(Node):
 
     @property
     def numbered(self) -> bool:
-        return self.branches[0].numbered
+        return all(node.numbered for node in self.branches)
 
     def context(self, ctx: Context, branch: int) -> Context:
         """Where a branch is opened; see `places`."""
@@ -114,6 +114,7 @@ class ZipStream(Stream):
         shown = [not child.pure for child in node.branches]
         self._one_by_one = sum(shown) > 1
         self._order = sorted(range(len(shown)), key=lambda i: shown[i])
+        self._pure = not any(shown)
         self._over = False
 
     def pull(self, want: int) -> Pulled:
@@ -152,6 +153,6 @@ class ZipStream(Stream):
         return whole
 
     def skip(self, count: int, *, replay: bool = False) -> int:
-        if self._over or any(self._waiting):
+        if self._over or any(self._waiting) or not (self._pure or replay):
             return super().skip(count, replay=replay)
         return min(source.skip(count, replay=replay) for source in self._inputs)

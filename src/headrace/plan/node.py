@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from headrace.execute.context import Context
     from headrace.execute.stream import Stream
 
-_PACKAGE = str(Path(__file__).parents[1])
+_PACKAGE = str(Path(__file__).parents[1]) + os.sep
 
 
 TUNING = {"tuning": True}
@@ -41,6 +42,7 @@ class Node(ABC):
     - `one_to_one`: row i comes from row i of its one input.
     - `positional`: a row is found again by its ordinal alone, so that is its whole mark.
     - `costly`: a user's function makes each row, which a replay can do without.
+    - `outlives`: its rows are kept beyond a pass.
     - `transparent`: leaves no trace in marks and states; it may come and go between a save and a restore.
     - `scatters`: moves rows so that neighbours come from far apart; worth doing on row numbers.
     - `numbered`: row i has the id (path, i).
@@ -53,6 +55,7 @@ class Node(ABC):
     moves_rows = False
     scatters = False
     costly = False
+    outlives = False
     transparent = False
 
     @property

@@ -152,7 +152,7 @@ class Spec:
         return None
 
     def __str__(self) -> str:
-        return "?" if self.structure is None else str(self.structure.pack(_Text(str(s)) for s in self.leaves))
+        return "?" if self.structure is None else self.structure.text(str(s) for s in self.leaves)
 
     @classmethod
     def of(cls, value: Any) -> Spec:
@@ -200,13 +200,6 @@ class Probe:
 
     def __init__(self, spec: Spec | None) -> None:
         self.spec = spec
-
-
-class _Text(str):
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        return str(self)
 
 
 def _prepend(size: int | None, shape: Shape) -> Shape:

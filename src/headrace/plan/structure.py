@@ -54,9 +54,9 @@ class Structure:
         if issubclass(kind, Mapping):
             items = dict(zip(self.keys, parts, strict=True))
             ordered = {key: items[key] for key in self.written}
-            return ordered if kind is dict else kind(ordered)  # type: ignore[call-arg]
+            return ordered if kind is dict else _mapping(kind, ordered)
         if issubclass(kind, tuple):
-            return kind(*parts)
+            return kind(*parts) if hasattr(kind, "_fields") else kind(parts)
         return kind(**dict(zip(self.keys, parts, strict=True)))
 
     def rows(self, columns: list[Iterator[Any]], count: int) -> Iterator[Any]:
@@ -81,13 +81,33 @@ class Structure:
     def _named(self) -> bool:
         return self.kind is not None and not issubclass(self.kind, Mapping) and self.kind is not tuple
 
+    def text(self, leaves: Iterable[str]) -> str:
+        """The structure with these texts at its leaves; users' classes are named, not made."""
+        return self._text(iter(leaves))
+
+    def _text(self, leaves: Iterator[str]) -> str:
+        kind = self.kind
+        if kind is None:
+            return next(leaves)
+        parts = [child._text(leaves) for child in self.children]
+        if kind is NoneType:
+            return "None"
+        if kind is tuple:
+            return f"({parts[0]},)" if len(parts) == 1 else f"({', '.join(parts)})"
+        if issubclass(kind, Mapping):
+            shown = dict(zip(self.keys, parts, strict=True))
+            return "{" + ", ".join(f"{key!r}: {shown[key]}" for key in self.written) + "}"
+        return f"{kind.__name__}({', '.join(f'{k}={p}' for k, p in zip(self.keys, parts, strict=True))})"
+
     def __str__(self) -> str:
-        return str(self.pack(_Star() for _ in range(self.leaves)))
+        return self.text("*" for _ in range(self.leaves))
 
 
-class _Star:
-    def __repr__(self) -> str:
-        return "*"
+def _mapping(kind: type, items: dict[Any, Any]) -> Any:
+    try:
+        return kind(items)
+    except TypeError:  # such as a defaultdict, which is made of something else first
+        return items
 
 
 NoneType = type(None)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headrace.block import Block, Failure, Item, Mark, from_elements, leaf, scalar_block
+from headrace.block import Block, Failure, Item, Mark, from_elements, leaf, own_leaf, scalar_block
 from headrace.errors import SpecError
 from headrace.execute.context import Context
 from headrace.execute.stream import END, Pending, Pulled, Stream
@@ -116,11 +116,13 @@ class GeneratorStream(Stream):
         try:
             if self._iterator is None:
                 self._iterator = iter(self._node.generator(*self._node.args))
-            append = values.append
-            for value in self._iterator:
-                append(value)
-                if len(values) == want:
-                    return []
+            append, iterator = values.append, self._iterator
+            for _ in range(want):
+                append(next(iterator))
+        except StopIteration as stop:
+            if self._iterator is None:  # raised by the function itself, not by what it returned
+                self._over = True
+                return [Failure(self._node.error(stop, self._read + len(values)))]
             self._finish()
         except Exception as error:
             if self._iterator is None:
@@ -194,7 +196,7 @@ def conform(value: Any, spec: Spec) -> tuple[Structure, list[Any]]:
     found: list[Any] = []
     if not _collect(structure, value, found):
         raise SpecError(f"got an element of structure {flatten(value)[0]} where {structure} was promised")
-    leaves = [leaf(list(v) if isinstance(v, tuple) else v) for v in found]
+    leaves = [own_leaf(list(v) if isinstance(v, tuple) else v) for v in found]
     made = []
     for path, got, want in zip(structure.paths, leaves, spec.leaves, strict=True):
         try:
@@ -234,6 +236,8 @@ def _collect(structure: Structure, value: Any, leaves: list[Any]) -> bool:
 def _fitted(value: Any, want: TensorSpec) -> Any:
     if want.dtype is None or not isinstance(value, np.ndarray | np.generic):
         return value
+    if not value.size and want.dtype.kind in "US":
+        return value.astype(object)
     if value.dtype.kind not in "biufc" or want.dtype.kind not in "biufc":
         return value
     return leaf(cast(np.asarray(value), want.dtype))

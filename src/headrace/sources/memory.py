@@ -62,12 +62,16 @@ def from_tensor_slices(tensors: Any, *, name: str | None = None) -> Dataset:
             sizes.append(len(array))
             columns.append(read_only(array))
             continue
+        if isinstance(array, np.ndarray) and not array.dtype.isnative:
+            array = array.astype(array.dtype.newbyteorder("="))
         if not isinstance(array, np.ndarray):
             raise ValueError(f"from_tensor_slices: component{path} is a scalar, {array!r}; there is nothing to slice")
         specs.append(TensorSpec(array.shape[1:], leaf_spec(array).dtype))
         sizes.append(len(array))
         columns.append(
-            text(array.tolist()) if array.dtype == object and array.ndim == 1 and len(array) else read_only(array)
+            read_only(text(array.tolist()))
+            if array.dtype == object and array.ndim == 1 and len(array)
+            else read_only(array)
         )
     if len(set(sizes)) > 1:
         found = ", ".join(f"component{path} has {n}" for path, n in zip(structure.paths, sizes, strict=True))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import DTypeLike
+from numpy.typing import DTypeLike, NDArray
 
 from headrace.block import Block, Indices, Mark, scalar_block
 from headrace.execute.context import Context
@@ -76,9 +76,13 @@ class Range(Node):
 
     def between(self, ctx: Context, start: int, stop: int) -> Block:
         """Numbers `start` to `stop` of the progression."""
-        first = self.start + start * self.step
-        values = np.arange(first, first + (stop - start) * self.step, self.step)
-        return scalar_block(values.astype(self.dtype, copy=False), ctx.ids_between(start, stop))
+        return scalar_block(self._values(np.arange(start, stop)), ctx.ids_between(start, stop))
 
     def at(self, ctx: Context, indices: Indices) -> Block:
-        return scalar_block((self.start + indices * self.step).astype(self.dtype, copy=False), ctx.ids(indices))
+        return scalar_block(self._values(indices), ctx.ids(indices))
+
+    def _values(self, indices: Indices) -> NDArray[Any]:
+        if max(abs(self.start), abs(self.stop)) < 2**62:
+            values = indices if self.step == 1 else indices * self.step
+            return (values + self.start if self.start else values).astype(self.dtype, copy=False)
+        return np.array([self.start + int(i) * self.step for i in indices], object).astype(self.dtype)

@@ -11,6 +11,7 @@ import numpy as np
 from headrace.block import leaf
 from headrace.errors import ElementError, SpecError
 from headrace.execute.reference.base import Place, Row, call, draw, folded, private, rows, value_of
+from headrace.execute.state import keyed
 from headrace.keys import keyed_seeds, mix
 from headrace.ops.bucket import Bucket
 from headrace.ops.choose import Choose, Pick
@@ -276,13 +277,14 @@ def _(node: GroupByWindow, at: Place) -> Iterator[Row]:
     def reduced(key: int, group: list[Row]) -> Iterator[Row]:
         path, number = group[0].id
         try:
-            with keyed_seeds(mix(node.seed.key(at.path), path, number)):
+            key_of_seeds = mix(node.seed.key(at.path), path, number)
+            with keyed_seeds(key_of_seeds):
                 made = node.reduce_func(np.int64(key), _memory(group))
             if not isinstance(getattr(made, "_node", None), Node):
                 raise TypeError(f"the function must return a Dataset, not {made!r}")
         except Exception as error:
             return iter([Row(group[0].id, node.error(error, numbers[group[0].id]))])
-        return rows(made._node, at.branch(path, number))
+        return rows(keyed(made._node, key_of_seeds), at.branch(path, number))
 
     numbers: dict[tuple[int, int], int] = {}
     return _grouped(node, at, reduced, numbers)

@@ -10,6 +10,7 @@ import numpy as np
 
 from headrace.errors import ElementError, SpecError
 from headrace.execute.reference.base import Place, Row, call, draw, folded, private, rows, value_of
+from headrace.execute.state import keyed
 from headrace.keys import ROOT, Seed, keyed_seeds, mix
 from headrace.ops.batch import Batch
 from headrace.ops.cache import Cache
@@ -60,7 +61,9 @@ def _(node: Generator, at: Place) -> Iterator[Row]:
             if iterator is None:
                 iterator = iter(node.generator(*node.args))
             value = next(iterator)
-        except StopIteration:
+        except StopIteration as stop:
+            if iterator is None:
+                yield Row((at.path, number), node.error(stop, number))
             return
         except Exception as error:
             yield Row((at.path, number), node.error(error, number))
@@ -182,10 +185,9 @@ def _(node: Repeat, at: Place) -> Iterator[Row]:
 
 @rows.register
 def _(node: Concatenate, at: Place) -> Iterator[Row]:
-    for row in rows(node.input, at):
-        yield Row(folded(row.id, 1), row.value)
-    for row in rows(node.second, at.branch(node.place) if node.place else at):
-        yield Row(folded(row.id, 2), row.value)
+    for branch, place in enumerate(node.places):
+        for row in rows(node.branches[branch], at.branch(place) if place else at):
+            yield Row(folded(row.id, branch + 1), row.value)
 
 
 @rows.register
@@ -207,14 +209,15 @@ def _children(node: FlatMap | Interleave, at: Place) -> Iterator[Iterator[Row]]:
             yield iter([row])
             continue
         try:
-            with keyed_seeds(mix(node.seed.key(at.path), *row.id)):
+            key = mix(node.seed.key(at.path), *row.id)
+            with keyed_seeds(key):
                 made = call(node.fn, private(row.value))
             if not isinstance(getattr(made, "_node", None), Node):
                 raise TypeError(f"the function must return a Dataset, not {made!r}")
         except Exception as error:
             yield iter([Row(row.id, node.error(error, number))])
         else:
-            yield rows(made._node, at.branch(*row.id))
+            yield rows(keyed(made._node, key), at.branch(*row.id))
 
 
 @rows.register
