@@ -100,6 +100,13 @@ def steps(other):
         st.just(lambda d: d.cache()),
         st.integers(1, 4).map(lambda n: lambda d: d.prefetch(n)),
         st.just(lambda d: d.prefetch(hr.AUTOTUNE)),
+        st.just(lambda d: d.ignore_errors()),
+        st.just(lambda d: d.unique()),
+        counts.map(lambda n: lambda d: d.batch(n).unbatch()),
+        st.lists(st.integers(0, 3), min_size=1, max_size=3).map(
+            lambda sizes: lambda d: d.batch(2).rebatch([*sizes, 1])
+        ),
+        st.tuples(counts, counts, st.integers(1, 2), st.booleans()).map(lambda a: lambda d: _flat(d.window(*a))),
     )
     functions = st.one_of(
         st.just(lambda d: d.map(_tag)),
@@ -108,6 +115,12 @@ def steps(other):
         st.integers(2, 6).map(lambda n: lambda d: d.map(Sometimes(n))),
         st.integers(2, 6).map(lambda n: lambda d: d.map(Sometimes(n), num_parallel_calls=hr.AUTOTUNE)),
         st.just(lambda d: d.filter(_keep)),
+        st.just(lambda d: d.take_while(lambda *a: _total(a) % 11 != 7)),
+        st.just(lambda d: d.scan(0, lambda s, v: (s + _total((v,)), (s, v)))),
+        counts.map(lambda n: lambda d: d.map(_ragged).padded_batch(n)),
+        counts.map(lambda n: lambda d: d.map(_ragged).ragged_batch(n)),
+        counts.map(lambda n: lambda d: d.group_by_window(lambda *a: _total(a) % 3, lambda k, w: w.shuffle(2), n)),
+        counts.map(lambda n: lambda d: d.map(_ragged).bucket_by_sequence_length(len, [2, 3], [n, 2, 3])),
         st.integers(2, 6).map(lambda n: lambda d: d.filter(lambda *a: bool(Sometimes(n)(*a) is not None))),
         st.sampled_from([_few, _shuffled, _cached]).map(lambda f: lambda d: d.flat_map(f)),
         st.tuples(st.sampled_from([_few, _shuffled, _cached]), counts, counts, st.sampled_from([None, 2])).map(
@@ -121,6 +134,10 @@ def steps(other):
         st.just(lambda d: d.shuffle() if _uniform(d) else d),
     )
     return st.one_of(simple, simple, functions, binary)
+
+
+def _flat(windows):
+    return windows.flat_map(lambda *w: D.zip(w) if len(w) > 1 or not isinstance(w[0], dict) else D.zip(w[0]))
 
 
 def _uniform(ds):

@@ -40,3 +40,10 @@ def test_structures_inside_flat_map_keep_the_users_line():
 
     with pytest.raises(hr.ElementError, match=r"map failed on element 0: ZeroDivisionError.*\n.*test_dataset\.py"):
         list(D.range(1).flat_map(broken))
+
+
+def test_an_error_survives_pickling():
+    with pytest.raises(hr.ElementError) as caught:
+        list(D.range(1).map(lambda x: 1 / 0))
+    copy = pickle.loads(pickle.dumps(caught.value))
+    assert (str(copy), copy.ordinal, type(copy.__cause__)) == (str(caught.value), 0, ZeroDivisionError)

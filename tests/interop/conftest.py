@@ -65,7 +65,7 @@ def headrace() -> Library:
 
         return fn
 
-    return _library(hr.Dataset, TensorSpec=hr.TensorSpec, failing=failing, as_written=lambda ds: ds)
+    return _library(hr.Dataset, TensorSpec=hr.TensorSpec, size=np.size, failing=failing, as_written=lambda ds: ds)
 
 
 @cache
@@ -88,11 +88,12 @@ def tf_data() -> Library:
         options.autotune.enabled = False
         return ds.with_options(options)
 
-    return _library(tf.data.Dataset, TensorSpec=tf.TensorSpec, failing=failing, as_written=as_written)
+    return _library(tf.data.Dataset, TensorSpec=tf.TensorSpec, size=tf.size, failing=failing, as_written=as_written)
 
 
 def _library(dataset: Any, **own: Any) -> Library:
-    names = ("from_generator", "from_tensor_slices", "from_tensors", "range", "zip")
+    names = ("from_generator", "from_tensor_slices", "from_tensors", "range", "zip", "counter", "random")
+    names += ("choose_from_datasets", "sample_from_datasets")
     return Library(**{name: getattr(dataset, name) for name in names}, **own)
 
 
@@ -198,6 +199,11 @@ def _structure(tree: Any, leaf: Callable[[Any], Any]) -> Any:
 
 
 def _value(component: Any) -> Value:
+    if hasattr(component, "element_spec"):
+        return Value("dataset", (), elements(component))
+    if hasattr(component, "row_lengths"):
+        dtype = np.dtype(getattr(component.dtype, "as_numpy_dtype", component.dtype))
+        return Value(f"ragged {dtype.name}", tuple(component.shape), component.to_list())
     array = np.asarray(component.numpy() if hasattr(component, "numpy") else component)
     if array.dtype.kind not in "OSU":
         return Value(array.dtype.name, array.shape, array.tolist())
@@ -207,6 +213,8 @@ def _value(component: Any) -> Value:
 def _sort(component: Any) -> Sort | None:
     if type(component).__name__ == "NoneTensorSpec":
         return None
+    if type(component).__name__ == "DatasetSpec":
+        return Sort("dataset", None)
     shape, dtype = component.shape, component.dtype
     if hasattr(dtype, "as_numpy_dtype"):
         shape = None if shape.rank is None else tuple(shape.as_list())

@@ -147,3 +147,24 @@ def test_errors_pass_through_prefetch_in_their_places():
     with pytest.raises(hr.ElementError):
         next(it)
     assert numbers(it) == [2, 3]
+
+
+def test_a_cache_is_indexed_by_what_it_kept():
+    calls = []
+    ds = D.range(10).map(lambda x: calls.append(int(x)) or len(calls)).cache()
+    everything = numbers(ds)
+    assert [int(ds[3]), numbers(ds[2:5])] == [everything[3], everything[2:5]]
+    assert sorted(numbers(ds.shuffle())) == sorted(everything)
+    assert len(calls) == 10
+
+
+def test_shuffles_made_elsewhere_are_found_again_by_a_resume():
+    def pipeline():
+        inner = D.range(6).shuffle(6)
+        return D.range(3).flat_map(lambda i: inner)
+
+    it = iter(pipeline())
+    got = [int(next(it)) for _ in range(4)]
+    state, rest = it.state(), numbers(it)
+    assert numbers(pipeline().iterator(state)) == rest
+    assert sorted(got + rest) == sorted([*range(6)] * 3)

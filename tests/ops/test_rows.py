@@ -162,3 +162,25 @@ def test_infinite_datasets_are_indexed_from_the_start_only():
         ds[-1]
     with pytest.raises(IndexError):
         ds[2:]
+
+
+def test_a_chain_of_hundreds_of_datasets(run):
+    ds = D.range(1)
+    for i in range(1, 300):
+        ds = ds + D.range(i, i + 1)
+    assert numbers(run(ds)) == list(range(300))
+
+
+def test_zip_reads_no_further_than_its_shortest():
+    read = []
+    counted = D.range(100).map(lambda x: read.append(int(x)) or x)
+    assert list(D.zip(counted, D.range(2)).skip(50)) == []
+    assert read == [0, 1, 2]
+
+
+def test_batches_after_a_failure_are_whole():
+    ds = D.range(60).map(lambda x: 1 / 0 if x == 0 else x).batch(2).shard(4, 0).batch(2)
+    it = iter(ds)
+    with pytest.raises(hr.ElementError):
+        next(it)
+    assert next(it).tolist() == [[16, 17], [24, 25]]

@@ -3,12 +3,17 @@
 import numpy as np
 
 import headrace as hr
+from headrace.iterator import Epochs, Iterator, Settings
 from headrace.ops.gather import Gather
 from headrace.optimise.rules import optimised
 from headrace.plan.node import walk
 
 D = hr.Dataset
 ROWS = np.arange(40).reshape(20, 2)
+
+
+def _epoch(ds, settings):
+    return Iterator(ds._node, Epochs(), settings)
 
 
 def gathers(ds):
@@ -40,3 +45,8 @@ def test_batches_of_a_shuffle_are_gathered_straight_into_place():
     first = next(iter(ds))
     assert first.flags.writeable
     assert first.base is not None
+
+
+def test_rows_that_change_from_epoch_to_epoch_are_not_fetched_by_number():
+    ds = D.zip(D.range(6), D.range(6).shuffle(6, seed=1)).shuffle(3, seed=2).repeat(3)
+    assert list(_epoch(ds, Settings())) == list(_epoch(ds, Settings(optimise=False)))

@@ -179,3 +179,34 @@ def test_integers_are_wide_enough_or_an_error(run):
     top = 2**63 - 1
     ds = D.from_generator(lambda: iter([top, -top - 1]), output_signature=hr.TensorSpec((), "int64"))
     assert run(ds) == [top, -top - 1]
+
+
+def test_an_iterator_whose_iter_rewinds_is_read_once(run):
+    class Loader:
+        def __iter__(self):
+            self.i = 0
+            return self
+
+        def __next__(self):
+            self.i += 1
+            if self.i > 3:
+                raise StopIteration
+            return self.i
+
+    assert run(D.from_generator(Loader, output_signature=INT)) == [1, 2, 3]
+
+
+def test_lists_of_bytes_keep_their_zeros_and_empty_lists_their_dtype(run):
+    signature = hr.TensorSpec([None], bytes)
+    rows = run(D.from_generator(lambda: iter([[b"a\0", b"b"], (), []]), output_signature=signature))
+    assert [r.tolist() for r in rows] == [[b"a\0", b"b"], [], []]
+
+
+def test_lone_surrogates_are_text_too(run):
+    assert run(D.from_tensor_slices(["\ud800", "a"])) == ["\ud800", "a"]
+
+
+def test_integers_at_the_edge(run):
+    top = 2**63
+    assert run(D.range(-top + 1, top - 1, 2**62))[-1] == -top + 1 + 3 * 2**62
+    assert run(D.range(top, top + 3, output_type=np.uint64)) == [top, top + 1, top + 2]

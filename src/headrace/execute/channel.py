@@ -44,7 +44,7 @@ class Channel:
     def __init__(self, limits: Limits, delivery: Delivery | None = None) -> None:
         self._limits = limits
         self._delivery = delivery
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # the collector may close a pass from within
         self._space = threading.Condition(self._lock)
         self._ready = threading.Condition(self._lock)
         self._waiting: OrderedDict[int, Ticket] = OrderedDict()

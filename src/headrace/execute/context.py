@@ -48,7 +48,7 @@ class Run:
         self.cancelled = False
         self.threads: set[int] = set()
         self._channels: set[Channel] = set()
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # the collector may close a pass from within
 
     def pace(self, *, handover: bool = False) -> Pace:
         """A fresh measure of how many rows to ask for."""

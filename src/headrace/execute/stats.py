@@ -36,7 +36,7 @@ class Stage:
         self._closed = Counters()
         self._live: set[Counters] = set()
         self._work = 0
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     def input(self, slot: int, node: Node) -> Stage:
         """The stage of an input; all that stand in one slot, epoch after epoch, are one stage."""

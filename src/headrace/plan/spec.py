@@ -221,7 +221,9 @@ def shape_leaves(argument: str, structure: Structure, shapes: Any) -> list[Any]:
 def leaf_spec(value: Any) -> TensorSpec:
     """The exact spec of one component as it stands in an element."""
     if isinstance(value, np.ndarray):
-        if value.dtype == object and value.size:
+        if value.dtype == object and not value.size:
+            return TensorSpec(value.shape, None)
+        if value.dtype == object:
             kinds = {type(v) for v in value.flat}
             kind = kinds.pop() if len(kinds) == 1 else object
             return TensorSpec(value.shape, kind if kind in (str, bytes) else object)

@@ -94,6 +94,8 @@ class GeneratorStream(Stream):
         self._pending = Pending()
         self._read = 0
         self._over = False
+        spec = node.signature.leaves[0] if node.signature.structure == LEAF else None
+        self._numbers = spec is not None and spec.shape == () and spec.dtype is not None and spec.dtype.kind in "biuf"
 
     def pull(self, want: int) -> Pulled:
         if not self._pending:
@@ -110,15 +112,20 @@ class GeneratorStream(Stream):
         return [*self._converted(values, start), *failure] if values else [*failure]
 
     def _fetch(self, values: list[Any], want: int) -> list[Failure]:
-        """Append up to `want` values; at an error those before it stay, and the error comes back."""
+        """Append up to `want` values; at an error those before it stay, and the error comes back.
+
+        Single numbers are kept as they are, to be converted together; anything else at once, since the generator may
+        use the same array or list again.
+        """
         if self._over:
             return []
+        taken = _number if self._numbers else self._made
         try:
             if self._iterator is None:
                 self._iterator = iter(self._node.generator(*self._node.args))
             append, iterator = values.append, self._iterator
             for _ in range(want):
-                append(next(iterator))
+                append(taken(next(iterator)))
         except StopIteration as stop:
             if self._iterator is None:  # raised by the function itself, not by what it returned
                 self._over = True
@@ -130,9 +137,15 @@ class GeneratorStream(Stream):
             return [Failure(self._node.error(error, self._read + len(values)))]
         return []
 
+    def _made(self, value: Any) -> Made:
+        try:
+            return conform(value, self._node.signature)
+        except Exception as error:
+            return error
+
     def _converted(self, values: list[Any], start: int) -> Iterator[Item]:
-        block = scalars(values, self._node.signature)
         stop = start + len(values)
+        block = scalars(values, self._node.signature) if self._numbers else None
         if block is not None:
             block.ids = self._ctx.ids_between(start, stop)
             yield block
@@ -144,11 +157,12 @@ class GeneratorStream(Stream):
             made.clear()
 
         for number, value in enumerate(values, start):
-            try:
-                made.append(conform(value, self._node.signature))
-            except Exception as error:
+            outcome = self._made(value) if self._numbers else value
+            if isinstance(outcome, Exception):
                 yield from flush(number)
-                yield Failure(self._node.error(error, number))
+                yield Failure(self._node.error(outcome, number))
+            else:
+                made.append(outcome)
         yield from flush(stop)
 
     def _finish(self) -> None:
@@ -162,12 +176,19 @@ class GeneratorStream(Stream):
         self._finish()
 
 
+Made = tuple[Structure, list[Any]] | Exception
+"""An element as the signature promises it, or why it is not."""
+
+
+def _number(value: Any) -> Any:
+    return value.copy() if isinstance(value, np.ndarray) else value
+
+
 def scalars(values: list[Any], spec: Spec) -> Block | None:
-    """All values at once where the signature is one number; None where they need a closer look."""
-    if spec.structure != LEAF or spec.leaves[0].shape not in ((), None) or len(set(map(type, values))) != 1:
-        return None
+    """Numbers of one type all at once; None where they need a closer look."""
     dtype = spec.leaves[0].dtype
-    if dtype is None or dtype.kind not in "biuf" or not isinstance(values[0], bool | int | float | np.generic):
+    assert dtype is not None
+    if len(set(map(type, values))) != 1 or not isinstance(values[0], bool | int | float | np.generic):
         return None
     try:
         array = np.array(values)

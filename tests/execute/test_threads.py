@@ -1,0 +1,160 @@
+"""Threads: nothing is lost, held back, deadlocked or delivered twice."""
+
+import gc
+import json
+import threading
+
+import numpy as np
+import pytest
+
+import headrace as hr
+from headrace.testing import our_threads
+
+D = hr.Dataset
+INT = hr.TensorSpec((), "int64")
+
+
+def within(seconds, action):
+    """Run it on a thread of its own; fail instead of hanging."""
+    done, result = threading.Event(), []
+
+    def run():
+        result.append(action())
+        done.set()
+
+    threading.Thread(target=run, daemon=True).start()
+    assert done.wait(seconds), "hangs"
+    return result[0]
+
+
+def jittering(x):
+    threading.Event().wait(0.002 if int(x) % 5 == 0 else 0)
+    return x
+
+
+def test_states_of_states_of_an_unordered_map_lose_nothing():
+    ds = D.range(60).map(jittering, num_parallel_calls=4, deterministic=False)
+    got, state = [], None
+    while True:
+        with ds.iterator(state) as it:
+            part = [int(x) for _, x in zip(range(7), it, strict=False)]
+            state = json.loads(json.dumps(it.state()))
+        got += part
+        if not part:
+            break
+    assert sorted(got) == list(range(60))
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        lambda d: d.batch(4),
+        lambda d: d.batch(4).prefetch(2),
+        lambda d: d.shuffle(20, seed=1).batch(3),
+        lambda d: d.cache().batch(3),
+        lambda d: d.flat_map(lambda x: D.range(x, x + 1)).batch(3),
+        lambda d: d.interleave(lambda x: D.range(x, x + 1), cycle_length=3).batch(3),
+    ],
+    ids=["batch", "batch, prefetch", "shuffle", "cache", "flat_map", "interleave"],
+)
+def test_a_resume_after_an_unordered_map_gives_exactly_the_rest(after):
+    for cut in (1, 5, 11):
+        ds = after(D.range(60).map(jittering, num_parallel_calls=4, deterministic=False))
+        with iter(ds) as it:
+            got = [next(it) for _ in range(cut)]
+            state = json.loads(json.dumps(it.state()))
+        rebuilt = after(D.range(60).map(jittering, num_parallel_calls=4, deterministic=False))
+        with rebuilt.iterator(state) as it:
+            got += list(it)
+        assert sorted(np.concatenate(got)) == list(range(60))
+
+
+def test_a_function_on_a_worker_may_close_its_iterator():
+    its = []
+    its.append(iter(D.range(10).map(lambda x: its[0].close() if x == 3 else x).prefetch(1)))
+    assert len(within(10, lambda: list(its[0]))) <= 4
+    assert our_threads() == []
+
+
+def test_closing_ends_a_search_that_finds_nothing():
+    it = iter(D.range(10).repeat().enumerate().filter(lambda i, x: i < 3).prefetch(8))
+    next(it)
+    within(10, it.close)
+    assert our_threads() == []
+
+
+def test_what_a_source_has_given_is_not_held_back_for_more():
+    handled = threading.Semaphore(1)
+
+    def polite():
+        for i in range(30):
+            assert handled.acquire(timeout=10)
+            yield i
+
+    def consume():
+        count = 0
+        for _ in D.from_generator(polite, output_signature=INT).prefetch(8):
+            handled.release()
+            count += 1
+        return count
+
+    assert within(20, consume) == 30
+
+
+def test_a_failure_in_a_cache_keeps_no_pass_alive():
+    ds = D.range(50).map(lambda x: 1 // (int(x) - 1)).cache()
+    for _ in range(2):
+        it = iter(ds.prefetch(2))
+        next(it)
+        with pytest.raises(hr.ElementError):
+            next(it)
+        del it
+        gc.collect()
+        assert our_threads() == []
+
+
+def test_threads_that_share_an_iterator_share_its_elements():
+    it = iter(D.range(20_000))
+    parts = [[] for _ in range(4)]
+    threads = [threading.Thread(target=lambda p=p: p.extend(map(int, it))) for p in parts]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(x for p in parts for x in p) == list(range(20_000))
+
+
+def test_threads_that_share_a_cache_read_it_together():
+    ds = D.range(3000).map(lambda x: x).cache()
+    results = [[] for _ in range(3)]
+    threads = [threading.Thread(target=lambda r=r: r.extend(map(int, ds))) for r in results]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert all(r == list(range(3000)) for r in results)
+
+
+def test_one_input_that_cannot_be_closed_keeps_none_of_the_others_open():
+    finalised = []
+
+    def stubborn():
+        try:
+            yield from range(5)
+        except GeneratorExit:
+            raise OSError("will not close") from None
+
+    def good(name):
+        def numbers():
+            try:
+                yield from range(5)
+            finally:
+                finalised.append(name)
+
+        return D.from_generator(numbers, output_signature=INT)
+
+    it = iter(D.zip(good("a"), D.from_generator(stubborn, output_signature=INT), good("b")))
+    next(it)
+    with pytest.raises(OSError, match="will not close"):
+        it.close()
+    assert sorted(finalised) == ["a", "b"]
