@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from . import Pair, dicts, endless, evens, i32, tuples
-from .conftest import assert_same, build, cases, differs, headrace, see, sort, tf_data
+from .conftest import assert_same, build, cases, headrace, see, sort, tf_data
 from .test_tf_data_errors import assert_both_refuse, broken, unequal
 
 tf = pytest.importorskip("tensorflow")
