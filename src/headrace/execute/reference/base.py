@@ -63,6 +63,15 @@ def call(fn: Any, value: Any) -> Any:
     return fn(*value) if type(value) is tuple else fn(value)
 
 
+def boxed(value: Any) -> Any:
+    """A component as an array; what is none becomes an array of one object."""
+    if isinstance(value, np.ndarray | np.generic):
+        return np.asarray(value)
+    box = np.empty((), object)
+    box[()] = value
+    return box
+
+
 def private(value: Any) -> Any:
     """An element with arrays of its own."""
     structure, leaves = flatten(value)

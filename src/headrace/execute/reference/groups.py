@@ -10,7 +10,7 @@ import numpy as np
 
 from headrace.block import leaf
 from headrace.errors import ElementError, SpecError
-from headrace.execute.reference.base import Place, Row, call, draw, folded, private, rows, value_of
+from headrace.execute.reference.base import Place, Row, boxed, call, draw, folded, private, rows, value_of
 from headrace.execute.state import keyed
 from headrace.keys import keyed_seeds, mix
 from headrace.ops.bucket import Bucket
@@ -187,8 +187,7 @@ def _(node: Rebatch, at: Place) -> Iterator[Row]:
 
 
 def _stack(column: list[Any]) -> Any:
-    kind = None if isinstance(column[0], np.ndarray | np.generic) else object
-    return np.stack([np.asarray(v, dtype=kind) for v in column])
+    return np.stack([boxed(v) for v in column])
 
 
 @rows.register
@@ -234,7 +233,10 @@ def _padded(node: PaddedBatch, values: list[Any]) -> Any:
             if any(n > w for n, w in zip(sizes, wanted, strict=True)):
                 raise SpecError(f"an element of length {sizes[0]} does not fit into {wanted[0]}")
             sizes = wanted
-        out = np.full((len(column), *sizes), 0 if filler is None else filler, column[0].dtype)
+        zero: Any = 0
+        if column[0].dtype == object:
+            zero = b"" if any(isinstance(v, bytes) for c in column for v in c.flat) else ""
+        out = np.full((len(column), *sizes), zero if filler is None else filler, column[0].dtype)
         for place, row in zip(out, column, strict=True):
             place[tuple(slice(n) for n in row.shape)] = row
         leaves.append(out)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from headrace.errors import ElementError, SpecError
-from headrace.execute.reference.base import Place, Row, call, draw, folded, private, rows, value_of
+from headrace.execute.reference.base import Place, Row, boxed, call, draw, folded, private, rows, value_of
 from headrace.execute.state import keyed
 from headrace.keys import ROOT, Seed, keyed_seeds, mix
 from headrace.ops.batch import Batch
@@ -122,7 +122,7 @@ def _stacked(node: Batch, values: list[Any], number: int) -> Any:
     leaves = []
     for i, path in enumerate(structure.paths):
         column = [row[i] for _, row in flat]
-        arrays = [np.asarray(v, dtype=None if isinstance(v, np.ndarray | np.generic) else object) for v in column]
+        arrays = [boxed(v) for v in column]
         for array in arrays:
             where = f" of component{path}" if path else ""
             if array.shape != arrays[0].shape:
