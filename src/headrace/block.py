@@ -319,9 +319,11 @@ def stackable(column: Column) -> NDArray[Any] | str:
         if (lengths == lengths[0]).all():
             return column.values.reshape(len(column), int(lengths[0]), *column.values.shape[1:])
         other = column[int(np.flatnonzero(lengths != lengths[0])[0])]
-        return f"shape {column[0].shape} against {other.shape}"
+        return f"differ: shape {column[0].shape} against {other.shape}"
     if not isinstance(column, list):
         return np.array(column.to_pylist(), dtype=object)
+    if any(isinstance(v, Ragged) for v in column):
+        return "are ragged and cannot be stacked"
     dense = joined_leaves(column)
     if dense is not None:
         return dense
@@ -329,10 +331,10 @@ def stackable(column: Column) -> NDArray[Any] | str:
     first = arrays[0]
     for a in arrays[1:]:
         if a.shape != first.shape:
-            return f"shape {first.shape} against {a.shape}"
+            return f"differ: shape {first.shape} against {a.shape}"
         if a.dtype != first.dtype:
-            return f"dtype {first.dtype} against {a.dtype}"
-    return f"types {type(column[0]).__name__} and {type(column[-1]).__name__}"
+            return f"differ: dtype {first.dtype} against {a.dtype}"
+    return f"differ: types {type(column[0]).__name__} and {type(column[-1]).__name__}"
 
 
 def joined_leaves(rows: list[Any]) -> NDArray[Any] | None:
@@ -355,7 +357,7 @@ def fold(block: Block, size: int) -> Block | str:
     for path, col in zip(block.structure.paths, block.columns, strict=True):
         dense = stackable(col)
         if isinstance(dense, str):
-            return f"the elements of component{path} differ: {dense}" if path else f"the elements differ: {dense}"
+            return f"the elements of component{path} {dense}" if path else f"the elements {dense}"
         columns.append(dense.reshape(groups, size, *dense.shape[1:]))
     return Block(block.structure, columns, groups, block.mark, None if block.ids is None else block.ids[::size])
 

@@ -122,9 +122,11 @@ def _stacked(node: Batch, values: list[Any], number: int) -> Any:
     leaves = []
     for i, path in enumerate(structure.paths):
         column = [row[i] for _, row in flat]
+        where = f" of component{path}" if path else ""
+        if any(isinstance(v, Ragged) for v in column):
+            return node.error(SpecError(f"the elements{where} are ragged and cannot be stacked"), number)
         arrays = [boxed(v) for v in column]
         for array in arrays:
-            where = f" of component{path}" if path else ""
             if array.shape != arrays[0].shape:
                 why = f"the elements{where} differ: shape {arrays[0].shape} against {array.shape}"
                 return node.error(SpecError(why), number)
