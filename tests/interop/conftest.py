@@ -120,6 +120,11 @@ def differs(reason: str, *, raises: type[BaseException] = AssertionError) -> pyt
     return pytest.mark.xfail(strict=True, raises=raises, reason=reason)
 
 
+def but(reason: str, pipeline: Pipeline, *, raises: type[BaseException] = AssertionError) -> Any:
+    """One of the `cases` in which headrace does something else than tf.data: says what."""
+    return pytest.param(pipeline, marks=differs(reason, raises=raises))
+
+
 def build(pipeline: Pipeline, library: Library) -> Any:
     """The dataset in one library, run as it was written."""
     if library is not headrace():

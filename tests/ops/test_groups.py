@@ -57,6 +57,9 @@ def test_an_element_longer_than_the_shape_is_an_error_at_its_batch():
         (lambda: D.from_tensor_slices(np.zeros((2, 3))).padded_batch(2, [3, 3]), ValueError, "1 axes, not 2"),
         (lambda: D.zip(D.range(2), D.range(2)).padded_batch(2, [2]), hr.SpecError, "structure"),
         (lambda: D.range(2).padded_batch(0), ValueError, "batch_size"),
+        (lambda: D.range(2).padded_batch(2, padding_values="a"), hr.SpecError, "no component"),
+        (lambda: D.range(2).padded_batch(2, padding_values=[1, 2]), hr.SpecError, "single values"),
+        (lambda: D.range(2).padded_batch(2, padding_values=(1, 2)), hr.SpecError, "structure"),
         (lambda: D.zip(D.range(2), D.range(2)).padded_batch(2, padding_values=("x", 0)), hr.SpecError, "cannot fill"),
     ],
 )
@@ -217,3 +220,9 @@ def test_arrays_of_a_numpy_iterator_cannot_be_written_to():
         for element in ds.as_numpy_iterator():
             for leaf in element if isinstance(element, tuple) else [element]:
                 assert not isinstance(leaf, np.ndarray) or not leaf.flags.writeable
+
+
+def test_an_incomplete_bucket_can_be_dropped_when_padding_to_the_boundary(run):
+    how = {"pad_to_bucket_boundary": True, "drop_remainder": True}
+    ds = ragged(1, 2, 1, 4).bucket_by_sequence_length(len, [3, 6], [2, 2, 1], **how)
+    assert [b.shape for b in run(ds)] == [(2, 2)]

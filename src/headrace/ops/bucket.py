@@ -131,12 +131,10 @@ class Bucket(Node):
 
     def outcome(self, ctx: Context, key: int, rows: Block, mark: Mark) -> Input | OneFailure:
         """The batch of a full bucket; a bucket that is not full at the end may be dropped."""
-        size = rows.rows
-        memory = Memory(self.input.spec, size, rows.structure, rows.columns, "bucket")
-        if self.drop_remainder and size < self.sizes[key]:
-            memory = Memory(self.input.spec, 0, rows.structure, [c[:0] for c in rows.columns], "bucket")
+        kept = 0 if self.drop_remainder and rows.rows < self.sizes[key] else rows.rows
+        memory = Memory(self.input.spec, kept, rows.structure, rows.columns, "bucket")
         try:
-            node = self._batch(memory, key, size)
+            node = self._batch(memory, key, rows.rows)
         except Exception as error:
             return OneFailure(Failure(self.error(error, ordinal(rows.mark))), mark)
         assert rows.ids is not None

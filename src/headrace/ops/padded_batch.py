@@ -84,6 +84,10 @@ class Padding:
         given, leaves = flatten(self.values)
         if given == LEAF:
             value = leaf(leaves[0])
+            if np.ndim(value):
+                raise SpecError(f"padding_values must be single values, not {self.values!r}")
+            if dtypes and not any(_same_kind(value, d) for d in dtypes):
+                raise SpecError(f"padding_values: no component is of a kind that {self.values!r} can fill")
             return [value if _same_kind(value, d) else None for d in dtypes]
         filled = _fill_nones(structure, self.values)
         for path, value, dtype in zip(structure.paths, filled, dtypes, strict=True):
@@ -106,8 +110,12 @@ def _target(shape: Any) -> Shape:
 
 def _fill_nones(structure: Structure, values: Any) -> list[Any]:
     """The leaves of `values` where it has the structure; a None stands for a whole component's default."""
-    if values is None or structure.kind is None:
-        return [values] * structure.leaves
+    if values is None:
+        return [None] * structure.leaves
+    if structure.kind is None:
+        if flatten(values)[0] != LEAF:
+            raise SpecError(f"padding_values {values!r} has more structure than the elements")
+        return [values]
     try:
         items = [values[k] for k in structure.keys] if isinstance(values, dict) else list(values)
         pairs = list(zip(structure.children, items, strict=True))
