@@ -1,7 +1,10 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/pair.h>
 
+#include <algorithm>
 #include <stdexcept>
+#include <utility>
 
 #include "kernels.h"
 
@@ -67,6 +70,20 @@ NB_MODULE(_native, m) {
         headrace::shuffle_rows_at(law(key, capacity, total), steps.data(), int64_t(steps.shape(0)), out.data());
       },
       "key"_a, "capacity"_a, "total"_a, "steps"_a, "out"_a.noconvert(), Released());
+  m.def(
+      "shuffle_run",
+      [](uint64_t key, int64_t capacity, int64_t total, int64_t first, Ints slots, int64_t hole, int64_t used, Ints out) {
+        const auto rule = law(key, capacity, total);
+        const int64_t count = int64_t(out.shape(0)), needed = headrace::slots_needed(rule);
+        require(first >= 0 && count <= INT64_MAX - first && (total < 0 || first + count <= total), "steps beyond the end");
+        require(int64_t(slots.shape(0)) >= needed, "slots are fewer than the buffer's");
+        require(hole >= 0 && hole < std::max<int64_t>(needed, 1) && used >= 0 && used <= needed, "no such slot");
+        require(total < 0 || first + used >= std::min(total, capacity), "slots of another step");
+        headrace::shuffle_run(rule, first, count, slots.data(), &hole, &used, out.data());
+        return std::make_pair(hole, used);
+      },
+      "key"_a, "capacity"_a, "total"_a, "first"_a, "slots"_a.noconvert(), "hole"_a, "used"_a, "out"_a.noconvert(),
+      Released());
   m.def(
       "shuffle_exchange",
       [](Rows slots, int64_t hole, ConstRows incoming, ConstInts draws, Rows out) {

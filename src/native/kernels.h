@@ -27,6 +27,10 @@ int64_t shuffle_held(ShuffleLaw law, int64_t t, int64_t* rows);
 // rows[i] = the row given out at steps[i].
 void shuffle_rows_at(ShuffleLaw law, const int64_t* steps, int64_t count, int64_t* rows);
 
+// rows[i] = the row given out at step first + i, where `slots` hold what shuffle_held says before step `first`, with the
+// empty one in `hole`, and `used` of them in use; all three are brought forward.
+void shuffle_run(ShuffleLaw law, int64_t first, int64_t count, int64_t* slots, int64_t* hole, int64_t* used, int64_t* rows);
+
 // The moving of rows for `count` steps while rows come in: incoming[i] fills the hole, slot draws[i] goes to out[i].
 // Returns the new hole.
 int64_t shuffle_exchange(uint8_t* slots, size_t row_bytes, int64_t hole, const uint8_t* incoming, const int64_t* draws,

@@ -81,7 +81,6 @@ void shuffle_rows_at(ShuffleLaw law, const int64_t* steps, int64_t count, int64_
   const int64_t tail = tail_start(law);
   const int64_t far = 16 * std::min<int64_t>(slots_needed(law), INT64_MAX / 16);
   std::vector<int64_t> slots(static_cast<size_t>(slots_needed(law)));
-  Draws draw(law.key);
   int64_t t = -1, used = 0, hole = 0, given = 0;
   for (const int64_t i : order) {
     const int64_t step = steps[i];
@@ -90,19 +89,29 @@ void shuffle_rows_at(ShuffleLaw law, const int64_t* steps, int64_t count, int64_
       if (step < tail) hole = int64_t(std::find(slots.begin(), slots.end(), int64_t(-1)) - slots.begin());
       t = step;
     }
-    for (; t <= step; ++t) {
-      if (t == tail && t > 0) used = held_at_tail(law, slots.data());
-      if (t < tail) {
-        slots[size_t(hole)] = law.capacity - 1 + t;
-        hole = draw(t, law.capacity);
-        given = slots[size_t(hole)];
-      } else {
-        int64_t& slot = slots[size_t(draw(t, law.total - t))];
-        given = slot;
-        slot = slots[size_t(--used)];
-      }
-    }
+    for (; t <= step; ++t) shuffle_run(law, t, 1, slots.data(), &hole, &used, &given);
     rows[i] = given;
+  }
+}
+
+void shuffle_run(ShuffleLaw law, int64_t first, int64_t count, int64_t* slots, int64_t* hole, int64_t* used, int64_t* rows) {
+  Draws draw(law.key);
+  const int64_t tail = tail_start(law);
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t t = first + i;
+    if (t < tail) {
+      slots[*hole] = law.capacity - 1 + t;
+      *hole = draw(t, law.capacity);
+      rows[i] = slots[*hole];
+      continue;
+    }
+    if (t == tail && t > 0 && *used == law.capacity) {  // no more rows come in: close up
+      slots[*hole] = slots[law.capacity - 1];
+      *used = law.capacity - 1;
+    }
+    int64_t& slot = slots[draw(t, law.total - t)];
+    rows[i] = slot;
+    slot = slots[--*used];
   }
 }
 

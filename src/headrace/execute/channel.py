@@ -55,7 +55,7 @@ class Channel:
         self._cancelled = False
         self._error: BaseException | None = None
         self._heard: threading.Event | None = None
-        self._starving = self._lingering = False
+        self._lingering = False
         self._frontier: Mark = None
 
     def room(self, chunk: int) -> int:
@@ -133,38 +133,39 @@ class Channel:
     def get(self) -> list[Ticket]:
         """The finished tickets: all, where the order is free, else those in turn. None only at the end.
 
-        Who finds nothing waits for the first and then, for a millisecond at most, for others: to be woken up costs as
-        much as making many a row.
+        Who finds nothing is not woken up for the first one at once, but for a fair amount or after a millisecond: to be
+        woken up costs as much as making many a row.
         """
         with self._ready:
-            self._starving = self._next() is None
-            while True:
+            if self._next() is None:
+                self._linger()
+            while (number := self._next()) is None:
                 if self._cancelled:
                     raise Cancelled
-                if self._next() is not None:
-                    break
                 if self._error is not None:
                     raise self._error
                 if self._over and not self._waiting:
                     return []
                 self._ready.wait()
-            if self._starving:
-                self._starving = False
-                self._lingering = True
-                try:
-                    self._ready.wait_for(self._enough, LINGER_SECONDS)
-                finally:
-                    self._lingering = False
+            if self._cancelled:
+                raise Cancelled
             taken = []
-            while (number := self._next()) is not None:
+            while number is not None:
                 taken.append(self._take(number))
+                number = self._next()
             return taken
 
+    def _linger(self) -> None:
+        self._lingering = True
+        try:
+            self._ready.wait_for(self._enough, LINGER_SECONDS)
+        finally:
+            self._lingering = False
+
     def _enough(self) -> bool:
-        if self._cancelled or self._over or not self._has_room(1):
+        if self._cancelled or self._over or not self._has_room(1) or self._bytes >= LINGER_BYTES:
             return True
-        ready = [t.items for t in self._waiting.values() if t.items is not None]
-        return len(ready) == len(self._waiting) >= LINGER_TICKETS or self._bytes >= LINGER_BYTES
+        return len(self._waiting) >= LINGER_TICKETS and self._next() is not None
 
     def _next(self) -> int | None:
         for number, ticket in self._waiting.items():

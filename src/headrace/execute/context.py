@@ -18,13 +18,15 @@ from headrace.execute.unordered import Delivery, Remaining
 from headrace.execute.workers import Ahead, Work, unchanged
 from headrace.keys import ROOT, mix
 from headrace.options import Options
-from headrace.plan.node import Node
+from headrace.plan.node import Node, waits
 
 AUTOTUNE = -1
 AUTOTUNE_WIDTH = 4
 """Threads of a stage that says AUTOTUNE, until widths are tuned while running."""
-AUTOTUNE_TICKETS = 8
-"""Hand-overs of about a millisecond that a prefetch(AUTOTUNE) keeps ready."""
+AUTOTUNE_TICKETS = 4
+"""Hand-overs of about a millisecond that a prefetch(AUTOTUNE) keeps ready; more of them leave the cache."""
+AUTOTUNE_ROWS = 8
+"""How many elements it keeps ready where they are handed over one by one."""
 
 
 DEFAULTS = Options()
@@ -46,6 +48,7 @@ class Run:
         self.stage = Stage("pass")
         self.open_streams = 0
         self.cancelled = False
+        self.live = False
         self.threads: set[int] = set()
         self._channels: set[Channel] = set()
         self._lock = threading.RLock()  # the collector may close a pass from within
@@ -154,13 +157,16 @@ class Context:
 
     def open_nested(self, node: Node, mark: Mark = None, *, slot: int = 0) -> Input:
         """The rows of a dataset that a user function made while running."""
+        self.run.live = self.run.live or waits(node)
         return self.open(self.run.prepare(node), mark, slot=slot)
 
     def ahead(self, node: Node, mark: Mark = None, *, rows: int | None = None, slot: int = 0) -> Ahead:
         """The rows of an input, read by a thread at most `rows` before they are asked for; None: a sensible number."""
-        limits = self._limits(AUTOTUNE_TICKETS if rows is None else max(2, rows), rows)
+        one_by_one = waits(node)
+        sensible = AUTOTUNE_ROWS if one_by_one else AUTOTUNE_TICKETS
+        limits = self._limits(sensible if rows is None else max(2, rows), rows)
         source = self.open(node, mark, slot=slot, any_order=True)
-        return self._ahead(source, unchanged, 1, limits, None, one_by_one=not node.pure)
+        return self._ahead(source, unchanged, 1, limits, None, one_by_one=one_by_one)
 
     def _limits(self, tickets: int, rows: int | None = None) -> Limits:
         budget = self.run.options.ram_budget

@@ -107,7 +107,7 @@ class Ahead(Stream):
         """Take some rows on and work on them; False at the end of the input."""
         channel = self.channel
         with self._source_lock:
-            want = channel.room(self._pace.rows)
+            want = channel.room(1 if self._pass.live else self._pace.rows)
             if channel.over:
                 return False
             started = perf_counter_ns()

@@ -80,6 +80,7 @@ class Bucket(Node):
     drop_remainder: bool = False
 
     pure = False
+    live = True
 
     @property
     def operation(self) -> str:

@@ -40,6 +40,7 @@ class Filter(Node):
     predicate: Callable[..., Any]
 
     pure = False
+    live = True
 
     @property
     def spec(self) -> Spec:

@@ -72,6 +72,7 @@ class GroupByWindow(Node):
     probe: Probe = field(repr=False, default_factory=lambda: Probe(None))
 
     pure = False
+    live = True
 
     @property
     def operation(self) -> str:

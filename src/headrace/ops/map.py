@@ -59,6 +59,7 @@ class Map(Node):
     one_to_one = True
     costly = True
     pure = False
+    live = True
 
     @property
     def indexable(self) -> bool:

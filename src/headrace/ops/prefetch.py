@@ -55,6 +55,10 @@ class Prefetch(Node):
     def positional(self) -> bool:
         return self.input.positional
 
+    @property
+    def ready_made(self) -> bool:
+        return self.buffer_size is None
+
     def open(self, ctx: Context, mark: Mark) -> Stream:
         return ctx.ahead(self.input, mark, rows=self.buffer_size)
 

@@ -69,6 +69,7 @@ class RejectionResample(Node):
     seed: keys.Seed
 
     pure = False
+    live = True
 
     @property
     def operation(self) -> str:

@@ -42,6 +42,7 @@ class Scan(Node):
     probe: Probe = field(repr=False, default_factory=lambda: Probe(None))
 
     pure = False
+    live = True
 
     @property
     def spec(self) -> Spec:

@@ -15,6 +15,7 @@ from headrace.execute.context import Context
 from headrace.execute.stream import END, Pending, Pulled, Stream
 from headrace.ops.arguments import integer, positive
 from headrace.ops.permute import Permute
+from headrace.ops.shuffle_numbers import NumberShuffleStream
 from headrace.ops.slots import Dense, Slots
 from headrace.plan.cardinality import UNKNOWN, Cardinality
 from headrace.plan.node import Node, obstacle, walk
@@ -63,6 +64,10 @@ EVERYTHING = 2**50
 """A buffer that no dataset fills: what tf.data means by a buffer size of UNKNOWN_CARDINALITY."""
 
 
+NUMBERED_SLOTS = 1 << 24
+"""Up to this many row numbers are held at once; beyond, slots are made as rows come in."""
+
+
 @dataclass(frozen=True, eq=False)
 class Shuffle(Node):
     """Draws uniformly from a full buffer, refilled by the next row. Slot t is a function of (key, t)."""
@@ -92,6 +97,10 @@ class Shuffle(Node):
         return self.seed.key(ctx.path if self.reshuffle else keys.ROOT), self.buffer_size
 
     def open(self, ctx: Context, mark: Mark) -> Stream:
+        rows = self.input
+        slots = min(self.buffer_size, rows.cardinality) if rows.cardinality.known else self.buffer_size
+        if rows.addressable and rows.numbered and slots <= NUMBERED_SLOTS:
+            return NumberShuffleStream(ctx, rows, *self.law(ctx))
         return ShuffleStream(self, ctx, mark)
 
     def at(self, ctx: Context, indices: Indices) -> Block:

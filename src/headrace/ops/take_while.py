@@ -37,6 +37,7 @@ class TakeWhile(Node):
     predicate: Callable[..., Any]
 
     pure = False
+    live = True
 
     @property
     def operation(self) -> str:

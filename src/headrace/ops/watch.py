@@ -58,6 +58,7 @@ class Throttle(Node):
     transparent = True
     one_to_one = True
     pure = False
+    live = True
 
     @property
     def spec(self) -> Spec:
@@ -117,6 +118,7 @@ class Progress(Node):
     transparent = True
     one_to_one = True
     pure = False
+    live = True
 
     @property
     def spec(self) -> Spec:

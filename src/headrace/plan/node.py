@@ -42,6 +42,8 @@ class Node(ABC):
     - `one_to_one`: row i comes from row i of its one input.
     - `positional`: a row is found again by its ordinal alone, so that is its whole mark.
     - `costly`: a user's function makes each row, which a replay can do without.
+    - `live`: a user's code runs for each row, and may wait for whatever it likes.
+    - `ready_made`: takes on rows by itself, as many as are sensible; who asks for more gets what is there, and no more.
     - `outlives`: its rows are kept beyond a pass.
     - `transparent`: leaves no trace in marks and states; it may come and go between a save and a restore.
     - `scatters`: moves rows so that neighbours come from far apart; worth doing on row numbers.
@@ -55,6 +57,7 @@ class Node(ABC):
     moves_rows = False
     scatters = False
     costly = False
+    live = False
     outlives = False
     transparent = False
 
@@ -120,6 +123,11 @@ class Node(ABC):
         """See the class."""
         return False
 
+    @property
+    def ready_made(self) -> bool:
+        """See the class."""
+        return False
+
     @cached_property
     def addressable(self) -> bool:
         """Indexable and pure: rows may be fetched by number instead of read in turn, and nobody can tell."""
@@ -170,6 +178,11 @@ def walk(node: Node) -> Iterator[Node]:
     for child in node.inputs:
         yield from walk(child)
     yield node
+
+
+def waits(node: Node) -> bool:
+    """Whether a row of this plan may be long in coming: then none is to be held back for the next."""
+    return any(n.live for n in walk(node))
 
 
 def rebuilt(node: Node, change: Callable[[Node], Node]) -> Node:

@@ -66,6 +66,7 @@ class Generator(Node):
 
     numbered = True
     pure = False
+    live = True
     positional = True
 
     @property
