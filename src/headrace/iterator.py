@@ -88,6 +88,7 @@ class Iterator(PythonIterator[Any]):
         self._pulling = False
         self._closed = False
         self._pid = os.getpid()
+        self._moved = 0
         self._given_plan = plan
         self._rows: PythonIterator[Any] = iter(())
         self._run: Run | None = None
@@ -137,7 +138,7 @@ class Iterator(PythonIterator[Any]):
         self._offset = 0
         if item is END:
             self._over = True
-            self._shut()
+            self._shut(trim=False)  # the next epoch may want the same memory at once
             raise StopIteration
         self._mark = item.mark
         if isinstance(item, Failure):
@@ -233,8 +234,11 @@ class Iterator(PythonIterator[Any]):
         """End the pass and free all it holds, as soon as the user call in flight returns."""
         self._closed = True
         run = self._run
-        if run is None or self._pid != os.getpid():
-            return  # nothing is open, or it belongs to the process this one was forked from
+        if self._pid != os.getpid():
+            return  # what is open belongs to the process this one was forked from
+        if run is None:
+            self._trim()
+            return
         run.cancel()
         if threading.get_ident() in run.threads:
             return  # a user's function on one of our own threads: whoever pulls closes
@@ -242,7 +246,13 @@ class Iterator(PythonIterator[Any]):
             if not self._pulling:  # else this is a user's function inside our own pull, which closes when it returns
                 self._shut()
 
-    def _shut(self) -> None:
+    def _trim(self) -> None:
+        """Give memory back to the system, where enough was moved to be worth it."""
+        moved, self._moved = self._moved, 0
+        if moved > TRIM_BYTES:
+            _native.release_memory()
+
+    def _shut(self, *, trim: bool = True) -> None:
         self._rows = iter(())
         if self._run is not None:
             self._last_stats = self._report(self._run)
@@ -250,7 +260,9 @@ class Iterator(PythonIterator[Any]):
         if self._finalizer is not None:
             self._finalizer.detach()
             self._finalizer = None
-            self._running.close()
+            self._moved += self._running.close()
+        if trim:
+            self._trim()
 
     def __enter__(self) -> Self:
         return self
@@ -296,15 +308,14 @@ class Running:
         if threading.get_ident() not in self._run.threads:
             reaper.join(REAP_SECONDS)
 
-    def close(self) -> None:
-        """Close every stream of the pass."""
+    def close(self) -> int:
+        """Close every stream of the pass; returns how many bytes it moved."""
         if self._pid != os.getpid():
-            return  # the threads and files belong to the parent process
+            return 0  # the threads and files belong to the parent process
         self._run.cancel()
         moved = 0
         with contextlib.ExitStack() as stack:
             for root in list(self._context.opened):
                 moved += root.nbytes
                 stack.callback(root.close)
-        if moved > TRIM_BYTES:
-            _native.release_memory()
+        return moved
