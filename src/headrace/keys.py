@@ -7,7 +7,7 @@ row's id. A *row id* is the pair (path key of its source, ordinal there); draws 
 from __future__ import annotations
 
 import contextlib
-import secrets
+import os
 from collections.abc import Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -78,7 +78,7 @@ def seed(value: int | None) -> Seed:
     if value is not None:
         return Seed(value, explicit=True)
     source = _nested.get() or (_global[0] if _global else None)
-    return Seed(secrets.randbits(63) if source is None else next(source), explicit=False)
+    return Seed(int.from_bytes(os.urandom(8), "little") >> 1 if source is None else next(source), explicit=False)
 
 
 @contextlib.contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import sys
 import zlib
@@ -27,6 +26,8 @@ def _line(node: Node) -> str:
     text = node.label(for_state=True)
     if len(text) <= _LONGEST:
         return text
+    import hashlib
+
     return f"{node.operation}(#{hashlib.blake2b(text.encode(), digest_size=8).hexdigest()})"
 
 
