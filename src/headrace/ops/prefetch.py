@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from headrace.block import Block, Indices, Mark
+from headrace.block import Mark
 from headrace.execute.context import AUTOTUNE, Context
 from headrace.execute.stream import Stream
 from headrace.ops.arguments import integer
-from headrace.plan.cardinality import Cardinality
-from headrace.plan.node import Node
-from headrace.plan.spec import Spec
+from headrace.ops.passing import Passing
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
@@ -30,30 +28,10 @@ def prefetch(self: Dataset, buffer_size: int | None, *, name: str | None = None)
 
 
 @dataclass(frozen=True, eq=False)
-class Prefetch(Node):
+class Prefetch(Passing):
     """Reads its input on a thread, at most `buffer_size` rows ahead, None a sensible number."""
 
-    input: Node
     buffer_size: int | None = None
-
-    transparent = True
-    one_to_one = True
-
-    @property
-    def spec(self) -> Spec:
-        return self.input.spec
-
-    @property
-    def cardinality(self) -> Cardinality:
-        return self.input.cardinality
-
-    @property
-    def indexable(self) -> bool:
-        return self.input.indexable
-
-    @property
-    def positional(self) -> bool:
-        return self.input.positional
 
     @property
     def ready_made(self) -> bool:
@@ -61,6 +39,3 @@ class Prefetch(Node):
 
     def open(self, ctx: Context, mark: Mark) -> Stream:
         return ctx.ahead(self.input, mark, rows=self.buffer_size)
-
-    def at(self, ctx: Context, indices: Indices) -> Block:
-        return self.input.at(ctx, indices)

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from headrace.block import Block, Indices, Mark
+from headrace.block import Mark
 from headrace.execute.context import Context
 from headrace.execute.stream import END, Pulled, Stream
+from headrace.ops.passing import Passing
 from headrace.plan.cardinality import Cardinality
-from headrace.plan.node import TUNING, Node
-from headrace.plan.spec import Spec
+from headrace.plan.node import TUNING
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
@@ -48,39 +48,17 @@ def progress(self: Dataset, description: str = "", *, name: str | None = None) -
 
 
 @dataclass(frozen=True, eq=False)
-class Throttle(Node):
+class Throttle(Passing):
     """The input, slower."""
 
-    input: Node
     rate: float = field(metadata=TUNING)
     by_bytes: bool = field(metadata=TUNING)
 
-    transparent = True
-    one_to_one = True
     pure = False
     live = True
 
-    @property
-    def spec(self) -> Spec:
-        return self.input.spec
-
-    @property
-    def cardinality(self) -> Cardinality:
-        return self.input.cardinality
-
-    @property
-    def indexable(self) -> bool:
-        return self.input.indexable
-
-    @property
-    def positional(self) -> bool:
-        return self.input.positional
-
     def open(self, ctx: Context, mark: Mark) -> Stream:
         return ThrottleStream(self, ctx, mark)
-
-    def at(self, ctx: Context, indices: Indices) -> Block:
-        return self.input.at(ctx, indices)
 
 
 class ThrottleStream(Stream):
@@ -109,38 +87,16 @@ class ThrottleStream(Stream):
 
 
 @dataclass(frozen=True, eq=False)
-class Progress(Node):
+class Progress(Passing):
     """The input, counted on the screen."""
 
-    input: Node
     description: str = field(metadata=TUNING)
 
-    transparent = True
-    one_to_one = True
     pure = False
     live = True
 
-    @property
-    def spec(self) -> Spec:
-        return self.input.spec
-
-    @property
-    def cardinality(self) -> Cardinality:
-        return self.input.cardinality
-
-    @property
-    def indexable(self) -> bool:
-        return self.input.indexable
-
-    @property
-    def positional(self) -> bool:
-        return self.input.positional
-
     def open(self, ctx: Context, mark: Mark) -> Stream:
         return ProgressStream(self, ctx, mark)
-
-    def at(self, ctx: Context, indices: Indices) -> Block:
-        return self.input.at(ctx, indices)
 
 
 class ProgressStream(Stream):

@@ -6,13 +6,12 @@ from dataclasses import dataclass, field
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from headrace.block import Block, Indices, Mark
+from headrace.block import Mark
 from headrace.execute.context import Context
 from headrace.execute.stream import Pulled, Stream
+from headrace.ops.passing import Passing
 from headrace.options import Options
-from headrace.plan.cardinality import Cardinality
 from headrace.plan.node import TUNING, Node
-from headrace.plan.spec import Spec
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
@@ -47,43 +46,20 @@ def merged(node: Node) -> Options:
 
 
 @dataclass(frozen=True, eq=False)
-class WithOptions(Node):
+class WithOptions(Passing):
     """The input itself; the executor looks for the options."""
 
-    input: Node
     options: Options = field(metadata=TUNING)
-
-    transparent = True
-    one_to_one = True
 
     @property
     def operation(self) -> str:
         return "with_options"
 
-    @property
-    def spec(self) -> Spec:
-        return self.input.spec
-
-    @property
-    def cardinality(self) -> Cardinality:
-        return self.input.cardinality
-
-    @property
-    def indexable(self) -> bool:
-        return self.input.indexable
-
-    @property
-    def positional(self) -> bool:
-        return self.input.positional
-
     def open(self, ctx: Context, mark: Mark) -> Stream:
-        return Passing(self, ctx, mark)
-
-    def at(self, ctx: Context, indices: Indices) -> Block:
-        return self.input.at(ctx, indices)
+        return PassingStream(self, ctx, mark)
 
 
-class Passing(Stream):
+class PassingStream(Stream):
     """Rows as they come."""
 
     def __init__(self, node: WithOptions, ctx: Context, mark: Mark) -> None:
