@@ -3,8 +3,12 @@
 #include <nanobind/stl/pair.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <new>
+#include <optional>
 #include <stdexcept>
 #include <utility>
+#include <vector>
 
 #include "kernels.h"
 
@@ -17,6 +21,7 @@ using Ints = nb::ndarray<int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using ConstInts = nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Rows = nb::ndarray<uint8_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using ConstRows = nb::ndarray<const uint8_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using ConstBytes = nb::ndarray<const uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Released = nb::call_guard<nb::gil_scoped_release>;
 
 void require(bool holds, const char* what) {
@@ -39,9 +44,135 @@ void require_slots(const ConstInts& draws, size_t slots) {
   for (size_t i = 0; i < draws.shape(0); ++i) require(draws.data()[i] >= 0 && size_t(draws.data()[i]) < slots, "draw");
 }
 
+// The memory of any object that has some: bytes, an mmap, an array, an Arrow buffer. Made and dropped with the GIL held.
+class Buffer {
+ public:
+  explicit Buffer(nb::handle source) {
+    if (PyObject_GetBuffer(source.ptr(), &view_, PyBUF_SIMPLE) != 0) throw nb::python_error();
+  }
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+  ~Buffer() { PyBuffer_Release(&view_); }
+
+  const uint8_t* data() const { return static_cast<const uint8_t*>(view_.buf); }
+  size_t size() const { return size_t(view_.len); }
+
+  size_t position(int64_t at) const {
+    require(at >= 0 && size_t(at) <= size(), "start lies beyond the buffer");
+    return size_t(at);
+  }
+
+ private:
+  Py_buffer view_;
+};
+
+// An array that a kernel fills; made without the GIL, handed to NumPy with it.
+template <typename T>
+class Array {
+ public:
+  explicit Array(size_t size) : data_(static_cast<T*>(std::malloc(std::max<size_t>(size, 1) * sizeof(T)))), size_(size) {
+    if (!data_) throw std::bad_alloc();
+  }
+  explicit Array(const std::vector<T>& values) : Array(values.size()) {
+    std::copy(values.begin(), values.end(), data_);
+  }
+  Array(const Array&) = delete;
+  Array& operator=(const Array&) = delete;
+  ~Array() { std::free(data_); }
+
+  T* data() { return data_; }
+
+  // NumPy owns the memory from here on, and shows the first `size` of it.
+  nb::object release(size_t size) {
+    nb::capsule owner(data_, [](void* memory) noexcept { std::free(memory); });
+    T* data = std::exchange(data_, nullptr);
+    return nb::cast(nb::ndarray<nb::numpy, T, nb::ndim<1>>(data, {size}, owner));
+  }
+  nb::object release() { return release(size_); }
+
+ private:
+  T* data_;
+  size_t size_;
+};
+
+nb::tuple unframe(nb::handle source, int64_t start, int64_t max_rows, int64_t max_bytes, bool verify) {
+  const Buffer buffer(source);
+  const size_t from = buffer.position(start);
+  require(max_rows >= 0 && max_bytes >= 0, "limits must not be negative");
+  std::optional<Array<uint8_t>> values;
+  std::optional<Array<int64_t>> offsets;
+  headrace::Scan scan;
+  int64_t rows;
+  {
+    nb::gil_scoped_release released;
+    std::vector<int64_t> starts;
+    scan = headrace::scan_records(buffer.data(), buffer.size(), from, max_rows, max_bytes, false, starts);
+    values.emplace(scan.consumed - from - starts.size() * headrace::kFraming);
+    offsets.emplace(starts.size() + 1);
+    rows = headrace::copy_records(buffer.data(), starts.data(), int64_t(starts.size()), verify, offsets->data(),
+                                  values->data());
+    if (size_t(rows) < starts.size()) scan = {size_t(starts[size_t(rows)]), headrace::Problem::kData};
+  }
+  const size_t bytes = size_t(offsets->data()[rows]);
+  return nb::make_tuple(values->release(bytes), offsets->release(size_t(rows) + 1), scan.consumed, int(scan.problem));
+}
+
+nb::tuple scan_records(nb::handle source, int64_t start, int64_t max_rows, bool verify) {
+  const Buffer buffer(source);
+  const size_t from = buffer.position(start);
+  require(max_rows >= 0, "limits must not be negative");
+  std::optional<Array<int64_t>> positions;
+  headrace::Scan scan;
+  {
+    nb::gil_scoped_release released;
+    std::vector<int64_t> starts;
+    scan = headrace::scan_records(buffer.data(), buffer.size(), from, max_rows, INT64_MAX, verify, starts);
+    positions.emplace(starts);
+  }
+  return nb::make_tuple(positions->release(), scan.consumed, int(scan.problem));
+}
+
+nb::object frame(ConstBytes values, ConstInts offsets) {
+  std::optional<Array<uint8_t>> out;
+  {
+    nb::gil_scoped_release released;
+    require_offsets(offsets, values.shape(0));
+    const size_t rows = offsets.shape(0) - 1;
+    out.emplace(size_t(offsets.data()[rows] - offsets.data()[0]) + rows * headrace::kFraming);
+    headrace::frame(values.data(), offsets.data(), int64_t(rows), out->data());
+  }
+  return out->release();
+}
+
+void bind_records(nb::module_& m) {
+  m.def(
+      "crc32c",
+      [](nb::handle source, bool portable) {
+        const Buffer buffer(source);
+        nb::gil_scoped_release released;
+        return (portable ? headrace::crc32c_portable : headrace::crc32c)(buffer.data(), buffer.size());
+      },
+      "buffer"_a, "portable"_a = false);
+  m.def("crc32c_in_hardware", &headrace::crc32c_in_hardware);
+  m.def("unframe", &unframe, "buffer"_a, "start"_a, "max_rows"_a, "max_bytes"_a, "verify"_a = true);
+  m.def("scan_records", &scan_records, "buffer"_a, "start"_a, "max_rows"_a, "verify"_a = true);
+  m.def(
+      "resync",
+      [](nb::handle source, int64_t start, int64_t end) {
+        const Buffer buffer(source);
+        const size_t from = buffer.position(start);
+        require(end < 0 || size_t(end) >= buffer.size(), "end lies within the buffer");
+        nb::gil_scoped_release released;
+        return headrace::resync(buffer.data(), buffer.size(), from, end < 0 ? UINT64_MAX : uint64_t(end));
+      },
+      "buffer"_a, "start"_a, "end"_a = -1);
+  m.def("frame", &frame, "values"_a, "offsets"_a);
+}
+
 }  // namespace
 
 NB_MODULE(_native, m) {
+  bind_records(m);
   m.def(
       "shuffle_draws",
       [](uint64_t key, int64_t capacity, int64_t total, int64_t first, Ints out) {

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 namespace headrace {
 
@@ -49,6 +50,42 @@ void ragged_take(const uint8_t* values, size_t value_bytes, const int64_t* offse
 // Copies row i to the front of out[i * length ..]; the rest of out is left as it is.
 void ragged_pad(const uint8_t* values, size_t value_bytes, const int64_t* offsets, int64_t rows, int64_t length,
                 uint8_t* out);
+
+// The CRC-32C of these bytes: by the processor's own instruction where it has one, and always by tables.
+uint32_t crc32c(const uint8_t* data, size_t size);
+uint32_t crc32c_portable(const uint8_t* data, size_t size);
+bool crc32c_in_hardware();
+
+// As TFRecord files store it.
+uint32_t masked_crc32c(const uint8_t* data, size_t size);
+
+// What stopped the reading of records at byte `consumed`: nothing but a limit or the end of the bytes, or a checksum.
+enum class Problem : int { kNone = 0, kLength = 1, kData = 2 };
+struct Scan {
+  size_t consumed;
+  Problem problem;
+};
+
+// Appends where each whole record from byte `start` on begins, for at most `max_rows` records with `max_bytes` of data
+// (the first may be larger). Lengths are always checked, data if `verify`.
+Scan scan_records(const uint8_t* data, size_t size, size_t start, int64_t max_rows, int64_t max_bytes, bool verify,
+                  std::vector<int64_t>& starts);
+
+// Copies the data of the records that scan_records has found, one after another; returns how many came before the first
+// that is damaged.
+int64_t copy_records(const uint8_t* data, const int64_t* starts, int64_t rows, bool verify, int64_t* offsets,
+                     uint8_t* out);
+
+// The first position from `start` on where a record seems to begin, -1 if there is none: its length's checksum is right,
+// and that of its data, if they are all here; else it ends before byte `end`. (A record of eight bytes of data holds what
+// looks like a header; only a claim to reach beyond the file's end gives it away.)
+int64_t resync(const uint8_t* data, size_t size, size_t start, uint64_t end);
+
+// What framing adds to a record.
+constexpr size_t kFraming = 16;
+
+// Rows as records, one after another.
+void frame(const uint8_t* values, const int64_t* offsets, int64_t rows, uint8_t* out);
 
 // Gives freed memory back to the operating system where the allocator can.
 void release_memory();

@@ -1,0 +1,90 @@
+// TFRecord framing: length (8 bytes, little-endian), its masked checksum (4), the data, their masked checksum (4).
+#include <cstring>
+
+#include "kernels.h"
+
+namespace headrace {
+namespace {
+
+constexpr uint64_t kHeader = 12, kFooter = 4;
+
+template <typename T>
+T little_endian(const uint8_t* data) {
+  T value = 0;
+  for (size_t i = 0; i < sizeof(T); ++i) value |= T(data[i]) << (8 * i);
+  return value;
+}
+
+template <typename T>
+void put(T value, uint8_t* out) {
+  for (size_t i = 0; i < sizeof(T); ++i) out[i] = uint8_t(value >> (8 * i));
+}
+
+bool length_is_good(const uint8_t* record) { return masked_crc32c(record, 8) == little_endian<uint32_t>(record + 8); }
+
+bool data_is_good(const uint8_t* data, uint64_t length) {
+  return masked_crc32c(data, length) == little_endian<uint32_t>(data + length);
+}
+
+// Whether a record of this length, its header included, ends within the bytes that are left.
+bool fits(uint64_t length, uint64_t left) { return left >= kHeader + kFooter && length <= left - kHeader - kFooter; }
+
+}  // namespace
+
+uint32_t masked_crc32c(const uint8_t* data, size_t size) {
+  const uint32_t crc = crc32c(data, size);
+  return (crc >> 15 | crc << 17) + 0xA282EAD8u;
+}
+
+Scan scan_records(const uint8_t* data, size_t size, size_t start, int64_t max_rows, int64_t max_bytes, bool verify,
+                  std::vector<int64_t>& starts) {
+  size_t at = start;
+  int64_t bytes = 0;
+  for (int64_t row = 0; row < max_rows && size - at >= kHeader; ++row) {
+    if (!length_is_good(data + at)) return {at, Problem::kLength};
+    const uint64_t length = little_endian<uint64_t>(data + at);
+    if (!fits(length, size - at)) break;
+    if (row > 0 && int64_t(length) > max_bytes - bytes) break;
+    if (verify && !data_is_good(data + at + kHeader, length)) return {at, Problem::kData};
+    starts.push_back(int64_t(at));
+    bytes += int64_t(length);
+    at += kHeader + length + kFooter;
+  }
+  return {at, Problem::kNone};
+}
+
+int64_t copy_records(const uint8_t* data, const int64_t* starts, int64_t rows, bool verify, int64_t* offsets,
+                     uint8_t* out) {
+  offsets[0] = 0;
+  for (int64_t row = 0; row < rows; ++row) {
+    const uint8_t* record = data + starts[row];
+    const uint64_t length = little_endian<uint64_t>(record);
+    if (verify && !data_is_good(record + kHeader, length)) return row;
+    if (length) std::memcpy(out + offsets[row], record + kHeader, length);
+    offsets[row + 1] = offsets[row] + int64_t(length);
+  }
+  return rows;
+}
+
+int64_t resync(const uint8_t* data, size_t size, size_t start, uint64_t end) {
+  for (size_t at = start; at < size && size - at >= kHeader; ++at) {
+    if (!length_is_good(data + at)) continue;
+    const uint64_t length = little_endian<uint64_t>(data + at);
+    if (fits(length, size - at) ? data_is_good(data + at + kHeader, length) : fits(length, end - at)) return int64_t(at);
+  }
+  return -1;
+}
+
+void frame(const uint8_t* values, const int64_t* offsets, int64_t rows, uint8_t* out) {
+  for (int64_t row = 0; row < rows; ++row) {
+    const uint8_t* data = values + offsets[row];
+    const size_t length = size_t(offsets[row + 1] - offsets[row]);
+    put<uint64_t>(length, out);
+    put<uint32_t>(masked_crc32c(out, 8), out + 8);
+    if (length) std::memcpy(out + kHeader, data, length);
+    put<uint32_t>(masked_crc32c(data, length), out + kHeader + length);
+    out += kHeader + length + kFooter;
+  }
+}
+
+}  // namespace headrace
