@@ -6,13 +6,14 @@ BIN := $(VENV)/bin
 NATIVE := $(wildcard src/native/*) CMakeLists.txt pyproject.toml
 WORKERS ?= 2
 
-.PHONY: help demo test lint types unit bench soak clean
+.PHONY: help demo test lint types unit bench soak kills clean
 
 help:
 	@echo "make demo    train a small classifier on scikit-learn's digits"
 	@echo "make test    lint, types, doctests and tests"
 	@echo "make bench   compare with tf.data and PyTorch (minutes)"
 	@echo "make soak    many more random pipelines (an hour)"
+	@echo "make kills   kill 200 writers of a cache and of a save (minutes)"
 	@echo "make clean   remove what the others made"
 
 $(BIN)/python:
@@ -43,9 +44,13 @@ unit: $(VENV)/.installed-test
 bench: $(VENV)/.installed-bench
 	$(BIN)/python benchmarks/core.py
 	$(BIN)/python benchmarks/operations.py
+	$(BIN)/python benchmarks/storage.py
 
 soak: $(VENV)/.installed-test
 	HEADRACE_TESTS=soak $(BIN)/python -m pytest -n $(WORKERS) --timeout 7200 tests/test_properties.py
+
+kills: $(VENV)/.installed-test
+	$(BIN)/python tests/storage/kills.py --kills 200
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

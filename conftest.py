@@ -7,5 +7,5 @@ import headrace as hr
 
 
 @pytest.fixture(autouse=True)
-def _names(doctest_namespace):
-    doctest_namespace.update(hr=hr, np=np)
+def _names(doctest_namespace, tmp_path):
+    doctest_namespace.update(hr=hr, np=np, folder=tmp_path)

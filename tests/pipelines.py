@@ -1,5 +1,9 @@
 """Random pipelines, for property tests."""
 
+import atexit
+import functools
+import tempfile
+
 import numpy as np
 from hypothesis import strategies as st
 
@@ -72,6 +76,14 @@ def _mixed(n):
     return {"x": np.arange(3 * n, dtype=np.int32).reshape(n, 3), "s": [f"row {i}" for i in range(n)]}
 
 
+@functools.cache
+def _folder():
+    """Where the files of this run go; removed at its end."""
+    folder = tempfile.TemporaryDirectory(prefix="headrace-pipelines-")
+    atexit.register(folder.cleanup)
+    return folder.name
+
+
 sizes = st.integers(0, 12)
 
 sources = st.one_of(
@@ -98,6 +110,8 @@ def steps(other):
         st.tuples(counts, counts).map(lambda a: lambda d: d.shard(max(a), min(a) - 1)),
         st.just(lambda d: d.enumerate()),
         st.just(lambda d: d.cache()),
+        st.just(lambda d: d.cache(tempfile.mkdtemp(dir=_folder()))),
+        st.just(lambda d: d.snapshot(tempfile.mkdtemp(dir=_folder()))),
         st.integers(1, 4).map(lambda n: lambda d: d.prefetch(n)),
         st.just(lambda d: d.prefetch(hr.AUTOTUNE)),
         st.just(lambda d: d.ignore_errors()),

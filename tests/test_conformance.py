@@ -1,5 +1,7 @@
 """Every operation, alone and where marks are hard, through the public conformance kit at every cut."""
 
+import tempfile
+
 import numpy as np
 import pytest
 
@@ -29,6 +31,12 @@ def ragged(n=17):
 
 def ragged_results(n=17):
     return D.range(n).map(lambda i: np.arange(i % 5))
+
+
+def saved(ds, **how):
+    folder = tempfile.mkdtemp()
+    ds.save(folder, **how)
+    return D.load(folder)
 
 
 def twice(combine, ds):
@@ -91,6 +99,13 @@ PIPELINES = {
     ),
     "prefetch": lambda: slices().shuffle(5).prefetch(3).batch(4).prefetch(hr.AUTOTUNE),
     "cache": lambda: streamed().cache(),
+    "cache in files": lambda: slices().shuffle(7).cache(tempfile.mkdtemp()).repeat(2),
+    "cache failures in files": lambda: D.range(20).map(picky).cache(tempfile.mkdtemp()).shuffle(5).batch(3),
+    "cache ragged rows in files": lambda: ragged_results().cache(tempfile.mkdtemp()).repeat(2),
+    "snapshot": lambda: slices().shuffle(7).snapshot(tempfile.mkdtemp()).batch(3),
+    "load": lambda: saved(slices()),
+    "load and shuffle": lambda: saved(ragged_results()).shuffle(5).batch(1),
+    "load shards": lambda: saved(D.range(20), shard_func=lambda x: x % 3),
     "cache a shuffle": lambda: D.range(10).shuffle(4).cache().repeat(2),
     "cache failures": lambda: D.range(20).map(picky).cache().shuffle(5).batch(3),
     "cache in flat_map": lambda: D.range(4).flat_map(lambda n: D.range(n + 2).shuffle(2).cache().repeat(2)),

@@ -14,6 +14,7 @@ LAYERS = [
     {"plan"},
     {"block"},
     {"execute"},
+    {"storage"},
     {"sources", "ops"},
     {"optimise"},
     {"iterator"},
@@ -62,6 +63,7 @@ def test_the_public_names():
         "Ragged",
         "SpecError",
         "StateError",
+        "StorageError",
         "TensorSpec",
         "UNKNOWN_CARDINALITY",
         "set_random_seed",
@@ -71,10 +73,10 @@ def test_the_public_names():
         "apply", "as_numpy_iterator", "batch", "bucket_by_sequence_length", "cache", "cardinality",
         "choose_from_datasets", "concatenate", "counter", "element_spec", "enumerate", "explain", "filter",
         "flat_map", "from_generator", "from_tensor_slices", "from_tensors", "get_single_element", "group_by_window",
-        "ignore_errors", "interleave", "iterator", "map", "options", "padded_batch", "prefetch", "progress",
+        "ignore_errors", "interleave", "iterator", "load", "map", "options", "padded_batch", "prefetch", "progress",
         "ragged_batch", "random", "range", "rebatch", "reduce", "rejection_resample", "repeat",
-        "sample_from_datasets", "scan", "shard", "shuffle", "skip", "take", "take_while", "throttle", "unbatch",
-        "unique", "window", "with_options", "zip",
+        "sample_from_datasets", "save", "scan", "shard", "shuffle", "skip", "snapshot", "take", "take_while",
+        "throttle", "unbatch", "unique", "window", "with_options", "zip",
     ]  # fmt: skip
 
 

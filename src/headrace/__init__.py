@@ -9,7 +9,7 @@
 """
 
 from headrace.dataset import Dataset
-from headrace.errors import ElementError, HeadraceError, NotIndexableError, SpecError, StateError
+from headrace.errors import ElementError, HeadraceError, NotIndexableError, SpecError, StateError, StorageError
 from headrace.execute.context import AUTOTUNE
 from headrace.iterator import Iterator
 from headrace.keys import set_random_seed
@@ -33,6 +33,7 @@ __all__ = [
     "Ragged",
     "SpecError",
     "StateError",
+    "StorageError",
     "TensorSpec",
     "set_random_seed",
 ]

@@ -30,6 +30,7 @@ from headrace.ops.select import getitem
 from headrace.ops.shard import shard
 from headrace.ops.shuffle import shuffle
 from headrace.ops.skip import skip
+from headrace.ops.snapshot import snapshot
 from headrace.ops.take import take
 from headrace.ops.take_while import take_while
 from headrace.ops.unbatch import unbatch
@@ -43,11 +44,13 @@ from headrace.plan.cardinality import INFINITE
 from headrace.plan.explain import chain, tree
 from headrace.plan.node import Node, user_site, walk
 from headrace.plan.spec import Spec
+from headrace.sinks.save import save
 from headrace.sinks.values import apply, as_numpy_iterator, get_single_element, reduce
 from headrace.sources.counter import counter, random
 from headrace.sources.generator import from_generator
 from headrace.sources.memory import from_tensor_slices, from_tensors
 from headrace.sources.range import range
+from headrace.sources.stored import load
 
 
 def _first_spec(node: Node) -> Spec | None:
@@ -72,6 +75,7 @@ class Dataset:
     from_tensors = staticmethod(from_tensors)
     from_tensor_slices = staticmethod(from_tensor_slices)
     from_generator = staticmethod(from_generator)
+    load = staticmethod(load)
     range = staticmethod(range)
     counter = staticmethod(counter)
     random = staticmethod(random)
@@ -102,10 +106,12 @@ class Dataset:
     reduce = reduce
     rejection_resample = rejection_resample
     repeat = repeat
+    save = save
     scan = scan
     shard = shard
     shuffle = shuffle
     skip = skip
+    snapshot = snapshot
     take = take
     take_while = take_while
     throttle = throttle

@@ -78,3 +78,7 @@ class SpecError(HeadraceError, TypeError):
 
 class NotIndexableError(HeadraceError, TypeError):
     """`ds[i]` on a dataset with an operation that cannot be indexed."""
+
+
+class StorageError(HeadraceError, OSError):
+    """Files of a cache, a snapshot or a saved dataset are damaged, of another pipeline, or cannot be written."""

@@ -89,6 +89,7 @@ class Iterator(PythonIterator[Any]):
         self._closed = False
         self._pid = os.getpid()
         self._moved = 0
+        self._whole = False
         self._given_plan = plan
         self._rows: PythonIterator[Any] = iter(())
         self._run: Run | None = None
@@ -185,7 +186,7 @@ class Iterator(PythonIterator[Any]):
             self._finalizer.detach()
         self._finalizer = weakref.finalize(self, running.reap)
         self._running = running
-        free = self._plan.pure or self._plan.ready_made or settings.block_rows
+        free = self._whole or self._plan.pure or self._plan.ready_made or settings.block_rows
         self._pace = run.pace() if free else _one_by_one
         try:
             self._root = context.open(plan, self._place(), any_order=True)
@@ -196,6 +197,23 @@ class Iterator(PythonIterator[Any]):
 
     def _place(self) -> Mark:
         return shifted(self._mark, self._offset)
+
+    def blocks(self) -> PythonIterator[Block]:
+        """What is left of a pass that nobody has read elements of, by blocks: for those who move whole columns."""
+        self._whole = True
+        while not self._over:
+            with self._lock:
+                item = self._pull()
+                self._before += self._offset
+                self._offset = 0
+                if item is END:
+                    self._over = True
+                    self._shut(trim=False)
+                    return
+                self._mark, self._offset = item.mark, item.rows
+                if isinstance(item, Failure):
+                    raise item.error.copy()
+            yield item
 
     def state(self) -> dict[str, Any]:
         """Where this pass stands: a small dict that JSON can hold. Takes microseconds, and nothing is drained."""

@@ -85,19 +85,20 @@ def save(plan: Node, described: list[str], epoch: int, delivered: int, mark: Mar
         "epoch": epoch,
         "delivered": delivered,
         "over": over,
-        "mark": None if over else _plain(mark),
+        "mark": None if over else plain(mark),
     }
     return {**state, "crc": _checksum(state)}
 
 
-def _plain(mark: Mark) -> Mark:
+def plain(mark: Mark) -> Mark:
+    """A mark as JSON holds it."""
     if isinstance(mark, tuple | list):
-        return [_plain(m) for m in mark]
+        return [plain(m) for m in mark]
     if isinstance(mark, dict):
-        return {k: _plain(v) for k, v in mark.items()}
+        return {k: plain(v) for k, v in mark.items()}
     if mark is None or isinstance(mark, bool | str):
         return mark
-    return _plain(mark.plain()) if hasattr(mark, "plain") else int(mark)
+    return plain(mark.plain()) if hasattr(mark, "plain") else int(mark)
 
 
 def _checksum(state: dict[str, Any]) -> int:

@@ -3,43 +3,43 @@
 from __future__ import annotations
 
 import os
-import threading
-import weakref
-from bisect import bisect_right
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
 
-from headrace.block import Block, Failure, Indices, Item, Mark, concat, folded, owned
+from headrace.block import Block, Failure, Indices, Mark, concat, folded
+from headrace.errors import StorageError
 from headrace.execute.context import Context, Input
 from headrace.execute.stream import END, Pulled, Stream
 from headrace.keys import Seed
 from headrace.plan.cardinality import Cardinality
 from headrace.plan.node import Node, walk
 from headrace.plan.spec import Spec
+from headrace.storage.plans import Maker
+from headrace.storage.rows import SEALED_ROWS, Rows, StoredRows
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
 
-SEALED_BYTES = 1 << 20
-SEALED_ROWS = 1 << 12
 
+def cache(self: Dataset, filename: str | os.PathLike[str] = "", name: str | None = None) -> Dataset:
+    """Keep the elements as they are read, in memory or in the directory `filename`; later passes take them from there.
 
-def cache(self: Dataset, *, name: str | None = None) -> Dataset:
-    """Keep the elements in memory as they are read; later passes take them from there.
-
-    What one pass left unread the next one reads on. Every pass sees the same order, shuffled or not.
+    What one pass left unread the next one reads on, after a crash too, where there is a `filename`. Every pass sees the
+    same order, shuffled or not. An element that failed fails again: put `ignore_errors()` first to drop such.
 
     >>> calls = []
     >>> ds = hr.Dataset.range(2).map(lambda x: calls.append(int(x)) or x).cache()
     >>> list(ds) == list(ds), calls
     (True, [0, 1])
     """
-    return self._then(Cache, Store(), name=name)
+    path = os.fspath(filename)
+    return self._then(Cache, FileStore(Path(path).absolute()) if path else MemoryStore(), name=name)
 
 
 @dataclass(frozen=True, eq=False)
 class Cache(Node):
-    """The input, remembered. The rows live as long as the dataset."""
+    """The input, remembered: in memory as long as the dataset lives, in files until they are deleted."""
 
     input: Node
     store: Store = field(repr=False)
@@ -59,132 +59,83 @@ class Cache(Node):
     def indexable(self) -> bool:
         return self.input.indexable
 
+    @property
+    def addressable(self) -> bool:
+        """See the class. Rows are put into files in turn."""
+        return self.indexable and self.pure and isinstance(self.store, MemoryStore)
+
     def open(self, ctx: Context, mark: Mark) -> Stream:  # noqa: ARG002
         return CacheStream(self, ctx)
 
     def at(self, ctx: Context, indices: Indices) -> Block:
-        if not self.input.pure:  # what was kept is what counts
+        if not self.addressable:  # what was kept is what counts
             return CacheStream(self, ctx).at(indices)
         block = self.input.at(ctx.fixed(), indices)
         block.ids = folded(block.ids, ctx.path)
         return block
 
-    def rows(self) -> Rows:
-        """The rows kept for this plan: other seeds below make other rows."""
-        seeds = [getattr(n, f.name) for n in walk(self.input) for f in fields(n)]
-        return self.store.rows(tuple(s.value for s in seeds if isinstance(s, Seed)))
+
+class Store(Protocol):
+    """Where the rows of a plan are kept."""
+
+    def rows(self, plan: Node) -> Rows | StoredRows:
+        """Those that are kept already, and room for more."""
+        ...
 
 
-class Store:
+class MemoryStore:
     """The memory behind one `cache()`."""
 
     def __init__(self) -> None:
         self._rows: dict[tuple[int, ...], Rows] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Store, ()  # another process fills its own
+        return MemoryStore, ()  # another process fills its own
 
-    def rows(self, seeds: tuple[int, ...]) -> Rows:
-        """The rows read under these seeds."""
-        return self._rows.setdefault(seeds, Rows())
-
-
-class Rows:
-    """Items in the order they were read. `lock` is held while somebody reads on."""
-
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.complete = False
-        self.count = 0
-        self.mark: Mark = None
-        self._kept: tuple[list[Item], list[int]] = ([], [])  # swapped as one: passes read without the lock
-        self._loose = 0
-        self._loose_bytes = 0
-        _all_rows.add(self)
-
-    def add(self, item: Item, mark: Mark) -> None:
-        """Keep an item; `mark` is where the input goes on after it."""
-        items, starts = self._kept
-        items.append(_own(item))
-        starts.append(self.count)
-        self.count += item.rows
-        self.mark = mark
-        self._loose += 1
-        self._loose_bytes += item.nbytes
-        if self.count - starts[-self._loose] >= SEALED_ROWS or self._loose_bytes >= SEALED_BYTES:
-            self.seal()
-
-    def seal(self) -> None:
-        """Join the small blocks at the end into large ones, so that they are replayed as such."""
-        old_items, old_starts = self._kept
-        loose = old_items[-self._loose :]
-        items, starts = old_items[: -self._loose], old_starts[: -self._loose]
-        self._loose = self._loose_bytes = 0
-        start = self.count - sum(item.rows for item in loose)
-        for item in _merged(loose):
-            items.append(item)
-            starts.append(start)
-            start += item.rows
-        self._kept = (items, starts)
-
-    def finish(self) -> None:
-        """There are no more rows."""
-        if self._loose:
-            self.seal()
-        self.complete = True
-
-    def pull(self, start: int, want: int) -> Item:
-        """Rows from `start` on, at most `want`, at least one; they must have been read."""
-        items, starts = self._kept
-        index = bisect_right(starts, start) - 1
-        item = items[index]
-        offset = start - starts[index]
-        return item.slice(offset, min(item.rows, offset + want))
+    def rows(self, plan: Node) -> Rows:
+        """The rows kept for this plan: other seeds make other rows."""
+        seeds = [getattr(n, f.name) for n in walk(plan) for f in fields(n)]
+        return self._rows.setdefault(tuple(s.value for s in seeds if isinstance(s, Seed)), Rows())
 
 
-_all_rows: weakref.WeakSet[Rows] = weakref.WeakSet()
+class FileStore:
+    """The directory behind one `cache(filename)`. The seeds of the run that began it count, not those of this one."""
 
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._rows: StoredRows | None = None
 
-def _unlock_after_fork() -> None:
-    for rows in _all_rows:  # the thread that held the lock is not in the child
-        rows.lock = threading.Lock()
+    def __reduce__(self) -> tuple[Any, ...]:
+        return FileStore, (self.path,)
 
-
-os.register_at_fork(after_in_child=_unlock_after_fork)
-
-
-def _own(item: Item) -> Item:
-    """A copy that nobody else can write to, where the item shares memory."""
-    if not isinstance(item, Block):
-        return item
-    return Block(item.structure, [owned(c) for c in item.columns], item.rows, None, item.ids)
-
-
-def _merged(items: list[Item]) -> list[Item]:
-    runs: list[list[Item]] = []
-    for item in items:
-        last = runs[-1][-1] if runs else None
-        if isinstance(item, Block) and isinstance(last, Block) and item.structure == last.structure:
-            runs[-1].append(item)
-        else:
-            runs.append([item])
-    return [_own(concat([b for b in run if isinstance(b, Block)])) if len(run) > 1 else run[0] for run in runs]
+    def rows(self, plan: Node) -> StoredRows:
+        """The rows stored so far, by whomever."""
+        if self._rows is None:
+            self._rows = StoredRows(self.path, Maker(plan))
+        self._rows.look()
+        return self._rows
 
 
 class CacheStream(Stream):
-    """Reads what is kept; beyond it, the input, which is then kept."""
+    """Reads what is kept; beyond it, the input, which is then kept, or read for itself where that cannot be."""
 
     def __init__(self, node: Cache, ctx: Context) -> None:
         self._node = node
         self._ctx = ctx
-        self._rows = node.rows()
+        self._rows = node.store.rows(node.input)
         self._input: Input | None = None
+        self._alone: Input | None = None
+        self._writing = False
         self._next = 0
 
     def pull(self, want: int) -> Pulled:
-        if not self._read_on(self._next + 1, want):
+        item: Pulled | None = None
+        if self._read_on(self._next + 1, want):
+            item = self._rows.pull(self._next, want)
+        if item is None:
+            item = self._apart().pull(want) if self._alone or not self._rows.complete else END
+        if item is END:
             return END
-        item = self._rows.pull(self._next, want)
         self._next += item.rows
         if isinstance(item, Block):  # the same rows, but in every pass with randomness of their own
             item.ids = folded(item.ids, self._ctx.path) if self._ctx.with_ids else None
@@ -193,12 +144,12 @@ class CacheStream(Stream):
     def at(self, indices: Indices) -> Block:
         """Rows by number, read and kept as far as need be."""
         self._read_on(int(indices.max()) + 1, SEALED_ROWS)
-        if self._input is not None:
-            self._input.close()
-            self._input = None
+        self.close()
         blocks = []
         for number in indices.tolist():
             item = self._rows.pull(number, 1)
+            if item is None:
+                raise StorageError(f"row {number} cannot be read by number while the cache cannot be written")
             if isinstance(item, Failure):
                 raise item.error
             item.ids = folded(item.ids, self._ctx.path) if self._ctx.with_ids else None
@@ -206,14 +157,17 @@ class CacheStream(Stream):
         return concat(blocks)
 
     def _read_on(self, until: int, want: int) -> bool:
-        """Have at least `until` rows kept; False if there are not so many."""
+        """Have at least `until` rows kept; False if there are not so many, or they cannot be kept."""
         rows = self._rows
-        while rows.count < until and not rows.complete:
+        while self._alone is None and rows.count < until and not rows.complete:
             with rows.lock:
+                if not self._begun():
+                    return False
                 if rows.count >= until or rows.complete:
                     break
                 if self._input is None:
-                    self._input = self._ctx.fixed().open(self._node.input, rows.mark, with_ids=True)
+                    plan = rows.plan(self._node.input)
+                    self._input = self._ctx.fixed().open(plan, rows.mark, with_ids=True)
                 behind = rows.count - self._input.ordinal
                 if behind:  # another pass has read on in the meantime, and made these rows
                     self._input.skip(behind, replay=True)
@@ -226,8 +180,34 @@ class CacheStream(Stream):
                     rows.add(item, self._input.mark())
         return rows.count >= until
 
-    def skip(self, count: int, *, replay: bool = False) -> int:  # noqa: ARG002 - rows passed over are kept too
-        self._read_on(self._next + count, count)
-        done = min(count, max(0, self._rows.count - self._next))
+    def _begun(self) -> bool:
+        self._writing = self._writing or self._rows.begin()
+        return self._writing and self._rows.writable
+
+    def _apart(self) -> Input:
+        """The input from the next row on, for this pass alone."""
+        if self._alone is None:
+            count, mark = self._rows.stored
+            if self._input is not None:
+                self._input.close()
+                self._input = None
+            plan = self._rows.plan(self._node.input)
+            self._alone = self._ctx.fixed().open(plan, mark, with_ids=True)
+            self._alone.skip(self._next - count, replay=True)
+        return self._alone
+
+    def skip(self, count: int, *, replay: bool = False) -> int:
+        if self._read_on(self._next + count, count) or self._rows.complete:  # rows passed over are kept too
+            done = min(count, max(0, self._rows.count - self._next))
+        else:
+            done = self._apart().skip(count, replay=replay)
         self._next += done
         return done
+
+    def close(self) -> None:
+        if self._input is not None:
+            self._input.close()
+            self._input = None
+        if self._writing:
+            self._writing = False
+            self._rows.end()

@@ -153,6 +153,11 @@ def _in_order(keys: Iterable[Any]) -> list[Any]:
         return sorted(keys, key=lambda k: (type(k).__name__, repr(k)))
 
 
+def is_record(kind: type) -> bool:
+    """Whether this is a dataclass or attrs class, whose fields are components."""
+    return _record_fields(kind) is not None
+
+
 _records: dict[type, tuple[str, ...] | None] = {}
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from headrace.execute.reference import groups as groups
 from headrace.execute.reference import rows as _rows
+from headrace.execute.reference import stored
 from headrace.execute.reference.base import Place, Row, draw, rows
 from headrace.plan.node import Node
 
@@ -17,6 +18,7 @@ __all__ = ["Row", "draw", "run"]
 
 assert groups
 assert _rows
+assert stored
 
 
 def run(plan: Node, epoch: int = 0) -> Iterator[Row]:

@@ -1,0 +1,186 @@
+"""Keep the elements of the first run for the next ones, a set of files for each pipeline that passes by."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from headrace.block import Block, Item, Mark
+from headrace.execute.context import Context, Input
+from headrace.execute.stream import END, Pulled, Stream
+from headrace.ops.arguments import function
+from headrace.ops.cache import Cache
+from headrace.ops.calls import CallStream, Outcome, outcomes, with_failures
+from headrace.plan.cardinality import UNKNOWN, Cardinality
+from headrace.plan.node import Node
+from headrace.plan.spec import Spec
+from headrace.plan.structure import LEAF, tuple_of
+from headrace.sources.stored import Reader, Stored, read_shards
+from headrace.storage.plans import Maker
+from headrace.storage.rows import StoredRows
+
+if TYPE_CHECKING:
+    from headrace.dataset import Dataset
+
+CODECS = {"": None, "NONE": None, "AUTO": "lz4", "LZ4": "lz4", "SNAPPY": "lz4", "ZSTD": "zstd", "GZIP": "zstd"}
+
+
+def snapshot(
+    self: Dataset,
+    path: str | os.PathLike[str],
+    compression: str | None = "AUTO",
+    reader_func: Reader | None = None,
+    shard_func: Callable[..., Any] | None = None,
+    name: str | None = None,
+) -> Dataset:
+    """Keep the elements in files under `path` as they are read; later runs of the same pipeline take them from there.
+
+    As `cache(filename)`, but another pipeline makes a snapshot of its own beside the first, and files are compressed.
+    `shard_func` gives each element the number of its shard; once all is written, `reader_func` gets a dataset of
+    datasets, one for each shard, and makes one of them.
+
+    >>> ds = hr.Dataset.range(3).map(lambda x: x * x).snapshot(folder / "squares")
+    >>> list(ds) == list(ds)
+    True
+    """
+    place = Path(path).absolute()
+    if shard_func is None and reader_func is None:
+        return self._then(Cache, SnapshotStore(place, codec(compression)), name=name)
+    tagged = tagging(self, shard_func or _one_shard)
+    kept = tagged._then(Cache, SnapshotStore(place, codec(compression)))
+    return kept._then(Snapshot, self._node.spec, reader_func, name=name)
+
+
+def codec(compression: str | None) -> str | None:
+    """Arrow's name for a compression."""
+    try:
+        return CODECS[(compression or "").upper()]
+    except KeyError:
+        raise ValueError(f"compression must be None, 'LZ4' or 'ZSTD', not {compression!r}") from None
+
+
+def tagging(dataset: Dataset, shard_func: Callable[..., Any]) -> Dataset:
+    """The elements with the numbers of their shards, as pairs."""
+    return dataset._then(Tag, function("shard_func", shard_func, dataset._node.spec))
+
+
+def _one_shard(*components: Any) -> int:  # noqa: ARG001
+    return 0
+
+
+@dataclass(frozen=True, eq=False)
+class Tag(Node):
+    """Each row with what the function says of it."""
+
+    input: Node
+    shard_func: Callable[..., Any]
+
+    one_to_one = True
+    costly = True
+    pure = False
+    live = True
+
+    @property
+    def spec(self) -> Spec:
+        return Spec.tuple_of([self.input.spec, Spec.of(np.int64(0))])
+
+    @property
+    def cardinality(self) -> Cardinality:
+        return self.input.cardinality
+
+    def open(self, ctx: Context, mark: Mark) -> Stream:
+        return CallStream(ctx, self.input, mark, self._tagged, one_to_one=True)
+
+    def _tagged(self, block: Block) -> list[Item]:
+        results = [_number(outcome) for outcome in outcomes(self.shard_func, block, keep=True)]
+
+        def good(start: int, stop: int) -> list[Item]:
+            part = block.slice(start, stop)
+            tags = np.array([value for _, value in results[start:stop]], np.int64)
+            pair = tuple_of([part.structure, LEAF])
+            return [Block(pair, [*part.columns, tags], part.rows, part.mark, part.ids)]
+
+        return with_failures(self, block, results, good)
+
+
+def _number(outcome: Outcome) -> Outcome:
+    fine, value = outcome
+    try:
+        return fine, tag_of(value) if fine else value
+    except TypeError as error:
+        return False, error
+
+
+def tag_of(value: Any) -> int:
+    """The number of a shard, as a function gave it."""
+    if np.ndim(value) or np.asarray(value).dtype.kind not in "iub":
+        raise TypeError(f"shard_func must return an integer, not {value!r}")
+    return int(value)
+
+
+class SnapshotStore:
+    """A directory with one shelf for each pipeline."""
+
+    def __init__(self, path: Path, compression: str | None) -> None:
+        self.path = path
+        self.compression = compression
+        self._rows: StoredRows | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return SnapshotStore, (self.path, self.compression)
+
+    def rows(self, plan: Node) -> StoredRows:
+        """The rows of this pipeline stored so far, by whomever."""
+        if self._rows is None:
+            maker = Maker(plan)
+            self._rows = StoredRows(self.path / maker.digest, maker, self.compression)
+        self._rows.look()
+        return self._rows
+
+
+@dataclass(frozen=True, eq=False)
+class Snapshot(Node):
+    """The elements without their shard numbers while they are written; then what the reader makes of the shards."""
+
+    input: Cache
+    elements: Spec = field(repr=False)
+    reader_func: Reader | None
+
+    @property
+    def spec(self) -> Spec:
+        return self.elements
+
+    @property
+    def cardinality(self) -> Cardinality:
+        return self.input.cardinality if self.reader_func is None else UNKNOWN
+
+    def open(self, ctx: Context, mark: Mark) -> Stream:
+        rows = self.input.store.rows(self.input.input)
+        reading, inner = (rows.complete, None) if mark is None else mark
+        if not reading:
+            return SnapshotStream(ctx.open(self.input, inner), tagged=True)
+        assert isinstance(rows, StoredRows)
+        stored = Stored(self.elements, "snapshot", rows.parts, tagged=True)
+        return SnapshotStream(ctx.open_nested(read_shards(stored, self.reader_func)._node, inner), tagged=False)
+
+
+class SnapshotStream(Stream):
+    """Rows of either kind; the mark says of which, since what is written is found in its own order again."""
+
+    def __init__(self, source: Input, *, tagged: bool) -> None:
+        self._input = source
+        self._tagged = tagged
+
+    def pull(self, want: int) -> Pulled:
+        item = self._input.pull(want)
+        if item is END:
+            return END
+        if self._tagged and isinstance(item, Block):
+            item = Block(item.structure.children[0], item.columns[:-1], item.rows, item.mark, item.ids)
+        item.mark = (not self._tagged, item.mark)
+        return item

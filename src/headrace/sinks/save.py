@@ -1,0 +1,54 @@
+"""Write the elements to files that `Dataset.load` reads."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from headrace.iterator import Iterator
+from headrace.ops.snapshot import codec, tagging
+from headrace.storage.rows import PART_BYTES, unwritten
+from headrace.storage.saved import generation, publish
+from headrace.storage.shelf import Shelf
+from headrace.storage.structures import plain_spec
+
+if TYPE_CHECKING:
+    from headrace.dataset import Dataset
+
+
+def save(
+    self: Dataset,
+    path: str | os.PathLike[str],
+    compression: str | None = None,
+    shard_func: Callable[..., Any] | None = None,
+    checkpoint_args: dict[str, Any] | None = None,
+) -> None:
+    """Write all elements to the directory `path`, to be read by `Dataset.load`. It holds what it held until then.
+
+    `compression` is None, "LZ4" or "ZSTD"; tf.data's "SNAPPY" and "GZIP" are taken as these. `shard_func` gives each
+    element the number of its shard, for `load`'s `reader_func`.
+
+    >>> hr.Dataset.range(5).batch(2).save(folder / "batches")
+    >>> hr.Dataset.load(folder / "batches")[1]
+    array([2, 3])
+    """
+    if checkpoint_args is not None:
+        raise ValueError("save takes no checkpoints; cache(filename) and snapshot go on after a crash by themselves")
+    place = Path(path).absolute()
+    dataset = self if shard_func is None else tagging(self, shard_func)
+    with generation(place) as made, Iterator(dataset._node, dataset._epochs) as it:
+        shelf = Shelf(made)
+        shelf.acquire()
+        fresh = unwritten()
+        for item in it.blocks():
+            fresh.add(item, None)
+            if fresh.nbytes >= PART_BYTES:
+                shelf.add(fresh.items(), codec(compression), None)
+                fresh = unwritten()
+        if fresh.count:
+            shelf.add(fresh.items(), codec(compression), None)
+        shelf.finish()
+        shelf.release()
+        publish(place, made, spec=plain_spec(self._node.spec), sharded=shard_func is not None)

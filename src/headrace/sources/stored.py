@@ -1,0 +1,199 @@
+"""Rows that `save` has written."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.block import Block, Indices, Mark, concat
+from headrace.errors import SpecError, StorageError
+from headrace.execute.context import Context, Run
+from headrace.execute.stream import END, Pulled, Stream
+from headrace.plan.cardinality import Cardinality
+from headrace.plan.node import Node, user_site
+from headrace.plan.spec import Spec
+from headrace.storage.files import read_page
+from headrace.storage.parts import Part
+from headrace.storage.saved import LOCK, SAVED, VERSION
+from headrace.storage.shelf import Shelf
+from headrace.storage.structures import spec_of
+
+if TYPE_CHECKING:
+    from headrace.dataset import Dataset
+
+Reader = Callable[["Dataset"], "Dataset"]
+
+
+def load(
+    path: str | os.PathLike[str],
+    element_spec: Any = None,
+    compression: str | None = None,  # noqa: ARG001 - the files say how they are compressed
+    reader_func: Reader | None = None,
+    wait: bool = False,
+) -> Dataset:
+    """The dataset that `save` wrote to `path`. It can be indexed, and is read without copying where types allow.
+
+    `reader_func` gets a dataset of datasets, one for each shard, and makes one of them; without it shards take turns.
+    `wait` has a dataset that is being saved right now waited for.
+
+    >>> hr.Dataset.range(3).save(folder / "numbers")
+    >>> list(hr.Dataset.load(folder / "numbers"))
+    [np.int64(0), np.int64(1), np.int64(2)]
+    """
+    from headrace.dataset import Dataset
+
+    place = Path(path).absolute()
+    if wait:
+        _await_writer(place)
+    if not (place / SAVED).exists():
+        raise StorageError(f"{place} holds no saved dataset: there is no {SAVED} in it")
+    page = read_page(place / SAVED)
+    if page["version"] != VERSION:
+        raise StorageError(f"{place} has format version {page['version']!r}, this headrace reads {VERSION}")
+    shelf = Shelf(place / page["current"])
+    if not shelf.complete:
+        raise StorageError(f"{place} is damaged: not all of its files are there")
+    spec = spec_of(page["spec"])
+    if element_spec is not None and (why := Spec.of_signature(element_spec).mismatch(spec)) is not None:
+        raise SpecError(f"{place} holds other elements than element_spec says: {why}")
+    node = Stored(spec, str(place), shelf.parts, page["sharded"], site=user_site())
+    if not spec.known and shelf.rows:
+        node = replace(node, elements=Spec.of(next(node.run(Context(Run()), 0, 1).elements())).loosened())
+    if not page["sharded"]:
+        one = Dataset(node)
+        return one if reader_func is None else reader_func(Dataset.from_tensors(0).map(lambda _: one))
+    return read_shards(node, reader_func)
+
+
+def read_shards(node: Stored, reader_func: Reader | None) -> Dataset:
+    """The shards of stored rows as `reader_func` puts them together; without one they take turns."""
+    from headrace.dataset import Dataset
+
+    shards = [Dataset(shard) for shard in node.shards()]
+    if not shards:
+        return Dataset(node)
+    datasets = Dataset.range(len(shards)).map(lambda i: shards[i])
+    if reader_func is None:
+        return datasets.interleave(lambda ds: ds, cycle_length=len(shards))
+    made = reader_func(datasets)
+    if not isinstance(made, Dataset):
+        raise TypeError(f"reader_func must return a Dataset, not {made!r}")
+    return made
+
+
+def _await_writer(place: Path) -> None:
+    try:
+        lock = os.open(place / LOCK, os.O_RDWR)
+    except FileNotFoundError:
+        raise StorageError(f"nothing was saved to {place}, and nobody is about to") from None
+    try:
+        fcntl.flock(lock, fcntl.LOCK_SH)
+    finally:
+        os.close(lock)
+
+
+@dataclass(frozen=True, eq=False)
+class Stored(Node):
+    """Rows of parts, or some of them by `numbers`. With `tagged` each was stored as (element, shard)."""
+
+    elements: Spec
+    path: str
+    parts: list[Part] = field(repr=False)
+    tagged: bool = field(default=False, repr=False)
+    numbers: NDArray[np.int64] | None = field(default=None, repr=False)
+
+    numbered = True
+    indexable = True
+
+    @property
+    def operation(self) -> str:
+        return "load"
+
+    @property
+    def spec(self) -> Spec:
+        return self.elements
+
+    @property
+    def cardinality(self) -> Cardinality:
+        return Cardinality(self._stored if self.numbers is None else len(self.numbers))
+
+    @property
+    def _stored(self) -> int:
+        return self.parts[-1].start + self.parts[-1].rows if self.parts else 0
+
+    def shards(self) -> list[Stored]:
+        """One node a shard, in the order of their numbers."""
+        if not self.parts:
+            return []
+        tags = np.concatenate([part.column(-1) for part in self.parts])
+        return [
+            Stored(self.elements, f"{self.path}#{tag}", self.parts, True, np.flatnonzero(tags == tag))
+            for tag in np.unique(tags).tolist()
+        ]
+
+    def open(self, ctx: Context, mark: Mark) -> Stream:  # noqa: ARG002
+        return StoredStream(self, ctx)
+
+    def at(self, ctx: Context, indices: Indices) -> Block:
+        numbers = indices if self.numbers is None else self.numbers[indices]
+        block = self._untagged(gathered(self.parts, numbers))
+        block.ids = ctx.ids(indices)
+        return block
+
+    def run(self, ctx: Context, start: int, want: int) -> Block:
+        """Rows from `start` on, at most `want`, at least one."""
+        if self.numbers is not None:
+            return self.at(ctx, np.arange(start, min(len(self.numbers), start + want)))
+        index = int(np.searchsorted([p.start for p in self.parts], start, "right")) - 1
+        item = self.parts[index].pull(start - self.parts[index].start, want)
+        assert isinstance(item, Block)  # a save does not get past a failure
+        block = self._untagged(item)
+        block.ids = ctx.ids_between(start, start + block.rows)
+        return block
+
+    def _untagged(self, block: Block) -> Block:
+        if not self.tagged:
+            return block
+        return Block(block.structure.children[0], block.columns[:-1], block.rows)
+
+
+class StoredStream(Stream):
+    """Rows in turn, as views of the files."""
+
+    def __init__(self, node: Stored, ctx: Context) -> None:
+        self._node = node
+        self._ctx = ctx
+        self._rows = node.cardinality
+        self._next = 0
+
+    def pull(self, want: int) -> Pulled:
+        if self._next >= self._rows:
+            return END
+        block = self._node.run(self._ctx, self._next, want)
+        self._next += block.rows
+        return block
+
+    def skip(self, count: int, *, replay: bool = False) -> int:  # noqa: ARG002
+        start = self._next
+        self._next = min(self._rows, start + count)
+        return self._next - start
+
+
+def gathered(parts: list[Part], numbers: Indices) -> Block:
+    """These rows, in this order: each stored batch that holds some of them is read once."""
+    order = np.argsort(numbers, kind="stable")
+    wanted = numbers[order]
+    which = np.searchsorted([p.start for p in parts], wanted, "right") - 1
+    blocks = []
+    for index in np.unique(which).tolist():
+        blocks += parts[index].take(wanted[which == index] - parts[index].start)
+    back = np.empty(len(order), np.int64)
+    back[order] = np.arange(len(order))
+    return concat(blocks).take(back)

@@ -1,0 +1,282 @@
+"""Rows kept from one pass for the next: in memory, or in memory until they are many enough for a file."""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from bisect import bisect_right
+from collections.abc import Callable
+from pathlib import Path
+
+from headrace.block import Block, Item, Mark, concat, owned
+from headrace.errors import StorageError
+from headrace.execute.state import plain
+from headrace.plan.node import Node
+from headrace.storage.parts import Part
+from headrace.storage.plans import Maker
+from headrace.storage.shelf import Shelf, log
+
+SEALED_BYTES = 1 << 20
+SEALED_ROWS = 1 << 12
+BATCH_BYTES = 8 << 20
+BATCH_ROWS = 1 << 16
+PART_BYTES = 32 << 20
+
+
+class Rows:
+    """Items in the order they were read. `lock` is held while somebody reads on."""
+
+    def __init__(self, sealed_bytes: int = SEALED_BYTES, sealed_rows: int = SEALED_ROWS) -> None:
+        self.lock = threading.Lock()
+        self.complete = False
+        self.writable = True
+        self._sealed_bytes = sealed_bytes
+        self._sealed_rows = sealed_rows
+        self.count = 0
+        self.nbytes = 0
+        self.mark: Mark = None
+        self._kept: tuple[list[Item], list[int]] = ([], [])  # swapped as one: passes read without the lock
+        self._loose = 0
+        self._loose_bytes = 0
+        _all_rows.add(self)
+
+    @property
+    def stored(self) -> tuple[int, Mark]:
+        """How many rows are kept for good, and where the input goes on after them."""
+        return self.count, self.mark
+
+    def plan(self, node: Node) -> Node:
+        """The plan whose rows these are: the one that is to be read on."""
+        return node
+
+    def begin(self) -> bool:
+        """Whether rows may be added; each `begin` that may wants an `end`."""
+        return True
+
+    def end(self) -> None:
+        """The one who began adds no more."""
+
+    def add(self, item: Item, mark: Mark) -> None:
+        """Keep an item; `mark` is where the input goes on after it."""
+        items, starts = self._kept
+        items.append(_own(item))
+        starts.append(self.count)
+        self.count += item.rows
+        self.nbytes += item.nbytes
+        self.mark = mark
+        self._loose += 1
+        self._loose_bytes += item.nbytes
+        if self.count - starts[-self._loose] >= self._sealed_rows or self._loose_bytes >= self._sealed_bytes:
+            self._seal()
+
+    def _seal(self) -> None:
+        """Join the small blocks at the end into large ones, so that they are replayed as such."""
+        old_items, old_starts = self._kept
+        loose = old_items[-self._loose :]
+        items, starts = old_items[: -self._loose], old_starts[: -self._loose]
+        self._loose = self._loose_bytes = 0
+        start = self.count - sum(item.rows for item in loose)
+        for item in _merged(loose):
+            items.append(item)
+            starts.append(start)
+            start += item.rows
+        self._kept = (items, starts)
+
+    def items(self) -> list[Item]:
+        """All that is kept, in large blocks."""
+        if self._loose:
+            self._seal()
+        return self._kept[0]
+
+    def finish(self) -> None:
+        """There are no more rows."""
+        self.items()
+        self.complete = True
+
+    def pull(self, start: int, want: int) -> Item | None:
+        """Rows from `start` on, at most `want`, at least one; None if they have not been read."""
+        items, starts = self._kept
+        index = bisect_right(starts, start) - 1
+        offset = start - starts[index] if items else 0
+        if not items or offset >= items[index].rows:
+            return None
+        return items[index].slice(offset, min(items[index].rows, offset + want))
+
+    def forked(self) -> None:
+        """In the child of a fork: the thread that held the lock is not here."""
+        self.lock = threading.Lock()
+
+
+class StoredRows:
+    """Rows on a shelf, and behind them those that are still to be written."""
+
+    def __init__(self, path: Path, maker: Maker, compression: str | None = None) -> None:
+        self.lock = threading.Lock()
+        self.writable = True
+        self._compression = compression
+        self._shelf = Shelf(path, maker)
+        self._maker = maker
+        self._writers = 0
+        self._stored: tuple[list[Part], list[int], Rows] = ([], [], unwritten())
+        self._show()
+        _all_rows.add(self)
+
+    def _show(self) -> None:
+        """Serve what the shelf has now, and nothing of what was to be written before."""
+        parts = self._shelf.parts
+        self._stored = (parts, [p.start for p in parts], unwritten())
+
+    @property
+    def complete(self) -> bool:
+        """Whether there are no more rows than these."""
+        return self._shelf.complete
+
+    @property
+    def parts(self) -> list[Part]:
+        """What is on the shelf."""
+        return self._shelf.parts
+
+    @property
+    def count(self) -> int:
+        """How many rows can be served."""
+        parts, _, fresh = self._stored
+        return (parts[-1].start + parts[-1].rows if parts else 0) + fresh.count
+
+    @property
+    def mark(self) -> Mark:
+        """Where the input goes on after the last row."""
+        parts, _, fresh = self._stored
+        return fresh.mark if fresh.count else parts[-1].notes if parts else None
+
+    @property
+    def stored(self) -> tuple[int, Mark]:
+        """How many rows are on the shelf, and where the input goes on after them."""
+        return self._shelf.rows, self._shelf.notes
+
+    def plan(self, node: Node) -> Node:
+        """The plan with the seeds that the first of these rows were drawn with."""
+        header = self._shelf.header
+        return node if header is None else self._maker.reseeded(header["maker"])
+
+    def look(self) -> None:
+        """Another process may have written in the meantime."""
+        with self.lock:
+            if not self._writers and not self.complete:
+                self.writable = True
+                self._shelf.refresh()
+                self._show()
+
+    def begin(self) -> bool:
+        """Whether rows may be added: one process at a time does. Called under the lock."""
+        if not self._writers:
+            if not self.writable or not self._acquired():
+                return False
+            self._show()
+        self._writers += 1
+        return True
+
+    def _acquired(self) -> bool:
+        try:
+            if self._shelf.acquire():
+                return True
+            log.warning("%s is being written by another process; this pass reads its input itself", self._shelf.path)
+        except StorageError:
+            raise
+        except OSError as error:
+            if self._shelf.header is None:
+                raise StorageError(f"{self._shelf.path} cannot be written: {error.strerror}") from error
+            self._give_up(error)
+        return False
+
+    def end(self) -> None:
+        """The one who began adds no more: what is left becomes a part, so that the next run goes on there."""
+        with self.lock:
+            self._writers -= 1
+            if not self._writers:
+                self._flush()
+                self._shelf.release()
+
+    def add(self, item: Item, mark: Mark) -> None:
+        """Keep an item; `mark` is where the input goes on after it."""
+        fresh = self._stored[2]
+        fresh.add(item, mark)
+        if fresh.nbytes >= PART_BYTES:
+            self._flush()
+
+    def finish(self) -> None:
+        """There are no more rows."""
+        self._flush()
+        if self.writable:
+            self._attempt(self._shelf.finish)
+
+    def _flush(self) -> None:
+        fresh = self._stored[2]
+        if fresh.count and self.writable:
+            self._attempt(lambda: self._shelf.add(fresh.items(), self._compression, plain(fresh.mark)))
+            self._show()
+
+    def _attempt(self, write: Callable[[], None]) -> None:
+        try:
+            write()
+        except StorageError:  # not the disk's fault: it would not go away
+            raise
+        except OSError as error:
+            self._give_up(error)
+
+    def _give_up(self, error: OSError) -> None:
+        """A full disk does not stop a pass: it goes on without storing."""
+        self.writable = False
+        log.warning(
+            "%s cannot be written (%s): %d rows are stored, the rest is read from the input until there is room",
+            self._shelf.path, error.strerror or error, self._shelf.rows,
+        )  # fmt: skip
+
+    def pull(self, start: int, want: int) -> Item | None:
+        """Rows from `start` on, at most `want`, at least one; None if they are not here."""
+        parts, starts, fresh = self._stored
+        index = bisect_right(starts, start) - 1
+        end = parts[-1].start + parts[-1].rows if parts else 0
+        if start >= end:
+            return fresh.pull(start - end, want)
+        return parts[index].pull(start - starts[index], want)
+
+    def forked(self) -> None:
+        """In the child of a fork: it is the parent who writes."""
+        self.lock = threading.Lock()
+        self._writers = 0
+        self._shelf.forked()
+
+
+def unwritten() -> Rows:
+    """Room for rows that will be a part: in large batches, since a block never goes beyond one."""
+    return Rows(BATCH_BYTES, BATCH_ROWS)
+
+
+_all_rows: weakref.WeakSet[Rows | StoredRows] = weakref.WeakSet()
+
+
+def _forked() -> None:
+    for rows in _all_rows:
+        rows.forked()
+
+
+os.register_at_fork(after_in_child=_forked)
+
+
+def _own(item: Item) -> Item:
+    """A copy that nobody else can write to, where the item shares memory."""
+    if not isinstance(item, Block):
+        return item
+    return Block(item.structure, [owned(c) for c in item.columns], item.rows, None, item.ids)
+
+
+def _merged(items: list[Item]) -> list[Item]:
+    runs: list[list[Item]] = []
+    for item in items:
+        last = runs[-1][-1] if runs else None
+        if isinstance(item, Block) and isinstance(last, Block) and item.structure == last.structure:
+            runs[-1].append(item)
+        else:
+            runs.append([item])
+    return [_own(concat([b for b in run if isinstance(b, Block)])) if len(run) > 1 else run[0] for run in runs]

@@ -1,0 +1,60 @@
+"""Where `save` puts what: generations of rows, and one page that names the current one."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from headrace.errors import StorageError
+from headrace.storage.files import TEMPORARY, read_page, write_page
+
+VERSION = 1
+SAVED = "saved.json"
+LOCK = "lock"
+GENERATION = "rows-"
+
+
+@contextlib.contextmanager
+def generation(path: Path) -> Iterator[Path]:
+    """A directory for new rows. It is removed unless they are published; so is what a killed writer left."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        lock = os.open(path / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    except OSError as error:
+        raise StorageError(f"{path} cannot be written: {error.strerror}") from error
+    try:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise StorageError(f"another process is saving to {path}; give another path, or wait for it") from None
+        made = path / f"{GENERATION}{secrets.token_hex(4)}"
+        try:
+            yield made
+        except StorageError:
+            raise
+        except OSError as error:
+            raise StorageError(f"{path} cannot be written: {error.strerror}; what it held is untouched") from error
+        finally:
+            _tidy(path)
+    finally:
+        os.close(lock)
+
+
+def publish(path: Path, current: Path, **facts: Any) -> None:
+    """Have `path` mean these rows from now on."""
+    write_page(path / SAVED, {"version": VERSION, "current": current.name, **facts})
+
+
+def _tidy(path: Path) -> None:
+    current = read_page(path / SAVED)["current"] if (path / SAVED).exists() else None
+    for found in path.iterdir():
+        if found.name.startswith(GENERATION) and found.name != current:
+            shutil.rmtree(found, ignore_errors=True)
+        elif found.suffix == TEMPORARY:
+            found.unlink(missing_ok=True)

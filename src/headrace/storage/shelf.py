@@ -1,0 +1,157 @@
+"""A shelf: a directory of parts that together are the rows of one plan, from the first on.
+
+    headrace.json       who made it: the plan, the seeds it drew
+    000000000000.arrow  a part, named after its first row
+    000000000000.json   what is in it, and where the plan goes on after it
+    complete.json       there are no more rows than these
+
+Every file appears whole or not at all, so a kill leaves fewer parts, never half of one. Who writes holds a lock of the
+operating system, which lets go when its process dies.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from headrace.block import Item
+from headrace.errors import StorageError
+from headrace.storage.files import TEMPORARY, read_page, write_page
+from headrace.storage.parts import DATA, PAGE, Part, write_parts
+from headrace.storage.plans import Maker
+
+VERSION = 1
+HEADER, COMPLETE, LOCK = "headrace.json", "complete.json", "lock"
+
+log = logging.getLogger("headrace.storage")
+
+
+class Shelf:
+    """What lies in one directory, read when it is made and by `refresh`."""
+
+    def __init__(self, path: Path, maker: Maker | None = None) -> None:
+        self.path = path
+        self.maker = maker
+        self.header: dict[str, Any] | None = None
+        self.parts: list[Part] = []
+        self.complete = False
+        self._lock: int | None = None
+        self.refresh()
+
+    @property
+    def rows(self) -> int:
+        """How many rows are there."""
+        return self.parts[-1].start + self.parts[-1].rows if self.parts else 0
+
+    @property
+    def notes(self) -> Any:
+        """What was noted with the last part."""
+        return self.parts[-1].notes if self.parts else None
+
+    def refresh(self) -> None:
+        """Look again: another process may have written."""
+        if self.path.exists() and not self.path.is_dir():
+            raise StorageError(f"{self.path} is a file; rows are stored in a directory of their own")
+        self.header = self._header()
+        complete = self.path / COMPLETE
+        if self.header is None:
+            self.parts, self.complete = [], False
+        elif complete.exists():
+            self.parts, self.complete = self._whole(read_page(complete)), True
+        else:
+            self.parts, self.complete = self._chain(), False
+
+    def _header(self) -> dict[str, Any] | None:
+        path = self.path / HEADER
+        if not path.exists():
+            return None
+        header = read_page(path)
+        if header.get("version") != VERSION:
+            raise StorageError(f"{path} has format version {header.get('version')!r}, this headrace reads {VERSION}")
+        if self.maker is not None and (why := self.maker.differs(header["maker"])) is not None:
+            raise StorageError(
+                f"{self.path} was made by another pipeline: {why}. Delete the directory to have it made again, "
+                "or give another name"
+            )
+        return header
+
+    def _whole(self, page: dict[str, Any]) -> list[Part]:
+        parts = [self._part(start) for start in page["parts"]]
+        if [p.start + p.rows for p in parts] != [*page["parts"][1:], page["rows"]][: len(parts)]:
+            raise StorageError(f"{self.path} is damaged: its parts do not follow one another")
+        return parts
+
+    def _part(self, start: int) -> Part:
+        path = self.path / f"{start:012}{DATA}"
+        kept = next((p for p in self.parts if p.start == start), None)  # do not read what is known
+        try:
+            return kept or Part(path)
+        except StorageError as error:
+            raise StorageError(f"{error}. Delete {self.path} to have it made again") from error
+
+    def _chain(self) -> list[Part]:
+        """The parts of an unfinished shelf, as far as they are whole and follow one another."""
+        chain: list[Part] = []
+        start = 0
+        while (self.path / f"{start:012}{PAGE}").exists():
+            try:
+                chain.append(self._part(start))
+            except StorageError as error:
+                log.warning("%s: it and what comes after it is made again", error)
+                break
+            start += chain[-1].rows
+        return chain
+
+    def acquire(self) -> bool:
+        """Become the one who writes; False if somebody else is."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        lock = os.open(self.path / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(lock)
+            return False
+        self._lock = lock
+        try:
+            self.refresh()
+            if not self.complete:
+                self._tidy()
+                if self.header is None:
+                    header = {"version": VERSION, "maker": None if self.maker is None else self.maker.page()}
+                    write_page(self.path / HEADER, header)
+                    self.header = header
+        except BaseException:
+            self.release()
+            raise
+        return True
+
+    def _tidy(self) -> None:
+        """Remove what a killed writer left behind: files under temporary names, data without a page, broken chains."""
+        known = {p.path.stem for p in self.parts}
+        for path in self.path.iterdir():
+            orphan = path.suffix in (DATA, PAGE) and path.stem.isdigit() and path.stem not in known
+            if orphan or path.suffix == TEMPORARY:
+                path.unlink(missing_ok=True)
+
+    def add(self, items: Iterable[Item], compression: str | None, notes: Any) -> None:
+        """Put rows behind the others."""
+        self.parts = [*self.parts, *write_parts(self.path, self.rows, items, compression, notes)]
+
+    def finish(self) -> None:
+        """There are no more rows."""
+        write_page(self.path / COMPLETE, {"rows": self.rows, "parts": [p.start for p in self.parts]})
+        self.complete = True
+
+    def release(self) -> None:
+        """Let others write."""
+        lock, self._lock = self._lock, None
+        if lock is not None:
+            os.close(lock)
+
+    def forked(self) -> None:
+        """In the child of a fork: it is the parent who writes."""
+        self.release()  # the lock belongs to the open file, which the parent still has open

@@ -1,0 +1,254 @@
+"""cache(filename) and snapshot: what is kept, continued, refused and found damaged."""
+
+import errno
+import logging
+import multiprocessing
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import headrace as hr
+from headrace.storage import files, rows
+
+D = hr.Dataset
+
+
+@pytest.fixture
+def calls():
+    return []
+
+
+@pytest.fixture
+def counted(tmp_path, calls):
+    def squares():
+        return D.range(10).map(lambda x: calls.append(int(x)) or x * x).cache(tmp_path / "cache")
+
+    return squares
+
+
+def square(x):
+    return x * x
+
+
+def test_a_second_run_reads_the_files(counted, calls):
+    first, second = list(counted()), list(counted())
+    assert first == second == [x * x for x in range(10)]
+    assert calls == list(range(10))
+
+
+def test_a_part_is_kept_and_continued_by_the_next_run(counted, calls):
+    with iter(counted()) as it:
+        assert [next(it) for _ in range(3)] == [0, 1, 4]
+    assert list(counted()) == [x * x for x in range(10)]
+    assert calls == list(range(10))
+
+
+def test_a_shuffle_that_drew_its_own_seed_is_continued_with_it(tmp_path):
+    def shuffled():
+        return D.range(100).shuffle(100).cache(tmp_path / "cache")
+
+    with iter(shuffled()) as it:
+        begun = [next(it) for _ in range(30)]
+    whole = list(shuffled())
+    assert whole[:30] == begun
+    assert sorted(whole) == list(range(100))
+    assert list(shuffled()) == whole
+
+
+def test_a_failure_is_kept_in_its_place(tmp_path):
+    def failing():
+        return D.range(4).map(lambda x: 1 // (x - 2)).cache(tmp_path / "cache")
+
+    for _ in range(2):
+        it = iter(failing())
+        assert [int(next(it)), int(next(it))] == [-1, -1]
+        with pytest.raises(hr.ElementError, match="map failed on element 2") as caught:
+            next(it)
+        assert caught.value.ordinal == 2
+        assert list(it) == [1]
+
+
+def test_a_cache_of_another_pipeline_is_refused_saying_why(tmp_path):
+    list(D.range(5).map(square).cache(tmp_path / "c"))
+    with pytest.raises(hr.StorageError, match=r"operation 1 was range\(start=0, stop=5\), here it is range.*Delete"):
+        list(D.range(6).map(square).cache(tmp_path / "c"))
+    with pytest.raises(hr.StorageError, match=r"the function of operation 2, map\(fn\), has changed"):
+        list(D.range(5).map(lambda x: x + 1).cache(tmp_path / "c"))
+
+
+def test_a_snapshot_of_another_pipeline_lies_beside_the_first(tmp_path):
+    for stop in (5, 6, 5):
+        assert list(D.range(stop).snapshot(tmp_path)) == list(range(stop))
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_a_snapshot_hands_its_shards_to_the_reader(tmp_path):
+    ds = D.range(6).snapshot(
+        tmp_path, shard_func=lambda x: x % 2, reader_func=lambda shards: shards.flat_map(lambda shard: shard)
+    )
+    assert list(ds) == [0, 1, 2, 3, 4, 5]
+    assert list(ds) == [0, 2, 4, 1, 3, 5]
+
+
+def test_a_state_of_a_pass_that_wrote_shards_is_restored_when_they_are_written(tmp_path):
+    ds = D.range(6).snapshot(tmp_path, shard_func=lambda x: x % 2)
+    it = iter(ds)
+    next(it), next(it)
+    state = it.state()
+    assert list(it) == [2, 3, 4, 5] == list(ds.iterator(state))
+
+
+def test_shard_numbers_are_integers(tmp_path):
+    with pytest.raises(hr.ElementError, match=r"shard_func must return an integer, not 0\.5"):
+        list(D.range(2).snapshot(tmp_path, shard_func=lambda x: 0.5))
+
+
+def flip(path, at):
+    data = bytearray(path.read_bytes())
+    data[at] ^= 1
+    path.write_bytes(data)
+
+
+@pytest.fixture
+def full(tmp_path):
+    def pipeline():
+        return D.from_tensor_slices({"x": np.arange(3000).reshape(1000, 3), "s": ["ab"] * 1000}).cache(tmp_path / "c")
+
+    list(pipeline())
+    return pipeline, tmp_path / "c"
+
+
+def test_no_flipped_bit_is_served(full):
+    pipeline, folder = full
+    good = [repr(e) for e in pipeline()]
+    data = next(folder.glob("*.arrow"))
+    size = data.stat().st_size
+    for path, spots in [(data, range(5, size, size // 40)), (next(folder.glob("0*.json")), range(0, 290, 27))]:
+        for spot in spots:
+            flip(path, spot)
+            with pytest.raises(hr.StorageError, match=f"{path.stem}.*(damaged|checksum|page|bytes)"):
+                list(pipeline())
+            flip(path, spot)
+    assert [repr(e) for e in pipeline()] == good
+
+
+def test_a_truncated_file_is_named(full):
+    pipeline, folder = full
+    data = next(folder.glob("*.arrow"))
+    os.truncate(data, 1000)
+    with pytest.raises(hr.StorageError, match=r"000000000000.arrow has 1000 bytes; it was written with \d+. Delete"):
+        list(pipeline())
+    data.unlink()
+    with pytest.raises(hr.StorageError, match=r"000000000000\.arrow is missing"):
+        list(pipeline())
+
+
+def test_a_damaged_part_of_an_unfinished_cache_is_made_again(counted, calls, tmp_path, caplog):
+    with iter(counted()) as it:
+        next(it), next(it)
+    flip(next((tmp_path / "cache").glob("0*.json")), 20)
+    assert list(counted()) == [x * x for x in range(10)]
+    assert "made again" in caplog.text
+    assert calls == [0, 1, *range(10)]
+
+
+def test_what_a_killed_writer_left_is_cleared_away(counted, tmp_path):
+    with iter(counted()) as it:
+        next(it)
+    folder = tmp_path / "cache"
+    (folder / "000000000001.arrow").write_bytes(b"half")
+    (folder / "000000000007.arrow.123.tmp").write_bytes(b"half")
+    assert list(counted()) == [x * x for x in range(10)]
+    assert not list(folder.glob("*.tmp"))
+
+
+def test_a_second_writer_reads_its_input_itself_and_harms_nothing(counted, calls, caplog):
+    first = iter(counted())
+    assert next(first) == 0
+    assert list(counted()) == [x * x for x in range(10)]
+    assert "being written by another process" in caplog.text
+    assert list(first) == [x * x for x in range(1, 10)]
+    calls.clear()
+    assert list(counted()) == [x * x for x in range(10)]
+    assert calls == []
+
+
+def _read(path, queue):
+    queue.put([int(x) for x in D.range(2000).map(square).cache(path)])
+
+
+def test_many_processes_at_once_all_get_the_right_elements(tmp_path):
+    context = multiprocessing.get_context("spawn")
+    queue = context.Queue()
+    workers = [context.Process(target=_read, args=(tmp_path / "c", queue)) for _ in range(3)]
+    for worker in workers:
+        worker.start()
+    results = [queue.get(timeout=120) for _ in workers]
+    for worker in workers:
+        worker.join()
+    assert results == [[x * x for x in range(2000)]] * 3
+    assert [int(x) for x in D.range(2000).map(square).cache(tmp_path / "c")] == results[0]
+
+
+def test_a_full_disk_does_not_stop_the_pass_and_later_there_is_room(tmp_path, monkeypatch, caplog):
+    def pipeline():
+        return D.range(20).map(lambda x: np.full(1000, x)).cache(tmp_path / "c")
+
+    monkeypatch.setattr(rows, "PART_BYTES", 20_000)
+    whole, written = files.whole, []
+
+    def no_room(path):
+        written.append(path)
+        if len(written) > 3:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return whole(path)
+
+    monkeypatch.setattr("headrace.storage.parts.whole", no_room)
+    with caplog.at_level(logging.WARNING):
+        assert [int(x[0]) for x in pipeline()] == list(range(20))
+    assert "No space left on device" in caplog.text
+    kept = len(list((tmp_path / "c").glob("*.arrow")))
+    assert 0 < kept < 7
+    monkeypatch.setattr("headrace.storage.parts.whole", whole)
+    assert [int(x[0]) for x in pipeline()] == list(range(20))
+    assert (tmp_path / "c" / "complete.json").exists()
+
+
+def test_a_place_that_cannot_be_written_is_named(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(hr.StorageError, match="is a file; rows are stored in a directory"):
+        list(D.range(3).cache(tmp_path / "file"))
+    with pytest.raises(hr.StorageError, match="cannot be written: Not a directory"):
+        list(D.range(3).cache(tmp_path / "file" / "below"))
+
+
+def test_a_forked_child_leaves_the_writing_to_its_parent(tmp_path):
+    ds = D.range(50).map(square).cache(tmp_path / "c")
+    it = iter(ds)
+    head = [next(it) for _ in range(10)]
+    read, write = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        with os.fdopen(write, "wb") as pipe:
+            pipe.write(bytes(",".join(str(int(x)) for x in ds), "ascii"))
+        os._exit(0)
+    os.close(write)
+    with os.fdopen(read) as pipe:
+        assert [int(x) for x in pipe.read().split(",")] == [x * x for x in range(50)]
+    os.waitpid(pid, 0)
+    assert head + list(it) == [x * x for x in range(50)] == list(D.range(50).map(square).cache(tmp_path / "c"))
+
+
+def open_files():
+    return {path.name for path in Path("/proc/self/fd").iterdir()}
+
+
+def test_files_are_only_open_while_a_pass_is(tmp_path):
+    ds = D.range(50).cache(tmp_path / "c")
+    before = open_files()
+    it = iter(ds)
+    next(it)
+    it.close()
+    assert open_files() == before
