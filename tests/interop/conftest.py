@@ -93,7 +93,7 @@ def tf_data() -> Library:
 
 def _library(dataset: Any, **own: Any) -> Library:
     names = ("from_generator", "from_tensor_slices", "from_tensors", "range", "zip", "counter", "random")
-    names += ("choose_from_datasets", "sample_from_datasets")
+    names += ("choose_from_datasets", "sample_from_datasets", "load")
     return Library(**{name: getattr(dataset, name) for name in names}, **own)
 
 

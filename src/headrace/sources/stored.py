@@ -76,16 +76,21 @@ def read_shards(node: Stored, reader_func: Reader | None) -> Dataset:
     """The shards of stored rows as `reader_func` puts them together; without one they take turns."""
     from headrace.dataset import Dataset
 
-    shards = [Dataset(shard) for shard in node.shards()]
-    if not shards:
-        return Dataset(node)
-    datasets = Dataset.range(len(shards)).map(lambda i: shards[i])
+    shards = node.shards()
     if reader_func is None:
-        return datasets.interleave(lambda ds: ds, cycle_length=len(shards))
-    made = reader_func(datasets)
+        return Dataset(replace(node, numbers=in_turn([s.numbers for s in shards if s.numbers is not None])))
+    made = reader_func(Dataset.range(len(shards)).map(lambda i: Dataset(shards[i])))
     if not isinstance(made, Dataset):
         raise TypeError(f"reader_func must return a Dataset, not {made!r}")
     return made
+
+
+def in_turn(shards: list[NDArray[np.int64]]) -> NDArray[np.int64]:
+    """One of each, then the next of each that has one."""
+    if not shards:
+        return np.empty(0, np.int64)
+    turns = np.concatenate([np.arange(len(shard)) for shard in shards])
+    return np.concatenate(shards)[np.argsort(turns, kind="stable")]
 
 
 def _await_writer(place: Path) -> None:
