@@ -16,6 +16,7 @@ from headrace import _native
 from headrace.block import Block, Failure, Mark, Place, read_only, shifted
 from headrace.errors import HeadraceError
 from headrace.execute import state as states
+from headrace.execute.autotune import Tuning
 from headrace.execute.channel import Cancelled
 from headrace.execute.context import Context, Input, Run
 from headrace.execute.stats import Stats
@@ -96,6 +97,7 @@ class Iterator(PythonIterator[Any]):
         self._root: Input | None = None
         self._finalizer: weakref.finalize[[], Iterator] | None = None
         self._last_stats = Stats(stages=[])
+        self._last_tuning = Tuning(chosen={}, log=[])
         if state is None:
             self._plan = states.reseeded(plan, epochs.seeds) if epochs.seeds else plan
             self._begin(epochs.begin(), 0, None, over=False)
@@ -248,6 +250,18 @@ class Iterator(PythonIterator[Any]):
         stages = [line for stage in run.stage.inputs.values() for line in stage.report()]
         return Stats(epoch=self._epoch, delivered=self._before + self._offset, stages=stages)
 
+    def tuning(self) -> Tuning:
+        """What AUTOTUNE has chosen so far, stage by stage, and why; `ds.with_options(frozen=...)` repeats it.
+
+        >>> it = iter(hr.Dataset.range(10).map(lambda x: x + 1, num_parallel_calls=hr.AUTOTUNE))
+        >>> _ = list(it)
+        >>> list(it.tuning()["chosen"])
+        ['/map']
+        """
+        if self._run is not None:
+            self._last_tuning = self._run.tuner.report()
+        return self._last_tuning
+
     def close(self) -> None:
         """End the pass and free all it holds, as soon as the user call in flight returns."""
         self._closed = True
@@ -274,6 +288,7 @@ class Iterator(PythonIterator[Any]):
         self._rows = iter(())
         if self._run is not None:
             self._last_stats = self._report(self._run)
+            self._last_tuning = self._run.tuner.report()
         self._run = self._root = None
         if self._finalizer is not None:
             self._finalizer.detach()

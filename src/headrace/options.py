@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 from headrace.errors import HeadraceError
 
@@ -16,9 +18,10 @@ class Options:
     """How a pipeline runs. None leaves a thing as it is; what is set last counts.
 
     - `deterministic`: whether parallel operations that do not say keep the order (they do by default).
-    - `cpu_budget`: how many threads an operation that says AUTOTUNE may use.
-    - `ram_budget`: how many bytes a stage may hold ready ahead of its consumer.
+    - `cpu_budget`: how many processors operations that say AUTOTUNE may keep busy; by default those of the container.
+    - `ram_budget`: how many bytes may lie ready between the stages; by default half of what the container has free.
     - `on_error`: "raise" (the default), or "skip" to leave out elements that fail.
+    - `frozen`: what an iterator's `tuning()` gave: AUTOTUNE means those numbers.
 
     >>> ds = hr.Dataset.range(3).map(lambda x: 6 // (2 - int(x))).with_options(hr.Options(on_error="skip"))
     >>> list(ds)
@@ -31,6 +34,7 @@ class Options:
     cpu_budget: int | None = None
     ram_budget: int | None = None
     on_error: str | None = None
+    frozen: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
         if self.on_error not in (None, "raise", "skip"):

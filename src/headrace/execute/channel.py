@@ -7,6 +7,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 
 from headrace.block import Item, Mark, ordinal
+from headrace.execute.budget import Memory
 from headrace.execute.unordered import Delivery
 
 
@@ -22,6 +23,7 @@ class Ticket:
     rows: int
     first: bool = False
     items: list[Item] | None = None
+    nbytes: int = 0
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,6 @@ class Limits:
 
     tickets: int
     rows: int | None = None
-    nbytes: int = 256 << 20
 
 
 LINGER_SECONDS = 0.001
@@ -41,8 +42,11 @@ LINGER_BYTES = 1 << 20
 class Channel:
     """Workers ask for `room`, `issue` a ticket for the rows they took, and `put` what became of them."""
 
-    def __init__(self, limits: Limits, delivery: Delivery | None = None) -> None:
+    def __init__(self, limits: Limits, memory: Memory, delivery: Delivery | None = None) -> None:
         self._limits = limits
+        self._memory = memory
+        self._expected = 0
+        self._filled = False
         self._delivery = delivery
         self._lock = threading.RLock()  # the collector may close a pass from within
         self._space = threading.Condition(self._lock)
@@ -70,15 +74,35 @@ class Channel:
 
     def _has_room(self, least: int) -> bool:
         limits = self._limits
-        if len(self._waiting) >= limits.tickets or (self._bytes >= limits.nbytes and self._rows):
+        if len(self._waiting) >= limits.tickets or (limits.rows is not None and self._rows + least > limits.rows):
+            self._filled = True
             return False
-        return limits.rows is None or self._rows + least <= limits.rows
+        return not self._waiting or self._memory.has_room(self._expected, id(self), self._wake)
+
+    def _wake(self) -> None:
+        with self._lock:
+            self._space.notify_all()
+
+    def allow(self, limits: Limits) -> None:
+        """Have workers run another way ahead from now on."""
+        with self._lock:
+            self._limits = limits
+            self._space.notify_all()
+
+    def ran_dry(self) -> bool:
+        """Whether there was nothing left although there had been all that was allowed; asks once."""
+        with self._lock:
+            dry = self._filled and not self._waiting and not self.over
+            self._filled = self._filled and not dry
+            return dry
 
     def issue(self, ticket: Ticket, frontier: Mark = None) -> int:
         """Give the ticket its turn. `frontier` is where the input stands after it."""
         with self._lock:
             number = self._issued
             self._issued += 1
+            ticket.nbytes = self._expected
+            self._memory.take(ticket.nbytes)
             self._waiting[number] = ticket
             self._rows += ticket.rows
             self._frontier = frontier
@@ -86,10 +110,15 @@ class Channel:
 
     def put(self, number: int, items: list[Item]) -> None:
         """The rows of a ticket are made."""
+        nbytes = sum(item.nbytes for item in items)
         with self._lock:
-            self._waiting[number].items = items
-            self._bytes += sum(item.nbytes for item in items)
+            ticket = self._waiting[number]
+            too_much = ticket.nbytes - nbytes
+            ticket.items = items
+            ticket.nbytes = self._expected = nbytes
+            self._bytes += nbytes
             self._tell()
+        self._memory.take(-too_much)
 
     def finish(self) -> None:
         """The input is at its end; what was issued is still to come."""
@@ -117,6 +146,15 @@ class Channel:
             self._cancelled = True
             self._tell()
             self._space.notify_all()
+
+    def close(self) -> None:
+        """Nobody takes what is left."""
+        self.cancel()
+        with self._lock:
+            left = sum(ticket.nbytes for ticket in self._waiting.values())
+            self._waiting.clear()
+        self._memory.forget(id(self))
+        self._memory.take(-left)
 
     def ready(self, heard: threading.Event) -> bool:
         """Whether `get` would not wait; `heard` is set at every change from now on."""
@@ -153,7 +191,8 @@ class Channel:
             while number is not None:
                 taken.append(self._take(number))
                 number = self._next()
-            return taken
+        self._memory.take(-sum(ticket.nbytes for ticket in taken))
+        return taken
 
     def _linger(self) -> None:
         self._lingering = True
@@ -179,7 +218,7 @@ class Channel:
         oldest = min((self._frontier, *(t.mark for t in self._waiting.values())), key=ordinal)
         ticket = self._waiting.pop(number)
         items = ticket.items or []
-        self._bytes -= sum(item.nbytes for item in items)
+        self._bytes -= ticket.nbytes
         self._space.notify_all()
         if self._delivery is not None:
             self._delivery.hand_over(ordinal(ticket.mark), ticket.rows, items, oldest)

@@ -11,6 +11,8 @@ import numpy as np
 
 from headrace.block import Ids, Indices, Later, Mark, Place, ordinal, shifted, source_ids
 from headrace.errors import StateError
+from headrace.execute.autotune import Climb, Depth, Tuner
+from headrace.execute.budget import Memory, cpus
 from headrace.execute.channel import Cancelled, Channel, Limits
 from headrace.execute.stats import Stage
 from headrace.execute.stream import END, Pace, Pulled, Source, Stream
@@ -46,6 +48,8 @@ class Run:
         self.block_rows = block_rows
         self.options = options
         self.stage = Stage("pass")
+        self.memory = Memory(options.ram_budget)
+        self.tuner = Tuner(options.cpu_budget or cpus(), options.frozen)
         self.open_streams = 0
         self.cancelled = False
         self.live = False
@@ -163,21 +167,29 @@ class Context:
     def ahead(self, node: Node, mark: Mark = None, *, rows: int | None = None, slot: int = 0) -> Ahead:
         """The rows of an input, read by a thread at most `rows` before they are asked for; None: a sensible number."""
         one_by_one = waits(node)
-        sensible = AUTOTUNE_ROWS if one_by_one else AUTOTUNE_TICKETS
-        limits = self._limits(sensible if rows is None else max(2, rows), rows)
         source = self.open(node, mark, slot=slot, any_order=True)
-        return self._ahead(source, unchanged, 1, limits, None, one_by_one=one_by_one)
+        depth = None
+        if rows is None:
+            found = self.run.tuner.frozen(self.stage.path)
+            sensible = AUTOTUNE_ROWS if one_by_one else AUTOTUNE_TICKETS
+            depth = Depth(self.run.tuner, self.stage.path, found or sensible, fixed=found is not None)
 
-    def _limits(self, tickets: int, rows: int | None = None) -> Limits:
-        budget = self.run.options.ram_budget
-        return Limits(tickets, rows) if budget is None else Limits(tickets, rows, budget)
+        def limits(size: int) -> Limits:
+            return Limits(max(2, rows or size), rows)
+
+        return self._ahead(source, unchanged, 1, limits, None, one_by_one=one_by_one, depth=depth)
 
     def width(self, num_parallel_calls: int | None) -> int | None:
-        """How many threads an operation gets: what it says, or what AUTOTUNE means under the CPU budget."""
-        if num_parallel_calls != AUTOTUNE:
-            return num_parallel_calls
-        budget = self.run.options.cpu_budget
-        return AUTOTUNE_WIDTH if budget is None else min(AUTOTUNE_WIDTH, budget)
+        """How many threads an operation gets where it does not find the number by itself."""
+        return min(AUTOTUNE_WIDTH, self.run.tuner.cpus) if num_parallel_calls == AUTOTUNE else num_parallel_calls
+
+    def _tuned(self, width: int) -> int | Climb:
+        """The number of parallel calls: what was said, or found by an earlier pass, else to be found."""
+        if width != AUTOTUNE:
+            return width
+        tuner, stage = self.run.tuner, self.stage.path
+        found = tuner.frozen(stage)
+        return Climb(tuner, stage, min(AUTOTUNE_WIDTH, tuner.cpus)) if found is None else found
 
     def ordered(self, deterministic: bool | None) -> bool:
         """Whether an operation keeps the order: what it says, else what the options say, else yes."""
@@ -186,24 +198,40 @@ class Context:
 
     def parallel(self, node: Node, mark: Mark, work: Work, *, width: int, ordered: bool) -> Ahead:
         """What `work` makes of the rows of an input, on `width` threads."""
-        # Reading that shows goes as far ahead as there are calls, which is what the user asked for.
-        limits = self._limits(2 * width, None if node.pure else width)
         if not isinstance(mark, dict):
             source: Source = self.open(node, mark)
             delivery = None if ordered else Delivery()
         else:
             source = Remaining(lambda m: self.open(node, m), mark)
             delivery = Delivery(mark["done"])
-        return self._ahead(source, work, width, limits, delivery, one_by_one=True)
+        # Reading that shows goes as far ahead as there are calls, which is what the user asked for.
+        limits = (lambda n: Limits(2 * n)) if node.pure else (lambda n: Limits(2 * n, n))
+        return self._ahead(source, work, self._tuned(width), limits, delivery, one_by_one=True)
 
     def _ahead(
-        self, source: Source, work: Work, width: int, limits: Limits, delivery: Delivery | None, *, one_by_one: bool
+        self,
+        source: Source,
+        work: Work,
+        width: int | Climb,
+        limits: Callable[[int], Limits],
+        delivery: Delivery | None,
+        *,
+        one_by_one: bool,
+        depth: Depth | None = None,
     ) -> Ahead:
         """Rows that a user's function makes are taken on one by one: none is held back while the next is made."""
         self.stage.threaded = True
         pace = Pace(1) if one_by_one else self.run.pace(handover=True)
         stream = Ahead(
-            source, work, self.run, width=width, limits=limits, delivery=delivery, stage=self.stage, pace=pace
+            source,
+            work,
+            self.run,
+            width=width,
+            limits=limits,
+            depth=depth,
+            delivery=delivery,
+            stage=self.stage,
+            pace=pace,
         )
         self.run.watch(stream.channel)
         return stream

@@ -29,8 +29,9 @@ class Counters:
 class Stage:
     """One place of the plan, over all the streams that were opened for it (epochs, children of a flat_map)."""
 
-    def __init__(self, label: str) -> None:
+    def __init__(self, label: str, path: str = "") -> None:
         self.label = label
+        self.path = path
         self.threaded = False
         self.inputs: dict[tuple[int, str], Stage] = {}
         self._closed = Counters()
@@ -44,7 +45,9 @@ class Stage:
         with self._lock:
             stage = self.inputs.get(key)
             if stage is None:
-                stage = self.inputs[key] = Stage(node.label())
+                tuned = node.ready_made or not node.transparent  # others may come and go, and have nothing to tune
+                path = f"{self.path}/{slot or ''}{node.operation}" if tuned else self.path
+                stage = self.inputs[key] = Stage(node.label(), path)
             return stage
 
     def opened(self) -> Counters:

@@ -75,7 +75,7 @@ class Map(Node):
 
     def open(self, ctx: Context, mark: Mark) -> Stream:
         apply = partial(mapped_block, self)
-        width = ctx.width(self.num_parallel_calls)
+        width = self.num_parallel_calls
         if width is None and not isinstance(mark, dict):
             return CallStream(ctx, self.input, mark, apply, one_to_one=True)
         work = partial(_work, apply)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import reduce
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from headrace.block import Mark
 from headrace.execute.context import Context
@@ -17,13 +18,21 @@ if TYPE_CHECKING:
     from headrace.dataset import Dataset
 
 
-def with_options(self: Dataset, options: Options, *, name: str | None = None) -> Dataset:
+def with_options(
+    self: Dataset, options: Options | None = None, name: str | None = None, *, frozen: Mapping[str, Any] | None = None
+) -> Dataset:
     """The same elements, made as `options` says; they hold for the whole pipeline.
+
+    `frozen=it.tuning()` has AUTOTUNE repeat what it found in that pass.
 
     >>> ds = hr.Dataset.range(3).with_options(hr.Options(deterministic=False))
     >>> ds.batch(2).options().deterministic
     False
     """
+    if options is None and frozen is not None:
+        options = Options()
+    if frozen is not None and isinstance(options, Options):
+        options = replace(options, frozen=frozen)
     if not isinstance(options, Options):
         raise TypeError(f"with_options takes hr.Options, not {options!r}")
     made = self._then(WithOptions, options, name=name)
@@ -34,7 +43,7 @@ def options(self: Dataset) -> Options:
     """The options set anywhere in this pipeline; what was said later counts, on the left of a zip before the right.
 
     >>> hr.Dataset.range(3).options()
-    Options(deterministic=None, cpu_budget=None, ram_budget=None, on_error=None)
+    Options(deterministic=None, cpu_budget=None, ram_budget=None, on_error=None, frozen=None)
     """
     return merged(self._node)
 
