@@ -79,6 +79,21 @@ class Node(ABC):
         """The rows with these ordinals, in this order; raises where one of them cannot be made."""
         raise NotImplementedError(f"{self.operation} cannot be indexed")
 
+    def end_to_end(self, runs: tuple[int, ...]) -> tuple[Node, int] | None:  # noqa: ARG002
+        """What does to runs of rows, laid end to end, what this does to each run; and how many rows it makes of one.
+
+        `runs` are the lengths of a run in each input. None where nothing does.
+        """
+        return None
+
+    def stacked_windows(self) -> tuple[Node, int] | None:
+        """Where rows are windows: a node that gives whole ones as arrays, not as datasets, and their length."""
+        return None
+
+    def asked_once(self) -> Node | None:
+        """Where a function makes a dataset of each row, and one call tells what they all are: the node that knows."""
+        return None
+
     @property
     def operation(self) -> str:
         """What the user called to get this node."""
