@@ -13,7 +13,7 @@ from headrace.errors import StateError
 from headrace.execute.context import Context, Input
 from headrace.execute.stream import END, Pending, Pulled, Stream
 from headrace.ops.arguments import function
-from headrace.ops.children import OneFailure, open_child
+from headrace.ops.children import OneRow, open_child
 from headrace.ops.template import Template
 from headrace.ops.window import as_datasets
 from headrace.plan.cardinality import UNKNOWN, Cardinality
@@ -83,7 +83,7 @@ class FlatMapStream(Stream):
         self._parents = ctx.open(node.input, parent, with_ids=True)
         self._waiting = Pending(own=False)
         self._made = Pending()
-        self._child: Input | OneFailure | None = None
+        self._child: Input | OneRow | None = None
         self._parent: Mark = None
         if mark is not None and not ((not inner and self._at_once(1)) or self._next(inner)):
             raise StateError("the input of flat_map ended before the element where the state was taken")
