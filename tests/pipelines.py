@@ -121,6 +121,9 @@ def steps(other):
             lambda sizes: lambda d: d.batch(2).rebatch([*sizes, 1])
         ),
         st.tuples(counts, counts, st.integers(1, 2), st.booleans()).map(lambda a: lambda d: _flat(d.window(*a))),
+        st.tuples(st.integers(1, 4), counts, counts, st.integers(1, 2), st.booleans()).map(
+            lambda a: lambda d: _batched(d.window(*a[1:]), a[0])
+        ),
     )
     functions = st.one_of(
         st.just(lambda d: d.map(_tag)),
@@ -152,6 +155,18 @@ def steps(other):
 
 def _flat(windows):
     return windows.flat_map(lambda *w: D.zip(w) if len(w) > 1 or not isinstance(w[0], dict) else D.zip(w[0]))
+
+
+def _batched(windows, n):
+    """Windows in batches, by functions that only build: those are asked once for many windows."""
+    structure = windows._node.spec.structure
+    if structure is None or structure.kind is None:
+        return windows.flat_map(lambda w: w.batch(n))
+    if structure.kind is tuple and len(structure.children) == 2 == structure.leaves:
+        return windows.flat_map(lambda a, b: hr.Dataset.zip((a.batch(n), b.batch(n))))
+    if structure.kind is dict and structure.keys == ("s", "x"):
+        return windows.flat_map(lambda w: D.zip({"x": w["x"].batch(n), "s": w["s"].batch(n)}))
+    return _flat(windows)
 
 
 def _uniform(ds):

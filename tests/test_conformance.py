@@ -1,11 +1,14 @@
 """Every operation, alone and where marks are hard, through the public conformance kit at every cut."""
 
 import tempfile
+from dataclasses import fields
 
 import numpy as np
 import pytest
 
 import headrace as hr
+from headrace.keys import Seed
+from headrace.plan.node import Node, fields_of, walk
 from headrace.testing import check_transformation
 
 D = hr.Dataset
@@ -198,6 +201,12 @@ PIPELINES = {
     ),
     "options": lambda: D.range(9).map(picky).with_options(hr.Options(cpu_budget=1)).batch(2),
     "throttle and progress": lambda: slices(6).throttle(rows_per_second=1e6).progress("test").batch(2),
+    "windows at once": lambda: (
+        D.range(23).enumerate().window(4, 3, 2).flat_map(lambda i, x: D.zip((i.batch(2), x.batch(2))))
+    ),
+    "windows at once, of a stream": lambda: streamed().window(4, 3).flat_map(lambda w: w.batch(4)).shuffle(3).batch(2),
+    "buckets of known lengths": lambda: ragged().bucket_by_sequence_length(len, [2, 3], [2, 3, 2]),
+    "rebatch of rows that do not fit together": lambda: ragged().padded_batch(2).batch(2).rebatch([3, 0, 1]),
     "no components": lambda: D.range(5).map(lambda n: None).shuffle(2),
 }
 
@@ -205,6 +214,16 @@ PIPELINES = {
 @pytest.mark.parametrize("name", PIPELINES)
 def test_a_pipeline_keeps_every_promise(name):
     check_transformation(PIPELINES[name]())
+
+
+@pytest.mark.parametrize("name", PIPELINES)
+def test_inputs_and_seeds_are_found_by_how_they_are_declared(name):
+    for node in walk(PIPELINES[name]()._node):
+        values = [getattr(node, f.name) for f in fields(node)]
+        flat = [v for value in values for v in (value if isinstance(value, tuple) else (value,))]
+        assert [v for v in flat if isinstance(v, Node)] == list(node.inputs)
+        seeds = [f.name for f, value in zip(fields(node), values, strict=True) if isinstance(value, Seed)]
+        assert seeds == list(fields_of(type(node), "Seed"))
 
 
 UNORDERED = {

@@ -188,7 +188,7 @@ class Iterator(PythonIterator[Any]):
             self._finalizer.detach()
         self._finalizer = weakref.finalize(self, running.reap)
         self._running = running
-        free = self._whole or self._plan.pure or self._plan.ready_made or settings.block_rows
+        free = self._whole or plan.pure or plan.ready_made or settings.block_rows
         self._pace = run.pace() if free else _one_by_one
         try:
             self._root = context.open(plan, self._place(), any_order=True)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import sys
 import zlib
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 from headrace.block import Mark
 from headrace.errors import StateError
 from headrace.keys import Seed, mix
-from headrace.plan.node import Node, rebuilt, walk
+from headrace.plan.node import Node, fields_of, rebuilt, walk
 
 VERSION = 1
 _LONGEST = 120
@@ -32,7 +32,7 @@ def _line(node: Node) -> str:
 
 
 def _seed_fields(node: Node) -> list[str]:
-    return [f.name for f in fields(node) if isinstance(getattr(node, f.name), Seed)]
+    return [name for name in fields_of(type(node), "Seed") if isinstance(getattr(node, name), Seed)]
 
 
 def drawn_seeds(plan: Node) -> list[int]:

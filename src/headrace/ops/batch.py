@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -74,6 +74,12 @@ class Batch(Node):
 
     def at(self, ctx: Context, indices: Indices) -> Block:
         return batches_at(self, ctx, indices)
+
+    def end_to_end(self, runs: tuple[int, ...]) -> tuple[Node, int] | None:
+        (rows,) = runs
+        if rows % self.batch_size == 0:
+            return self, rows // self.batch_size
+        return (replace(self, batch_size=rows), 1) if rows < self.batch_size and not self.drop_remainder else None
 
 
 class Batching(Protocol):

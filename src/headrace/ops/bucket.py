@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import sys
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from headrace.block import Block, Failure, Mark, leaf, ordinal
-from headrace.errors import SpecError
-from headrace.execute.context import Context, Input
+from headrace.errors import ElementError, SpecError
+from headrace.execute.context import Context
 from headrace.execute.stream import Stream
 from headrace.ops.arguments import function, positive
-from headrace.ops.batch import Batch
-from headrace.ops.children import OneFailure
-from headrace.ops.group_by_window import GroupStream
+from headrace.ops.batch import Batch, stacked
+from headrace.ops.children import OneRow
+from headrace.ops.group_by_window import GroupStream, keys_one_by_one
 from headrace.ops.padded_batch import PaddedBatch, Padding
 from headrace.plan.cardinality import INFINITE, UNKNOWN, Cardinality
 from headrace.plan.node import Node
 from headrace.plan.spec import Spec
+from headrace.plan.structure import LEAF
+from headrace.ragged import Ragged
 from headrace.sources.memory import Memory
 
 if TYPE_CHECKING:
@@ -97,9 +101,11 @@ class Bucket(Node):
 
     def key_of(self, args: tuple[Any, ...]) -> int:
         """The bucket of a row."""
-        length = leaf(self.length_func(*args))
-        if not isinstance(length, np.integer):
-            raise SpecError(f"the length must be an integer, not {length!r}")
+        length = self.length_func(*args)
+        if type(length) is not int or length > sys.maxsize:
+            length = leaf(length)
+            if not isinstance(length, np.integer):
+                raise SpecError(f"the length must be an integer, not {length!r}")
         bucket = bisect_right(self.boundaries, int(length))
         if self.to_boundary and bucket == len(self.boundaries):
             raise ValueError(
@@ -107,11 +113,21 @@ class Bucket(Node):
             )
         return bucket
 
+    def keys(self, block: Block) -> Iterator[int | Exception]:
+        """The buckets of rows: of columns that know their lengths, all at once, else each when it is asked for."""
+        lengths = _lengths(block) if self.length_func is len else None
+        if lengths is None:
+            return keys_one_by_one(self, block)
+        found = np.searchsorted(self.boundaries, lengths, side="right")
+        if self.to_boundary and (found == len(self.boundaries)).any():
+            return keys_one_by_one(self, block)
+        return iter(found.tolist())
+
     def size_of(self, key: int) -> int:
         """How many rows a bucket's batch has."""
         return self.sizes[key]
 
-    def _batch(self, rows: Node, key: int | None, size: int) -> Node:
+    def _batch(self, rows: Node, key: int | None, size: int) -> Batch | PaddedBatch:
         if self.padding is None:
             return Batch(rows, max(1, size), site=self.site)
         padding = self.padding
@@ -130,16 +146,31 @@ class Bucket(Node):
             shapes.append(tuple(length if n is None else n for n in axes))
         return Padding(rows.structure.pack(shapes), self.padding.values)
 
-    def outcome(self, ctx: Context, key: int, rows: Block, mark: Mark) -> Input | OneFailure:
+    def outcome(self, ctx: Context, key: int, rows: Block, mark: Mark) -> OneRow:
         """The batch of a full bucket; a bucket that is not full at the end may be dropped."""
-        kept = 0 if self.drop_remainder and rows.rows < self.sizes[key] else rows.rows
-        memory = Memory(self.input.spec, kept, rows.structure, rows.columns, "bucket")
-        try:
-            node = self._batch(memory, key, rows.rows)
-        except Exception as error:
-            return OneFailure(Failure(self.error(error, ordinal(rows.mark))), mark)
+        if self.drop_remainder and rows.rows < self.sizes[key]:
+            return OneRow(None)
+        number = ordinal(rows.mark)
         assert rows.ids is not None
-        return ctx.branch(int(rows.ids[0, 0]), int(rows.ids[0, 1])).open(node, mark, slot=1)
+        path = ctx.branch(int(rows.ids[0, 0]), int(rows.ids[0, 1]))
+        rows.mark, rows.ids = 0, path.ids_between(0, rows.rows)
+        try:
+            memory = Memory(self.input.spec, rows.rows, rows.structure, rows.columns, "bucket")
+            return OneRow(stacked(self._batch(memory, key, rows.rows), [rows], rows.rows), mark)
+        except ElementError as error:
+            return OneRow(Failure(error, 0), mark)
+        except Exception as error:
+            return OneRow(Failure(self.error(error, number), 0), mark)
 
     def open(self, ctx: Context, mark: Mark) -> Stream:
         return GroupStream(self, ctx, mark)
+
+
+def _lengths(block: Block) -> NDArray[np.int64] | None:
+    """What `len` says of each row, where a column tells without making the rows."""
+    column = block.columns[0] if block.structure == LEAF else None
+    if isinstance(column, Ragged):
+        return column.row_lengths()
+    if isinstance(column, np.ndarray) and column.ndim > 1:
+        return np.full(len(column), column.shape[1])
+    return None

@@ -26,20 +26,18 @@ if TYPE_CHECKING:
         def error(self, cause: BaseException | str, ordinal: int) -> Any: ...
 
 
-class OneFailure(Stream):
-    """The rows of a child that could not be made: one failure, in the place of them all."""
+class OneRow(Stream):
+    """The rows of a child that is no dataset: one that is there already, a failure in place of them all, or none."""
 
-    ordinal = 0
-
-    def __init__(self, failure: Failure, mark: Mark) -> None:
-        self._failure = failure
-        self.ordinal = ordinal(mark)
+    def __init__(self, row: Item | None, mark: Mark = None) -> None:
+        self._row = row
+        self.ordinal = ordinal(mark) if row is not None else 1
 
     def pull(self, want: int) -> Pulled:  # noqa: ARG002
-        if self.ordinal:
+        if self.ordinal or self._row is None:
             return END
         self.ordinal = 1
-        return Failure(self._failure.error, 0)
+        return self._row.slice(0, 1)
 
     def mark(self) -> Mark:
         return self.ordinal
@@ -52,10 +50,10 @@ class OneFailure(Stream):
 
 def open_child(
     parent: Parent, ctx: Context, row: Item, mark: Mark = None, *, ahead: Callable[[Node], Node] = lambda node: node
-) -> Input | OneFailure:
+) -> Input | OneRow:
     """The dataset that the function makes of a row, opened on that row's path; `ahead` may put a thread before it."""
     if isinstance(row, Failure):
-        return OneFailure(row, mark)
+        return OneRow(Failure(row.error, 0), mark)
     number = ordinal(row.mark)
     assert row.ids is not None, "parents are opened with ids"
     folds = (int(row.ids[0, 0]), int(row.ids[0, 1]))
@@ -65,7 +63,7 @@ def open_child(
             made = parent.fn(*next(arguments(row)))
         node = keyed(_node(made), key)
     except Exception as error:
-        return OneFailure(Failure(parent.error(error, number)), mark)
+        return OneRow(Failure(parent.error(error, number), 0), mark)
     return ctx.branch(*folds).open_nested(ahead(node), mark, slot=1)
 
 

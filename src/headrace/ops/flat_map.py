@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from headrace import keys
-from headrace.block import Mark
+from headrace.block import Block, Mark
 from headrace.errors import StateError
 from headrace.execute.context import Context, Input
-from headrace.execute.stream import END, Pulled, Stream
+from headrace.execute.stream import END, Pending, Pulled, Stream
 from headrace.ops.arguments import function
-from headrace.ops.children import OneFailure, open_child
+from headrace.ops.children import OneRow, open_child
+from headrace.ops.template import Template
+from headrace.ops.window import as_datasets
 from headrace.plan.cardinality import UNKNOWN, Cardinality
 from headrace.plan.node import TUNING, Node
 from headrace.plan.spec import Probe, Spec
@@ -39,8 +42,12 @@ class FlatMap(Node):
     seed: keys.Seed = field(repr=False, metadata=TUNING)
 
     probe: Probe = field(repr=False, default_factory=lambda: Probe(None))
+    template: Template | None = field(default=None, repr=False, metadata=TUNING)
+    """What the function makes of any row, where one call of it is as good as many."""
 
-    pure = False
+    @cached_property
+    def pure(self) -> bool:
+        return self.template is not None and self.input.pure
 
     @property
     def operation(self) -> str:
@@ -54,51 +61,84 @@ class FlatMap(Node):
     def cardinality(self) -> Cardinality:
         return UNKNOWN
 
+    def asked_once(self) -> Node | None:
+        windows, structure = self.input.stacked_windows(), self.input.spec.structure
+        if windows is None or structure is None:
+            return None
+        template = Template.of(self.fn, structure, windows[1])
+        return None if template is None else replace(self, input=windows[0], template=template)
+
     def open(self, ctx: Context, mark: Mark) -> Stream:
         return FlatMapStream(self, ctx, mark)
 
 
 class FlatMapStream(Stream):
-    """One child at a time; the mark is the parent's and, within it, the child's."""
+    """One child at a time, or many windows at once; the mark is the parent's and, within it, the child's."""
 
     def __init__(self, node: FlatMap, ctx: Context, mark: Mark) -> None:
         self._node = node
         self._ctx = ctx
+        self._template = None if ctx.with_ids else node.template
         parent, inner = mark or (None, None)
         self._parents = ctx.open(node.input, parent, with_ids=True)
-        self._child: Input | OneFailure | None = None
+        self._waiting = Pending(own=False)
+        self._made = Pending()
+        self._child: Input | OneRow | None = None
         self._parent: Mark = None
-        if mark is not None and not self._next(inner):
+        if mark is not None and not ((not inner and self._at_once(1)) or self._next(inner)):
             raise StateError("the input of flat_map ended before the element where the state was taken")
 
     def _next(self, mark: Mark = None) -> bool:
         """Open the child of the next parent."""
-        if self._child is not None:
-            self._child.close()
-            self._child = None
-        row = self._parents.pull(1)
+        row = self._waiting.pull(1) if self._waiting else self._parents.pull(1)
         if row is END:
             return False
         self._parent = row.mark
+        if self._node.template is not None and isinstance(row, Block):
+            row = as_datasets(row)
         self._child = open_child(self._node, self._ctx, row, mark)
         return True
 
+    def _close_child(self) -> None:
+        if self._child is not None:
+            self._child.close()
+            self._child = None
+
+    def _at_once(self, want: int) -> bool:
+        """Make the rows of as many windows as are wanted; where that cannot be done, they wait."""
+        if self._template is None or self._waiting:
+            return False
+        windows = self._parents.pull(-(-want // self._template.rows))
+        if windows is END:
+            return False
+        made = self._template.fill(self._ctx, windows) if isinstance(windows, Block) else None
+        if made is None:
+            self._waiting.add([windows])
+            return False
+        made.mark = (windows.mark, 0)
+        self._made.add([made])
+        return True
+
     def pull(self, want: int) -> Pulled:
-        while self._child is not None or self._next():
-            assert self._child is not None
-            item = self._child.pull(want)
-            if item is not END:
-                item.mark = (self._parent, item.mark)
-                return item
+        while True:
+            if self._child is not None:
+                item = self._child.pull(want)
+                if item is not END:
+                    item.mark = (self._parent, item.mark)
+                    return item
+                self._close_child()
+            if self._made or self._at_once(want):
+                return self._made.pull(want)
             if not self._next():
-                break
-        return END
+                return END
 
     def skip(self, count: int, *, replay: bool = False) -> int:
+        if self._template is not None:
+            return super().skip(count, replay=replay)
         done = 0
         while done < count and (self._child is not None or self._next()):
             assert self._child is not None
             done += self._child.skip(count - done, replay=replay)
-            if done < count and not self._next():
-                break
+            if done < count:
+                self._close_child()
         return done

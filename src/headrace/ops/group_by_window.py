@@ -18,7 +18,7 @@ from headrace.execute.state import keyed
 from headrace.execute.stream import END, Pulled, Stream
 from headrace.ops.arguments import function, positive
 from headrace.ops.calls import arguments
-from headrace.ops.children import OneFailure
+from headrace.ops.children import OneRow
 from headrace.plan.cardinality import INFINITE, UNKNOWN, Cardinality
 from headrace.plan.node import TUNING, Node
 from headrace.plan.spec import Probe, Spec
@@ -89,19 +89,28 @@ class GroupByWindow(Node):
 
     def key_of(self, args: tuple[Any, ...]) -> int:
         """The key of a row."""
-        key = leaf(self.key_func(*args))
+        key = self.key_func(*args)
+        if type(key) is np.int64:  # as most keys are
+            return int(key)
+        key = leaf(key)
         if not isinstance(key, np.integer | np.bool_):
             raise SpecError(f"the key must be an integer, not {key!r}")
         return int(key)
 
+    def keys(self, block: Block) -> Iterator[int | Exception]:
+        """The keys of rows, each made when it is asked for."""
+        return keys_one_by_one(self, block)
+
     def size_of(self, key: int) -> int:
         """How many rows with this key make a window."""
+        if self.window_size is not None:
+            return self.window_size
         size = int(self.size_func(np.int64(key)))
         if size < 1:
             raise ValueError(f"the window size for key {key} must be at least 1, not {size}")
         return size
 
-    def outcome(self, ctx: Context, key: int, rows: Block, mark: Mark) -> Input | OneFailure:
+    def outcome(self, ctx: Context, key: int, rows: Block, mark: Mark) -> Input | OneRow:
         """The rows that come out for a full window."""
         from headrace.dataset import Dataset
 
@@ -116,7 +125,7 @@ class GroupByWindow(Node):
             if not isinstance(made, Dataset):
                 raise TypeError(f"the function must return a Dataset, not {made!r}")
         except Exception as error:
-            return OneFailure(Failure(self.error(error, ordinal(rows.mark))), mark)
+            return OneRow(Failure(self.error(error, ordinal(rows.mark)), 0), mark)
         return ctx.branch(path, number).open_nested(keyed(made._node, salt), mark, slot=1)
 
     def open(self, ctx: Context, mark: Mark) -> Stream:
@@ -129,9 +138,21 @@ class Grouping(Protocol):
     @property
     def input(self) -> Node: ...
     def key_of(self, args: tuple[Any, ...]) -> int: ...
+    def keys(self, block: Block) -> Iterator[int | Exception]: ...
     def size_of(self, key: int) -> int: ...
-    def outcome(self, ctx: Context, key: int, rows: Block, mark: Mark) -> Input | OneFailure: ...
+    def outcome(self, ctx: Context, key: int, rows: Block, mark: Mark) -> Input | OneRow: ...
     def error(self, cause: BaseException | str, ordinal: int) -> ElementError: ...
+
+
+def keys_one_by_one(node: Grouping, block: Block) -> Iterator[int | Exception]:
+    """The keys of rows from calls of a user's function, or why there is none."""
+    for args in arguments(block, keep=True):
+        try:
+            key = node.key_of(args)
+        except Exception as error:
+            yield error
+        else:
+            yield key
 
 
 class GroupStream(Stream):
@@ -149,11 +170,11 @@ class GroupStream(Stream):
         self._parts: dict[int, list[Block]] = {}
         self._counts: dict[int, int] = {}
         self._flushing: list[int] | None = None
-        self._child: Input | OneFailure | None = None
+        self._child: Input | OneRow | None = None
         self._child_mark: Mark = None
         self._block: Block | None = None
         self._at = 0
-        self._args: Iterator[tuple[Any, ...]] = iter(())
+        self._keys: Iterator[int | Exception] = iter(())
         self._local: dict[int, list[int]] = {}
         base, read, waiting, flushing, current = mark or (None, 0, [], None, None)
         self._input = ctx.open(node.input, base, with_ids=True)
@@ -178,13 +199,10 @@ class GroupStream(Stream):
 
     def _sort(self, block: Block, wanted: dict[int, int]) -> None:
         found: dict[int, list[int]] = {}
-        for i, args in enumerate(arguments(block, keep=True)):
-            try:
-                key = self._node.key_of(args)
-            except Exception as error:
-                log.debug("passed over again: %s", error)  # it was given out as a failure then
-                continue
-            if key in wanted:
+        for i, key in enumerate(self._node.keys(block)):
+            if isinstance(key, Exception):
+                log.debug("passed over again: %s", key)  # it was given out as a failure then
+            elif key in wanted:
                 found.setdefault(key, []).append(i)
         for key, indices in found.items():
             self._parts.setdefault(key, []).append(_picked(block, indices))
@@ -235,25 +253,29 @@ class GroupStream(Stream):
                 item.mark = self._mark(item.mark)
                 return item
             self._block = block = item
-            self._at, self._args = 0, arguments(item, keep=True)
-        for args in self._args:
+            self._at, self._keys = 0, self._node.keys(item)
+        local, counts, size_of = self._local, self._counts, self._node.size_of
+        for key in self._keys:
             row = self._at
-            try:
-                key = self._node.key_of(args)
-                size = self._node.size_of(key)
-            except Exception as error:
+            self._at = row + 1
+            if isinstance(key, int):
+                try:
+                    size = size_of(key)
+                except Exception as error:
+                    key = error  # noqa: PLW2901
+            if isinstance(key, Exception):
                 place = shifted(block.mark, row)
-                failure = Failure(self._node.error(error, ordinal(place)), self._mark(place))
-                self._at += 1
+                failure = Failure(self._node.error(key, ordinal(place)), self._mark(place))
                 self._stow()
                 return failure
-            self._at += 1
-            self._local.setdefault(key, []).append(row)
-            self._counts[key] = count = self._counts.get(key, 0) + 1
+            if key in local:
+                local[key].append(row)
+            else:
+                local[key] = [row]
+            counts[key] = count = counts.get(key, 0) + 1
             if count >= size:
                 self._emit(key)
-                self._stow()
-                return None
+                break
         self._stow()
         return None
 

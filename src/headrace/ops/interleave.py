@@ -16,7 +16,7 @@ from headrace.errors import StateError
 from headrace.execute.context import AUTOTUNE, AUTOTUNE_WIDTH, Context, Input
 from headrace.execute.stream import END, Pace, Pending, Pulled, Stream
 from headrace.ops.arguments import function, positive, width
-from headrace.ops.children import OneFailure, open_child
+from headrace.ops.children import OneRow, open_child
 from headrace.ops.prefetch import Prefetch
 from headrace.plan.cardinality import INFINITE, UNKNOWN, Cardinality
 from headrace.plan.node import TUNING, Node
@@ -90,7 +90,7 @@ class Interleave(Node):
 class Slot:
     """One of the datasets that take turns, with rows that were read from it and not given out yet."""
 
-    def __init__(self, parent: Mark, child: Input | OneFailure, reads_ahead: bool) -> None:
+    def __init__(self, parent: Mark, child: Input | OneRow, reads_ahead: bool) -> None:
         self.parent = parent
         self._child = child
         self._reads_ahead = reads_ahead
@@ -118,7 +118,7 @@ class Slot:
 
     def ready(self, heard: threading.Event) -> bool:
         """Whether a pull would not wait for a thread, else `heard` tells when to ask again."""
-        return bool(self._pending) or isinstance(self._child, OneFailure) or self._child.ready(heard)
+        return bool(self._pending) or isinstance(self._child, OneRow) or self._child.ready(heard)
 
     def close(self) -> None:
         """Free the dataset."""

@@ -110,7 +110,11 @@ class RebatchStream(Stream):
             if isinstance(part, Failure):
                 return Failure(part.error)
             blocks.append(part)
-        made = fold(concat(blocks), rows) if len({b.structure for b in blocks}) == 1 else "the elements differ"
+        made = (
+            fold(concat(blocks), rows)
+            if len({b.structure for b in blocks}) == 1
+            else "the elements differ in structure"
+        )
         if isinstance(made, str):
             return Failure(self._error(made))
         made.ids = folded(made.ids, BATCHED)

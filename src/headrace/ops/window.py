@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headrace.block import Block, Failure, Item, Mark, concat, folded
+from headrace.block import Block, Failure, Item, Mark, concat, folded, take
 from headrace.execute.context import Context
 from headrace.execute.stream import END, Pulled, Stream
 from headrace.ops.arguments import positive
 from headrace.plan.cardinality import Cardinality
-from headrace.plan.node import Node
+from headrace.plan.node import TUNING, Node
 from headrace.plan.spec import Spec, TensorSpec
 from headrace.plan.structure import LEAF
 from headrace.sources.memory import Memory
@@ -54,6 +54,8 @@ class Window(Node):
     shift: int
     stride: int = 1
     drop_remainder: bool = False
+    stacked: bool = field(default=False, repr=False, metadata=TUNING)
+    """Whole windows of dense rows come as arrays, `size` rows in each, not as datasets."""
 
     @property
     def span(self) -> int:
@@ -73,6 +75,9 @@ class Window(Node):
         if self.drop_remainder:
             return Cardinality(max(0, (rows - self.span) // self.shift + 1)) if rows >= self.span else Cardinality(0)
         return rows.divided(self.shift, up=True)
+
+    def stacked_windows(self) -> tuple[Node, int]:
+        return replace(self, stacked=True), self.size
 
     def open(self, ctx: Context, mark: Mark) -> Stream:
         return WindowStream(self, ctx, mark)
@@ -136,9 +141,14 @@ class WindowStream(Stream):
     def _windows(self, rows: Block, count: int) -> Block:
         node = self._node
         ids = None if rows.ids is None else folded(rows.ids[: count * node.shift : node.shift], WINDOWED)
+        starts = range(0, count * node.shift, node.shift)
         columns: list[Any] = []
-        for column, spec in zip(rows.columns, _specs(rows), strict=True):
-            starts = range(0, count * node.shift, node.shift)
+        full = starts[-1] + node.span <= rows.rows
+        if node.stacked and full and all(isinstance(c, np.ndarray) for c in rows.columns):
+            picked = np.array(starts)[:, None] + np.arange(0, node.span, node.stride)
+            return Block(rows.structure, [take(c, picked) for c in rows.columns], count, None, ids)
+        for column in rows.columns:
+            spec = _spec(column)
             columns.append([_dataset(column[a : a + node.span : 1][:: node.stride], spec) for a in starts])
         return Block(rows.structure, columns, count, None, ids)
 
@@ -154,7 +164,7 @@ class WindowStream(Stream):
             return Failure(node.error("the elements of a window differ in structure", self._input.ordinal))
         whole = concat(blocks)
         ids = None if whole.ids is None else folded(whole.ids[:1], WINDOWED)
-        columns: list[Any] = [[_dataset(c, s)] for c, s in zip(whole.columns, _specs(whole), strict=True)]
+        columns: list[Any] = [[_dataset(c, _spec(c))] for c in whole.columns]
         return Block(whole.structure, columns, 1, None, ids)
 
     def _advance(self, rows: int) -> None:
@@ -171,16 +181,23 @@ class WindowStream(Stream):
         self._skip = rows
 
 
-def _specs(block: Block) -> list[Spec]:
-    """What is known of the elements of a window's datasets: nothing of sizes."""
-    specs = []
-    for column in block.columns:
-        first = next(iter(column)) if not isinstance(column, np.ndarray) else column[:1]
-        dtype = getattr(first, "dtype", None)
-        shape = column.shape[1:] if isinstance(column, np.ndarray) else None
-        known = isinstance(column, np.ndarray) and dtype is not None and not dtype.hasobject
-        specs.append(Spec(LEAF, (TensorSpec(shape, dtype),)) if known else Spec(LEAF, (TensorSpec(None, None),)))
-    return specs
+def as_datasets(windows: Block) -> Block:
+    """Windows as everybody knows them, where they may be stacked."""
+    columns: list[Any] = []
+    for column in windows.columns:
+        if isinstance(column, np.ndarray):
+            spec = _spec(column[0])
+            columns.append([_dataset(rows, spec) for rows in column])
+        else:
+            columns.append(column)
+    return Block(windows.structure, columns, windows.rows, windows.mark, windows.ids)
+
+
+def _spec(column: Any) -> Spec:
+    """What is known of the elements of a window's dataset: nothing of sizes."""
+    if isinstance(column, np.ndarray) and not column.dtype.hasobject:
+        return Spec(LEAF, (TensorSpec(column.shape[1:], column.dtype),))
+    return Spec(LEAF, (TensorSpec(None, None),))
 
 
 def _dataset(column: Any, spec: Spec) -> Dataset:

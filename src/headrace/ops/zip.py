@@ -82,6 +82,9 @@ class Zip(Node):
         parts = [node.at(self.context(ctx, i), indices) for i, node in enumerate(self.branches)]
         return beside(self.structure, parts)
 
+    def end_to_end(self, runs: tuple[int, ...]) -> tuple[Node, int] | None:
+        return (self, runs[0]) if len(set(runs)) == 1 else None
+
 
 def nest(outer: Structure, inner: list[Structure]) -> Structure:
     """The structure `outer` with its leaves replaced."""

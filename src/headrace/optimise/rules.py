@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from headrace.optimise.late_rows import gather_late, gather_once
+from headrace.optimise.whole_windows import windows_at_once
 from headrace.plan.node import Node, rebuilt
 
 Rule = Callable[[Node], Node | None]
@@ -18,6 +19,7 @@ Rule = Callable[[Node], Node | None]
 RULES: list[Rule] = [
     gather_late,  # shuffle and shard row numbers instead of rows …
     gather_once,  # … and fetch the rows after the last operation that only moves them
+    windows_at_once,  # make the batches of many windows in one go
 ]
 
 

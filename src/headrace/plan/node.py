@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -79,6 +80,21 @@ class Node(ABC):
         """The rows with these ordinals, in this order; raises where one of them cannot be made."""
         raise NotImplementedError(f"{self.operation} cannot be indexed")
 
+    def end_to_end(self, runs: tuple[int, ...]) -> tuple[Node, int] | None:  # noqa: ARG002
+        """What does to runs of rows, laid end to end, what this does to each run; and how many rows it makes of one.
+
+        `runs` are the lengths of a run in each input. None where nothing does.
+        """
+        return None
+
+    def stacked_windows(self) -> tuple[Node, int] | None:
+        """Where rows are windows: a node that gives whole ones as arrays, not as datasets, and their length."""
+        return None
+
+    def asked_once(self) -> Node | None:
+        """Where a function makes a dataset of each row, and one call tells what they all are: the node that knows."""
+        return None
+
     @property
     def operation(self) -> str:
         """What the user called to get this node."""
@@ -88,12 +104,9 @@ class Node(ABC):
     def inputs(self) -> tuple[Node, ...]:
         """The nodes this one reads."""
         found: list[Node] = []
-        for f in fields(self):
-            value = getattr(self, f.name)
-            if isinstance(value, Node):
-                found.append(value)
-            elif isinstance(value, tuple):
-                found += [v for v in value if isinstance(v, Node)]
+        for name in fields_of(type(self), "Node"):
+            value = getattr(self, name)
+            found += [v for v in (value if isinstance(value, tuple) else (value,)) if isinstance(v, Node)]
         return tuple(found)
 
     def with_inputs(self, inputs: tuple[Node, ...]) -> Self:
@@ -158,6 +171,15 @@ class Node(ABC):
         return f"{self.operation}({', '.join(shown)})"
 
 
+@cache
+def fields_of(kind: type[Node], what: str) -> tuple[str, ...]:
+    """The fields of a kind of node that are declared as `what`, or as a tuple of these.
+
+    Looked up once, and no value is looked at: nested plans are made by the row.
+    """
+    return tuple(f.name for f in fields(kind) if what in re.findall(r"\w+", str(f.type)))
+
+
 def _shown(value: Any, for_state: bool) -> str:
     if isinstance(value, Seed):
         return str(value)
@@ -182,12 +204,14 @@ def walk(node: Node) -> Iterator[Node]:
 
 def waits(node: Node) -> bool:
     """Whether a row of this plan may be long in coming: then none is to be held back for the next."""
-    return any(n.live for n in walk(node))
+    return node.live or any(map(waits, node.inputs))
 
 
 def rebuilt(node: Node, change: Callable[[Node], Node]) -> Node:
     """The plan with `change` applied to every node, inputs first; unchanged parts stay the same objects."""
     inputs = node.inputs
+    if not inputs:
+        return change(node)
     changed = tuple(rebuilt(child, change) for child in inputs)
     if any(a is not b for a, b in zip(inputs, changed, strict=True)):
         node = node.with_inputs(changed)
@@ -206,9 +230,7 @@ def places(nodes: Sequence[Node]) -> tuple[int, ...]:
 
     A dataset that stands in two places has two orders, as in tf.data; two datasets with the same seed have one.
     """
-    random = [
-        {id(n) for n in walk(node) if any(isinstance(getattr(n, f.name), Seed) for f in fields(n))} for node in nodes
-    ]
+    random = [{id(n) for n in walk(node) if fields_of(type(n), "Seed")} for node in nodes]
     return tuple(sum(bool(random[i] & random[j]) for j in range(i)) for i in range(len(nodes)))
 
 

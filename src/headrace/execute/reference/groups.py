@@ -11,6 +11,7 @@ import numpy as np
 from headrace.block import leaf
 from headrace.errors import ElementError, SpecError
 from headrace.execute.reference.base import Place, Row, boxed, call, draw, folded, private, rows, value_of
+from headrace.execute.reference.rows import stacked
 from headrace.execute.state import keyed
 from headrace.keys import keyed_seeds, mix
 from headrace.ops.bucket import Bucket
@@ -165,7 +166,9 @@ def _(node: Unbatch, at: Place) -> Iterator[Row]:
 
 @rows.register
 def _(node: Rebatch, at: Place) -> Iterator[Row]:
-    source = rows(node.input, at)
+    read = [0]
+    numbered = enumerate(rows(node.input, at), 1)
+    source = (row for read[0], row in numbered)
     turn = 0
     held: list[Row] = []
     while held or (held := list(islice(source, 1))):
@@ -178,16 +181,12 @@ def _(node: Rebatch, at: Place) -> Iterator[Row]:
         salt = 3 if size else 4 + turn
         made = _failed(group or held[:1])
         if made is None:
-            structure, leaves = flatten(like.value)
-            columns = [[flatten(row.value)[1][i] for row in group or held[:1]] for i in range(len(leaves))]
-            stacked = [_stack(c)[: len(group)] for c in columns]
-            made = structure.pack(stacked)
+            made = stacked(node, [row.value for row in group or held[:1]], read[0])
+        if not group and not isinstance(made, ElementError):
+            structure, leaves = flatten(made)
+            made = structure.pack(v[:0] for v in leaves)
         yield Row(folded(like.id, salt), made)
         turn = (turn + 1) % len(node.sizes)
-
-
-def _stack(column: list[Any]) -> Any:
-    return np.stack([boxed(v) for v in column])
 
 
 @rows.register
@@ -250,7 +249,7 @@ def _ragged(node: RaggedBatch, values: list[Any]) -> Any:
     for i, spec in enumerate(known):
         column = [flatten(v)[1][i] for v in values]
         if (spec is not None and fixed(spec)) or not np.ndim(column[0]):
-            leaves.append(_stack(column))
+            leaves.append(np.stack([boxed(v) for v in column]))
         else:
             leaves.append(Ragged.from_rows(column))
     return structure.pack(leaves)

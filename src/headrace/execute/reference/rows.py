@@ -109,12 +109,13 @@ def _(node: Batch, at: Place) -> Iterator[Row]:
             return
         path, first = group[0].id
         failed = next((row.value for row in group if isinstance(row.value, ElementError)), None)
-        made = failed or _stacked(node, [row.value for row in group], number)
+        made = failed or stacked(node, [row.value for row in group], number)
         yield Row(folded((path, first), 3), made)
         number += 1
 
 
-def _stacked(node: Batch, values: list[Any], number: int) -> Any:
+def stacked(node: Node, values: list[Any], number: int) -> Any:
+    """The elements as one, or the error that they cannot be."""
     flat = [flatten(v) for v in values]
     structure = flat[0][0]
     if any(s != structure for s, _ in flat):
