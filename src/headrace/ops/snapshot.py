@@ -14,7 +14,7 @@ from headrace.block import Block, Item, Mark
 from headrace.execute.context import Context, Input
 from headrace.execute.stream import END, Pulled, Stream
 from headrace.ops.arguments import function
-from headrace.ops.cache import Cache
+from headrace.ops.cache import Cache, Store
 from headrace.ops.calls import CallStream, Outcome, outcomes, with_failures
 from headrace.plan.cardinality import UNKNOWN, Cardinality
 from headrace.plan.node import Node
@@ -51,9 +51,9 @@ def snapshot(
     place = Path(path).absolute()
     if shard_func is None and reader_func is None:
         return self._then(Cache, SnapshotStore(place, codec(compression)), name=name)
-    tagged = tagging(self, shard_func or _one_shard)
-    kept = tagged._then(Cache, SnapshotStore(place, codec(compression)))
-    return kept._then(Snapshot, self._node.spec, reader_func, name=name)
+    store = SnapshotStore(place, codec(compression))
+    kept = tagging(self, shard_func or _one_shard)._then(Cache, store)
+    return kept._then(Snapshot, store, self._node.spec, reader_func, name=name)
 
 
 def codec(compression: str | None) -> str | None:
@@ -147,7 +147,8 @@ class SnapshotStore:
 class Snapshot(Node):
     """The elements without their shard numbers while they are written; then what the reader makes of the shards."""
 
-    input: Cache
+    input: Node
+    store: Store = field(repr=False)
     elements: Spec = field(repr=False)
     reader_func: Reader | None
 
@@ -160,7 +161,7 @@ class Snapshot(Node):
         return self.input.cardinality if self.reader_func is None else UNKNOWN
 
     def open(self, ctx: Context, mark: Mark) -> Stream:
-        rows = self.input.store.rows(self.input.input)
+        rows = self.store.rows(self.input.inputs[0])
         reading, inner = (rows.complete, None) if mark is None else mark
         if not reading:
             return SnapshotStream(ctx.open(self.input, inner), tagged=True)
