@@ -1,6 +1,7 @@
 """Random pipelines, for property tests."""
 
 import numpy as np
+import pyarrow as pa
 from hypothesis import strategies as st
 
 import headrace as hr
@@ -72,12 +73,36 @@ def _mixed(n):
     return {"x": np.arange(3 * n, dtype=np.int32).reshape(n, 3), "s": [f"row {i}" for i in range(n)]}
 
 
+def _table(n, cut):
+    """Chunks of at least 64 rows, since smaller ones are put together; what is looked at lies around a border."""
+    rows = 64 * 2 + n
+    table = pa.table(
+        {"x": np.arange(rows), "s": [f"row {i}" for i in range(rows)], "l": [[i] * (i % 3) for i in range(rows)]}
+    )
+    return pa.concat_tables([table[: 64 + cut], table[64 + cut :]])
+
+
+class Rows:
+    """A map-style dataset that fails on some rows."""
+
+    def __init__(self, n):
+        self.n = n
+
+    def __len__(self):
+        return self.n
+
+    def __getitem__(self, i):
+        return Sometimes(5)(np.arange(i % 4), i)
+
+
 sizes = st.integers(0, 12)
 
 sources = st.one_of(
     sizes.map(D.range),
     sizes.map(lambda n: D.from_tensor_slices((np.arange(n) * 1.5, np.arange(n)))),
     st.integers(1, 9).map(lambda n: D.from_tensor_slices(_mixed(n))),
+    st.tuples(sizes, st.integers(0, 5)).map(lambda a: D.from_arrow(_table(*a)).skip(60)),
+    sizes.map(lambda n: D.from_torch(Rows(n))),
     sizes.map(lambda n: D.from_generator(_count_to(n), output_signature=hr.TensorSpec((), "int16"))),
 )
 

@@ -88,4 +88,4 @@ def test_every_public_name_has_a_docstring_with_an_example():
 def test_importing_headrace_imports_no_framework():
     code = "import sys, headrace; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    assert not {"torch", "tensorflow", "jax", "keras", "pandas", "pyarrow"} & set(loaded)
+    assert not {"torch", "tensorflow", "jax", "keras", "pandas", "polars", "datasets", "pyarrow"} & set(loaded)

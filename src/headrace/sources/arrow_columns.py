@@ -24,6 +24,8 @@ def spec_of(kind: pa.DataType) -> TensorSpec:
     if _is_tensor(kind):
         sizes, order = kind.shape, kind.permutation
         return TensorSpec([sizes[i] for i in order] if order else sizes, spec_of(kind.value_type).dtype)
+    if hasattr(kind, "value_type") and is_view(kind.value_type):
+        raise SpecError(f"is of type {kind}, of which Arrow can take no rows: cast its values to large_string")
     if t.is_dictionary(kind):
         return spec_of(kind.value_type)
     if _is_text(kind):
@@ -82,11 +84,15 @@ def column_of(array: pa.Array) -> Column:
     if t.is_fixed_size_list(kind):
         return _grouped(column_of(array.flatten()), np.arange(len(array) + 1) * kind.list_size, kind.list_size)
     if _is_list(kind):
-        if not (t.is_list(kind) or t.is_large_list(kind)):
-            array = array.cast(pa.large_list(kind.value_type))
-        offsets = array.offsets.to_numpy().astype(np.int64)
-        return _grouped(column_of(array.flatten()), offsets - offsets[0], None)
+        return _grouped(column_of(array.flatten()), _offsets(array), None)
     return array.to_numpy(zero_copy_only=False)
+
+
+def _offsets(array: pa.Array) -> NDArray[np.int64]:
+    """Where each list of a flattened array begins; a list view's own offsets need not be in order."""
+    offsets = np.zeros(len(array) + 1, np.int64)
+    np.cumsum(array.value_lengths().to_numpy(), out=offsets[1:])
+    return offsets
 
 
 def _grouped(values: Column, offsets: NDArray[np.int64], size: int | None) -> Column:
@@ -112,11 +118,7 @@ def missing_row(array: pa.Array) -> int | None:
     row = missing_row(array.flatten()) if nested else None
     if row is None:
         return None
-    return (
-        row // kind.list_size
-        if sized
-        else int(np.searchsorted(array.value_lengths().to_numpy().cumsum(), row, "right"))
-    )
+    return row // kind.list_size if sized else int(np.searchsorted(_offsets(array), row, side="right")) - 1
 
 
 def _takes_nulls(spec: TensorSpec) -> bool:
@@ -129,6 +131,13 @@ def _is_tensor(kind: Any) -> bool:
     return isinstance(kind, pa.FixedShapeTensorType)
 
 
+def is_view(kind: pa.DataType) -> bool:
+    """Whether texts or bytes lie scattered; Arrow has no way to take some of them by number."""
+    from pyarrow import types as t
+
+    return bool(t.is_string_view(kind) or t.is_binary_view(kind))
+
+
 def _is_text(kind: pa.DataType) -> bool:
     from pyarrow import types as t
 
@@ -138,12 +147,12 @@ def _is_text(kind: pa.DataType) -> bool:
 def _is_bytes(kind: pa.DataType) -> bool:
     from pyarrow import types as t
 
-    plain = t.is_binary(kind) or t.is_large_binary(kind) or t.is_binary_view(kind)
-    return bool(plain or t.is_fixed_size_binary(kind))
+    sized = t.is_fixed_size_binary(kind)
+    return bool(sized or t.is_binary(kind) or t.is_large_binary(kind) or t.is_binary_view(kind))
 
 
 def _is_list(kind: pa.DataType) -> bool:
     from pyarrow import types as t
 
-    lists = t.is_list(kind) or t.is_large_list(kind)
-    return bool(lists or t.is_list_view(kind) or t.is_large_list_view(kind))
+    views = t.is_list_view(kind) or t.is_large_list_view(kind)
+    return bool(views or t.is_list(kind) or t.is_large_list(kind))

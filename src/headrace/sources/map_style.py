@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from headrace.block import Block, Failure, Indices, Item, Mark, concat, element, from_elements, scalar_block
+from headrace.errors import SpecError
 from headrace.execute.context import Context
 from headrace.execute.stream import Stream
 from headrace.ops.calls import Outcome, with_failures
@@ -61,7 +62,10 @@ class MapStyle(Node):
         for item in items:
             if isinstance(item, Failure):
                 raise item.error
-        return concat([item for item in items if isinstance(item, Block)])
+        blocks = [item for item in items if isinstance(item, Block)]
+        if any(block.structure != blocks[0].structure for block in blocks):  # who asks again, one by one, gets them
+            raise self.error(SpecError("the elements differ in structure"), int(indices[0]))
+        return concat(blocks)
 
     def fetch(self, ctx: Context, indices: Indices) -> list[Item]:
         """The rows with these ordinals, with failures in their places."""

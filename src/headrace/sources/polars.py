@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from headrace.errors import SpecError
 from headrace.plan.node import user_site
 from headrace.sources.table import table_node
 
 if TYPE_CHECKING:
     import polars as pl
+    import pyarrow as pa
 
     from headrace.dataset import Dataset
 
@@ -29,6 +31,23 @@ def from_polars(frame: pl.DataFrame | pl.Series, *, name: str | None = None) -> 
     single = hasattr(frame, "to_frame")
     if not single and not hasattr(frame, "to_arrow"):
         raise TypeError(f"from_polars takes a polars DataFrame or Series, not {type(frame).__qualname__}")
-    table: Any = (frame.to_frame() if single else frame).to_arrow()
+    whole: Any = frame.to_frame() if single else frame
+    table = _arrow(whole)
     keys = None if single else table.column_names
     return Dataset(table_node("from_polars", table, keys, site=user_site(), name=name))
+
+
+def _arrow(frame: pl.DataFrame) -> pa.Table:
+    import pyarrow as pa
+
+    for column, kind in frame.schema.items():
+        said = (
+            f"from_polars: column {column!r} is of type {kind}, which Arrow has nothing like: cast it or leave it out"
+        )
+        if "Object" in str(kind):  # polars would hand out the objects' addresses
+            raise SpecError(said)
+        try:
+            frame[:0].select(column).to_arrow()
+        except pa.ArrowException as error:
+            raise SpecError(said) from error
+    return frame.to_arrow()

@@ -15,7 +15,7 @@ from headrace.plan.cardinality import Cardinality
 from headrace.plan.node import Node
 from headrace.plan.spec import Spec, TensorSpec
 from headrace.plan.structure import flatten
-from headrace.sources.arrow_columns import column_of, is_dense, missing_row, spec_of
+from headrace.sources.arrow_columns import column_of, is_dense, is_view, missing_row, spec_of
 from headrace.sources.numbered import NumberedStream
 
 if TYPE_CHECKING:
@@ -189,4 +189,4 @@ def _stored(leaf: Leaf, batch: pa.RecordBatch, start: int, origin: str) -> Colum
             f"{origin}: {leaf.called} has a null in row {start + row}, and NumPy's {leaf.spec} has no such value: "
             f"{REMEDIES.get(origin, 'fill them')}"
         )
-    return read_only(column_of(array)) if leaf.dense else array
+    return read_only(column_of(array)) if leaf.dense or is_view(array.type) else array

@@ -32,11 +32,13 @@ def _cell(value: Any, spec: TensorSpec) -> Any:
     if isinstance(value, np.ndarray | np.generic):
         return value
     plain = value.as_py()
-    if isinstance(plain, list) and spec.shape is not None and None in spec.shape[1:]:
+    text = spec.dtype is not None and spec.dtype.kind in "US"
+    if not isinstance(plain, list):
+        return plain if text else leaf(np.array(plain, dtype=spec.dtype))
+    assert spec.shape is not None
+    if None in spec.shape[1:]:
         return Ragged.from_rows(plain, spec.dtype)
-    if spec.dtype is not None and spec.dtype.kind in "US":
-        return np.array(plain, dtype=object) if isinstance(plain, list) else plain
-    return leaf(np.array(plain, dtype=spec.dtype))
+    return np.array(plain, dtype=object if text else spec.dtype).reshape(len(plain), *spec.shape[1:])
 
 
 @rows.register
