@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from headrace.block import Block, Failure, Indices, Item, Mark, concat, element, from_elements, scalar_block
+from headrace.block import Block, Failure, Indices, Item, Mark, concat, from_elements, own_leaf, scalar_block
 from headrace.errors import SpecError
 from headrace.execute.context import Context
 from headrace.execute.stream import Stream
@@ -17,7 +17,7 @@ from headrace.ops.gather import NumberStream
 from headrace.plan.cardinality import Cardinality
 from headrace.plan.node import Node
 from headrace.plan.spec import Probe, Spec
-from headrace.plan.structure import flatten
+from headrace.plan.structure import Structure, flatten
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,10 +96,10 @@ class MapStyle(Node):
             return False, error
 
 
-def row(value: Any) -> Any:
+def row(value: Any) -> tuple[Structure, list[Any]]:
     """An element of what a dataset gave: tensors and images are arrays, a list is a tuple."""
     structure, leaves = flatten(tuple(value) if type(value) is list else value)
-    return element(structure.pack([_array(v) for v in leaves]))
+    return structure, [own_leaf(_array(v)) for v in leaves]
 
 
 def _array(value: Any) -> Any:
