@@ -5,6 +5,7 @@ import functools
 import tempfile
 
 import numpy as np
+import pyarrow as pa
 from hypothesis import strategies as st
 
 import headrace as hr
@@ -84,12 +85,36 @@ def _folder():
     return folder.name
 
 
+def _table(n, cut):
+    """Chunks of at least 64 rows, since smaller ones are put together; what is looked at lies around a border."""
+    rows = 64 * 2 + n
+    table = pa.table(
+        {"x": np.arange(rows), "s": [f"row {i}" for i in range(rows)], "l": [[i] * (i % 3) for i in range(rows)]}
+    )
+    return pa.concat_tables([table[: 64 + cut], table[64 + cut :]])
+
+
+class Rows:
+    """A map-style dataset that fails on some rows."""
+
+    def __init__(self, n):
+        self.n = n
+
+    def __len__(self):
+        return self.n
+
+    def __getitem__(self, i):
+        return Sometimes(5)(np.arange(i % 4), i)
+
+
 sizes = st.integers(0, 12)
 
 sources = st.one_of(
     sizes.map(D.range),
     sizes.map(lambda n: D.from_tensor_slices((np.arange(n) * 1.5, np.arange(n)))),
     st.integers(1, 9).map(lambda n: D.from_tensor_slices(_mixed(n))),
+    st.tuples(sizes, st.integers(0, 5)).map(lambda a: D.from_arrow(_table(*a))[60 : 60 + a[0]]),
+    sizes.map(lambda n: D.from_torch(Rows(n))),
     sizes.map(lambda n: D.from_generator(_count_to(n), output_signature=hr.TensorSpec((), "int16"))),
 )
 

@@ -4,6 +4,7 @@ import tempfile
 from dataclasses import fields
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import headrace as hr
@@ -42,6 +43,44 @@ def saved(ds, **how):
     return D.load(folder)
 
 
+def table(n=150):
+    """Two chunks that the columns do not agree on; Arrow's text, lists and categories; a null that is NaN."""
+    half = n // 3
+    return pa.table(
+        {
+            "x": pa.chunked_array([np.arange(half), np.arange(half, n)]),
+            "f": [None if i % 5 == 2 else i / 2 for i in range(n)],
+            "s": pa.chunked_array([[str(i) for i in range(n - half)], [str(i) for i in range(n - half, n)]]),
+            "l": [list(range(i % 4)) for i in range(n)],
+            "c": pa.array(["even", "odd"] * (n // 2)).dictionary_encode(),
+        }
+    )
+
+
+class Picky:
+    """A map-style dataset that fails now and then; by whole blocks if `together`."""
+
+    def __init__(self, n=20, together=False):
+        self.n = n
+        if together:
+            self.__getitems__ = lambda numbers: [self[i] for i in numbers]
+
+    def __len__(self):
+        return self.n
+
+    def __getitem__(self, i):
+        return {"x": np.array([picky(i), i]), "s": str(i)}
+
+
+def frame(library):
+    return pytest.importorskip(library).DataFrame(table().to_pydict())
+
+
+def split(n=150):
+    datasets = pytest.importorskip("datasets")
+    return datasets.Dataset.from_dict({"x": range(n), "s": [None if i % 50 == 7 else str(i) for i in range(n)]})
+
+
 def twice(combine, ds):
     return combine(ds, ds)
 
@@ -51,6 +90,17 @@ PIPELINES = {
     "from_tensors": lambda: D.from_tensors((1, "a", None)),
     "from_tensor_slices": slices,
     "from_generator": streamed,
+    "from_arrow": lambda: D.from_arrow(table()),
+    "from_arrow by number": lambda: D.from_arrow(table()).shuffle(20).batch(8),
+    "from_arrow of an array": lambda: D.from_arrow(table()["l"]).shuffle().ragged_batch(7),
+    "from_pandas": lambda: D.from_pandas(frame("pandas")).shuffle(9),
+    "from_polars": lambda: D.from_polars(frame("polars")).shuffle(9),
+    "from_torch": lambda: D.from_torch(Picky()),
+    "from_torch by blocks": lambda: D.from_torch(Picky(together=True)).shuffle().batch(3),
+    "from_torch in a buffer": lambda: D.from_torch(Picky()).shuffle(6).batch(3),
+    "from_huggingface": lambda: D.from_huggingface(split().select_columns(["x"]).select(range(9, 60))).shuffle(9),
+    "from_huggingface with nulls": lambda: D.from_huggingface(split()).shuffle(9),
+    "from_huggingface in a format": lambda: D.from_huggingface(split(20).with_format("numpy")).shuffle(),
     "map": lambda: D.range(20).map(picky),
     "parallel map": lambda: D.range(30).map(picky, num_parallel_calls=3),
     "filter": lambda: D.range(30).filter(lambda x: bool(picky(x) % 3)),

@@ -72,9 +72,10 @@ def test_the_public_names():
     assert sorted(public) == [
         "apply", "as_numpy_iterator", "batch", "bucket_by_sequence_length", "cache", "cardinality",
         "choose_from_datasets", "concatenate", "counter", "element_spec", "enumerate", "explain", "filter",
-        "flat_map", "from_generator", "from_tensor_slices", "from_tensors", "get_single_element", "group_by_window",
-        "ignore_errors", "interleave", "iterator", "load", "map", "options", "padded_batch", "prefetch", "progress",
-        "ragged_batch", "random", "range", "rebatch", "reduce", "rejection_resample", "repeat",
+        "flat_map", "from_arrow", "from_generator", "from_huggingface", "from_pandas", "from_polars",
+        "from_tensor_slices", "from_tensors", "from_torch", "get_single_element", "group_by_window",
+        "ignore_errors", "interleave", "iterator", "load", "map", "options", "padded_batch", "prefetch",
+        "progress", "ragged_batch", "random", "range", "rebatch", "reduce", "rejection_resample", "repeat",
         "sample_from_datasets", "save", "scan", "shard", "shuffle", "skip", "snapshot", "take", "take_while",
         "throttle", "unbatch", "unique", "window", "with_options", "zip",
     ]  # fmt: skip
@@ -89,4 +90,4 @@ def test_every_public_name_has_a_docstring_with_an_example():
 def test_importing_headrace_imports_no_framework():
     code = "import sys, headrace; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    assert not {"torch", "tensorflow", "jax", "keras", "pandas", "pyarrow"} & set(loaded)
+    assert not {"torch", "tensorflow", "jax", "keras", "pandas", "polars", "datasets", "pyarrow"} & set(loaded)

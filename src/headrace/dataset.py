@@ -46,11 +46,16 @@ from headrace.plan.node import Node, user_site, walk
 from headrace.plan.spec import Spec
 from headrace.sinks.save import save
 from headrace.sinks.values import apply, as_numpy_iterator, get_single_element, reduce
+from headrace.sources.arrow import from_arrow
 from headrace.sources.counter import counter, random
 from headrace.sources.generator import from_generator
+from headrace.sources.huggingface import from_huggingface
 from headrace.sources.memory import from_tensor_slices, from_tensors
+from headrace.sources.pandas import from_pandas
+from headrace.sources.polars import from_polars
 from headrace.sources.range import range
 from headrace.sources.stored import load
+from headrace.sources.torch import from_torch
 
 
 def _first_spec(node: Node) -> Spec | None:
@@ -74,8 +79,13 @@ class Dataset:
 
     from_tensors = staticmethod(from_tensors)
     from_tensor_slices = staticmethod(from_tensor_slices)
+    from_arrow = staticmethod(from_arrow)
     from_generator = staticmethod(from_generator)
     load = staticmethod(load)
+    from_huggingface = staticmethod(from_huggingface)
+    from_pandas = staticmethod(from_pandas)
+    from_polars = staticmethod(from_polars)
+    from_torch = staticmethod(from_torch)
     range = staticmethod(range)
     counter = staticmethod(counter)
     random = staticmethod(random)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from headrace.block import Block, Failure, Indices, Item, Mark, scalar_block
+from headrace.block import Block, Column, Failure, Indices, Item, Mark, scalar_block, shifted
 from headrace.errors import ElementError
 from headrace.execute.context import Context
 from headrace.execute.stream import END, Pending, Pulled, Stream
@@ -102,7 +102,13 @@ class NumberStream(Stream):
 
 
 def fetched(rows: Node, ctx: Context, numbers: Block) -> list[Item]:
-    """`picked`; one by one where a row fails, for the failure to take its place, or where calls can be counted."""
+    """`picked`; one by one where a row fails, for the failure to take its place, or where calls can be counted.
+
+    A source may `fetch` rows with the failures among them by itself.
+    """
+    fetch: Callable[[Context, Column], list[Item]] | None = getattr(rows, "fetch", None)
+    if fetch is not None:
+        return _placed(fetch(ctx, numbers.columns[0]), numbers)
     if numbers.rows == 1 or rows.pure:
         try:
             return [picked(rows, ctx, numbers)]
@@ -110,3 +116,14 @@ def fetched(rows: Node, ctx: Context, numbers: Block) -> list[Item]:
             if numbers.rows == 1:
                 return [Failure(error, numbers.mark)]
     return [item for i in range(numbers.rows) for item in fetched(rows, ctx, numbers.slice(i, i + 1))]
+
+
+def _placed(items: list[Item], numbers: Block) -> list[Item]:
+    """Items under the marks of their numbers, and under the numbers' ids where they have any."""
+    done = 0
+    for item in items:
+        item.mark = shifted(numbers.mark, done)
+        if isinstance(item, Block) and numbers.ids is not None:
+            item.ids = numbers.ids[done : done + item.rows]
+        done += item.rows
+    return items

@@ -13,7 +13,7 @@ class Numbered(Protocol):
     """A node that can give any run of its rows."""
 
     def between(self, ctx: Context, start: int, stop: int) -> Block:
-        """Rows `start` to `stop`."""
+        """Rows from `start` to `stop`, or as many of them as lie together."""
         ...
 
 
@@ -30,8 +30,9 @@ class NumberedStream(Stream):
         start = self._next
         if start >= self._rows:
             return END
-        self._next = stop = min(self._rows, start + want)
-        return self._node.between(self._ctx, start, stop)
+        block = self._node.between(self._ctx, start, min(self._rows, start + want))
+        self._next = start + block.rows
+        return block
 
     def skip(self, count: int, *, replay: bool = False) -> int:  # noqa: ARG002
         start = self._next

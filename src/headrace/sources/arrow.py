@@ -1,0 +1,78 @@
+"""Arrow tables, and whatever else speaks Arrow's data interface."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from headrace.errors import SpecError
+from headrace.plan.node import user_site
+from headrace.sources.table import table_node
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from headrace.dataset import Dataset
+
+
+def from_arrow(data: Any, *, name: str | None = None) -> Dataset:
+    """A dataset of the rows of a pyarrow Table, as dicts of columns; nothing is copied where NumPy has the same layout.
+
+    `data` is a Table, a RecordBatch, a RecordBatchReader (read to its end at once), anything with Arrow's data
+    interface (`__arrow_c_stream__`), a list of such, or an Array, whose values are the elements. Chunks stay apart.
+
+    Text is `str`, binary `bytes`; fixed-size lists and tensors are arrays of one shape, other lists arrays of various
+    lengths; structs are dicts; times are `datetime64` (of UTC, where there is a zone) and `timedelta64`; categories are
+    decoded. A null is NaN among floats and NaT among times. Anywhere else it is an error here and now: fill it first.
+
+    >>> import pyarrow as pa
+    >>> table = pa.table({"x": [1.5, None], "name": ["a", "b"], "tags": [[1, 2], [3]]})
+    >>> for row in hr.Dataset.from_arrow(table):
+    ...     print(row)
+    {'x': np.float64(1.5), 'name': 'a', 'tags': array([1, 2])}
+    {'x': np.float64(nan), 'name': 'b', 'tags': array([3])}
+    """
+    import pyarrow as pa
+
+    from headrace.dataset import Dataset
+
+    if isinstance(data, pa.Array | pa.ChunkedArray):
+        return Dataset(table_node("from_arrow", pa.table({"": data}), None, site=user_site(), name=name))
+    table = _joined(data) if isinstance(data, list | tuple) else _table(data)
+    return Dataset(table_node("from_arrow", table, table.column_names, site=user_site(), name=name))
+
+
+def _table(data: Any) -> pa.Table:
+    import pyarrow as pa
+
+    if isinstance(data, pa.Table):
+        return data
+    if isinstance(data, pa.RecordBatch):
+        return pa.Table.from_batches([data])
+    if isinstance(data, pa.RecordBatchReader):
+        return data.read_all()
+    if hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__"):
+        return pa.table(data)
+    raise TypeError(f"from_arrow takes a pyarrow Table, RecordBatch or reader, or a list of them, not {_kind(data)}")
+
+
+def _joined(items: list[Any] | tuple[Any, ...]) -> pa.Table:
+    import pyarrow as pa
+
+    if not items:
+        raise ValueError("from_arrow: an empty list says nothing of the columns; give at least one table")
+    tables = [_table(item) for item in items]
+    for i, table in enumerate(tables):
+        if not table.schema.equals(tables[0].schema):
+            raise SpecError(
+                f"from_arrow: item {i} of the list has other columns than the first: "
+                f"{_columns(table)} against {_columns(tables[0])}"
+            )
+    return pa.concat_tables(tables)
+
+
+def _columns(table: pa.Table) -> str:
+    return ", ".join(f"{f.name}: {f.type}" for f in table.schema) or "none"
+
+
+def _kind(value: Any) -> str:
+    return f"{type(value).__module__}.{type(value).__qualname__}"

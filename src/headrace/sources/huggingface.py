@@ -1,0 +1,132 @@
+"""Datasets of Hugging Face's `datasets` library."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from headrace.errors import SpecError
+from headrace.plan.node import Node, user_site
+from headrace.plan.spec import Probe, Spec
+from headrace.sources.arrow_columns import spec_of
+from headrace.sources.map_style import MapStyle
+from headrace.sources.table import table_node
+
+if TYPE_CHECKING:
+    import datasets
+
+    from headrace.dataset import Dataset
+
+PLAIN = {"Value", "ClassLabel", "List", "LargeList", "Sequence", "Translation", "dict", "list"}
+"""Features whose values are what the Arrow table holds; others are decoded by the library."""
+
+ORIGIN = "from_huggingface"
+
+COLUMNAR = {None, "arrow", "pandas", "polars"}
+"""Formats that leave values as they are in the table."""
+
+
+def from_huggingface(dataset: datasets.Dataset, *, name: str | None = None) -> Dataset:
+    """A dataset of the rows of one split of a `datasets.Dataset`, as dicts of arrays, numbers and text.
+
+    Columns are read from the Arrow table that the split lies in, without a copy; `from_arrow` says what they become.
+    Images and other features to decode, and columns with nulls that are neither floats nor times, come from the split
+    itself: an image as an array, a null as None. So do all rows of a split with a transform or a format such as
+    "torch", with arrays for tensors.
+
+    >>> import datasets
+    >>> split = datasets.Dataset.from_dict({"text": ["a", "b", "c"], "label": [0, 1, 0]})
+    >>> list(hr.Dataset.from_huggingface(split.select([2, 0])))
+    [{'text': 'c', 'label': np.int64(0)}, {'text': 'a', 'label': np.int64(0)}]
+    """
+    from headrace.dataset import Dataset
+
+    if isinstance(dataset, dict):
+        splits = ", ".join(map(repr, dataset)) or "none"
+        raise TypeError(
+            f"from_huggingface takes one split, not a {type(dataset).__name__} of {splits}: pass dataset[split]"
+        )
+    if not hasattr(dataset, "features") or not hasattr(dataset, "format"):
+        hint = "; use from_generator(lambda: dataset, output_signature=...)" if hasattr(dataset, "__iter__") else ""
+        raise TypeError(f"from_huggingface takes a datasets.Dataset, not {type(dataset).__qualname__}{hint}")
+    given = dataset.format
+    if given["type"] not in COLUMNAR or given["output_all_columns"]:
+        transformed = given["type"] == "custom"
+        probe = _probe(dataset, [] if transformed else dataset.column_names)
+        return Dataset(MapStyle(ORIGIN, dataset, len(dataset), transformed, probe, site=user_site(), name=name))
+    whole = _table(dataset, given["columns"], name)
+    if whole is not None:
+        return Dataset(whole)
+    return Dataset.zip({column: Dataset(_column(dataset, column)) for column in given["columns"]}, name=name)
+
+
+def _table(dataset: datasets.Dataset, columns: list[str], name: str | None, *, alone: bool = False) -> Node | None:
+    """These columns as they lie in the table, None where one of them has to be decoded or NumPy has nothing like it."""
+    if not all(_plain(dataset.features[column]) for column in columns):
+        return None
+    order = None if dataset._indices is None else dataset._indices.column(0).to_numpy().astype(np.int64)
+    keys = None if alone else columns
+    try:
+        return table_node(ORIGIN, dataset.data.table.select(columns), keys, order, site=user_site(), name=name)
+    except SpecError:
+        return None
+
+
+def _column(dataset: datasets.Dataset, column: str) -> Node:
+    lying = _table(dataset, [column], None, alone=True)
+    if lying is not None:
+        return lying
+    probe = _probe(dataset, [column])
+    return MapStyle(ORIGIN, Decoded(dataset, column), len(dataset), False, probe, site=user_site())
+
+
+def _probe(dataset: datasets.Dataset, columns: list[str]) -> Probe:
+    """The first row tells the spec, unless some of these columns are None now and then: then there is no one spec."""
+    return Probe(Spec.UNKNOWN if any(dataset.data.table.column(c).null_count for c in columns) else None)
+
+
+class Decoded:
+    """One column of a split, as the library decodes it; its lists are arrays."""
+
+    def __init__(self, dataset: datasets.Dataset, column: str) -> None:
+        self._column = column
+        self._rows = dataset.with_format(None).select_columns([column])
+        self._dtype = _innermost(self._rows.features.arrow_schema.field(0).type)
+
+    def __getitem__(self, number: int) -> Any:
+        return self._value(self._rows[number][self._column])
+
+    def __getitems__(self, numbers: list[int]) -> list[Any]:
+        return [self._value(value) for value in self._rows[numbers][self._column]]
+
+    def _value(self, value: Any) -> Any:
+        if not isinstance(value, list):
+            return value
+        try:
+            return np.array(value, self._dtype)
+        except (TypeError, ValueError):  # nulls among integers, lists of different lengths
+            made = np.empty(len(value), object)
+            for i, part in enumerate(value):
+                made[i] = part
+            return made
+
+
+def _innermost(kind: Any) -> Any:
+    """The dtype of the numbers in a list of whatever depth; object where they are none."""
+    kind = getattr(kind, "storage_type", kind)
+    while hasattr(kind, "value_type"):
+        kind = kind.value_type
+    try:
+        dtype = spec_of(kind).dtype
+    except SpecError:
+        return np.dtype(object)
+    return dtype if dtype is not None and dtype.kind in "biuf" else np.dtype(object)
+
+
+def _plain(feature: Any) -> bool:
+    if type(feature).__name__ not in PLAIN:
+        return False
+    parts = feature.values() if isinstance(feature, dict) else feature if isinstance(feature, list) else ()
+    inner = getattr(feature, "feature", None)
+    return all(_plain(part) for part in parts) and (inner is None or _plain(inner))

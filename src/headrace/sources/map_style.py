@@ -1,0 +1,113 @@
+"""Rows that an object gives by number: anything with `__len__` and `__getitem__`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from headrace.block import Block, Failure, Indices, Item, Mark, concat, from_elements, own_leaf, scalar_block
+from headrace.errors import SpecError
+from headrace.execute.context import Context
+from headrace.execute.stream import Stream
+from headrace.ops.calls import Outcome, with_failures
+from headrace.ops.gather import NumberStream
+from headrace.plan.cardinality import Cardinality
+from headrace.plan.node import Node
+from headrace.plan.spec import Probe, Spec
+from headrace.plan.structure import Structure, flatten
+
+
+@dataclass(frozen=True, eq=False)
+class MapStyle(Node):
+    """Row i is what `dataset[i]` gives; several at once come from `__getitems__` where there is one.
+
+    `live` says that a user's code makes the rows. Then none is made before it is asked for.
+    """
+
+    origin: str = field(repr=False)
+    dataset: Any = field(repr=False)
+    rows: int
+    live: bool = field(repr=False, default=True)
+    probe: Probe = field(repr=False, default_factory=lambda: Probe(None))
+
+    numbered = True
+    indexable = True
+    positional = True
+    costly = True
+
+    @cached_property
+    def pure(self) -> bool:
+        return not self.live
+
+    @property
+    def operation(self) -> str:
+        return self.origin
+
+    @property
+    def spec(self) -> Spec:
+        return self.probe.spec or Spec.UNKNOWN
+
+    @property
+    def cardinality(self) -> Cardinality:
+        return Cardinality(self.rows)
+
+    def open(self, ctx: Context, mark: Mark) -> Stream:  # noqa: ARG002
+        return NumberStream(ctx, self, self.rows, np.arange)
+
+    def at(self, ctx: Context, indices: Indices) -> Block:
+        items = self.fetch(ctx, indices)
+        for item in items:
+            if isinstance(item, Failure):
+                raise item.error
+        blocks = [item for item in items if isinstance(item, Block)]
+        if any(block.structure != blocks[0].structure for block in blocks):  # who asks again, one by one, gets them
+            raise self.error(SpecError("the elements differ in structure"), int(indices[0]))
+        return concat(blocks)
+
+    def fetch(self, ctx: Context, indices: Indices) -> list[Item]:
+        """The rows with these ordinals, with failures in their places."""
+        numbers = indices.tolist()
+        results = self._together(numbers) or [self._one(number) for number in numbers]
+        ids = ctx.ids(indices)
+
+        def good(start: int, stop: int) -> list[Item]:
+            part = None if ids is None else ids[start:stop]
+            return [*from_elements([value for _, value in results[start:stop]], part)]
+
+        return with_failures(self, scalar_block(indices, ids), results, good, indices)
+
+    def _together(self, numbers: list[int]) -> list[Outcome] | None:
+        """All rows by one call, None where that is not possible: then each is asked for by itself, and may fail."""
+        if len(numbers) < 2 or not hasattr(self.dataset, "__getitems__"):
+            return None
+        try:
+            values = self.dataset.__getitems__(numbers)
+            return [(True, row(value)) for value in values] if len(values) == len(numbers) else None
+        except Exception:  # whichever row it was says so itself
+            return None
+
+    def _one(self, number: int) -> Outcome:
+        try:
+            return True, row(self.dataset[number])
+        except Exception as error:
+            return False, error
+
+
+def row(value: Any) -> tuple[Structure, list[Any]]:
+    """An element of what a dataset gave: tensors and images are arrays, a list is a tuple."""
+    structure, leaves = flatten(tuple(value) if type(value) is list else value)
+    return structure, [own_leaf(_array(v)) for v in leaves]
+
+
+def _array(value: Any) -> Any:
+    if hasattr(value, "detach"):  # a torch tensor, wherever it lies and whatever it remembers
+        try:
+            return value.numpy(force=True)
+        except TypeError as error:
+            raise TypeError(f"{error}; NumPy has no {value.dtype}, so return tensor.float()") from None
+    if isinstance(value, list):
+        return [_array(v) for v in value]
+    return np.asarray(value) if hasattr(value, "__array_interface__") else value

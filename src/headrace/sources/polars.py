@@ -1,0 +1,53 @@
+"""Polars data frames."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from headrace.errors import SpecError
+from headrace.plan.node import user_site
+from headrace.sources.table import table_node
+
+if TYPE_CHECKING:
+    import polars as pl
+    import pyarrow as pa
+
+    from headrace.dataset import Dataset
+
+
+def from_polars(frame: pl.DataFrame | pl.Series, *, name: str | None = None) -> Dataset:
+    """A dataset of the rows of a polars DataFrame, as dicts of columns, or of the values of a Series.
+
+    Columns are those of `from_arrow`, which says what becomes of each type and of nulls; numbers are not copied.
+
+    >>> import polars as pl
+    >>> list(hr.Dataset.from_polars(pl.DataFrame({"x": [1, 2], "y": ["a", "b"]})))
+    [{'x': np.int64(1), 'y': 'a'}, {'x': np.int64(2), 'y': 'b'}]
+    """
+    from headrace.dataset import Dataset
+
+    if hasattr(frame, "collect"):
+        raise TypeError("from_polars takes rows that exist, not the plan of a LazyFrame: pass frame.collect()")
+    single = hasattr(frame, "to_frame")
+    if not single and not hasattr(frame, "to_arrow"):
+        raise TypeError(f"from_polars takes a polars DataFrame or Series, not {type(frame).__qualname__}")
+    whole: Any = frame.to_frame() if single else frame
+    table = _arrow(whole)
+    keys = None if single else table.column_names
+    return Dataset(table_node("from_polars", table, keys, site=user_site(), name=name))
+
+
+def _arrow(frame: pl.DataFrame) -> pa.Table:
+    import pyarrow as pa
+
+    for column, kind in frame.schema.items():
+        said = (
+            f"from_polars: column {column!r} is of type {kind}, which Arrow has nothing like: cast it or leave it out"
+        )
+        if "Object" in str(kind):  # polars would hand out the objects' addresses
+            raise SpecError(said)
+        try:
+            frame[:0].select(column).to_arrow()
+        except pa.ArrowException as error:
+            raise SpecError(said) from error
+    return frame.to_arrow()

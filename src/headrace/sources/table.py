@@ -1,0 +1,192 @@
+"""Rows of an Arrow table: read where they lie, chunk by chunk."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from headrace.block import Block, Column, Indices, Mark, joined, read_only, take
+from headrace.errors import SpecError
+from headrace.execute.context import Context
+from headrace.execute.stream import Stream
+from headrace.plan.cardinality import Cardinality
+from headrace.plan.node import Node
+from headrace.plan.spec import Spec, TensorSpec
+from headrace.plan.structure import flatten
+from headrace.sources.arrow_columns import column_of, is_dense, is_view, missing_row, spec_of
+from headrace.sources.numbered import NumberedStream
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+SMALL_CHUNK = 64
+"""A table whose chunks have fewer rows than this is put together first: looking for chunks would take longer."""
+
+REMEDIES = {
+    "from_arrow": "fill them with pyarrow.compute.fill_null or leave the rows out with table.drop_null()",
+    "from_pandas": "fill them with fillna or leave the rows out with frame.dropna()",
+    "from_polars": "fill them with fill_null or leave the rows out with frame.drop_nulls()",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Table(Node):
+    """Rows kept as columns, in chunks.
+
+    Numbers and times of one shape are kept as arrays, most of them views; anything else stays in Arrow's layout
+    until it is read, so that a table of text, categories or lists takes no more memory here than there. `order`, where
+    it is given, says which row of the chunks row i is.
+    """
+
+    elements: Spec
+    rows: int
+    origin: str = field(repr=False)
+    chunks: list[list[Column]] = field(repr=False)
+    starts: Indices = field(repr=False)
+    order: Indices | None = field(repr=False, default=None)
+
+    numbered = True
+    indexable = True
+
+    @property
+    def operation(self) -> str:
+        return self.origin
+
+    @property
+    def spec(self) -> Spec:
+        return self.elements
+
+    @property
+    def cardinality(self) -> Cardinality:
+        return Cardinality(self.rows)
+
+    def open(self, ctx: Context, mark: Mark) -> Stream:  # noqa: ARG002
+        return NumberedStream(self, ctx, self.rows)
+
+    def between(self, ctx: Context, start: int, stop: int) -> Block:
+        """Rows from `start` to `stop` or to the end of a chunk, as views."""
+        if self.order is not None:
+            return self.at(ctx, np.arange(start, stop))
+        number = int(np.searchsorted(self.starts, start, side="right")) - 1
+        first, end = self.starts[number : number + 2].tolist()
+        stop = min(stop, end)
+        columns = [_read(c[start - first : stop - first]) for c in self.chunks[number]]
+        return self._block(columns, ctx.ids_between(start, stop), stop - start)
+
+    def at(self, ctx: Context, indices: Indices) -> Block:
+        rows = indices if self.order is None else self.order[indices]
+        return self._block(self._gathered(rows), ctx.ids(indices), len(indices))
+
+    def _gathered(self, rows: Indices) -> list[Column]:
+        """Rows of any chunk: taken from one after the other, then put into the order asked for."""
+        if len(self.chunks) == 1:
+            return [_read(take(c, rows)) for c in self.chunks[0]]
+        chunk_of = np.searchsorted(self.starts, rows, side="right") - 1
+        by_chunk = np.argsort(chunk_of, kind="stable")
+        numbers, counts = np.unique(chunk_of, return_counts=True)
+        parts = []
+        done = 0
+        for number, count in zip(numbers.tolist(), counts.tolist(), strict=True):
+            within = rows[by_chunk[done : done + count]] - self.starts[number]
+            parts.append([_read(take(c, within)) for c in self.chunks[number]])
+            done += count
+        if len(parts) == 1:
+            return parts[0]  # a stable sort of equal keys has moved nothing
+        back = np.empty(len(rows), np.int64)
+        back[by_chunk] = np.arange(len(rows))
+        return [take(joined(part), back) for part in zip(*parts, strict=True)]
+
+    def _block(self, columns: list[Column], ids: Any, rows: int) -> Block:
+        structure = self.elements.structure
+        assert structure is not None
+        return Block(structure, columns, rows, None, ids)
+
+
+def _read(column: Column) -> Column:
+    return column if isinstance(column, np.ndarray) else column_of(column)
+
+
+def table_node(
+    origin: str,
+    table: pa.Table,
+    keys: list[Any] | None,
+    order: Indices | None = None,
+    *,
+    site: str,
+    name: str | None = None,
+) -> Table:
+    """The node of a table whose columns are called `keys`; None: of a single column, whose values are the elements."""
+    found: list[Leaf] = []
+    if keys is None:
+        tree: Any = _tree("the column", table.schema.field(0).type, (0,), found, origin)
+    else:
+        if not keys:
+            raise ValueError(f"{origin}: a table without columns has no elements")
+        kinds = table.schema.types
+        parts = [_tree(f"column {key!r}", kinds[i], (i,), found, origin) for i, key in enumerate(keys)]
+        tree = _named(keys, parts, origin)
+    structure, numbers = flatten(tree)
+    leaves = [found[n] for n in numbers]
+    batches = [b for b in table.to_batches() if b.num_rows]
+    if len(batches) > 1 and table.num_rows < SMALL_CHUNK * len(batches):
+        batches = [b for b in table.combine_chunks().to_batches() if b.num_rows]
+    starts = np.cumsum([0, *(b.num_rows for b in batches)])
+    chunks = [
+        [_stored(leaf, batch, start, origin) for leaf in leaves]
+        for batch, start in zip(batches, starts.tolist(), strict=False)
+    ]
+    rows = table.num_rows if order is None else len(order)
+    spec = Spec(structure, tuple(leaf.spec for leaf in leaves))
+    return Table(spec, rows, origin, chunks, starts, order, site=site, name=name)
+
+
+class Leaf:
+    """A component: how messages call it, what it looks like, and the way to it through the table's structs."""
+
+    def __init__(self, called: str, kind: pa.DataType, way: tuple[int, ...]) -> None:
+        self.called = called
+        self.spec: TensorSpec = spec_of(kind)
+        self.dense = is_dense(kind)
+        self.way = way
+
+    def array(self, batch: pa.RecordBatch) -> pa.Array:
+        """The component's part of a batch."""
+        array = batch.column(self.way[0])
+        for step in self.way[1:]:
+            array = array.flatten()[step]
+        return array
+
+
+def _tree(called: str, kind: pa.DataType, way: tuple[int, ...], found: list[Leaf], origin: str) -> Any:
+    """A struct as a dict, anything else as the number of its leaf in `found`."""
+    from pyarrow import types
+
+    if types.is_struct(kind):
+        parts = [_tree(f"{called}[{f.name!r}]", f.type, (*way, i), found, origin) for i, f in enumerate(kind)]
+        return _named([f.name for f in kind], parts, origin)
+    try:
+        found.append(Leaf(called, kind, way))
+    except SpecError as error:
+        raise SpecError(f"{origin}: {called} {error}") from None
+    return len(found) - 1
+
+
+def _named(keys: list[Any], parts: list[Any], origin: str) -> dict[Any, Any]:
+    tree = dict(zip(keys, parts, strict=True))
+    if len(tree) < len(keys):
+        twice = sorted({str(k) for k in keys if keys.count(k) > 1})
+        raise ValueError(f"{origin}: more than one column is called {', '.join(twice)}; rename them")
+    return tree
+
+
+def _stored(leaf: Leaf, batch: pa.RecordBatch, start: int, origin: str) -> Column:
+    array = leaf.array(batch)
+    row = missing_row(array)
+    if row is not None:
+        raise SpecError(
+            f"{origin}: {leaf.called} has a null in row {start + row}, and NumPy's {leaf.spec} has no such value: "
+            f"{REMEDIES.get(origin, 'fill them')}"
+        )
+    return read_only(column_of(array)) if leaf.dense or is_view(array.type) else array
