@@ -139,9 +139,48 @@ def test_windows_can_be_flattened(pipeline):
     assert_same(pipeline, sizes_may_be_open=True)
 
 
-@differs("a window is an object")
-def test_the_spec_of_a_window_says_what_it_holds():
-    assert sort(headrace().range(3).window(2).element_spec) == sort(tf_data().range(3).window(2).element_spec)
+@cases(
+    {
+        "numbers": lambda D: D.range(3).window(2),
+        "tuples": lambda D: tuples(D).window(2),
+        "dicts": lambda D: dicts(D).window(2, shift=1),
+        "batches": lambda D: D.range(6).batch(2, drop_remainder=True).window(2),
+        "windows": lambda D: D.range(6).window(2).window(2),
+        "shuffled": lambda D: D.range(6).window(2).shuffle(2),
+        "enumerated": lambda D: D.range(6).window(2).enumerate(),
+        "batched": lambda D: D.range(6).window(2).batch(2, drop_remainder=True),
+        "a dataset as an element": lambda D: D.from_tensors(D.range(3)),
+    }
+)
+def test_the_spec_of_a_window_says_what_it_holds(pipeline):
+    assert sort(pipeline(headrace()).element_spec) == sort(pipeline(tf_data()).element_spec)
+
+
+@cases(
+    {
+        "numbers": lambda D: next(iter(D.range(5).window(2))),
+        "dicts": lambda D: next(iter(dicts(D).window(2)))["y"],
+        "results": lambda D: next(iter(D.range(5).map(abs).window(2))),
+    }
+)
+def test_a_window_knows_its_own_spec(pipeline):
+    assert sort(pipeline(headrace()).element_spec) == sort(pipeline(tf_data()).element_spec)
+
+
+@cases(
+    {
+        "padded": lambda D: D.range(3).window(2).padded_batch(2),
+        "taken apart": lambda D: D.range(3).window(2).unbatch(),
+        "once each": lambda D: D.range(3).window(2).unique(),
+        "as arrays": lambda D: D.range(3).window(2).as_numpy_iterator(),
+        "followed by numbers": lambda D: D.range(3).window(2).concatenate(D.range(3)),
+        "followed by windows of another dtype": lambda D: (
+            D.range(3).window(2).concatenate(D.range(3, output_type=np.int32).window(2))
+        ),
+    }
+)
+def test_what_cannot_be_done_with_windows(pipeline):
+    assert_both_refuse(pipeline)
 
 
 def grouped(ds, keys, size=2, **how):

@@ -1,7 +1,5 @@
 """Cardinality, element_spec and the arguments of each operation, against tf.data."""
 
-import inspect
-
 import numpy as np
 import pytest
 
@@ -104,35 +102,3 @@ def test_the_constants_are_the_same():
     assert hr.INFINITE_CARDINALITY == tf.data.INFINITE_CARDINALITY
     assert hr.UNKNOWN_CARDINALITY == tf.data.UNKNOWN_CARDINALITY
     assert hr.AUTOTUNE == tf.data.AUTOTUNE
-
-
-def arguments(dataset, operation):
-    parameters = inspect.signature(getattr(dataset, operation)).parameters.values()
-    return [(p.name, p.default) for p in parameters]
-
-
-@pytest.mark.parametrize(
-    "operation",
-    [
-        "from_tensors",
-        "from_tensor_slices",
-        "from_generator",
-        "zip",
-        "batch",
-        "concatenate",
-        "enumerate",
-        "filter",
-        "flat_map",
-        "interleave",
-        "prefetch",
-        "repeat",
-        "shard",
-        "skip",
-        "take",
-        pytest.param("map", marks=differs("`output_signature` more")),
-        pytest.param("shuffle", marks=differs("`buffer_size` may be left out")),
-        pytest.param("cache", marks=differs("no `filename`")),
-    ],
-)
-def test_arguments_have_the_names_order_and_defaults_of_tf_data(operation):
-    assert arguments(hr.Dataset, operation) == arguments(tf.data.Dataset, operation)

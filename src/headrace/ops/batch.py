@@ -26,7 +26,6 @@ def batch(
     drop_remainder: bool = False,
     num_parallel_calls: int | None = None,
     deterministic: bool | None = None,  # noqa: ARG001 - batches are made in order, on one thread
-    *,
     name: str | None = None,
 ) -> Dataset:
     """Combine every `batch_size` consecutive elements into one; the last batch may be short.

@@ -37,7 +37,6 @@ def bucket_by_sequence_length(
     pad_to_bucket_boundary: bool = False,
     no_padding: bool = False,
     drop_remainder: bool = False,
-    *,
     name: str | None = None,
 ) -> Dataset:
     """Group elements of similar length and make padded batches of each group.

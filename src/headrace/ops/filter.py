@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from headrace.dataset import Dataset
 
 
-def filter(self: Dataset, predicate: Callable[..., Any], *, name: str | None = None) -> Dataset:
+def filter(self: Dataset, predicate: Callable[..., Any], name: str | None = None) -> Dataset:
     """Keep the elements for which `predicate` returns True.
 
     >>> list(hr.Dataset.range(6).filter(lambda x: x % 2 == 1))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from headrace.dataset import Dataset
 
 
-def flat_map(self: Dataset, map_func: Callable[..., Dataset], *, name: str | None = None) -> Dataset:
+def flat_map(self: Dataset, map_func: Callable[..., Dataset], name: str | None = None) -> Dataset:
     """The elements of the datasets that `map_func` makes of each element, one dataset after the other.
 
     >>> list(hr.Dataset.range(4).flat_map(lambda n: hr.Dataset.range(n)))

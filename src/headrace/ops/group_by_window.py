@@ -36,7 +36,6 @@ def group_by_window(
     reduce_func: Callable[[Any, Dataset], Dataset],
     window_size: int | None = None,
     window_size_func: Callable[[Any], int] | None = None,
-    *,
     name: str | None = None,
 ) -> Dataset:
     """Collect elements with the same integer key; of each `window_size` of them `reduce_func(key, dataset)` makes one.

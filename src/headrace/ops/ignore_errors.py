@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("headrace")
 
 
-def ignore_errors(self: Dataset, log_warning: bool = False, *, name: str | None = None) -> Dataset:
+def ignore_errors(self: Dataset, log_warning: bool = False, name: str | None = None) -> Dataset:
     """Drop the elements that fail; with `log_warning` each is logged.
 
     >>> list(hr.Dataset.from_tensor_slices(["1", "x", "3"]).map(int).ignore_errors())

@@ -33,7 +33,6 @@ def interleave(
     block_length: int | None = None,
     num_parallel_calls: int | None = None,
     deterministic: bool | None = None,
-    *,
     name: str | None = None,
 ) -> Dataset:
     """Visit `cycle_length` datasets made by `map_func` in turn, `block_length` elements each.

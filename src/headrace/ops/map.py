@@ -27,9 +27,9 @@ def map(
     deterministic: bool | None = None,
     synchronous: bool | None = None,
     use_unbounded_threadpool: bool = False,  # noqa: ARG001 - threads are bounded by num_parallel_calls
+    name: str | None = None,
     *,
     output_signature: Any = None,
-    name: str | None = None,
 ) -> Dataset:
     """Replace each element by what `map_func` makes of it. Tuples arrive as separate arguments.
 

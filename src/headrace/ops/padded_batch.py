@@ -16,7 +16,7 @@ from headrace.ops.arguments import positive
 from headrace.ops.batch import BatchStream, batches_at
 from headrace.plan.cardinality import Cardinality
 from headrace.plan.node import Node
-from headrace.plan.spec import Shape, Spec, TensorSpec, shape_leaves
+from headrace.plan.spec import DatasetSpec, Shape, Spec, TensorSpec, shape_leaves
 from headrace.plan.structure import LEAF, Structure, flatten
 from headrace.ragged import Ragged
 
@@ -30,7 +30,6 @@ def padded_batch(
     padded_shapes: Any = None,
     padding_values: Any = None,
     drop_remainder: bool = False,
-    *,
     name: str | None = None,
 ) -> Dataset:
     """Combine every `batch_size` elements, filling smaller ones up: to the longest, or to `padded_shapes`.
@@ -61,6 +60,8 @@ class Padding:
         """Refuse what contradicts what is known of the elements."""
         assert spec.structure is not None
         for path, known, target in zip(spec.structure.paths, spec.leaves, self.targets(spec.structure), strict=True):
+            if isinstance(known, DatasetSpec):
+                raise TypeError(f"padded batches of datasets cannot be made: component{path} is a {known}")
             if target is None or known.shape is None:
                 continue
             if len(target) != len(known.shape):
@@ -152,10 +153,8 @@ class PaddedBatch(Node):
         known = self.input.spec
         if known.structure is None:
             return known
-        leaves = []
-        for spec, target in zip(known.leaves, self.padding.targets(known.structure), strict=True):
-            shape = target if target is not None else None if spec.shape is None else spec.shape
-            leaves.append(TensorSpec(shape, spec.dtype))
+        targets = self.padding.targets(known.structure)
+        leaves = (s if t is None else s.shaped(t) for s, t in zip(known.leaves, targets, strict=True))
         return Spec(known.structure, tuple(leaves)).stacked(self.batch_size if self.drop_remainder else None)
 
     @property

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def rebatch(
-    self: Dataset, batch_size: int | Sequence[int], drop_remainder: bool = False, *, name: str | None = None
+    self: Dataset, batch_size: int | Sequence[int], drop_remainder: bool = False, name: str | None = None
 ) -> Dataset:
     """Take batches apart and put their rows into batches of `batch_size`; of several sizes, in turn, if it is a list.
 

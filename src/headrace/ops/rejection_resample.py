@@ -30,7 +30,6 @@ def rejection_resample(
     target_dist: Sequence[float],
     initial_dist: Sequence[float] | None = None,
     seed: int | None = None,
-    *,
     name: str | None = None,
 ) -> Dataset:
     """Leave elements out at random so that classes come with the probabilities `target_dist`; yields (class, element).

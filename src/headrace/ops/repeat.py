@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from headrace.dataset import Dataset
 
 
-def repeat(self: Dataset, count: int | None = None, *, name: str | None = None) -> Dataset:
+def repeat(self: Dataset, count: int | None = None, name: str | None = None) -> Dataset:
     """All elements `count` times over; for ever if it is None or negative. Each time is an epoch of its own.
 
     >>> list(hr.Dataset.range(2).repeat(2))

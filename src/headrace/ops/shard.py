@@ -23,7 +23,7 @@ AT_ONCE = 256
 """So many rows are read at a time to keep every n-th of them; of many shards, one by one."""
 
 
-def shard(self: Dataset, num_shards: int, index: int, *, name: str | None = None) -> Dataset:
+def shard(self: Dataset, num_shards: int, index: int, name: str | None = None) -> Dataset:
     """The elements whose position, divided by `num_shards`, leaves `index`.
 
     >>> list(hr.Dataset.range(7).shard(3, 1))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from headrace.dataset import Dataset
 
 
-def skip(self: Dataset, count: int, *, name: str | None = None) -> Dataset:
+def skip(self: Dataset, count: int, name: str | None = None) -> Dataset:
     """Without the first `count` elements; nothing is left if `count` is negative.
 
     >>> list(hr.Dataset.range(4).skip(2))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from headrace.dataset import Dataset
 
 
-def take(self: Dataset, count: int, *, name: str | None = None) -> Dataset:
+def take(self: Dataset, count: int, name: str | None = None) -> Dataset:
     """At most the first `count` elements; all of them if `count` is negative.
 
     >>> list(hr.Dataset.range(10).take(2))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from headrace.dataset import Dataset
 
 
-def take_while(self: Dataset, predicate: Callable[..., Any], *, name: str | None = None) -> Dataset:
+def take_while(self: Dataset, predicate: Callable[..., Any], name: str | None = None) -> Dataset:
     """The elements up to the first for which `predicate` returns False, which ends the dataset.
 
     >>> list(hr.Dataset.range(10).take_while(lambda x: x < 3))

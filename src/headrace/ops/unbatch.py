@@ -13,14 +13,14 @@ from headrace.execute.context import Context
 from headrace.execute.stream import Pending, Pulled, Stream
 from headrace.plan.cardinality import INFINITE, UNKNOWN, Cardinality
 from headrace.plan.node import Node
-from headrace.plan.spec import Spec, TensorSpec
+from headrace.plan.spec import Spec
 from headrace.ragged import Ragged
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
 
 
-def unbatch(self: Dataset, *, name: str | None = None) -> Dataset:
+def unbatch(self: Dataset, name: str | None = None) -> Dataset:
     """Split each element along its first axis into several.
 
     >>> list(hr.Dataset.from_tensors([5, 6, 7]).unbatch())
@@ -48,7 +48,7 @@ class Unbatch(Node):
     @property
     def spec(self) -> Spec:
         known = self.input.spec
-        return Spec(known.structure, tuple(TensorSpec(s.shape and s.shape[1:], s.dtype) for s in known.leaves))
+        return Spec(known.structure, tuple(s.shaped(s.shape and s.shape[1:]) for s in known.leaves))
 
     @property
     def cardinality(self) -> Cardinality:

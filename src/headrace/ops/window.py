@@ -5,15 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from headrace.block import Block, Failure, Item, Mark, concat, folded
+from headrace.block import Block, Failure, Item, Mark, concat, folded, values
 from headrace.execute.context import Context
 from headrace.execute.stream import END, Pulled, Stream
 from headrace.ops.arguments import positive
 from headrace.plan.cardinality import Cardinality
 from headrace.plan.node import Node
-from headrace.plan.spec import Spec, TensorSpec
+from headrace.plan.spec import DatasetSpec, Spec, leaf_spec
 from headrace.plan.structure import LEAF
 from headrace.sources.memory import Memory
 
@@ -30,7 +28,6 @@ def window(
     shift: int | None = None,
     stride: int = 1,
     drop_remainder: bool = False,
-    *,
     name: str | None = None,
 ) -> Dataset:
     """Datasets of `size` elements, `stride` apart, each beginning `shift` elements after the one before.
@@ -63,7 +60,7 @@ class Window(Node):
     @property
     def spec(self) -> Spec:
         known = self.input.spec
-        return Spec(known.structure, tuple(TensorSpec((), object) for _ in known.leaves))
+        return Spec(known.structure, tuple(DatasetSpec(Spec(LEAF, (s,))) for s in known.leaves))
 
     @property
     def cardinality(self) -> Cardinality:
@@ -137,7 +134,7 @@ class WindowStream(Stream):
         node = self._node
         ids = None if rows.ids is None else folded(rows.ids[: count * node.shift : node.shift], WINDOWED)
         columns: list[Any] = []
-        for column, spec in zip(rows.columns, _specs(rows), strict=True):
+        for column, spec in zip(rows.columns, element_specs(node, rows), strict=True):
             starts = range(0, count * node.shift, node.shift)
             columns.append([_dataset(column[a : a + node.span : 1][:: node.stride], spec) for a in starts])
         return Block(rows.structure, columns, count, None, ids)
@@ -154,7 +151,7 @@ class WindowStream(Stream):
             return Failure(node.error("the elements of a window differ in structure", self._input.ordinal))
         whole = concat(blocks)
         ids = None if whole.ids is None else folded(whole.ids[:1], WINDOWED)
-        columns: list[Any] = [[_dataset(c, s)] for c, s in zip(whole.columns, _specs(whole), strict=True)]
+        columns: list[Any] = [[_dataset(c, s)] for c, s in zip(whole.columns, element_specs(node, whole), strict=True)]
         return Block(whole.structure, columns, 1, None, ids)
 
     def _advance(self, rows: int) -> None:
@@ -171,16 +168,12 @@ class WindowStream(Stream):
         self._skip = rows
 
 
-def _specs(block: Block) -> list[Spec]:
-    """What is known of the elements of a window's datasets: nothing of sizes."""
-    specs = []
-    for column in block.columns:
-        first = next(iter(column)) if not isinstance(column, np.ndarray) else column[:1]
-        dtype = getattr(first, "dtype", None)
-        shape = column.shape[1:] if isinstance(column, np.ndarray) else None
-        known = isinstance(column, np.ndarray) and dtype is not None and not dtype.hasobject
-        specs.append(Spec(LEAF, (TensorSpec(shape, dtype),)) if known else Spec(LEAF, (TensorSpec(None, None),)))
-    return specs
+def element_specs(node: Window, rows: Block) -> list[Spec]:
+    """What is known of the elements of a window's datasets: from the input, else dtype and rank of the first row."""
+    known = node.input.spec
+    if known.structure != rows.structure:
+        known = Spec(rows.structure, tuple(leaf_spec(next(values(c))) for c in rows.columns)).loosened()
+    return [Spec(LEAF, (leaf,)) for leaf in known.leaves]
 
 
 def _dataset(column: Any, spec: Spec) -> Dataset:

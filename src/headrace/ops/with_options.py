@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from headrace.dataset import Dataset
 
 
-def with_options(self: Dataset, options: Options, *, name: str | None = None) -> Dataset:
+def with_options(self: Dataset, options: Options, name: str | None = None) -> Dataset:
     """The same elements, made as `options` says; they hold for the whole pipeline.
 
     >>> ds = hr.Dataset.range(3).with_options(hr.Options(deterministic=False))

@@ -28,7 +28,8 @@ from headrace.ops.unbatch import Unbatch
 from headrace.ops.unique import Unique, identity
 from headrace.ops.window import Window
 from headrace.plan.node import Node
-from headrace.plan.structure import flatten
+from headrace.plan.spec import Spec
+from headrace.plan.structure import LEAF, flatten
 from headrace.ragged import Ragged
 from headrace.sources.counter import RANDOM_BOUND, Counter, Random
 from headrace.sources.memory import Memory
@@ -40,15 +41,13 @@ def _failed(group: list[Row]) -> ElementError | None:
     return next((row.value for row in group if isinstance(row.value, ElementError)), None)
 
 
-def _memory(group: list[Row]) -> Any:
+def _memory(group: list[Row], spec: Spec) -> Any:
     """A dataset of these elements, one structure."""
     from headrace.dataset import Dataset
 
     structure = flatten(group[0].value)[0]
     columns: list[Any] = [list(c) for c in zip(*(flatten(row.value)[1] for row in group), strict=True)]
-    from headrace.plan.spec import Spec
-
-    return Dataset(Memory(Spec.UNKNOWN, len(group), structure, columns, "window"))
+    return Dataset(Memory(spec, len(group), structure, columns, "window"))
 
 
 @rows.register
@@ -268,8 +267,12 @@ def _(node: Window, at: Place) -> Iterator[Row]:
         first = folded(everything[start].id, 5)
         if made is None:
             structure, leaves = flatten(group[0].value)
-            columns = [_memory([Row(r.id, flatten(r.value)[1][i]) for r in group]) for i in range(len(leaves))]
-            made = structure.pack(columns)
+            known = node.input.spec if node.input.spec.structure == structure else Spec.of(group[0].value).loosened()
+            windows = []
+            for i in range(len(leaves)):
+                column = [Row(row.id, flatten(row.value)[1][i]) for row in group]
+                windows.append(_memory(column, Spec(LEAF, known.leaves[i : i + 1])))
+            made = structure.pack(windows)
         yield Row(first, made)
         start += node.shift
 
@@ -281,7 +284,7 @@ def _(node: GroupByWindow, at: Place) -> Iterator[Row]:
         try:
             key_of_seeds = mix(node.seed.key(at.path), path, number)
             with keyed_seeds(key_of_seeds):
-                made = node.reduce_func(np.int64(key), _memory(group))
+                made = node.reduce_func(np.int64(key), _memory(group, node.input.spec))
             if not isinstance(getattr(made, "_node", None), Node):
                 raise TypeError(f"the function must return a Dataset, not {made!r}")
         except Exception as error:
@@ -297,7 +300,7 @@ def _(node: Bucket, at: Place) -> Iterator[Row]:
     def reduced(key: int, group: list[Row]) -> Iterator[Row]:
         if node.drop_remainder and len(group) < node.sizes[key]:
             return iter(())
-        memory = _memory(group)._node
+        memory = _memory(group, node.input.spec)._node
         return rows(node._batch(memory, key, len(group)), at.branch(*group[0].id))
 
     return _grouped(node, at, reduced, {})
