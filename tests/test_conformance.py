@@ -129,6 +129,10 @@ PIPELINES = {
     "unbatch ragged batches": lambda: ragged().ragged_batch(3).unbatch(),
     "rebatch": lambda: D.range(20).batch(3).rebatch(4),
     "rebatch to sizes": lambda: D.range(20).batch(3).rebatch([1, 3, 0]),
+    "rebatch to empty batches at the end": lambda: D.range(6).batch(3).rebatch([2, 0, 0]),
+    "rebatch results to empty batches": lambda: D.range(8).batch(3).map(lambda x: (x, x * 0.5)).rebatch([0, 2, 0]),
+    "rebatch nothing to empty batches": lambda: D.range(0).batch(3).rebatch([0, 0, 2]),
+    "rebatch failures to empty batches": lambda: D.range(20).map(picky).batch(1).rebatch([0, 2, 0]),
     "rebatch failures": lambda: D.range(20).map(picky).batch(1).rebatch([2, 3]),
     "rebatch without remainder": lambda: streamed().batch(5).rebatch([2, 4], drop_remainder=True),
     "choose_from_datasets": lambda: D.choose_from_datasets(

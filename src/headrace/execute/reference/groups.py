@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice
+from itertools import chain, cycle, islice
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from headrace.ops.group_by_window import GroupByWindow
 from headrace.ops.ignore_errors import IgnoreErrors
 from headrace.ops.padded_batch import PaddedBatch
 from headrace.ops.ragged_batch import RaggedBatch, fixed
-from headrace.ops.rebatch import Rebatch
+from headrace.ops.rebatch import Rebatch, exact, no_rows
 from headrace.ops.rejection_resample import RejectionResample
 from headrace.ops.scan import Scan
 from headrace.ops.take_while import TakeWhile
@@ -165,24 +165,36 @@ def _(node: Unbatch, at: Place) -> Iterator[Row]:
 @rows.register
 def _(node: Rebatch, at: Place) -> Iterator[Row]:
     source = rows(node.input, at)
-    turn = 0
-    held: list[Row] = []
-    while held or (held := list(islice(source, 1))):
-        size = node.sizes[turn]
-        held += islice(source, max(0, size - len(held)))
-        group, held = held[:size], held[size:]
-        if len(group) < size and node.drop_remainder:
-            return
-        like = (group or held)[0]
-        salt = 3 if size else 4 + turn
-        made = _failed(group or held[:1])
-        if made is None:
-            structure, leaves = flatten(like.value)
-            columns = [[flatten(row.value)[1][i] for row in group or held[:1]] for i in range(len(leaves))]
-            stacked = [_stack(c)[: len(group)] for c in columns]
-            made = structure.pack(stacked)
-        yield Row(folded(like.id, salt), made)
-        turn = (turn + 1) % len(node.sizes)
+    last: Row | None = None
+    for number, size in enumerate(cycle(node.sizes)):
+        if size:
+            group = list(islice(source, size))
+            if not group or (len(group) < size and node.drop_remainder):
+                return
+            made = _failed(group) or _stacked_rows(group)
+            last = group[-1]
+            yield Row(folded(group[0].id, 3), made)
+            if len(group) < size:
+                return
+            continue
+        spec = node.input.spec
+        if not exact(spec):
+            if last is None:
+                last = next(source, None)
+                if last is None:
+                    return
+                source = chain([last], source)
+            if isinstance(last.value, ElementError):
+                yield Row((at.path, number), last.value)
+                continue
+            spec = Spec.of(last.value).loosened()
+        assert spec.structure is not None
+        yield Row(folded((at.path, number), 4), spec.structure.pack(no_rows(spec)))
+
+
+def _stacked_rows(group: list[Row]) -> Any:
+    structure, leaves = flatten(group[0].value)
+    return structure.pack(_stack([flatten(row.value)[1][i] for row in group]) for i in range(len(leaves)))
 
 
 def _stack(column: list[Any]) -> Any:
