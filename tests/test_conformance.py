@@ -4,6 +4,9 @@ import numpy as np
 import pytest
 
 import headrace as hr
+from headrace.plan.spec import Spec
+from headrace.plan.structure import LEAF
+from headrace.sources.memory import Memory
 from headrace.testing import check_transformation
 
 D = hr.Dataset
@@ -41,6 +44,9 @@ PIPELINES = {
     "from_tensor_slices": slices,
     "from_generator": streamed,
     "map": lambda: D.range(20).map(picky),
+    "map that breaks its promise": lambda: D.range(20).map(
+        lambda x: x if x % 5 else float(x), output_signature=hr.TensorSpec((), "int64")
+    ),
     "parallel map": lambda: D.range(30).map(picky, num_parallel_calls=3),
     "filter": lambda: D.range(30).filter(lambda x: bool(picky(x) % 3)),
     "filter in batches": lambda: streamed(60).filter(lambda x: bool(picky(x) % 3)).batch(4).batch(2),
@@ -223,7 +229,8 @@ class TestTheKitItself:
             check_transformation(D.range(3).map(lambda x: next(calls)))
 
     def test_notices_a_wrong_spec(self):
-        ds = D.range(3).map(lambda x: x, output_signature=hr.TensorSpec([], "float32"))
+        liar = Memory(Spec.of(np.float32(0)), 3, LEAF, [np.arange(3)], "liar")
+        ds = D(liar)
         with pytest.raises(AssertionError, match=r"element_spec.*int64 where float32"):
             check_transformation(ds)
 

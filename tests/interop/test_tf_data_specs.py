@@ -73,7 +73,6 @@ def test_what_a_function_leaves_of_nothing_is_not_known(pipeline):
 @differs("headrace says 0, tf.data UNKNOWN or INFINITE")
 @cases(
     {
-        "interleave": lambda D: nothing(D).interleave(twice(D), cycle_length=2),
         "zip": lambda D: D.zip(evens(D), nothing(D)),
         "take none of who knows how many": lambda D: evens(D).take(0),
         "skip all of who knows how many": lambda D: evens(D).skip(-1),

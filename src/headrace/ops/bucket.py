@@ -18,7 +18,7 @@ from headrace.ops.batch import Batch
 from headrace.ops.children import OneFailure
 from headrace.ops.group_by_window import GroupStream
 from headrace.ops.padded_batch import PaddedBatch, Padding
-from headrace.plan.cardinality import INFINITE, UNKNOWN, Cardinality
+from headrace.plan.cardinality import Cardinality
 from headrace.plan.node import Node
 from headrace.plan.spec import Spec
 from headrace.sources.memory import Memory
@@ -91,8 +91,7 @@ class Bucket(Node):
 
     @property
     def cardinality(self) -> Cardinality:
-        count = self.input.cardinality
-        return count if count in (0, INFINITE) else UNKNOWN
+        return self.input.cardinality.vague
 
     def key_of(self, args: tuple[Any, ...]) -> int:
         """The bucket of a row."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from headrace.block import Failure, Mark
 from headrace.execute.context import Context
 from headrace.execute.stream import Pulled, Stream
-from headrace.plan.cardinality import INFINITE, UNKNOWN, Cardinality
+from headrace.plan.cardinality import UNKNOWN, Cardinality
 from headrace.plan.node import TUNING, Node
 from headrace.plan.spec import Spec
 
@@ -45,8 +45,7 @@ class IgnoreErrors(Node):
 
     @property
     def cardinality(self) -> Cardinality:
-        count = self.input.cardinality
-        return count if count in (0, INFINITE) else UNKNOWN
+        return UNKNOWN
 
     def open(self, ctx: Context, mark: Mark) -> Stream:
         return IgnoreErrorsStream(self, ctx, mark)

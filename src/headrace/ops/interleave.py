@@ -18,7 +18,7 @@ from headrace.execute.stream import END, Pace, Pending, Pulled, Stream
 from headrace.ops.arguments import function, positive, width
 from headrace.ops.children import OneFailure, open_child
 from headrace.ops.prefetch import Prefetch
-from headrace.plan.cardinality import INFINITE, UNKNOWN, Cardinality
+from headrace.plan.cardinality import Cardinality
 from headrace.plan.node import TUNING, Node
 from headrace.plan.spec import Probe, Spec
 
@@ -79,8 +79,7 @@ class Interleave(Node):
 
     @property
     def cardinality(self) -> Cardinality:
-        count = self.input.cardinality
-        return count if count in (0, INFINITE) else UNKNOWN
+        return self.input.cardinality.vague
 
     def open(self, ctx: Context, mark: Mark) -> Stream:
         return InterleaveStream(self, ctx, mark)

@@ -15,7 +15,7 @@ from headrace.execute.context import Context
 from headrace.execute.stream import END, Pending, Pulled, Stream
 from headrace.ops.arguments import integer, positive
 from headrace.ops.batch import BATCHED
-from headrace.plan.cardinality import INFINITE, UNKNOWN, Cardinality
+from headrace.plan.cardinality import Cardinality
 from headrace.plan.node import Node
 from headrace.plan.spec import Spec
 
@@ -59,7 +59,7 @@ class Rebatch(Node):
 
     @property
     def cardinality(self) -> Cardinality:
-        return INFINITE if self.input.cardinality == INFINITE else UNKNOWN
+        return self.input.cardinality.vague
 
     def open(self, ctx: Context, mark: Mark) -> Stream:
         return RebatchStream(self, ctx, mark)

@@ -11,7 +11,7 @@ from headrace.block import FOLD, Block, Column, Failure, Ids, Item, Mark, ordina
 from headrace.errors import SpecError
 from headrace.execute.context import Context
 from headrace.execute.stream import Pending, Pulled, Stream
-from headrace.plan.cardinality import INFINITE, UNKNOWN, Cardinality
+from headrace.plan.cardinality import Cardinality
 from headrace.plan.node import Node
 from headrace.plan.spec import Spec
 from headrace.ragged import Ragged
@@ -52,12 +52,9 @@ class Unbatch(Node):
 
     @property
     def cardinality(self) -> Cardinality:
-        count = self.input.cardinality
-        sizes = {s.shape[0] for s in self.input.spec.leaves if s.shape}
-        size = next(iter(sizes - {None}), None)
-        if count in (0, INFINITE) or (count.known and size is None):
-            return count if count in (0, INFINITE) else UNKNOWN
-        return Cardinality(count * size) if count.known and size is not None else UNKNOWN
+        sizes = (s.shape[0] for s in self.input.spec.leaves if s.shape)
+        size = next((n for n in sizes if n is not None), None)
+        return self.input.cardinality.vague if size is None else self.input.cardinality.times(size)
 
     def open(self, ctx: Context, mark: Mark) -> Stream:
         return UnbatchStream(self, ctx, mark)

@@ -351,6 +351,6 @@ def _(node: RejectionResample, at: Place) -> Iterator[Row]:
         except Exception as error:
             yield Row(row.id, node.error(error, number))
             continue
-        seen[kind] += 1
-        if node.accepts(node.seed.key(at.path), number, kind, seen):
-            yield Row(row.id, (np.int64(kind), row.value))
+        seen[int(kind)] += 1
+        if node.accepts(node.seed.key(at.path), number, int(kind), seen):
+            yield Row(row.id, (kind, row.value))
