@@ -115,7 +115,7 @@ class Bucket(Node):
         padding = self.padding
         if key is not None and self.to_boundary:
             padding = self._to(rows, self.boundaries[key] - 1)
-        return PaddedBatch(rows, max(1, size), padding, site=self.site)
+        return PaddedBatch(rows, max(1, size), padding=padding, site=self.site)
 
     def _to(self, rows: Node, length: int) -> Padding:
         """Axes of no fixed size are filled up to `length`."""

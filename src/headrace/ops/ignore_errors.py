@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from headrace.block import Failure, Mark
 from headrace.execute.context import Context
 from headrace.execute.stream import Pulled, Stream
+from headrace.ops.passing import Keeping
 from headrace.plan.cardinality import UNKNOWN, Cardinality
-from headrace.plan.node import TUNING, Node
-from headrace.plan.spec import Spec
+from headrace.plan.node import TUNING
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
@@ -29,19 +29,14 @@ def ignore_errors(self: Dataset, log_warning: bool = False, name: str | None = N
 
 
 @dataclass(frozen=True, eq=False)
-class IgnoreErrors(Node):
+class IgnoreErrors(Keeping):
     """The rows of the input that are no failures."""
 
-    input: Node
     log_warning: bool = field(default=False, metadata=TUNING)
 
     @property
     def operation(self) -> str:
         return "ignore_errors"
-
-    @property
-    def spec(self) -> Spec:
-        return self.input.spec
 
     @property
     def cardinality(self) -> Cardinality:

@@ -8,13 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import DTypeLike
 
-from headrace.block import Block, Column, Indices, Mark, stackable, values
-from headrace.execute.context import Context
-from headrace.execute.stream import Stream
+from headrace.block import Block, Column, stackable, values
 from headrace.ops.arguments import positive
-from headrace.ops.batch import BatchStream, batches_at
-from headrace.plan.cardinality import Cardinality
-from headrace.plan.node import Node
+from headrace.ops.batching import Batching
 from headrace.plan.spec import LeafSpec, Spec
 from headrace.ragged import Ragged, as_ragged
 
@@ -43,12 +39,8 @@ def ragged_batch(
 
 
 @dataclass(frozen=True, eq=False)
-class RaggedBatch(Node):
-    """Every `batch_size` rows become one, each of its own length."""
-
-    input: Node
-    batch_size: int
-    drop_remainder: bool = False
+class RaggedBatch(Batching):
+    """Rows kept at their own lengths."""
 
     @property
     def operation(self) -> str:
@@ -58,24 +50,9 @@ class RaggedBatch(Node):
     def spec(self) -> Spec:
         known = self.input.spec
         leaves = (s if s.shape is None or fixed(s) else s.shaped((None, *s.shape[1:])) for s in known.leaves)
-        return Spec(known.structure, tuple(leaves)).stacked(self.batch_size if self.drop_remainder else None)
-
-    @property
-    def cardinality(self) -> Cardinality:
-        return self.input.cardinality.divided(self.batch_size, up=not self.drop_remainder)
-
-    @property
-    def indexable(self) -> bool:
-        return self.input.indexable
-
-    def open(self, ctx: Context, mark: Mark) -> Stream:
-        return BatchStream(self, ctx, mark)
-
-    def at(self, ctx: Context, indices: Indices) -> Block:
-        return batches_at(self, ctx, indices)
+        return Spec(known.structure, tuple(leaves)).stacked(self.leading)
 
     def assemble(self, block: Block, size: int) -> Block | str:
-        """Every `size` rows of a block as one, or why not."""
         groups, structure = block.rows // size, block.structure
         known = self.input.spec.leaves if self.input.spec.structure == structure else (None,) * structure.leaves
         columns: list[Column] = []

@@ -14,7 +14,7 @@ from headrace.errors import SpecError
 from headrace.execute.context import Context
 from headrace.execute.stream import END, Pending, Pulled, Stream
 from headrace.ops.arguments import integer, positive
-from headrace.ops.batch import BATCHED
+from headrace.ops.batching import BATCHED
 from headrace.plan.cardinality import Cardinality
 from headrace.plan.node import Node
 from headrace.plan.spec import Spec

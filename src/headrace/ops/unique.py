@@ -10,9 +10,9 @@ import numpy as np
 from headrace.block import Block, Mark
 from headrace.execute.context import Context
 from headrace.execute.stream import Pulled, Stream
+from headrace.ops.passing import Keeping
 from headrace.plan.cardinality import UNKNOWN, Cardinality
-from headrace.plan.node import Node
-from headrace.plan.spec import DatasetSpec, Spec
+from headrace.plan.spec import DatasetSpec
 from headrace.plan.structure import flatten
 
 if TYPE_CHECKING:
@@ -32,19 +32,13 @@ def unique(self: Dataset, name: str | None = None) -> Dataset:
 
 
 @dataclass(frozen=True, eq=False)
-class Unique(Node):
+class Unique(Keeping):
     """Rows that differ from all before them.
 
     What was seen is not part of a mark, it may be larger than the data that is left: a restore reads from the start.
     """
 
-    input: Node
-
     positional = True
-
-    @property
-    def spec(self) -> Spec:
-        return self.input.spec
 
     @property
     def cardinality(self) -> Cardinality:
