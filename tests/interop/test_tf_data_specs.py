@@ -1,4 +1,4 @@
-"""Cardinality, element_spec and the arguments of each operation, against tf.data."""
+"""Cardinality and element_spec, against tf.data."""
 
 import numpy as np
 import pytest
