@@ -10,6 +10,9 @@ import pytest
 import headrace as hr
 from headrace.keys import Seed
 from headrace.plan.node import Node, fields_of, walk
+from headrace.plan.spec import Spec
+from headrace.plan.structure import LEAF
+from headrace.sources.memory import Memory
 from headrace.testing import check_transformation
 
 D = hr.Dataset
@@ -102,6 +105,9 @@ PIPELINES = {
     "from_huggingface with nulls": lambda: D.from_huggingface(split()).shuffle(9),
     "from_huggingface in a format": lambda: D.from_huggingface(split(20).with_format("numpy")).shuffle(),
     "map": lambda: D.range(20).map(picky),
+    "map that breaks its promise": lambda: D.range(20).map(
+        lambda x: x if x % 5 else float(x), output_signature=hr.TensorSpec((), "int64")
+    ),
     "parallel map": lambda: D.range(30).map(picky, num_parallel_calls=3),
     "filter": lambda: D.range(30).filter(lambda x: bool(picky(x) % 3)),
     "filter in batches": lambda: streamed(60).filter(lambda x: bool(picky(x) % 3)).batch(4).batch(2),
@@ -197,6 +203,10 @@ PIPELINES = {
     "unbatch ragged batches": lambda: ragged().ragged_batch(3).unbatch(),
     "rebatch": lambda: D.range(20).batch(3).rebatch(4),
     "rebatch to sizes": lambda: D.range(20).batch(3).rebatch([1, 3, 0]),
+    "rebatch to empty batches at the end": lambda: D.range(6).batch(3).rebatch([2, 0, 0]),
+    "rebatch results to empty batches": lambda: D.range(8).batch(3).map(lambda x: (x, x * 0.5)).rebatch([0, 2, 0]),
+    "rebatch nothing to empty batches": lambda: D.range(0).batch(3).rebatch([0, 0, 2]),
+    "rebatch failures to empty batches": lambda: D.range(20).map(picky).batch(1).rebatch([0, 2, 0]),
     "rebatch failures": lambda: D.range(20).map(picky).batch(1).rebatch([2, 3]),
     "rebatch without remainder": lambda: streamed().batch(5).rebatch([2, 4], drop_remainder=True),
     "choose_from_datasets": lambda: D.choose_from_datasets(
@@ -303,7 +313,8 @@ class TestTheKitItself:
             check_transformation(D.range(3).map(lambda x: next(calls)))
 
     def test_notices_a_wrong_spec(self):
-        ds = D.range(3).map(lambda x: x, output_signature=hr.TensorSpec([], "float32"))
+        liar = Memory(Spec.of(np.float32(0)), 3, LEAF, [np.arange(3)], "liar")
+        ds = D(liar)
         with pytest.raises(AssertionError, match=r"element_spec.*int64 where float32"):
             check_transformation(ds)
 

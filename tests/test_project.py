@@ -54,6 +54,7 @@ def test_the_public_names():
     assert sorted(hr.__all__) == [
         "AUTOTUNE",
         "Dataset",
+        "DatasetSpec",
         "ElementError",
         "HeadraceError",
         "INFINITE_CARDINALITY",

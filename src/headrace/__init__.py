@@ -15,7 +15,7 @@ from headrace.iterator import Iterator
 from headrace.keys import set_random_seed
 from headrace.options import Options
 from headrace.plan.cardinality import INFINITE_CARDINALITY, UNKNOWN_CARDINALITY
-from headrace.plan.spec import TensorSpec
+from headrace.plan.spec import DatasetSpec, TensorSpec
 from headrace.ragged import Ragged
 
 __version__ = "0.1.0"
@@ -25,6 +25,7 @@ __all__ = [
     "INFINITE_CARDINALITY",
     "UNKNOWN_CARDINALITY",
     "Dataset",
+    "DatasetSpec",
     "ElementError",
     "HeadraceError",
     "Iterator",

@@ -44,7 +44,7 @@ class Options:
             if value is not None and value < 1:
                 raise OptionsError(f"{name} must be at least 1, not {value!r}")
 
-    def merge(self, other: Options) -> Options:
-        """These options, with what `other` sets in their place."""
-        chosen = {f.name: getattr(other, f.name) for f in fields(other)}
+    def merge(self, options: Options) -> Options:
+        """These options, with what the other `options` set in their place."""
+        chosen = {f.name: getattr(options, f.name) for f in fields(options)}
         return replace(self, **{name: value for name, value in chosen.items() if value is not None})

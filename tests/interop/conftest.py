@@ -219,7 +219,7 @@ def _sort(component: Any) -> Sort | None:
     if type(component).__name__ == "NoneTensorSpec":
         return None
     if type(component).__name__ == "DatasetSpec":
-        return Sort("dataset", None)
+        return Sort("dataset", None), sort(component.element_spec)
     shape, dtype = component.shape, component.dtype
     if hasattr(dtype, "as_numpy_dtype"):
         shape = None if shape.rank is None else tuple(shape.as_list())

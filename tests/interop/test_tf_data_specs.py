@@ -1,6 +1,4 @@
-"""Cardinality, element_spec and the arguments of each operation, against tf.data."""
-
-import inspect
+"""Cardinality and element_spec, against tf.data."""
 
 import numpy as np
 import pytest
@@ -75,7 +73,6 @@ def test_what_a_function_leaves_of_nothing_is_not_known(pipeline):
 @differs("headrace says 0, tf.data UNKNOWN or INFINITE")
 @cases(
     {
-        "interleave": lambda D: nothing(D).interleave(twice(D), cycle_length=2),
         "zip": lambda D: D.zip(evens(D), nothing(D)),
         "take none of who knows how many": lambda D: evens(D).take(0),
         "skip all of who knows how many": lambda D: evens(D).skip(-1),
@@ -104,35 +101,3 @@ def test_the_constants_are_the_same():
     assert hr.INFINITE_CARDINALITY == tf.data.INFINITE_CARDINALITY
     assert hr.UNKNOWN_CARDINALITY == tf.data.UNKNOWN_CARDINALITY
     assert hr.AUTOTUNE == tf.data.AUTOTUNE
-
-
-def arguments(dataset, operation):
-    parameters = inspect.signature(getattr(dataset, operation)).parameters.values()
-    return [(p.name, p.default) for p in parameters]
-
-
-@pytest.mark.parametrize(
-    "operation",
-    [
-        "from_tensors",
-        "from_tensor_slices",
-        "from_generator",
-        "zip",
-        "batch",
-        "concatenate",
-        "enumerate",
-        "filter",
-        "flat_map",
-        "interleave",
-        "prefetch",
-        "repeat",
-        "shard",
-        "skip",
-        "take",
-        pytest.param("map", marks=differs("`output_signature` more")),
-        pytest.param("shuffle", marks=differs("`buffer_size` may be left out")),
-        pytest.param("cache", marks=differs("no `filename`")),
-    ],
-)
-def test_arguments_have_the_names_order_and_defaults_of_tf_data(operation):
-    assert arguments(hr.Dataset, operation) == arguments(tf.data.Dataset, operation)

@@ -191,3 +191,15 @@ def test_a_function_that_calls_itself_still_can():
         return 1 if n == 0 else int(n) * factorial(n - 1)
 
     assert list(D.range(5).map(factorial)) == [1, 1, 2, 6, 24]
+
+
+def test_a_result_that_was_not_promised_is_an_error_that_names_both():
+    ds = D.range(3).map(lambda n: np.zeros(int(n)), output_signature=hr.TensorSpec([1], "float64"))
+    it = iter(ds)
+    with pytest.raises(hr.ElementError, match=r"float64\[0\] where float64\[1\] was promised"):
+        next(it)
+    assert next(it).shape == (1,)
+    with pytest.raises(hr.ElementError, match="output_signature"):
+        next(it)
+    with pytest.raises(hr.ElementError, match=r"structure \(\*, \*\) where \* was promised"):
+        next(iter(D.range(3).map(lambda n: (n, n), output_signature=hr.TensorSpec([], "int64"))))

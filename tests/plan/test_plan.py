@@ -85,6 +85,25 @@ def test_an_unknown_spec_fits_everything():
     assert Spec.UNKNOWN.mismatch(Spec.of(1)) is None
 
 
+def test_the_spec_of_datasets_admits_those_whose_elements_fit():
+    numbers = hr.DatasetSpec(hr.TensorSpec([], "int64"))
+    assert D.range(4).window(2).element_spec == numbers
+    assert numbers.is_compatible_with(D.range(3))
+    assert numbers.is_compatible_with(D.range(3).map(abs)), "nothing is known of it"
+    assert not numbers.is_compatible_with(D.range(3).batch(2))
+    assert not numbers.is_compatible_with(3)
+    assert not hr.TensorSpec([], "int64").is_compatible_with(numbers)
+    assert repr(numbers) == "DatasetSpec(TensorSpec(shape=(), dtype=int64))"
+    assert hr.DatasetSpec(hr.TensorSpec(None, None)).is_compatible_with(D.zip(D.range(3), D.range(3)))
+
+
+def test_a_batch_of_windows_is_an_array_of_datasets():
+    ds = D.range(8).window(2).batch(3, drop_remainder=True)
+    assert ds.element_spec == hr.DatasetSpec(hr.TensorSpec([], "int64"), [3])
+    assert ds.unbatch().element_spec == D.range(8).window(2).element_spec
+    assert [[int(x) for x in w] for w in next(iter(ds))] == [[0, 1], [2, 3], [4, 5]]
+
+
 def test_the_spec_of_an_empty_dataset_is_known():
     assert D.range(0).batch(3).element_spec == hr.TensorSpec([None], "int64")
 

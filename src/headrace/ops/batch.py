@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
-import numpy as np
-
-from headrace.block import Block, Failure, Indices, Item, Mark, concat, fold, folded, ordinal
-from headrace.errors import ElementError, SpecError
-from headrace.execute.context import Context
-from headrace.execute.stream import END, Pulled, Stream
+from headrace.block import Block, fold
 from headrace.ops.arguments import positive, width
-from headrace.plan.cardinality import Cardinality
+from headrace.ops.batching import Batching
 from headrace.plan.node import Node
 from headrace.plan.spec import Spec
 
@@ -26,7 +21,6 @@ def batch(
     drop_remainder: bool = False,
     num_parallel_calls: int | None = None,
     deterministic: bool | None = None,  # noqa: ARG001 - batches are made in order, on one thread
-    *,
     name: str | None = None,
 ) -> Dataset:
     """Combine every `batch_size` consecutive elements into one; the last batch may be short.
@@ -41,151 +35,19 @@ def batch(
     return batches if ahead is None else batches.prefetch(ahead)
 
 
-BATCHED = 3
-"""Folded into the path of a batch's id, which is otherwise that of its first row."""
-
-
 @dataclass(frozen=True, eq=False)
-class Batch(Node):
-    """Every `size` rows become one."""
-
-    input: Node
-    batch_size: int
-    drop_remainder: bool = False
+class Batch(Batching):
+    """Rows stacked, which must be of one shape."""
 
     @property
     def spec(self) -> Spec:
-        return self.input.spec.stacked(self.batch_size if self.drop_remainder else None)
-
-    @property
-    def cardinality(self) -> Cardinality:
-        return self.input.cardinality.divided(self.batch_size, up=not self.drop_remainder)
-
-    @property
-    def indexable(self) -> bool:
-        return self.input.indexable
-
-    def open(self, ctx: Context, mark: Mark) -> Stream:
-        return BatchStream(self, ctx, mark)
+        return self.input.spec.stacked(self.leading)
 
     def assemble(self, block: Block, size: int) -> Block | str:
-        """Every `size` rows of a block as one, or why not."""
         return fold(block, size)
-
-    def at(self, ctx: Context, indices: Indices) -> Block:
-        return batches_at(self, ctx, indices)
 
     def end_to_end(self, runs: tuple[int, ...]) -> tuple[Node, int] | None:
         (rows,) = runs
         if rows % self.batch_size == 0:
             return self, rows // self.batch_size
         return (replace(self, batch_size=rows), 1) if rows < self.batch_size and not self.drop_remainder else None
-
-
-class Batching(Protocol):
-    """A node that makes batches, in whatever way."""
-
-    @property
-    def input(self) -> Node: ...
-    @property
-    def batch_size(self) -> int: ...
-    @property
-    def drop_remainder(self) -> bool: ...
-    def assemble(self, block: Block, size: int) -> Block | str: ...
-    def error(self, cause: BaseException | str, ordinal: int) -> ElementError: ...
-
-
-def batches_at(node: Batching, ctx: Context, indices: Indices) -> Block:
-    """The batches with these numbers."""
-    rows, size = node.input.cardinality, node.batch_size
-    made = []
-    for start in indices * size:
-        stop = min(start + size, rows) if rows.known else start + size
-        try:
-            block = node.input.at(ctx, np.arange(start, stop))
-        except SpecError as error:
-            raise node.error(error, int(start // size)) from None
-        block.mark = int(start)
-        made.append(stacked(node, [block], int(stop - start)))
-    return concat(made)
-
-
-class BatchStream(Stream):
-    """Pulls rows until a batch is whole. `_carry` holds rows of a batch that is not."""
-
-    def __init__(self, node: Batching, ctx: Context, mark: Mark) -> None:
-        self._node = node
-        self._input = ctx.open(node.input, mark)
-        self._carry: list[Item] = []
-        self._carried = 0
-
-    def pull(self, want: int) -> Pulled:
-        size = self._node.batch_size
-        while self._carried < size:
-            item = self._input.pull(want * size - self._carried)
-            if item is END:
-                return self._last()
-            self._carry.append(item)
-            self._carried += item.rows
-        if all(isinstance(item, Block) for item in self._carry):
-            return self._whole(min(want * size, self._carried - self._carried % size), size)
-        return self._whole(size, size)
-
-    def _whole(self, rows: int, size: int) -> Item:
-        """The first `rows` rows that wait, as batches of `size`."""
-        taken, self._carry = _split(self._carry, rows)
-        self._carried -= rows
-        mark = taken[0].mark
-        try:
-            return stacked(self._node, taken, size)
-        except ElementError as error:
-            if rows > size:  # find the batch that is at fault: one at a time
-                self._carry, self._carried = [*taken, *self._carry], self._carried + rows
-                return self._whole(size, size)
-            return Failure(error, mark)
-
-    def _last(self) -> Pulled:
-        if not self._carried or self._node.drop_remainder:
-            return END
-        return self._whole(self._carried, self._carried)
-
-    def skip(self, count: int, *, replay: bool = False) -> int:
-        size = self._node.batch_size
-        rows = count * size - self._carried
-        if rows <= 0:
-            return super().skip(count, replay=replay)
-        waiting = self._carried
-        self._carry, self._carried = [], 0
-        done = waiting + self._input.skip(rows, replay=replay)
-        return done // size if self._node.drop_remainder else -(-done // size)
-
-
-def stacked(node: Batching, parts: list[Item], size: int) -> Block:
-    """The rows of `parts` in batches; raises the failure among them, or why they cannot be stacked."""
-    mark = parts[0].mark
-    blocks = []
-    for part in parts:
-        if isinstance(part, Failure):
-            raise part.error
-        blocks.append(part)
-    number = ordinal(mark) // node.batch_size
-    if any(b.structure != blocks[0].structure for b in blocks):
-        raise node.error(SpecError("the elements differ in structure"), number)
-    made = node.assemble(concat(blocks), size)
-    if isinstance(made, str):
-        raise node.error(SpecError(made), number)
-    made.mark = mark
-    made.ids = folded(made.ids, BATCHED)
-    return made
-
-
-def _split(items: list[Item], rows: int) -> tuple[list[Item], list[Item]]:
-    head: list[Item] = []
-    for i, item in enumerate(items):
-        if item.rows >= rows:
-            head.append(item.slice(0, rows))
-            rest = [item.slice(rows, item.rows)] if item.rows > rows else []
-            return head, rest + items[i + 1 :]
-        head.append(item)
-        rows -= item.rows
-    return head, []

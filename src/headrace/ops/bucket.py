@@ -16,11 +16,12 @@ from headrace.errors import ElementError, SpecError
 from headrace.execute.context import Context
 from headrace.execute.stream import Stream
 from headrace.ops.arguments import function, positive
-from headrace.ops.batch import Batch, stacked
+from headrace.ops.batch import Batch
+from headrace.ops.batching import stacked
 from headrace.ops.children import OneRow
 from headrace.ops.group_by_window import GroupStream, keys_one_by_one
 from headrace.ops.padded_batch import PaddedBatch, Padding
-from headrace.plan.cardinality import INFINITE, UNKNOWN, Cardinality
+from headrace.plan.cardinality import Cardinality
 from headrace.plan.node import Node
 from headrace.plan.spec import Spec
 from headrace.plan.structure import LEAF
@@ -41,7 +42,6 @@ def bucket_by_sequence_length(
     pad_to_bucket_boundary: bool = False,
     no_padding: bool = False,
     drop_remainder: bool = False,
-    *,
     name: str | None = None,
 ) -> Dataset:
     """Group elements of similar length and make padded batches of each group.
@@ -96,8 +96,7 @@ class Bucket(Node):
 
     @property
     def cardinality(self) -> Cardinality:
-        count = self.input.cardinality
-        return count if count in (0, INFINITE) else UNKNOWN
+        return self.input.cardinality.vague
 
     def key_of(self, args: tuple[Any, ...]) -> int:
         """The bucket of a row."""
@@ -133,7 +132,7 @@ class Bucket(Node):
         padding = self.padding
         if key is not None and self.to_boundary:
             padding = self._to(rows, self.boundaries[key] - 1)
-        return PaddedBatch(rows, max(1, size), padding, site=self.site)
+        return PaddedBatch(rows, max(1, size), padding=padding, site=self.site)
 
     def _to(self, rows: Node, length: int) -> Padding:
         """Axes of no fixed size are filled up to `length`."""

@@ -61,6 +61,8 @@ def sample_from_datasets(
     shares = np.ones(count) if weights is None else np.asarray(weights, np.float64)
     cumulative(shares, count)
     datasets = [ds for ds, share in zip(datasets, shares.tolist(), strict=True) if share]
+    if len(datasets) == 1 and isinstance(datasets[0], Dataset):
+        return Dataset(datasets[0]._node)
     steps = cumulative(shares[shares > 0], len(datasets))
     return _chosen("sample_from_datasets", datasets, draws._then(Pick, tuple(steps.tolist())), stop_on_empty_dataset)
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from headrace.dataset import Dataset
 
 
-def concatenate(self: Dataset, dataset: Dataset, *, name: str | None = None) -> Dataset:
+def concatenate(self: Dataset, dataset: Dataset, name: str | None = None) -> Dataset:
     """The elements of this dataset, then those of `dataset`. `ds1 + ds2` says the same.
 
     >>> list(hr.Dataset.range(2).concatenate(hr.Dataset.range(5, 7)))

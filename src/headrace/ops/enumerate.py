@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from headrace.dataset import Dataset
 
 
-def enumerate(self: Dataset, start: int = 0, *, name: str | None = None) -> Dataset:
+def enumerate(self: Dataset, start: int = 0, name: str | None = None) -> Dataset:
     """Pair each element with its position, counted from `start`.
 
     >>> list(hr.Dataset.from_tensor_slices(["a", "b"]).enumerate(start=5))

@@ -15,15 +15,14 @@ from headrace.execute.context import Context
 from headrace.execute.stream import Stream
 from headrace.ops.arguments import function
 from headrace.ops.calls import CallStream, Outcome, outcomes, with_failures
+from headrace.ops.passing import Keeping
 from headrace.plan.cardinality import UNKNOWN, Cardinality
-from headrace.plan.node import Node
-from headrace.plan.spec import Spec
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
 
 
-def filter(self: Dataset, predicate: Callable[..., Any], *, name: str | None = None) -> Dataset:
+def filter(self: Dataset, predicate: Callable[..., Any], name: str | None = None) -> Dataset:
     """Keep the elements for which `predicate` returns True.
 
     >>> list(hr.Dataset.range(6).filter(lambda x: x % 2 == 1))
@@ -33,18 +32,13 @@ def filter(self: Dataset, predicate: Callable[..., Any], *, name: str | None = N
 
 
 @dataclass(frozen=True, eq=False)
-class Filter(Node):
+class Filter(Keeping):
     """Calls the predicate row by row."""
 
-    input: Node
     predicate: Callable[..., Any]
 
     pure = False
     live = True
-
-    @property
-    def spec(self) -> Spec:
-        return self.input.spec
 
     @property
     def cardinality(self) -> Cardinality:

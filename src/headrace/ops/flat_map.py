@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from headrace.dataset import Dataset
 
 
-def flat_map(self: Dataset, map_func: Callable[..., Dataset], *, name: str | None = None) -> Dataset:
+def flat_map(self: Dataset, map_func: Callable[..., Dataset], name: str | None = None) -> Dataset:
     """The elements of the datasets that `map_func` makes of each element, one dataset after the other.
 
     >>> list(hr.Dataset.range(4).flat_map(lambda n: hr.Dataset.range(n)))
@@ -95,7 +95,7 @@ class FlatMapStream(Stream):
             return False
         self._parent = row.mark
         if self._node.template is not None and isinstance(row, Block):
-            row = as_datasets(row)
+            row = as_datasets(row, self._node.input.inputs[0].spec)
         self._child = open_child(self._node, self._ctx, row, mark)
         return True
 

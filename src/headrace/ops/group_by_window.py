@@ -19,7 +19,7 @@ from headrace.execute.stream import END, Pulled, Stream
 from headrace.ops.arguments import function, positive
 from headrace.ops.calls import arguments
 from headrace.ops.children import OneRow
-from headrace.plan.cardinality import INFINITE, UNKNOWN, Cardinality
+from headrace.plan.cardinality import Cardinality
 from headrace.plan.node import TUNING, Node
 from headrace.plan.spec import Probe, Spec
 from headrace.sources.memory import Memory
@@ -36,7 +36,6 @@ def group_by_window(
     reduce_func: Callable[[Any, Dataset], Dataset],
     window_size: int | None = None,
     window_size_func: Callable[[Any], int] | None = None,
-    *,
     name: str | None = None,
 ) -> Dataset:
     """Collect elements with the same integer key; of each `window_size` of them `reduce_func(key, dataset)` makes one.
@@ -84,8 +83,7 @@ class GroupByWindow(Node):
 
     @property
     def cardinality(self) -> Cardinality:
-        count = self.input.cardinality
-        return count if count in (0, INFINITE) else UNKNOWN
+        return self.input.cardinality.vague
 
     def key_of(self, args: tuple[Any, ...]) -> int:
         """The key of a row."""

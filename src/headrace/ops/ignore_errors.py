@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from headrace.block import Failure, Mark
 from headrace.execute.context import Context
 from headrace.execute.stream import Pulled, Stream
-from headrace.plan.cardinality import INFINITE, UNKNOWN, Cardinality
-from headrace.plan.node import TUNING, Node
-from headrace.plan.spec import Spec
+from headrace.ops.passing import Keeping
+from headrace.plan.cardinality import UNKNOWN, Cardinality
+from headrace.plan.node import TUNING
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("headrace")
 
 
-def ignore_errors(self: Dataset, log_warning: bool = False, *, name: str | None = None) -> Dataset:
+def ignore_errors(self: Dataset, log_warning: bool = False, name: str | None = None) -> Dataset:
     """Drop the elements that fail; with `log_warning` each is logged.
 
     >>> list(hr.Dataset.from_tensor_slices(["1", "x", "3"]).map(int).ignore_errors())
@@ -29,10 +29,9 @@ def ignore_errors(self: Dataset, log_warning: bool = False, *, name: str | None 
 
 
 @dataclass(frozen=True, eq=False)
-class IgnoreErrors(Node):
+class IgnoreErrors(Keeping):
     """The rows of the input that are no failures."""
 
-    input: Node
     log_warning: bool = field(default=False, metadata=TUNING)
 
     @property
@@ -40,13 +39,8 @@ class IgnoreErrors(Node):
         return "ignore_errors"
 
     @property
-    def spec(self) -> Spec:
-        return self.input.spec
-
-    @property
     def cardinality(self) -> Cardinality:
-        count = self.input.cardinality
-        return count if count in (0, INFINITE) else UNKNOWN
+        return UNKNOWN
 
     def open(self, ctx: Context, mark: Mark) -> Stream:
         return IgnoreErrorsStream(self, ctx, mark)

@@ -18,7 +18,7 @@ from headrace.execute.stream import END, Pace, Pending, Pulled, Stream
 from headrace.ops.arguments import function, positive, width
 from headrace.ops.children import OneRow, open_child
 from headrace.ops.prefetch import Prefetch
-from headrace.plan.cardinality import INFINITE, UNKNOWN, Cardinality
+from headrace.plan.cardinality import Cardinality
 from headrace.plan.node import TUNING, Node
 from headrace.plan.spec import Probe, Spec
 
@@ -33,7 +33,6 @@ def interleave(
     block_length: int | None = None,
     num_parallel_calls: int | None = None,
     deterministic: bool | None = None,
-    *,
     name: str | None = None,
 ) -> Dataset:
     """Visit `cycle_length` datasets made by `map_func` in turn, `block_length` elements each.
@@ -80,8 +79,7 @@ class Interleave(Node):
 
     @property
     def cardinality(self) -> Cardinality:
-        count = self.input.cardinality
-        return count if count in (0, INFINITE) else UNKNOWN
+        return self.input.cardinality.vague
 
     def open(self, ctx: Context, mark: Mark) -> Stream:
         return InterleaveStream(self, ctx, mark)

@@ -8,13 +8,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from headrace.block import Block, Failure, Indices, Item, Mark, concat, element, from_elements, shifted
+from headrace.errors import SpecError
 from headrace.execute.context import Context
 from headrace.execute.stream import Stream
 from headrace.ops.arguments import function, width
 from headrace.ops.calls import CallStream, Outcome, outcomes, with_failures
 from headrace.plan.cardinality import Cardinality
 from headrace.plan.node import TUNING, Node
-from headrace.plan.spec import Probe, Spec
+from headrace.plan.spec import Probe, Spec, leaf_spec
+from headrace.plan.structure import Structure
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
@@ -27,15 +29,16 @@ def map(
     deterministic: bool | None = None,
     synchronous: bool | None = None,
     use_unbounded_threadpool: bool = False,  # noqa: ARG001 - threads are bounded by num_parallel_calls
+    name: str | None = None,
     *,
     output_signature: Any = None,
-    name: str | None = None,
 ) -> Dataset:
     """Replace each element by what `map_func` makes of it. Tuples arrive as separate arguments.
 
     With `num_parallel_calls` that many calls run at a time, on threads; the order stays, unless `deterministic=False`.
     `synchronous=True` has the calls run in the consumer's own thread all the same. A closure's variables are those of
-    the moment `map` is called, unless the function writes to them.
+    the moment `map` is called, unless the function writes to them. `output_signature` says in advance what comes out:
+    an element that is something else is an error.
 
     >>> list(hr.Dataset.range(3).map(lambda x: (x, x * x)))
     [(np.int64(0), np.int64(0)), (np.int64(1), np.int64(1)), (np.int64(2), np.int64(4))]
@@ -43,7 +46,7 @@ def map(
     signature = None if output_signature is None else Spec.of_signature(output_signature)
     fn = function("map", map_func, self._node.spec)
     calls = None if synchronous else width(num_parallel_calls)
-    return self._then(Map, fn, calls, deterministic, Probe(signature), name=name)
+    return self._then(Map, fn, calls, deterministic, Probe(signature), signature, name=name)
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +58,7 @@ class Map(Node):
     num_parallel_calls: int | None = field(metadata=TUNING)
     deterministic: bool | None = field(default=None, metadata=TUNING)
     probe: Probe = field(repr=False, default_factory=lambda: Probe(None))
+    signature: Spec | None = field(default=None, repr=False)
 
     one_to_one = True
     costly = True
@@ -81,6 +85,14 @@ class Map(Node):
         work = partial(_work, apply)
         return ctx.parallel(self.input, mark, work, width=width or 1, ordered=ctx.ordered(self.deterministic))
 
+    def made(self, value: Any) -> tuple[Structure, list[Any]]:
+        """What the function returned as an element; an error where it is not what was promised."""
+        structure, leaves = element(value)
+        reason = self.signature and self.signature.conflict(Spec(structure, tuple(leaf_spec(v) for v in leaves)))
+        if reason:
+            raise SpecError(f"the function does not keep to output_signature: {reason}")
+        return structure, leaves
+
     def at(self, ctx: Context, indices: Indices) -> Block:
         items = mapped_block(self, self.input.at(ctx, indices), indices)
         for item in items:
@@ -95,7 +107,7 @@ def mapped_block(node: Map, block: Block, numbers: Indices | None = None) -> lis
     for fine, value in outcomes(node.fn, block):
         if fine:
             try:
-                results.append((True, element(value)))
+                results.append((True, node.made(value)))
             except Exception as error:
                 results.append((False, error))
         else:

@@ -8,15 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.block import Block, Column, Indices, Mark, column, leaf, stackable, values
+from headrace.block import Block, Column, column, leaf, stackable, values
 from headrace.errors import SpecError
-from headrace.execute.context import Context
-from headrace.execute.stream import Stream
 from headrace.ops.arguments import positive
-from headrace.ops.batch import BatchStream, batches_at
-from headrace.plan.cardinality import Cardinality
-from headrace.plan.node import Node
-from headrace.plan.spec import Shape, Spec, TensorSpec, shape_leaves
+from headrace.ops.batching import Batching
+from headrace.plan.spec import DatasetSpec, Shape, Spec, TensorSpec, shape_leaves
 from headrace.plan.structure import LEAF, Structure, flatten
 from headrace.ragged import Ragged
 
@@ -30,7 +26,6 @@ def padded_batch(
     padded_shapes: Any = None,
     padding_values: Any = None,
     drop_remainder: bool = False,
-    *,
     name: str | None = None,
 ) -> Dataset:
     """Combine every `batch_size` elements, filling smaller ones up: to the longest, or to `padded_shapes`.
@@ -47,7 +42,7 @@ def padded_batch(
     spec = self._node.spec
     if spec.structure is not None:
         padding.check(spec)
-    return self._then(PaddedBatch, size, padding, bool(drop_remainder), name=name)
+    return self._then(PaddedBatch, size, bool(drop_remainder), padding, name=name)
 
 
 @dataclass(frozen=True)
@@ -61,6 +56,8 @@ class Padding:
         """Refuse what contradicts what is known of the elements."""
         assert spec.structure is not None
         for path, known, target in zip(spec.structure.paths, spec.leaves, self.targets(spec.structure), strict=True):
+            if isinstance(known, DatasetSpec):
+                raise TypeError(f"padded batches of datasets cannot be made: component{path} is a {known}")
             if target is None or known.shape is None:
                 continue
             if len(target) != len(known.shape):
@@ -135,13 +132,10 @@ def _same_kind(value: Any, dtype: np.dtype[Any] | None) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class PaddedBatch(Node):
-    """Every `batch_size` rows become one, filled up."""
+class PaddedBatch(Batching):
+    """Rows filled up to a common shape."""
 
-    input: Node
-    batch_size: int
     padding: Padding = field(default=Padding())
-    drop_remainder: bool = False
 
     @property
     def operation(self) -> str:
@@ -152,28 +146,11 @@ class PaddedBatch(Node):
         known = self.input.spec
         if known.structure is None:
             return known
-        leaves = []
-        for spec, target in zip(known.leaves, self.padding.targets(known.structure), strict=True):
-            shape = target if target is not None else None if spec.shape is None else spec.shape
-            leaves.append(TensorSpec(shape, spec.dtype))
-        return Spec(known.structure, tuple(leaves)).stacked(self.batch_size if self.drop_remainder else None)
-
-    @property
-    def cardinality(self) -> Cardinality:
-        return self.input.cardinality.divided(self.batch_size, up=not self.drop_remainder)
-
-    @property
-    def indexable(self) -> bool:
-        return self.input.indexable
-
-    def open(self, ctx: Context, mark: Mark) -> Stream:
-        return BatchStream(self, ctx, mark)
-
-    def at(self, ctx: Context, indices: Indices) -> Block:
-        return batches_at(self, ctx, indices)
+        targets = self.padding.targets(known.structure)
+        leaves = (s if t is None else s.shaped(t) for s, t in zip(known.leaves, targets, strict=True))
+        return Spec(known.structure, tuple(leaves)).stacked(self.leading)
 
     def assemble(self, block: Block, size: int) -> Block | str:
-        """Every `size` rows of a block as one, or why not."""
         groups = block.rows // size
         structure = block.structure
         columns: list[Column] = []

@@ -1,4 +1,4 @@
-"""What the operations share that give their input's rows, one for one, and leave no trace in states."""
+"""What the operations share that give out rows of their input as they are."""
 
 from __future__ import annotations
 
@@ -12,17 +12,33 @@ from headrace.plan.spec import Spec
 
 
 @dataclass(frozen=True, eq=False)
-class Passing(Node):
-    """The input itself, as far as anybody can tell from its rows; a subclass says how it is opened."""
+class Keeping(Node):
+    """Rows of the input as they are: a subclass says which, in what order."""
 
     input: Node
-
-    transparent = True
-    one_to_one = True
 
     @property
     def spec(self) -> Spec:
         return self.input.spec
+
+
+@dataclass(frozen=True, eq=False)
+class Moving(Keeping):
+    """Rows that are found by number if those of the input are."""
+
+    moves_rows = True
+
+    @property
+    def indexable(self) -> bool:
+        return self.input.indexable
+
+
+@dataclass(frozen=True, eq=False)
+class Passing(Keeping):
+    """All rows, one for one, and no trace in states; a subclass says how it is opened."""
+
+    transparent = True
+    one_to_one = True
 
     @property
     def cardinality(self) -> Cardinality:

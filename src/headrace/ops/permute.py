@@ -11,23 +11,20 @@ from headrace.block import Block, Indices, Mark
 from headrace.execute.context import Context
 from headrace.execute.stream import Stream
 from headrace.ops.gather import NumberStream
+from headrace.ops.passing import Moving
 from headrace.plan.cardinality import Cardinality
-from headrace.plan.node import Node
-from headrace.plan.spec import Spec
 
 TABLE = 1 << 16
 """Up to this many rows the whole order is computed at once; the kernel needs no table beyond."""
 
 
 @dataclass(frozen=True, eq=False)
-class Permute(Node):
+class Permute(Moving):
     """Row i is row p(i) of the input, p a permutation given by the key."""
 
-    input: Node
     seed: keys.Seed
     reshuffle: bool = True
 
-    moves_rows = True
     positional = True
 
     @property
@@ -35,16 +32,8 @@ class Permute(Node):
         return "shuffle"
 
     @property
-    def spec(self) -> Spec:
-        return self.input.spec
-
-    @property
     def cardinality(self) -> Cardinality:
         return self.input.cardinality
-
-    @property
-    def indexable(self) -> bool:
-        return self.input.indexable
 
     def numbers(self, ctx: Context, indices: Indices) -> Indices:
         """p of these."""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from headrace.dataset import Dataset
 
 
-def prefetch(self: Dataset, buffer_size: int | None, *, name: str | None = None) -> Dataset:
+def prefetch(self: Dataset, buffer_size: int | None, name: str | None = None) -> Dataset:
     """Have a thread make up to `buffer_size` elements ahead of what was consumed; AUTOTUNE chooses how many.
 
     >>> list(hr.Dataset.range(3).prefetch(1))

@@ -6,38 +6,41 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import DTypeLike
 
-from headrace.block import Block, Column, Indices, Mark, stackable, values
-from headrace.execute.context import Context
-from headrace.execute.stream import Stream
+from headrace.block import Block, Column, stackable, values
 from headrace.ops.arguments import positive
-from headrace.ops.batch import BatchStream, batches_at
-from headrace.plan.cardinality import Cardinality
-from headrace.plan.node import Node
-from headrace.plan.spec import Spec, TensorSpec
+from headrace.ops.batching import Batching
+from headrace.plan.spec import LeafSpec, Spec
 from headrace.ragged import Ragged, as_ragged
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
 
 
-def ragged_batch(self: Dataset, batch_size: int, drop_remainder: bool = False, *, name: str | None = None) -> Dataset:
+def ragged_batch(
+    self: Dataset,
+    batch_size: int,
+    drop_remainder: bool = False,
+    row_splits_dtype: DTypeLike = np.int64,
+    name: str | None = None,
+) -> Dataset:
     """Combine every `batch_size` elements; components without a fixed shape become an hr.Ragged.
+
+    The offsets of a Ragged are int64, so that is the only `row_splits_dtype` there is.
 
     >>> rows = hr.Dataset.from_tensor_slices(hr.Ragged.from_rows([[1], [2, 3], [4, 5, 6]]))
     >>> list(rows.ragged_batch(2))
     [Ragged([[1], [2, 3]], dtype=int64), Ragged([[4, 5, 6]], dtype=int64)]
     """
+    if np.dtype(row_splits_dtype) != np.int64:
+        raise ValueError(f"row_splits_dtype must be int64, as in an hr.Ragged, not {row_splits_dtype!r}")
     return self._then(RaggedBatch, positive("batch_size", batch_size), bool(drop_remainder), name=name)
 
 
 @dataclass(frozen=True, eq=False)
-class RaggedBatch(Node):
-    """Every `batch_size` rows become one, each of its own length."""
-
-    input: Node
-    batch_size: int
-    drop_remainder: bool = False
+class RaggedBatch(Batching):
+    """Rows kept at their own lengths."""
 
     @property
     def operation(self) -> str:
@@ -46,27 +49,10 @@ class RaggedBatch(Node):
     @property
     def spec(self) -> Spec:
         known = self.input.spec
-        leaves = (
-            TensorSpec(s.shape and (s.shape if fixed(s) else (None, *s.shape[1:])), s.dtype) for s in known.leaves
-        )
-        return Spec(known.structure, tuple(leaves)).stacked(self.batch_size if self.drop_remainder else None)
-
-    @property
-    def cardinality(self) -> Cardinality:
-        return self.input.cardinality.divided(self.batch_size, up=not self.drop_remainder)
-
-    @property
-    def indexable(self) -> bool:
-        return self.input.indexable
-
-    def open(self, ctx: Context, mark: Mark) -> Stream:
-        return BatchStream(self, ctx, mark)
-
-    def at(self, ctx: Context, indices: Indices) -> Block:
-        return batches_at(self, ctx, indices)
+        leaves = (s if s.shape is None or fixed(s) else s.shaped((None, *s.shape[1:])) for s in known.leaves)
+        return Spec(known.structure, tuple(leaves)).stacked(self.leading)
 
     def assemble(self, block: Block, size: int) -> Block | str:
-        """Every `size` rows of a block as one, or why not."""
         groups, structure = block.rows // size, block.structure
         known = self.input.spec.leaves if self.input.spec.structure == structure else (None,) * structure.leaves
         columns: list[Column] = []
@@ -78,7 +64,7 @@ class RaggedBatch(Node):
         return Block(structure, columns, groups, block.mark, None if block.ids is None else block.ids[::size])
 
 
-def fixed(spec: TensorSpec) -> bool:
+def fixed(spec: LeafSpec) -> bool:
     """Whether all elements have one shape, as far as is known."""
     return spec.shape is not None and None not in spec.shape
 

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from headrace.block import Block, Column, Failure, Item, Mark, concat, fold, folded
-from headrace.errors import ElementError, SpecError
+from headrace.block import Block, Failure, Item, Mark, concat, fold, folded, later
+from headrace.errors import SpecError
 from headrace.execute.context import Context
 from headrace.execute.stream import END, Pending, Pulled, Stream
 from headrace.ops.arguments import integer, positive
-from headrace.ops.batch import BATCHED
-from headrace.plan.cardinality import INFINITE, UNKNOWN, Cardinality
+from headrace.ops.batching import BATCHED
+from headrace.plan.cardinality import Cardinality
 from headrace.plan.node import Node
 from headrace.plan.spec import Spec
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def rebatch(
-    self: Dataset, batch_size: int | Sequence[int], drop_remainder: bool = False, *, name: str | None = None
+    self: Dataset, batch_size: int | Sequence[int], drop_remainder: bool = False, name: str | None = None
 ) -> Dataset:
     """Take batches apart and put their rows into batches of `batch_size`; of several sizes, in turn, if it is a list.
 
@@ -39,9 +40,13 @@ def rebatch(
     return rows._then(Rebatch, sizes, bool(drop_remainder), name=name)
 
 
+EMPTY = BATCHED + 1
+"""Folded into the path of an empty batch's id, which is otherwise that of its number."""
+
+
 @dataclass(frozen=True, eq=False)
 class Rebatch(Node):
-    """Rows in batches whose sizes follow a cycle; a size of 0 is an empty batch."""
+    """Rows in batches whose sizes follow a cycle; a size of 0 is an empty batch, but none follows a short one."""
 
     input: Node
     sizes: tuple[int, ...]
@@ -54,55 +59,54 @@ class Rebatch(Node):
 
     @property
     def cardinality(self) -> Cardinality:
-        return INFINITE if self.input.cardinality == INFINITE else UNKNOWN
+        return self.input.cardinality.vague
 
     def open(self, ctx: Context, mark: Mark) -> Stream:
         return RebatchStream(self, ctx, mark)
 
 
 class RebatchStream(Stream):
-    """The mark is the input's where the batch began, and its turn in the cycle."""
+    """The mark is the input's where the batch began, and the batch's number; of an empty batch, that of the one before.
+
+    What an empty batch looks like is known from the spec, or else from the row before it.
+    """
 
     def __init__(self, node: Rebatch, ctx: Context, mark: Mark) -> None:
         self._node = node
-        inner, turn = mark or (None, 0)
-        self._turn: int = turn
+        self._ctx = ctx
+        inner, number = mark or (None, 0)
+        self._number: int = number
         self._input = ctx.open(node.input, inner)
         self._waiting = Pending(own=False)
         self._over = False
+        self._last: Item | None = None
+        self._last_mark: tuple[Mark, int] | None = None
 
     def pull(self, want: int) -> Pulled:  # noqa: ARG002 - batches of different sizes come one by one
         if self._over:
             return END
-        size = self._node.sizes[self._turn]
-        first = self._peek(max(size, 1))
-        if first is END:
-            self._over = True
-            return END
-        mark = (first.mark, self._turn)
+        size = self._node.sizes[self._number % len(self._node.sizes)]
+        made = self._batch(size) if size else self._empty()
+        self._number += made is not END
+        return made
+
+    def _batch(self, size: int) -> Pulled:
         parts: list[Item] = []
         rows = 0
         while rows < size:
-            item = self._peek(size - rows)
+            item = self._waiting.pull(size - rows) if self._waiting else self._input.pull(size - rows)
             if item is END:
-                self._over = True
                 break
-            parts.append(self._waiting.pull(size - rows))
-            rows += parts[-1].rows
-        if rows < size and self._node.drop_remainder:
+            parts.append(item)
+            rows += item.rows
+        self._over = rows < size
+        if not rows or (rows < size and self._node.drop_remainder):
             return END
-        made = self._stacked(parts, rows) if size else self._empty(first)
-        self._turn = (self._turn + 1) % len(self._node.sizes)
-        made.mark = mark
+        self._last = parts[-1].slice(parts[-1].rows - 1, parts[-1].rows)
+        self._last_mark = (parts[0].mark, self._number)
+        made = self._stacked(parts, rows)
+        made.mark = self._last_mark
         return made
-
-    def _peek(self, want: int) -> Pulled:
-        if not self._waiting:
-            item = self._input.pull(want)
-            if item is END:
-                return END
-            self._waiting.add([item])
-        return self._waiting.first()
 
     def _stacked(self, parts: list[Item], rows: int) -> Item:
         blocks = []
@@ -116,18 +120,42 @@ class RebatchStream(Stream):
             else "the elements differ in structure"
         )
         if isinstance(made, str):
-            return Failure(self._error(made))
+            return Failure(self._node.error(SpecError(made), self._input.ordinal))
         made.ids = folded(made.ids, BATCHED)
         return made
 
-    def _empty(self, like: Item) -> Item:
-        if isinstance(like, Failure):
-            return Failure(like.error)
-        row = fold(like.slice(0, 1), 1)
-        if isinstance(row, str):
-            return Failure(self._error(row))
-        columns: list[Column] = [c[:, :0] for c in row.columns if isinstance(c, np.ndarray)]
-        return Block(row.structure, columns, 1, None, folded(row.ids, BATCHED + 1 + self._turn))
+    def _empty(self) -> Pulled:
+        mark: Mark = (self._waiting.mark() if self._waiting else self._input.mark(), self._number)
+        if self._last_mark is not None:
+            mark = later(self._last_mark, self._number - self._last_mark[1])
+        spec = self._node.input.spec
+        if not exact(spec):
+            row = self._last or self._peek()
+            if not isinstance(row, Block):
+                return END if row is END else Failure(row.error, mark)
+            spec = Spec.of(next(row.elements())).loosened()
+        ids = folded(self._ctx.ids(np.array([self._number])), EMPTY)
+        assert spec.structure is not None
+        return Block(spec.structure, [c[None] for c in no_rows(spec)], 1, mark, ids)
 
-    def _error(self, why: str) -> ElementError:
-        return self._node.error(SpecError(why), self._input.ordinal)
+    def _peek(self) -> Pulled:
+        if not self._waiting:
+            item = self._input.pull(1)
+            if item is END:
+                return END
+            self._waiting.add([item])
+        return self._waiting.first()
+
+
+def exact(spec: Spec) -> bool:
+    """Whether structure and dtypes are known."""
+    return spec.known and all(s.dtype is not None for s in spec.leaves)
+
+
+def no_rows(spec: Spec) -> list[NDArray[Any]]:
+    """The components of an empty batch; sizes that are not known are 0, as in tf.data."""
+    made = []
+    for s in spec.leaves:
+        text = s.dtype is None or s.dtype.kind in "US"
+        made.append(np.empty((0, *(n or 0 for n in s.shape or ())), object if text else s.dtype))
+    return made

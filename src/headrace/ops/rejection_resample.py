@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,9 +15,9 @@ from headrace.execute.context import Context
 from headrace.execute.stream import END, Pulled, Stream
 from headrace.ops.arguments import function, integer
 from headrace.ops.calls import outcomes
-from headrace.plan.cardinality import INFINITE, UNKNOWN, Cardinality
+from headrace.plan.cardinality import Cardinality
 from headrace.plan.node import Node
-from headrace.plan.spec import Spec, TensorSpec
+from headrace.plan.spec import Probe, Spec, TensorSpec
 from headrace.plan.structure import LEAF, tuple_of
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ def rejection_resample(
     target_dist: Sequence[float],
     initial_dist: Sequence[float] | None = None,
     seed: int | None = None,
-    *,
     name: str | None = None,
 ) -> Dataset:
     """Leave elements out at random so that classes come with the probabilities `target_dist`; yields (class, element).
@@ -67,6 +66,7 @@ class RejectionResample(Node):
     target: tuple[float, ...]
     initial: tuple[float, ...] | None
     seed: keys.Seed
+    probe: Probe = field(repr=False, default_factory=lambda: Probe(None))
 
     pure = False
     live = True
@@ -77,22 +77,23 @@ class RejectionResample(Node):
 
     @property
     def spec(self) -> Spec:
-        return Spec.tuple_of([Spec(LEAF, (TensorSpec((), np.int64),)), self.input.spec])
+        seen = self.probe.spec
+        kind = TensorSpec((), None) if seen is None else seen.leaves[0]
+        return Spec.tuple_of([Spec(LEAF, (kind,)), self.input.spec])
 
     @property
     def cardinality(self) -> Cardinality:
-        count = self.input.cardinality
-        return count if count in (0, INFINITE) else UNKNOWN
+        return self.input.cardinality.vague
 
     def open(self, ctx: Context, mark: Mark) -> Stream:
         return RejectionStream(self, ctx, mark)
 
-    def class_of(self, value: Any) -> int:
-        """What the user's function returned, as a class."""
+    def class_of(self, value: Any) -> np.integer[Any] | np.bool_:
+        """What the user's function returned, if it is a class; it keeps its dtype."""
         number = leaf(value)
         if not isinstance(number, np.integer | np.bool_) or not 0 <= int(number) < len(self.target):
             raise SpecError(f"the class must be an integer from 0 to {len(self.target) - 1}, not {value!r}")
-        return int(number)
+        return number
 
     def accepts(self, key: int, number: int, kind: int, seen: Sequence[int]) -> bool:
         """Whether row `number`, of class `kind`, stays, after classes were `seen` so often, this row counted."""
@@ -136,8 +137,8 @@ class RejectionStream(Stream):
             kind = self._node.class_of(value)
         except Exception as error:
             return Failure(self._node.error(error, number))
-        self._seen[kind] += 1
-        if not self._node.accepts(self._key, number, kind, self._seen):
+        self._seen[int(kind)] += 1
+        if not self._node.accepts(self._key, number, int(kind), self._seen):
             return None
         structure = tuple_of([LEAF, row.structure])
         return Block(structure, [np.array([kind]), *row.columns], 1, None, row.ids)

@@ -11,15 +11,14 @@ from headrace.block import Block, Indices, Mark, concat
 from headrace.execute.context import Context, Input
 from headrace.execute.stream import END, Pulled, Stream
 from headrace.ops.arguments import integer
+from headrace.ops.passing import Keeping
 from headrace.plan.cardinality import Cardinality
-from headrace.plan.node import Node
-from headrace.plan.spec import Spec
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
 
 
-def repeat(self: Dataset, count: int | None = None, *, name: str | None = None) -> Dataset:
+def repeat(self: Dataset, count: int | None = None, name: str | None = None) -> Dataset:
     """All elements `count` times over; for ever if it is None or negative. Each time is an epoch of its own.
 
     >>> list(hr.Dataset.range(2).repeat(2))
@@ -30,17 +29,12 @@ def repeat(self: Dataset, count: int | None = None, *, name: str | None = None) 
 
 
 @dataclass(frozen=True, eq=False)
-class Repeat(Node):
+class Repeat(Keeping):
     """The input `count` times, None for ever; an input without rows ends it."""
 
-    input: Node
     count: int | None
 
     moves_rows = True
-
-    @property
-    def spec(self) -> Spec:
-        return self.input.spec
 
     @property
     def cardinality(self) -> Cardinality:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def scan(
-    self: Dataset, initial_state: Any, scan_func: Callable[[Any, Any], tuple[Any, Any]], *, name: str | None = None
+    self: Dataset, initial_state: Any, scan_func: Callable[[Any, Any], tuple[Any, Any]], name: str | None = None
 ) -> Dataset:
     """Call `scan_func(state, element)` for each element; it returns the next state and what comes out.
 

@@ -13,9 +13,9 @@ from headrace.execute.context import Context, Run
 from headrace.execute.stream import Stream
 from headrace.ops.arguments import integer
 from headrace.ops.gather import NumberStream, fetched
+from headrace.ops.passing import Keeping
 from headrace.plan.cardinality import INFINITE, Cardinality
-from headrace.plan.node import Node, obstacle
-from headrace.plan.spec import Spec
+from headrace.plan.node import obstacle
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
@@ -55,10 +55,9 @@ def getitem(self: Dataset, index: int | slice) -> Any:
 
 
 @dataclass(frozen=True, eq=False)
-class Select(Node):
+class Select(Keeping):
     """Rows start, start + step, … of an indexable input, `count` of them."""
 
-    input: Node
     start: int
     count: int
     step: int
@@ -66,10 +65,6 @@ class Select(Node):
     @property
     def operation(self) -> str:
         return "slice"
-
-    @property
-    def spec(self) -> Spec:
-        return self.input.spec
 
     @property
     def cardinality(self) -> Cardinality:

@@ -11,9 +11,8 @@ from headrace.block import Block, Failure, Indices, Mark, ordinal, shifted
 from headrace.execute.context import Context
 from headrace.execute.stream import END, Pulled, Stream
 from headrace.ops.arguments import integer, positive
+from headrace.ops.passing import Moving
 from headrace.plan.cardinality import Cardinality
-from headrace.plan.node import Node
-from headrace.plan.spec import Spec
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
@@ -23,7 +22,7 @@ AT_ONCE = 256
 """So many rows are read at a time to keep every n-th of them; of many shards, one by one."""
 
 
-def shard(self: Dataset, num_shards: int, index: int, *, name: str | None = None) -> Dataset:
+def shard(self: Dataset, num_shards: int, index: int, name: str | None = None) -> Dataset:
     """The elements whose position, divided by `num_shards`, leaves `index`.
 
     >>> list(hr.Dataset.range(7).shard(3, 1))
@@ -37,27 +36,17 @@ def shard(self: Dataset, num_shards: int, index: int, *, name: str | None = None
 
 
 @dataclass(frozen=True, eq=False)
-class Shard(Node):
+class Shard(Moving):
     """Rows index, index + num_shards, …"""
 
-    input: Node
     num_shards: int
     index: int
 
-    moves_rows = True
     scatters = True
-
-    @property
-    def spec(self) -> Spec:
-        return self.input.spec
 
     @property
     def cardinality(self) -> Cardinality:
         return self.input.cardinality.less(self.index).divided(self.num_shards, up=True)
-
-    @property
-    def indexable(self) -> bool:
-        return self.input.indexable
 
     def open(self, ctx: Context, mark: Mark) -> Stream:
         return ShardStream(self, ctx, mark)

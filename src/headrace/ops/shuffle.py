@@ -30,7 +30,6 @@ def shuffle(
     buffer_size: int | None = None,
     seed: int | None = None,
     reshuffle_each_iteration: bool | None = True,
-    *,
     name: str | None = None,
 ) -> Dataset:
     """Random order: a buffer of `buffer_size` elements is kept full, and each output drawn from it.

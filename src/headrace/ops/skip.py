@@ -9,15 +9,14 @@ from headrace.block import Block, Indices, Mark
 from headrace.execute.context import Context
 from headrace.execute.stream import END, Pulled, Stream
 from headrace.ops.arguments import integer
+from headrace.ops.passing import Moving
 from headrace.plan.cardinality import Cardinality
-from headrace.plan.node import Node
-from headrace.plan.spec import Spec
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
 
 
-def skip(self: Dataset, count: int, *, name: str | None = None) -> Dataset:
+def skip(self: Dataset, count: int, name: str | None = None) -> Dataset:
     """Without the first `count` elements; nothing is left if `count` is negative.
 
     >>> list(hr.Dataset.range(4).skip(2))
@@ -27,25 +26,14 @@ def skip(self: Dataset, count: int, *, name: str | None = None) -> Dataset:
 
 
 @dataclass(frozen=True, eq=False)
-class Skip(Node):
+class Skip(Moving):
     """Rows from `count` on, -1 for none."""
 
-    input: Node
     count: int
-
-    moves_rows = True
-
-    @property
-    def spec(self) -> Spec:
-        return self.input.spec
 
     @property
     def cardinality(self) -> Cardinality:
         return Cardinality(0) if self.count < 0 else self.input.cardinality.less(self.count)
-
-    @property
-    def indexable(self) -> bool:
-        return self.input.indexable
 
     def open(self, ctx: Context, mark: Mark) -> Stream:
         return SkipStream(self, ctx, mark)

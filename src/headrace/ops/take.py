@@ -9,15 +9,14 @@ from headrace.block import Block, Indices, Mark
 from headrace.execute.context import Context
 from headrace.execute.stream import END, Pulled, Stream
 from headrace.ops.arguments import integer
+from headrace.ops.passing import Moving
 from headrace.plan.cardinality import Cardinality
-from headrace.plan.node import Node
-from headrace.plan.spec import Spec
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
 
 
-def take(self: Dataset, count: int, *, name: str | None = None) -> Dataset:
+def take(self: Dataset, count: int, name: str | None = None) -> Dataset:
     """At most the first `count` elements; all of them if `count` is negative.
 
     >>> list(hr.Dataset.range(10).take(2))
@@ -27,25 +26,14 @@ def take(self: Dataset, count: int, *, name: str | None = None) -> Dataset:
 
 
 @dataclass(frozen=True, eq=False)
-class Take(Node):
+class Take(Moving):
     """Rows 0 to `count`, -1 for all."""
 
-    input: Node
     count: int
-
-    moves_rows = True
-
-    @property
-    def spec(self) -> Spec:
-        return self.input.spec
 
     @property
     def cardinality(self) -> Cardinality:
         return self.input.cardinality if self.count < 0 else self.input.cardinality.at_most(self.count)
-
-    @property
-    def indexable(self) -> bool:
-        return self.input.indexable
 
     def open(self, ctx: Context, mark: Mark) -> Stream:
         return TakeStream(self, ctx, mark)

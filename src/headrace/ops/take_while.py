@@ -12,15 +12,14 @@ from headrace.execute.stream import END, Pending, Pulled, Stream
 from headrace.ops.arguments import function
 from headrace.ops.calls import Outcome, outcomes, with_failures
 from headrace.ops.filter import truth
+from headrace.ops.passing import Keeping
 from headrace.plan.cardinality import UNKNOWN, Cardinality
-from headrace.plan.node import Node
-from headrace.plan.spec import Spec
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
 
 
-def take_while(self: Dataset, predicate: Callable[..., Any], *, name: str | None = None) -> Dataset:
+def take_while(self: Dataset, predicate: Callable[..., Any], name: str | None = None) -> Dataset:
     """The elements up to the first for which `predicate` returns False, which ends the dataset.
 
     >>> list(hr.Dataset.range(10).take_while(lambda x: x < 3))
@@ -30,10 +29,9 @@ def take_while(self: Dataset, predicate: Callable[..., Any], *, name: str | None
 
 
 @dataclass(frozen=True, eq=False)
-class TakeWhile(Node):
+class TakeWhile(Keeping):
     """Calls the predicate row by row until it says no."""
 
-    input: Node
     predicate: Callable[..., Any]
 
     pure = False
@@ -42,10 +40,6 @@ class TakeWhile(Node):
     @property
     def operation(self) -> str:
         return "take_while"
-
-    @property
-    def spec(self) -> Spec:
-        return self.input.spec
 
     @property
     def cardinality(self) -> Cardinality:

@@ -11,16 +11,16 @@ from headrace.block import FOLD, Block, Column, Failure, Ids, Item, Mark, ordina
 from headrace.errors import SpecError
 from headrace.execute.context import Context
 from headrace.execute.stream import Pending, Pulled, Stream
-from headrace.plan.cardinality import INFINITE, UNKNOWN, Cardinality
+from headrace.plan.cardinality import Cardinality
 from headrace.plan.node import Node
-from headrace.plan.spec import Spec, TensorSpec
+from headrace.plan.spec import Spec
 from headrace.ragged import Ragged
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
 
 
-def unbatch(self: Dataset, *, name: str | None = None) -> Dataset:
+def unbatch(self: Dataset, name: str | None = None) -> Dataset:
     """Split each element along its first axis into several.
 
     >>> list(hr.Dataset.from_tensors([5, 6, 7]).unbatch())
@@ -48,16 +48,13 @@ class Unbatch(Node):
     @property
     def spec(self) -> Spec:
         known = self.input.spec
-        return Spec(known.structure, tuple(TensorSpec(s.shape and s.shape[1:], s.dtype) for s in known.leaves))
+        return Spec(known.structure, tuple(s.shaped(s.shape and s.shape[1:]) for s in known.leaves))
 
     @property
     def cardinality(self) -> Cardinality:
-        count = self.input.cardinality
-        sizes = {s.shape[0] for s in self.input.spec.leaves if s.shape}
-        size = next(iter(sizes - {None}), None)
-        if count in (0, INFINITE) or (count.known and size is None):
-            return count if count in (0, INFINITE) else UNKNOWN
-        return Cardinality(count * size) if count.known and size is not None else UNKNOWN
+        sizes = (s.shape[0] for s in self.input.spec.leaves if s.shape)
+        size = next((n for n in sizes if n is not None), None)
+        return self.input.cardinality.vague if size is None else self.input.cardinality.times(size)
 
     def open(self, ctx: Context, mark: Mark) -> Stream:
         return UnbatchStream(self, ctx, mark)

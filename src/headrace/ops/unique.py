@@ -10,38 +10,35 @@ import numpy as np
 from headrace.block import Block, Mark
 from headrace.execute.context import Context
 from headrace.execute.stream import Pulled, Stream
+from headrace.ops.passing import Keeping
 from headrace.plan.cardinality import UNKNOWN, Cardinality
-from headrace.plan.node import Node
-from headrace.plan.spec import Spec
+from headrace.plan.spec import DatasetSpec
 from headrace.plan.structure import flatten
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
 
 
-def unique(self: Dataset, *, name: str | None = None) -> Dataset:
+def unique(self: Dataset, name: str | None = None) -> Dataset:
     """The elements that have not been seen before, compared by value.
 
     >>> list(hr.Dataset.from_tensor_slices([1, 37, 2, 37, 2, 1]).unique())
     [np.int64(1), np.int64(37), np.int64(2)]
     """
+    for leaf in self._node.spec.leaves:
+        if isinstance(leaf, DatasetSpec):
+            raise TypeError(f"unique compares values, not datasets: {self._node.spec}")
     return self._then(Unique, name=name)
 
 
 @dataclass(frozen=True, eq=False)
-class Unique(Node):
+class Unique(Keeping):
     """Rows that differ from all before them.
 
     What was seen is not part of a mark, it may be larger than the data that is left: a restore reads from the start.
     """
 
-    input: Node
-
     positional = True
-
-    @property
-    def spec(self) -> Spec:
-        return self.input.spec
 
     @property
     def cardinality(self) -> Cardinality:

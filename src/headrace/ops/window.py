@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headrace.block import Block, Failure, Item, Mark, concat, folded, take
+from headrace.block import Block, Column, Failure, Item, Mark, concat, folded, take, values
 from headrace.execute.context import Context
 from headrace.execute.stream import END, Pulled, Stream
 from headrace.ops.arguments import positive
 from headrace.plan.cardinality import Cardinality
 from headrace.plan.node import TUNING, Node
-from headrace.plan.spec import Spec, TensorSpec
+from headrace.plan.spec import DatasetSpec, Spec, leaf_spec
 from headrace.plan.structure import LEAF
 from headrace.sources.memory import Memory
 
@@ -30,7 +30,6 @@ def window(
     shift: int | None = None,
     stride: int = 1,
     drop_remainder: bool = False,
-    *,
     name: str | None = None,
 ) -> Dataset:
     """Datasets of `size` elements, `stride` apart, each beginning `shift` elements after the one before.
@@ -65,7 +64,7 @@ class Window(Node):
     @property
     def spec(self) -> Spec:
         known = self.input.spec
-        return Spec(known.structure, tuple(TensorSpec((), object) for _ in known.leaves))
+        return Spec(known.structure, tuple(DatasetSpec(Spec(LEAF, (s,))) for s in known.leaves))
 
     @property
     def cardinality(self) -> Cardinality:
@@ -147,8 +146,7 @@ class WindowStream(Stream):
         if node.stacked and full and all(isinstance(c, np.ndarray) for c in rows.columns):
             picked = np.array(starts)[:, None] + np.arange(0, node.span, node.stride)
             return Block(rows.structure, [take(c, picked) for c in rows.columns], count, None, ids)
-        for column in rows.columns:
-            spec = _spec(column)
+        for column, spec in zip(rows.columns, element_specs(node.input.spec, rows, rows.columns), strict=True):
             columns.append([_dataset(column[a : a + node.span : 1][:: node.stride], spec) for a in starts])
         return Block(rows.structure, columns, count, None, ids)
 
@@ -164,7 +162,8 @@ class WindowStream(Stream):
             return Failure(node.error("the elements of a window differ in structure", self._input.ordinal))
         whole = concat(blocks)
         ids = None if whole.ids is None else folded(whole.ids[:1], WINDOWED)
-        columns: list[Any] = [[_dataset(c, _spec(c))] for c in whole.columns]
+        specs = element_specs(node.input.spec, whole, whole.columns)
+        columns: list[Any] = [[_dataset(c, s)] for c, s in zip(whole.columns, specs, strict=True)]
         return Block(whole.structure, columns, 1, None, ids)
 
     def _advance(self, rows: int) -> None:
@@ -181,23 +180,20 @@ class WindowStream(Stream):
         self._skip = rows
 
 
-def as_datasets(windows: Block) -> Block:
-    """Windows as everybody knows them, where they may be stacked."""
-    columns: list[Any] = []
-    for column in windows.columns:
-        if isinstance(column, np.ndarray):
-            spec = _spec(column[0])
-            columns.append([_dataset(rows, spec) for rows in column])
-        else:
-            columns.append(column)
+def as_datasets(windows: Block, known: Spec) -> Block:
+    """Windows as everybody knows them, where they may be stacked; `known` is the spec of what they are windows of."""
+    if not all(isinstance(column, np.ndarray) for column in windows.columns):
+        return windows
+    specs = element_specs(known, windows, [column[0] for column in windows.columns])
+    columns: list[Any] = [[_dataset(r, s) for r in c] for c, s in zip(windows.columns, specs, strict=True)]
     return Block(windows.structure, columns, windows.rows, windows.mark, windows.ids)
 
 
-def _spec(column: Any) -> Spec:
-    """What is known of the elements of a window's dataset: nothing of sizes."""
-    if isinstance(column, np.ndarray) and not column.dtype.hasobject:
-        return Spec(LEAF, (TensorSpec(column.shape[1:], column.dtype),))
-    return Spec(LEAF, (TensorSpec(None, None),))
+def element_specs(known: Spec, rows: Block, columns: list[Column]) -> list[Spec]:
+    """What is known of the elements of a window's datasets: from the input, else dtype and rank of the first row."""
+    if known.structure != rows.structure:
+        known = Spec(rows.structure, tuple(leaf_spec(next(values(c))) for c in columns)).loosened()
+    return [Spec(LEAF, (leaf,)) for leaf in known.leaves]
 
 
 def _dataset(column: Any, spec: Spec) -> Dataset:

@@ -42,6 +42,11 @@ class Cardinality(int):
         """Without the first `count`."""
         return Cardinality(max(0, self - count)) if self.known else self
 
+    @property
+    def vague(self) -> Cardinality:
+        """When each element becomes any number of others."""
+        return self if self == INFINITE else UNKNOWN
+
     def divided(self, size: int, *, up: bool) -> Cardinality:
         """In groups of `size`, the last short one counted when `up`."""
         return Cardinality(-(-self // size) if up else self // size) if self.known else self

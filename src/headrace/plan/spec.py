@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -43,22 +43,22 @@ class TensorSpec:
 
     def is_compatible_with(self, other: Any) -> bool:
         """Whether a value could have both specs; `other` may be a spec or a value."""
-        if not isinstance(other, TensorSpec):
-            other = leaf_spec(other)
-        if self.dtype is not None and other.dtype is not None and self.dtype != other.dtype:
-            return False
-        if self.shape is None or other.shape is None:
-            return True
-        return len(self.shape) == len(other.shape) and all(
-            a is None or b is None or a == b for a, b in zip(self.shape, other.shape, strict=True)
-        )
+        other = _as_spec(other)
+        return self.like(other) and _shapes_agree(self.shape, other.shape)
 
-    def common(self, other: TensorSpec) -> TensorSpec:
+    def like(self, other: LeafSpec) -> bool:
+        """Whether a value could have both specs, save for its shape."""
+        if self.dtype is None or other.dtype is None:
+            return True
+        return isinstance(other, TensorSpec) and self.dtype == other.dtype
+
+    def common(self, other: LeafSpec) -> TensorSpec:
         """The most exact spec that admits the values of both."""
-        shape: Shape = None
-        if self.shape is not None and other.shape is not None and len(self.shape) == len(other.shape):
-            shape = tuple(a if a == b else None for a, b in zip(self.shape, other.shape, strict=True))
-        return TensorSpec(shape, self.dtype if self.dtype == other.dtype else None)
+        return TensorSpec(_common(self.shape, other.shape), self.dtype if self.dtype == other.dtype else None)
+
+    def shaped(self, shape: Shape) -> TensorSpec:
+        """Values like these, of another shape."""
+        return TensorSpec(shape, self.dtype)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, TensorSpec) and (self.shape, self.dtype) == (other.shape, other.dtype)
@@ -73,6 +73,90 @@ class TensorSpec:
     def __str__(self) -> str:
         sizes = "?" if self.shape is None else ",".join("?" if n is None else str(n) for n in self.shape)
         return dtype_name(self.dtype) + (f"[{sizes}]" if self.shape is None or self.shape else "")
+
+
+class DatasetSpec:
+    """What is known of a component that is itself a dataset, such as a window: what its elements look like.
+
+    `dataset_shape` is that of an array of datasets, which a batch of windows is.
+
+    >>> hr.Dataset.range(5).window(2).element_spec
+    DatasetSpec(TensorSpec(shape=(), dtype=int64))
+    """
+
+    __slots__ = ("_elements", "shape")
+    dtype: ClassVar[np.dtype[Any]] = np.dtype(object)
+
+    def __init__(self, element_spec: Any, dataset_shape: Iterable[int | None] | None = ()) -> None:
+        if not isinstance(element_spec, Spec):
+            unknown = element_spec == Spec.UNKNOWN.public()
+            element_spec = Spec.UNKNOWN if unknown else Spec.of_signature(element_spec)
+        self._elements: Spec = element_spec
+        self.shape: Shape = None if dataset_shape is None else tuple(dataset_shape)
+
+    @property
+    def element_spec(self) -> Any:
+        """As the dataset's own `element_spec` shows it."""
+        return self._elements.public()
+
+    @property
+    def rank(self) -> int | None:
+        """The number of axes, 0 for a single dataset."""
+        return None if self.shape is None else len(self.shape)
+
+    def is_compatible_with(self, other: Any) -> bool:
+        """Whether a dataset could have both specs; `other` may be a spec or a dataset."""
+        other = _as_spec(other)
+        if isinstance(other, TensorSpec):
+            return other.is_compatible_with(self)
+        return self._elements.conflict(other._elements) is None and _shapes_agree(self.shape, other.shape)
+
+    def like(self, other: LeafSpec) -> bool:
+        """Whether a value could have both specs, save for shapes."""
+        return other.like(self) if isinstance(other, TensorSpec) else not self._elements.mismatch(other._elements)
+
+    def common(self, other: LeafSpec) -> LeafSpec:
+        """The most exact spec that admits the values of both."""
+        if isinstance(other, TensorSpec):
+            return other.common(self)
+        return DatasetSpec(self._elements.common(other._elements), _common(self.shape, other.shape))
+
+    def shaped(self, shape: Shape) -> DatasetSpec:
+        """Such datasets in an array of this shape."""
+        return DatasetSpec(self._elements, shape)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, DatasetSpec) and (self.shape, self._elements) == (other.shape, other._elements)
+
+    def __hash__(self) -> int:
+        return hash((self.shape, self._elements))
+
+    def __repr__(self) -> str:
+        return f"DatasetSpec({self.element_spec!r}{'' if self.shape == () else f', {self.shape}'})"
+
+    def __str__(self) -> str:
+        sizes = "" if self.shape == () else f"{self.shape} "
+        return f"{sizes}dataset of {self._elements}"
+
+
+LeafSpec: TypeAlias = TensorSpec | DatasetSpec
+"""What is known of one component."""
+
+
+def _as_spec(value: Any) -> LeafSpec:
+    return value if isinstance(value, LeafSpec) else leaf_spec(value)
+
+
+def _shapes_agree(one: Shape, other: Shape) -> bool:
+    if one is None or other is None:
+        return True
+    return len(one) == len(other) and all(a is None or b is None or a == b for a, b in zip(one, other, strict=True))
+
+
+def _common(one: Shape, other: Shape) -> Shape:
+    if one is None or other is None or len(one) != len(other):
+        return None
+    return tuple(a if a == b else None for a, b in zip(one, other, strict=True))
 
 
 def dtype_name(dtype: np.dtype[Any] | None) -> str:
@@ -98,7 +182,7 @@ class Spec:
     """The spec of an element: its structure with a TensorSpec at each leaf, or nothing at all (`UNKNOWN`)."""
 
     structure: Structure | None
-    leaves: tuple[TensorSpec, ...] = ()
+    leaves: tuple[LeafSpec, ...] = ()
 
     UNKNOWN: ClassVar[Spec]
 
@@ -113,13 +197,13 @@ class Spec:
 
     def stacked(self, size: int | None) -> Spec:
         """With a new leading axis."""
-        return Spec(self.structure, tuple(TensorSpec(_prepend(size, s.shape), s.dtype) for s in self.leaves))
+        return Spec(self.structure, tuple(s.shaped(_prepend(size, s.shape)) for s in self.leaves))
 
     def loosened(self) -> Spec:
         """Dtype and rank only: the sizes that one element happened to have say nothing of the others."""
         return Spec(
             self.structure,
-            tuple(TensorSpec(None if s.shape is None else (None,) * len(s.shape), s.dtype) for s in self.leaves),
+            tuple(s.shaped(None if s.shape is None else (None,) * len(s.shape)) for s in self.leaves),
         )
 
     def mismatch(self, other: Spec) -> str | None:
@@ -129,7 +213,7 @@ class Spec:
         if self.structure != other.structure:
             return f"structure {self.structure} against {other.structure}"
         for path, a, b in zip(self.structure.paths, self.leaves, other.leaves, strict=True):
-            if a.dtype is not None and b.dtype is not None and a.dtype != b.dtype:
+            if not a.like(b):
                 return f"component{path or ''} is {a} against {b}"
         return None
 
@@ -141,9 +225,12 @@ class Spec:
 
     def refusal(self, value: Any) -> str | None:
         """Why `value` is not an element of this spec, or None."""
-        if self.structure is None:
+        return None if self.structure is None else self.conflict(Spec.of(value))
+
+    def conflict(self, other: Spec) -> str | None:
+        """Why an element of the `other` spec cannot be one of this spec, or None. An unknown spec fits everything."""
+        if self.structure is None or other.structure is None:
             return None
-        other = Spec.of(value)
         if other.structure != self.structure:
             return f"structure {other.structure} where {self.structure} was promised"
         for path, want, got in zip(self.structure.paths, self.leaves, other.leaves, strict=True):
@@ -165,7 +252,7 @@ class Spec:
         """From what users write: TensorSpecs in a structure."""
         structure, leaves = flatten(signature)
         for path, leaf in zip(structure.paths, leaves, strict=True):
-            if not isinstance(leaf, TensorSpec):
+            if not isinstance(leaf, LeafSpec):
                 raise TypeError(f"output_signature{path} must be an hr.TensorSpec, not {leaf!r}")
         return cls(structure, tuple(leaves))
 
@@ -218,7 +305,7 @@ def shape_leaves(argument: str, structure: Structure, shapes: Any) -> list[Any]:
     return [leaf for child, item in pairs for leaf in shape_leaves(argument, child, item)]
 
 
-def leaf_spec(value: Any) -> TensorSpec:
+def leaf_spec(value: Any) -> LeafSpec:
     """The exact spec of one component as it stands in an element."""
     if isinstance(value, np.ndarray):
         if value.dtype == object and not value.size:
@@ -234,4 +321,7 @@ def leaf_spec(value: Any) -> TensorSpec:
         return TensorSpec(value.shape, value.dtype)
     if isinstance(value, np.generic | bool | int | float | complex):
         return TensorSpec((), np.asarray(value).dtype)
+    node = getattr(value, "_node", None)
+    if node is not None:  # a Dataset, which lies above this layer; nothing is run to learn more of it
+        return DatasetSpec(node.spec)
     return TensorSpec((), object)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.iterator import Iterator, Settings
 from headrace.ops.carried import Carried
+from headrace.plan.spec import DatasetSpec
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
@@ -26,9 +27,7 @@ def apply(self: Dataset, transformation_func: Callable[[Dataset], Dataset]) -> D
     return made
 
 
-def reduce(
-    self: Dataset, initial_state: Any, reduce_func: Callable[[Any, Any], Any], *, name: str | None = None
-) -> Any:
+def reduce(self: Dataset, initial_state: Any, reduce_func: Callable[[Any, Any], Any], name: str | None = None) -> Any:
     """Fold the elements into one value: `state = reduce_func(state, element)`. Structure, dtype and shape must stay.
 
     >>> hr.Dataset.range(5).reduce(0, lambda total, x: total + x)
@@ -42,7 +41,7 @@ def reduce(
     return carried.value
 
 
-def get_single_element(self: Dataset, *, name: str | None = None) -> Any:
+def get_single_element(self: Dataset, name: str | None = None) -> Any:
     """The only element of a dataset that has just one.
 
     >>> hr.Dataset.range(3).batch(3).get_single_element()
@@ -64,4 +63,7 @@ def as_numpy_iterator(self: Dataset) -> Iterator:
     >>> next(hr.Dataset.range(4).batch(2).as_numpy_iterator()).flags.writeable
     False
     """
+    for leaf in self._node.spec.leaves:
+        if isinstance(leaf, DatasetSpec):
+            raise TypeError(f"as_numpy_iterator gives arrays, not datasets: {self._node.spec}")
     return self._iterator(Settings(frozen=True))

@@ -25,7 +25,7 @@ ENDLESS = 2**62
 RANDOM_BOUND = 2**32
 
 
-def counter(start: int = 0, step: int = 1, dtype: DTypeLike = np.int64, *, name: str | None = None) -> Dataset:
+def counter(start: int = 0, step: int = 1, dtype: DTypeLike = np.int64, name: str | None = None) -> Dataset:
     """start, start + step, … for ever.
 
     >>> list(hr.Dataset.counter(10, 5).take(3))
@@ -36,9 +36,7 @@ def counter(start: int = 0, step: int = 1, dtype: DTypeLike = np.int64, *, name:
     return Dataset(Counter(np.asarray(start)[()], np.asarray(step)[()], np.dtype(dtype), site=user_site(), name=name))
 
 
-def random(
-    seed: int | None = None, rerandomize_each_iteration: bool | None = None, *, name: str | None = None
-) -> Dataset:
+def random(seed: int | None = None, rerandomize_each_iteration: bool | None = None, name: str | None = None) -> Dataset:
     """Integers drawn uniformly from 0 to 2**32, the same in each epoch unless `rerandomize_each_iteration`.
 
     >>> all(0 <= x < 2**32 for x in hr.Dataset.random(seed=4).take(10))

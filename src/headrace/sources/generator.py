@@ -14,7 +14,7 @@ from headrace.execute.context import Context
 from headrace.execute.stream import END, Pending, Pulled, Stream
 from headrace.plan.cardinality import UNKNOWN, Cardinality
 from headrace.plan.node import TUNING, Node, user_site
-from headrace.plan.spec import Spec, TensorSpec, leaf_spec
+from headrace.plan.spec import LeafSpec, Spec, leaf_spec
 from headrace.plan.structure import LEAF, Structure, flatten
 
 if TYPE_CHECKING:
@@ -27,7 +27,6 @@ def from_generator(
     output_shapes: Any = None,
     args: tuple[Any, ...] | None = None,
     output_signature: Any = None,
-    *,
     name: str | None = None,
 ) -> Dataset:
     """A dataset of what `generator(*args)` yields; it is called anew for each pass.
@@ -255,7 +254,7 @@ def _collect(structure: Structure, value: Any, leaves: list[Any]) -> bool:
     return all(_collect(child, part, leaves) for child, part in zip(structure.children, parts, strict=True))
 
 
-def _fitted(value: Any, want: TensorSpec) -> Any:
+def _fitted(value: Any, want: LeafSpec) -> Any:
     if want.dtype is None or not isinstance(value, np.ndarray | np.generic):
         return value
     if not value.size and want.dtype.kind in "US":

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from headrace.dataset import Dataset
 
 
-def from_tensors(tensors: Any, *, name: str | None = None) -> Dataset:
+def from_tensors(tensors: Any, name: str | None = None) -> Dataset:
     """A dataset of a single element.
 
     >>> list(hr.Dataset.from_tensors({"x": [1, 2], "y": 3}))
@@ -36,7 +36,7 @@ def from_tensors(tensors: Any, *, name: str | None = None) -> Dataset:
     return Dataset(Memory(spec, 1, structure, columns, "from_tensors", site=user_site(), name=name))
 
 
-def from_tensor_slices(tensors: Any, *, name: str | None = None) -> Dataset:
+def from_tensor_slices(tensors: Any, name: str | None = None) -> Dataset:
     """A dataset whose elements are the slices of arrays along their first axis. The arrays are not copied.
 
     >>> for element in hr.Dataset.from_tensor_slices({"x": [[1, 2], [3, 4]], "name": ["a", "b"]}):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from headrace.errors import StorageError
-from headrace.plan.spec import Spec, TensorSpec
+from headrace.plan.spec import DatasetSpec, Spec, TensorSpec
 from headrace.plan.structure import LEAF, NONE, Structure, is_record
 
 _KINDS: dict[str, type] = {"tuple": tuple, "dict": dict}
@@ -44,6 +44,8 @@ def plain_spec(spec: Spec) -> Any:
     """The spec as JSON holds it."""
     if spec.structure is None:
         return None
+    if any(isinstance(s, DatasetSpec) for s in spec.leaves):
+        raise StorageError(f"datasets inside of elements cannot be stored: {spec}; flat_map or batch them first")
     leaves = [[s.shape, None if s.dtype is None else s.dtype.str] for s in spec.leaves]
     return [plain_structure(spec.structure), leaves]
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from headrace.block import leaf
 from headrace.execute.reference.base import Place, Row, rows
-from headrace.plan.spec import TensorSpec
+from headrace.plan.spec import LeafSpec
 from headrace.ragged import Ragged
 from headrace.sources.map_style import MapStyle, row
 from headrace.sources.table import Table
@@ -27,7 +27,7 @@ def _(node: Table, at: Place) -> Iterator[Row]:
                 yield Row((at.path, i), structure.pack(leaves))
 
 
-def _cell(value: Any, spec: TensorSpec) -> Any:
+def _cell(value: Any, spec: LeafSpec) -> Any:
     """A value of an array as it is; an Arrow scalar by way of Python."""
     if isinstance(value, np.ndarray | np.generic):
         return value

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice
+from itertools import chain, cycle, islice
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from headrace.ops.group_by_window import GroupByWindow
 from headrace.ops.ignore_errors import IgnoreErrors
 from headrace.ops.padded_batch import PaddedBatch
 from headrace.ops.ragged_batch import RaggedBatch, fixed
-from headrace.ops.rebatch import Rebatch
+from headrace.ops.rebatch import Rebatch, exact, no_rows
 from headrace.ops.rejection_resample import RejectionResample
 from headrace.ops.scan import Scan
 from headrace.ops.take_while import TakeWhile
@@ -29,7 +29,8 @@ from headrace.ops.unbatch import Unbatch
 from headrace.ops.unique import Unique, identity
 from headrace.ops.window import Window
 from headrace.plan.node import Node
-from headrace.plan.structure import flatten
+from headrace.plan.spec import Spec
+from headrace.plan.structure import LEAF, flatten
 from headrace.ragged import Ragged
 from headrace.sources.counter import RANDOM_BOUND, Counter, Random
 from headrace.sources.memory import Memory
@@ -41,15 +42,13 @@ def _failed(group: list[Row]) -> ElementError | None:
     return next((row.value for row in group if isinstance(row.value, ElementError)), None)
 
 
-def _memory(group: list[Row]) -> Any:
+def _memory(group: list[Row], spec: Spec) -> Any:
     """A dataset of these elements, one structure."""
     from headrace.dataset import Dataset
 
     structure = flatten(group[0].value)[0]
     columns: list[Any] = [list(c) for c in zip(*(flatten(row.value)[1] for row in group), strict=True)]
-    from headrace.plan.spec import Spec
-
-    return Dataset(Memory(Spec.UNKNOWN, len(group), structure, columns, "window"))
+    return Dataset(Memory(spec, len(group), structure, columns, "window"))
 
 
 @rows.register
@@ -168,25 +167,34 @@ def _(node: Unbatch, at: Place) -> Iterator[Row]:
 def _(node: Rebatch, at: Place) -> Iterator[Row]:
     read = [0]
     numbered = enumerate(rows(node.input, at), 1)
-    source = (row for read[0], row in numbered)
-    turn = 0
-    held: list[Row] = []
-    while held or (held := list(islice(source, 1))):
-        size = node.sizes[turn]
-        held += islice(source, max(0, size - len(held)))
-        group, held = held[:size], held[size:]
-        if len(group) < size and node.drop_remainder:
-            return
-        like = (group or held)[0]
-        salt = 3 if size else 4 + turn
-        made = _failed(group or held[:1])
-        if made is None:
-            made = stacked(node, [row.value for row in group or held[:1]], read[0])
-        if not group and not isinstance(made, ElementError):
-            structure, leaves = flatten(made)
-            made = structure.pack(v[:0] for v in leaves)
-        yield Row(folded(like.id, salt), made)
-        turn = (turn + 1) % len(node.sizes)
+    source: Iterator[Row] = (row for read[0], row in numbered)
+    last: Row | None = None
+    for number, size in enumerate(cycle(node.sizes)):
+        if size:
+            group = list(islice(source, size))
+            if not group or (len(group) < size and node.drop_remainder):
+                return
+            made = _failed(group)
+            if made is None:
+                made = stacked(node, [row.value for row in group], read[0])
+            last = group[-1]
+            yield Row(folded(group[0].id, 3), made)
+            if len(group) < size:
+                return
+            continue
+        spec = node.input.spec
+        if not exact(spec):
+            if last is None:
+                last = next(source, None)
+                if last is None:
+                    return
+                source = chain([last], source)
+            if isinstance(last.value, ElementError):
+                yield Row((at.path, number), last.value)
+                continue
+            spec = Spec.of(last.value).loosened()
+        assert spec.structure is not None
+        yield Row(folded((at.path, number), 4), spec.structure.pack(no_rows(spec)))
 
 
 @rows.register
@@ -267,8 +275,12 @@ def _(node: Window, at: Place) -> Iterator[Row]:
         first = folded(everything[start].id, 5)
         if made is None:
             structure, leaves = flatten(group[0].value)
-            columns = [_memory([Row(r.id, flatten(r.value)[1][i]) for r in group]) for i in range(len(leaves))]
-            made = structure.pack(columns)
+            known = node.input.spec if node.input.spec.structure == structure else Spec.of(group[0].value).loosened()
+            windows = []
+            for i in range(len(leaves)):
+                column = [Row(row.id, flatten(row.value)[1][i]) for row in group]
+                windows.append(_memory(column, Spec(LEAF, known.leaves[i : i + 1])))
+            made = structure.pack(windows)
         yield Row(first, made)
         start += node.shift
 
@@ -280,7 +292,7 @@ def _(node: GroupByWindow, at: Place) -> Iterator[Row]:
         try:
             key_of_seeds = mix(node.seed.key(at.path), path, number)
             with keyed_seeds(key_of_seeds):
-                made = node.reduce_func(np.int64(key), _memory(group))
+                made = node.reduce_func(np.int64(key), _memory(group, node.input.spec))
             if not isinstance(getattr(made, "_node", None), Node):
                 raise TypeError(f"the function must return a Dataset, not {made!r}")
         except Exception as error:
@@ -296,7 +308,7 @@ def _(node: Bucket, at: Place) -> Iterator[Row]:
     def reduced(key: int, group: list[Row]) -> Iterator[Row]:
         if node.drop_remainder and len(group) < node.sizes[key]:
             return iter(())
-        memory = _memory(group)._node
+        memory = _memory(group, node.input.spec)._node
         return rows(node._batch(memory, key, len(group)), at.branch(*group[0].id))
 
     return _grouped(node, at, reduced, {})
@@ -335,6 +347,6 @@ def _(node: RejectionResample, at: Place) -> Iterator[Row]:
         except Exception as error:
             yield Row(row.id, node.error(error, number))
             continue
-        seen[kind] += 1
-        if node.accepts(node.seed.key(at.path), number, kind, seen):
-            yield Row(row.id, (np.int64(kind), row.value))
+        seen[int(kind)] += 1
+        if node.accepts(node.seed.key(at.path), number, int(kind), seen):
+            yield Row(row.id, (kind, row.value))

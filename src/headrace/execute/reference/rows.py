@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from headrace.errors import ElementError, SpecError
-from headrace.execute.reference.base import Place, Row, boxed, call, draw, folded, private, rows, value_of
+from headrace.execute.reference.base import Place, Row, boxed, call, draw, folded, private, rows
 from headrace.execute.state import keyed
 from headrace.keys import ROOT, Seed, keyed_seeds, mix
 from headrace.ops.batch import Batch
@@ -84,7 +84,8 @@ def _(node: Map, at: Place) -> Iterator[Row]:
         made = row.value
         if not isinstance(made, ElementError):
             try:
-                made = value_of(call(node.fn, private(made)))
+                structure, leaves = node.made(call(node.fn, private(made)))
+                made = structure.pack(leaves)
             except Exception as error:
                 made = node.error(error, number)
         yield Row(row.id, made)

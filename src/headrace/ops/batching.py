@@ -1,0 +1,141 @@
+"""What the operations share that make batches, in whatever way: a subclass says how rows are put together."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+
+from headrace.block import Block, Failure, Indices, Item, Mark, concat, folded, ordinal
+from headrace.errors import ElementError, SpecError
+from headrace.execute.context import Context
+from headrace.execute.stream import END, Pulled, Stream
+from headrace.plan.cardinality import Cardinality
+from headrace.plan.node import Node
+
+BATCHED = 3
+"""Folded into the path of a batch's id, which is otherwise that of its first row."""
+
+
+@dataclass(frozen=True, eq=False)
+class Batching(Node):
+    """Every `batch_size` rows become one."""
+
+    input: Node
+    batch_size: int
+    drop_remainder: bool = False
+
+    @abstractmethod
+    def assemble(self, block: Block, size: int) -> Block | str:
+        """Every `size` rows of a block as one, or why not."""
+
+    @property
+    def cardinality(self) -> Cardinality:
+        return self.input.cardinality.divided(self.batch_size, up=not self.drop_remainder)
+
+    @property
+    def indexable(self) -> bool:
+        return self.input.indexable
+
+    @property
+    def leading(self) -> int | None:
+        """The size of a batch's first axis, as far as it is known."""
+        return self.batch_size if self.drop_remainder else None
+
+    def open(self, ctx: Context, mark: Mark) -> Stream:
+        return BatchStream(self, ctx, mark)
+
+    def at(self, ctx: Context, indices: Indices) -> Block:
+        rows, size = self.input.cardinality, self.batch_size
+        made = []
+        for start in indices * size:
+            stop = min(start + size, rows) if rows.known else start + size
+            try:
+                block = self.input.at(ctx, np.arange(start, stop))
+            except SpecError as error:
+                raise self.error(error, int(start // size)) from None
+            block.mark = int(start)
+            made.append(stacked(self, [block], int(stop - start)))
+        return concat(made)
+
+
+class BatchStream(Stream):
+    """Pulls rows until a batch is whole. `_carry` holds rows of a batch that is not."""
+
+    def __init__(self, node: Batching, ctx: Context, mark: Mark) -> None:
+        self._node = node
+        self._input = ctx.open(node.input, mark)
+        self._carry: list[Item] = []
+        self._carried = 0
+
+    def pull(self, want: int) -> Pulled:
+        size = self._node.batch_size
+        while self._carried < size:
+            item = self._input.pull(want * size - self._carried)
+            if item is END:
+                return self._last()
+            self._carry.append(item)
+            self._carried += item.rows
+        if all(isinstance(item, Block) for item in self._carry):
+            return self._whole(min(want * size, self._carried - self._carried % size), size)
+        return self._whole(size, size)
+
+    def _whole(self, rows: int, size: int) -> Item:
+        """The first `rows` rows that wait, as batches of `size`."""
+        taken, self._carry = _split(self._carry, rows)
+        self._carried -= rows
+        mark = taken[0].mark
+        try:
+            return stacked(self._node, taken, size)
+        except ElementError as error:
+            if rows > size:  # find the batch that is at fault: one at a time
+                self._carry, self._carried = [*taken, *self._carry], self._carried + rows
+                return self._whole(size, size)
+            return Failure(error, mark)
+
+    def _last(self) -> Pulled:
+        if not self._carried or self._node.drop_remainder:
+            return END
+        return self._whole(self._carried, self._carried)
+
+    def skip(self, count: int, *, replay: bool = False) -> int:
+        size = self._node.batch_size
+        rows = count * size - self._carried
+        if rows <= 0:
+            return super().skip(count, replay=replay)
+        waiting = self._carried
+        self._carry, self._carried = [], 0
+        done = waiting + self._input.skip(rows, replay=replay)
+        return done // size if self._node.drop_remainder else -(-done // size)
+
+
+def stacked(node: Batching, parts: list[Item], size: int) -> Block:
+    """The rows of `parts` in batches; raises the failure among them, or why they cannot be stacked."""
+    mark = parts[0].mark
+    blocks = []
+    for part in parts:
+        if isinstance(part, Failure):
+            raise part.error
+        blocks.append(part)
+    number = ordinal(mark) // node.batch_size
+    if any(b.structure != blocks[0].structure for b in blocks):
+        raise node.error(SpecError("the elements differ in structure"), number)
+    made = node.assemble(concat(blocks), size)
+    if isinstance(made, str):
+        raise node.error(SpecError(made), number)
+    made.mark = mark
+    made.ids = folded(made.ids, BATCHED)
+    return made
+
+
+def _split(items: list[Item], rows: int) -> tuple[list[Item], list[Item]]:
+    head: list[Item] = []
+    for i, item in enumerate(items):
+        if item.rows >= rows:
+            head.append(item.slice(0, rows))
+            rest = [item.slice(rows, item.rows)] if item.rows > rows else []
+            return head, rest + items[i + 1 :]
+        head.append(item)
+        rows -= item.rows
+    return head, []
