@@ -76,7 +76,7 @@ class Picky:
 
 
 def frame(library):
-    return pytest.importorskip(library).DataFrame(table().to_pydict())
+    return pytest.importorskip(library).DataFrame(table(24).to_pydict())
 
 
 def split(n=150):
@@ -93,7 +93,7 @@ PIPELINES = {
     "from_tensors": lambda: D.from_tensors((1, "a", None)),
     "from_tensor_slices": slices,
     "from_generator": streamed,
-    "from_arrow": lambda: D.from_arrow(table()),
+    "from_arrow": lambda: D.from_arrow(table()).take(110).skip(90),
     "from_arrow by number": lambda: D.from_arrow(table()).shuffle(20).batch(8),
     "from_arrow of an array": lambda: D.from_arrow(table()["l"]).shuffle().ragged_batch(7),
     "from_pandas": lambda: D.from_pandas(frame("pandas")).shuffle(9),
@@ -102,7 +102,7 @@ PIPELINES = {
     "from_torch by blocks": lambda: D.from_torch(Picky(together=True)).shuffle().batch(3),
     "from_torch in a buffer": lambda: D.from_torch(Picky()).shuffle(6).batch(3),
     "from_huggingface": lambda: D.from_huggingface(split().select_columns(["x"]).select(range(9, 60))).shuffle(9),
-    "from_huggingface with nulls": lambda: D.from_huggingface(split()).shuffle(9),
+    "from_huggingface with nulls": lambda: D.from_huggingface(split(20)).shuffle(9),
     "from_huggingface in a format": lambda: D.from_huggingface(split(20).with_format("numpy")).shuffle(),
     "map": lambda: D.range(20).map(picky),
     "map that breaks its promise": lambda: D.range(20).map(
