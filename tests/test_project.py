@@ -17,7 +17,7 @@ LAYERS = [
     {"sources", "ops"},
     {"optimise"},
     {"iterator"},
-    {"sinks"},
+    {"sinks", "adapters"},
     {"dataset"},
     {"testing", "__init__"},
 ]
@@ -73,7 +73,8 @@ def test_the_public_names():
         "flat_map", "from_generator", "from_tensor_slices", "from_tensors", "get_single_element", "group_by_window",
         "ignore_errors", "interleave", "iterator", "map", "options", "padded_batch", "prefetch", "progress",
         "ragged_batch", "random", "range", "rebatch", "reduce", "rejection_resample", "repeat",
-        "sample_from_datasets", "scan", "shard", "shuffle", "skip", "take", "take_while", "throttle", "unbatch",
+        "sample_from_datasets", "scan", "shard", "shuffle", "skip", "take", "take_while", "throttle", "to_jax",
+        "to_keras", "to_torch", "unbatch",
         "unique", "window", "with_options", "zip",
     ]  # fmt: skip
 

@@ -160,17 +160,24 @@ class Context:
         self.run.live = self.run.live or waits(node)
         return self.open(self.run.prepare(node), mark, slot=slot)
 
-    def ahead(self, node: Node, mark: Mark = None, *, rows: int | None = None, slot: int = 0) -> Ahead:
-        """The rows of an input, read by a thread at most `rows` before they are asked for; None: a sensible number."""
-        one_by_one = waits(node)
-        sensible = AUTOTUNE_ROWS if one_by_one else AUTOTUNE_TICKETS
-        limits = self._limits(sensible if rows is None else max(2, rows), rows)
-        source = self.open(node, mark, slot=slot, any_order=True)
-        return self._ahead(source, unchanged, 1, limits, None, one_by_one=one_by_one)
+    def ahead(
+        self, node: Node, mark: Mark = None, *, rows: int | None = None, slot: int = 0, work: Work = unchanged
+    ) -> Ahead:
+        """The rows of an input, read by a thread at most `rows` before they are asked for; None: a sensible number.
 
-    def _limits(self, tickets: int, rows: int | None = None) -> Limits:
+        With `work`, what it makes of them, one by one.
+        """
+        working = work is not unchanged
+        one_by_one = working or waits(node)
+        sensible = AUTOTUNE_ROWS if one_by_one else AUTOTUNE_TICKETS
+        limits = self._limits(sensible if rows is None else max(2, rows), rows, prompt=working)
+        source = self.open(node, mark, slot=slot, any_order=True)
+        return self._ahead(source, work, 1, limits, None, one_by_one=one_by_one)
+
+    def _limits(self, tickets: int, rows: int | None = None, *, prompt: bool = False) -> Limits:
         budget = self.run.options.ram_budget
-        return Limits(tickets, rows) if budget is None else Limits(tickets, rows, budget)
+        nbytes = Limits.nbytes if budget is None else budget
+        return Limits(tickets, rows, nbytes, prompt)
 
     def width(self, num_parallel_calls: int | None) -> int | None:
         """How many threads an operation gets: what it says, or what AUTOTUNE means under the CPU budget."""

@@ -1,11 +1,10 @@
-"""What ends a pipeline in Python: apply, reduce, get_single_element, as_numpy_iterator."""
+"""What ends a pipeline in Python: apply, reduce, get_single_element."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from headrace.iterator import Iterator, Settings
 from headrace.ops.carried import Carried
 
 if TYPE_CHECKING:
@@ -56,12 +55,3 @@ def get_single_element(self: Dataset, *, name: str | None = None) -> Any:
         if next(it, it) is not it:
             raise ValueError("get_single_element: the dataset has more than one element")
         return first
-
-
-def as_numpy_iterator(self: Dataset) -> Iterator:
-    """An iterator whose arrays cannot be written to.
-
-    >>> next(hr.Dataset.range(4).batch(2).as_numpy_iterator()).flags.writeable
-    False
-    """
-    return self._iterator(Settings(frozen=True))
