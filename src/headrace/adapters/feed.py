@@ -157,13 +157,13 @@ class Feed:
         if self._resume is not None:
             return self._resume
         if self._newest is None:
-            epochs = self._dataset._epochs
-            return Iterator(self._node, Epochs(epochs.next, epochs.seeds)).state()
+            node, epochs = self._begin()
+            return Iterator(node, Epochs(epochs.next, epochs.seeds)).state()
         return self._newest.state()
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Have the next pass go on where `state_dict()` was taken; at the end of an epoch, with the next epoch."""
-        states.check(state_dict, self._node)
+        states.check(state_dict, self._begin()[0])
         self._resume = state_dict
 
     def __repr__(self) -> str:
