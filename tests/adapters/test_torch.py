@@ -90,7 +90,7 @@ def test_writing_to_a_tensor_changes_nothing_else():
             for _ in range(2):
                 for tensor in ds.to_torch():
                     assert tensor.sum() == 0
-                    tensor += 1
+                    tensor.add_(1)
     assert source.sum() == 0
 
 
