@@ -57,7 +57,7 @@ def to_torch(
     torch.Size([1, 2]) torch.int64
     """
     torch = framework("torch", "to_torch")
-    devices = [torch.device(d) for d in (device if _several(device) else [device or "cpu"])]
+    devices = [torch.device("cpu" if d is None else d) for d in (device if _several(device) else [device])]
     if not devices:
         raise ValueError("to_torch: give at least one device, or None for the CPU")
     options = Placement(tuple(devices), Casts(dtypes or {}), pin_memory, prefetch, non_blocking)
