@@ -45,6 +45,7 @@ bench: $(VENV)/.installed-bench
 	$(BIN)/python benchmarks/core.py
 	$(BIN)/python benchmarks/operations.py
 	$(BIN)/python benchmarks/storage.py
+	$(BIN)/python benchmarks/trainers.py
 
 soak: $(VENV)/.installed-test
 	HEADRACE_TESTS=soak $(BIN)/python -m pytest -n $(WORKERS) --timeout 7200 tests/test_properties.py

@@ -18,7 +18,7 @@ LAYERS = [
     {"sources", "ops"},
     {"optimise"},
     {"iterator"},
-    {"sinks"},
+    {"sinks", "adapters"},
     {"dataset"},
     {"testing", "__init__"},
 ]
@@ -78,7 +78,7 @@ def test_the_public_names():
         "ignore_errors", "interleave", "iterator", "load", "map", "options", "padded_batch", "prefetch",
         "progress", "ragged_batch", "random", "range", "rebatch", "reduce", "rejection_resample", "repeat",
         "sample_from_datasets", "save", "scan", "shard", "shuffle", "skip", "snapshot", "take", "take_while",
-        "throttle", "unbatch", "unique", "window", "with_options", "zip",
+        "throttle", "to_jax", "to_keras", "to_torch", "unbatch", "unique", "window", "with_options", "zip",
     ]  # fmt: skip
 
 

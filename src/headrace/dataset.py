@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from headrace.adapters.jax import to_jax
+from headrace.adapters.keras import to_keras
+from headrace.adapters.numpy import as_numpy_iterator
+from headrace.adapters.torch import to_torch
 from headrace.errors import ElementError
 from headrace.iterator import Epochs, Iterator, Settings
 from headrace.ops.batch import batch
@@ -45,7 +49,7 @@ from headrace.plan.explain import chain, tree
 from headrace.plan.node import Node, user_site, walk
 from headrace.plan.spec import Spec
 from headrace.sinks.save import save
-from headrace.sinks.values import apply, as_numpy_iterator, get_single_element, reduce
+from headrace.sinks.values import apply, get_single_element, reduce
 from headrace.sources.arrow import from_arrow
 from headrace.sources.counter import counter, random
 from headrace.sources.generator import from_generator
@@ -125,6 +129,9 @@ class Dataset:
     take = take
     take_while = take_while
     throttle = throttle
+    to_jax = to_jax
+    to_keras = to_keras
+    to_torch = to_torch
     unbatch = unbatch
     unique = unique
     window = window

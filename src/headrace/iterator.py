@@ -6,6 +6,7 @@ import contextlib
 import os
 import threading
 import weakref
+from collections.abc import Callable
 from collections.abc import Iterator as PythonIterator
 from dataclasses import dataclass, field
 from time import perf_counter_ns
@@ -19,6 +20,7 @@ from headrace.execute import state as states
 from headrace.execute.autotune import Tuning
 from headrace.execute.channel import Cancelled
 from headrace.execute.context import Context, Input, Run
+from headrace.execute.starvation import Meter
 from headrace.execute.stats import Stats
 from headrace.execute.stream import END, Pulled
 from headrace.ops.with_options import merged
@@ -31,10 +33,14 @@ TRIM_BYTES = 8 << 20
 
 @dataclass
 class Epochs:
-    """The home of a dataset's epochs: which comes next, and the seeds that a restored state brought along."""
+    """The home of a dataset's epochs: which comes next, and the seeds that a restored state brought along.
+
+    `told` hears of every change of the first.
+    """
 
     next: int = 0
     seeds: list[int] | None = None
+    told: Callable[[int], None] | None = None
     lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -44,14 +50,19 @@ class Epochs:
         """The number of a new pass."""
         with self.lock:
             number = self.next
-            self.next += 1
+            self._set(number + 1)
             return number
 
     def restore(self, epoch: int, seeds: list[int]) -> None:
         """Go on after a restored pass."""
         with self.lock:
-            self.next = epoch + 1
+            self._set(epoch + 1)
             self.seeds = seeds
+
+    def _set(self, number: int) -> None:
+        self.next = number
+        if self.told is not None:
+            self.told(number)
 
 
 @dataclass(frozen=True)
@@ -82,7 +93,14 @@ class Iterator(PythonIterator[Any]):
     [np.int64(2), np.int64(3)]
     """
 
-    def __init__(self, plan: Node, epochs: Epochs, settings: Settings = Settings(), state: Any = None) -> None:  # noqa: B008
+    def __init__(
+        self,
+        plan: Node,
+        epochs: Epochs,
+        settings: Settings = Settings(),  # noqa: B008
+        state: Any = None,
+        meter: Meter | None = None,
+    ) -> None:
         self._epochs = epochs
         self._settings = settings
         self._lock = threading.RLock()
@@ -98,6 +116,7 @@ class Iterator(PythonIterator[Any]):
         self._finalizer: weakref.finalize[[], Iterator] | None = None
         self._last_stats = Stats(stages=[])
         self._last_tuning = Tuning(chosen={}, log=[])
+        self._meter = meter or Meter()
         if state is None:
             self._plan = states.reseeded(plan, epochs.seeds) if epochs.seeds else plan
             self._begin(epochs.begin(), 0, None, over=False)
@@ -133,10 +152,12 @@ class Iterator(PythonIterator[Any]):
     def _first_of_next(self) -> Any:
         if self._over or self._closed:
             raise StopIteration
+        self._meter.asked()
         try:
             item = self._pull()
         except Cancelled:  # closed meanwhile
             raise StopIteration from None
+        self._meter.given(self.stats)
         self._before += self._offset
         self._offset = 0
         if item is END:
@@ -241,9 +262,13 @@ class Iterator(PythonIterator[Any]):
         self._epochs.restore(state["epoch"], state["seeds"])
 
     def stats(self) -> Stats:
-        """What each stage has done so far: rows, blocks, bytes, busy and waiting seconds. Prints as a table."""
+        """What each stage has done so far: rows, blocks, bytes, busy and waiting seconds. Prints as a table.
+
+        `stats()["starvation"]` says how long the consumer waited for data, and how long it was busy with them.
+        """
         if self._run is not None:
             self._last_stats = self._report(self._run)
+        self._last_stats["starvation"] = self._meter.report()
         return self._last_stats
 
     def _report(self, run: Run) -> Stats:
@@ -277,6 +302,15 @@ class Iterator(PythonIterator[Any]):
         with self._lock:
             if not self._pulling:  # else this is a user's function inside our own pull, which closes when it returns
                 self._shut()
+
+    def abandon(self) -> None:
+        """Close as if nobody held this iterator any more, from wherever the collector may run; its state stays."""
+        self._closed = True
+        self._rows = iter(())
+        if self._finalizer is not None:
+            self._finalizer()
+        self.stats()
+        self._run = self._root = None
 
     def _trim(self) -> None:
         """Give memory back to the system, where enough was moved to be worth it."""

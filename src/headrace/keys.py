@@ -63,6 +63,11 @@ def set_random_seed(seed: int | None) -> None:
     _global[:] = [] if seed is None else [_draws(mix(ROOT, seed))]
 
 
+def globally_seeded() -> bool:
+    """Whether seeds that nobody chose are drawn from one that somebody did."""
+    return bool(_global)
+
+
 def _draws(key: int) -> Iterator[int]:
     count = 0
     while True:

@@ -47,6 +47,18 @@ def test_children_of_a_flat_map_are_one_stage():
     assert lines[-1]["rows"] == 45
 
 
+def test_the_consumers_waiting_is_told_apart_from_its_own_work():
+    pause = threading.Event()
+    it = iter(D.range(5).map(lambda x: pause.wait(0.01) or x))
+    for _ in it:
+        pause.wait(0.02)
+    found = it.stats()["starvation"]
+    assert 0.03 < found["waited_s"] < found["computed_s"]
+    assert found["first_s"] > 0.009
+    assert 0 < found["share"] < 0.5
+    assert "the consumer waited 0." in str(it.stats())
+
+
 def test_they_print_as_a_table():
     it = iter(D.range(3))
     list(it)

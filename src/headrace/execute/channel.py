@@ -28,10 +28,14 @@ class Ticket:
 
 @dataclass(frozen=True)
 class Limits:
-    """How far ahead of the consumer workers may run; rows count until the consumer has them."""
+    """How far ahead of the consumer workers may run; rows count until the consumer has them.
+
+    `prompt` wakes a consumer up for the first row: right where a row is a whole batch.
+    """
 
     tickets: int
     rows: int | None = None
+    prompt: bool = False
 
 
 LINGER_SECONDS = 0.001
@@ -175,7 +179,7 @@ class Channel:
         woken up costs as much as making many a row.
         """
         with self._ready:
-            if self._next() is None:
+            if self._next() is None and not self._limits.prompt:
                 self._linger()
             while (number := self._next()) is None:
                 if self._cancelled:

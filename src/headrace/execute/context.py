@@ -164,9 +164,15 @@ class Context:
         self.run.live = self.run.live or waits(node)
         return self.open(self.run.prepare(node), mark, slot=slot)
 
-    def ahead(self, node: Node, mark: Mark = None, *, rows: int | None = None, slot: int = 0) -> Ahead:
-        """The rows of an input, read by a thread at most `rows` before they are asked for; None: a sensible number."""
-        one_by_one = waits(node)
+    def ahead(
+        self, node: Node, mark: Mark = None, *, rows: int | None = None, slot: int = 0, work: Work = unchanged
+    ) -> Ahead:
+        """The rows of an input, read by a thread at most `rows` before they are asked for; None: a sensible number.
+
+        With `work`, what it makes of them, one by one.
+        """
+        working = work is not unchanged
+        one_by_one = working or waits(node)
         source = self.open(node, mark, slot=slot, any_order=True)
         depth = None
         if rows is None:
@@ -175,9 +181,9 @@ class Context:
             depth = Depth(self.run.tuner, self.stage.path, found or sensible, fixed=found is not None)
 
         def limits(size: int) -> Limits:
-            return Limits(max(2, rows or size), rows)
+            return Limits(max(2, rows or size), rows, prompt=working)
 
-        return self._ahead(source, unchanged, 1, limits, None, one_by_one=one_by_one, depth=depth)
+        return self._ahead(source, work, 1, limits, None, one_by_one=one_by_one, depth=depth)
 
     def width(self, num_parallel_calls: int | None) -> int | None:
         """How many threads an operation gets where it does not find the number by itself."""

@@ -41,6 +41,11 @@ def drawn_seeds(plan: Node) -> list[int]:
     return [seed.value for seed in seeds if not seed.explicit]
 
 
+def unseeded(plan: Node) -> str | None:
+    """The first operation whose seed nobody chose, None if there is none."""
+    return next((n.operation for n in walk(plan) for name in _seed_fields(n) if not getattr(n, name).explicit), None)
+
+
 def reseeded(plan: Node, seeds: list[int]) -> Node:
     """The plan with the drawn seeds of another run."""
     if seeds == drawn_seeds(plan):

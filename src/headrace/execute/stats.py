@@ -112,7 +112,11 @@ class Stats(dict[str, Any]):
             for s in self["stages"]
         ]
         widths = [max(len(r[i]) for r in rows) for i in range(len(rows[0]))]
-        return "\n".join(
+        lines = [
             "  ".join(c.ljust(w) if i == 0 else c.rjust(w) for i, (c, w) in enumerate(zip(r, widths, strict=True)))
             for r in rows
-        )
+        ]
+        starved = self.get("starvation")
+        if starved and starved["computed_s"]:
+            lines.append(f"the consumer waited {starved['waited_s']:.4f} s and computed {starved['computed_s']:.4f} s")
+        return "\n".join(lines)

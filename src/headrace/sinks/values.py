@@ -1,13 +1,11 @@
-"""What ends a pipeline in Python: apply, reduce, get_single_element, as_numpy_iterator."""
+"""What ends a pipeline in Python: apply, reduce, get_single_element."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from headrace.iterator import Iterator, Settings
 from headrace.ops.carried import Carried
-from headrace.plan.spec import DatasetSpec
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
@@ -55,15 +53,3 @@ def get_single_element(self: Dataset, name: str | None = None) -> Any:
         if next(it, it) is not it:
             raise ValueError("get_single_element: the dataset has more than one element")
         return first
-
-
-def as_numpy_iterator(self: Dataset) -> Iterator:
-    """An iterator whose arrays cannot be written to.
-
-    >>> next(hr.Dataset.range(4).batch(2).as_numpy_iterator()).flags.writeable
-    False
-    """
-    for leaf in self._node.spec.leaves:
-        if isinstance(leaf, DatasetSpec):
-            raise TypeError(f"as_numpy_iterator gives arrays, not datasets: {self._node.spec}")
-    return self._iterator(Settings(frozen=True))

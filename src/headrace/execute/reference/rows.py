@@ -25,6 +25,7 @@ from headrace.ops.prefetch import Prefetch
 from headrace.ops.repeat import Repeat
 from headrace.ops.select import Select
 from headrace.ops.shard import Shard
+from headrace.ops.share import Share
 from headrace.ops.shuffle import Shuffle
 from headrace.ops.skip import Skip
 from headrace.ops.take import Take
@@ -160,6 +161,13 @@ def _(node: Skip, at: Place) -> Iterator[Row]:
 @rows.register
 def _(node: Shard, at: Place) -> Iterator[Row]:
     return islice(rows(node.input, at), node.index, None, node.num_shards)
+
+
+@rows.register
+def _(node: Share, at: Place) -> Iterator[Row]:
+    rest = rows(node.input, at)
+    while len(group := list(islice(rest, node.readers))) == node.readers:
+        yield group[node.index]
 
 
 @rows.register

@@ -1,0 +1,232 @@
+"""What all adapters share: a dataset as an iterable of a framework's own arrays, measured, saved and resumed."""
+
+from __future__ import annotations
+
+import importlib
+import weakref
+from collections.abc import Iterator as PythonIterator
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Protocol, Self
+
+from headrace.block import Block, Failure, Item, Mark
+from headrace.execute import state as states
+from headrace.execute.context import Context
+from headrace.execute.starvation import Meter
+from headrace.execute.stats import Stats
+from headrace.execute.stream import END, Pulled, Stream
+from headrace.iterator import Epochs, Iterator
+from headrace.keys import globally_seeded
+from headrace.ops.passing import Passing
+from headrace.ops.shard import Shard
+from headrace.ops.share import Share
+from headrace.plan.node import Node, user_site
+
+if TYPE_CHECKING:
+    from headrace.dataset import Dataset
+
+
+def framework(name: str, wanted_by: str) -> Any:
+    """Import a framework, or say which extra brings it."""
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != name.partition(".")[0]:
+            raise
+        extra = name.partition(".")[0]
+        raise ModuleNotFoundError(
+            f"{wanted_by} needs {extra}, which is not installed: pip install 'headrace[{extra}]'", name=error.name
+        ) from None
+
+
+class Target(Protocol):
+    """Where elements go. One target serves one pass."""
+
+    name: str
+    ahead: int
+    """How many elements a thread has ready; 0 makes each when it is asked for."""
+
+    def meter(self) -> Meter:
+        """What counts the consumer's waiting."""
+
+    def convert(self, block: Block) -> Block:
+        """The elements as the framework wants them."""
+
+    def deliver(self, element: Any) -> Any:
+        """What the consumer gets, on its own thread."""
+
+    def close(self) -> None:
+        """Let go of buffers."""
+
+
+@dataclass(frozen=True, eq=False)
+class Adapted(Passing):
+    """The input's rows, converted; a state does not know of it."""
+
+    target: Target = field(kw_only=True, repr=False)
+
+    indexable = False
+
+    @property
+    def operation(self) -> str:
+        return self.target.name
+
+    def open(self, ctx: Context, mark: Mark) -> Stream:
+        if self.target.ahead:
+            return ctx.ahead(self.input, mark, rows=self.target.ahead, work=self.convert)
+        return AdaptedStream(self, ctx, mark)
+
+    def convert(self, item: Item) -> list[Item]:
+        """An item with its rows converted; a failure stays one."""
+        if isinstance(item, Failure):
+            return [item]
+        made = self.target.convert(item)
+        made.mark, made.ids = item.mark, item.ids
+        return [made]
+
+
+class AdaptedStream(Stream):
+    """Converts what it is asked for, when it is asked."""
+
+    def __init__(self, node: Adapted, ctx: Context, mark: Mark) -> None:
+        self._node = node
+        self._input = ctx.open(node.input, mark, any_order=True)
+
+    def pull(self, want: int) -> Pulled:
+        item = self._input.pull(want)
+        return END if item is END else self._node.convert(item)[0]
+
+    def skip(self, count: int, *, replay: bool = False) -> int:
+        return self._input.skip(count, replay=replay)
+
+
+class Feed:
+    """A dataset on its way to a trainer: can be iterated again and again, an epoch each time, and saved.
+
+    `state_dict()` is the place of the newest pass: what the trainer has received, whatever is staged ahead.
+    """
+
+    def __init__(self, dataset: Dataset, share: tuple[int, int] | None = None) -> None:
+        self._dataset = dataset
+        self._site = user_site()
+        node = dataset._node
+        if share is not None and share[0] > 1:
+            require_seeds(node, "several processes share this dataset")
+            node = Share(node, *share, site=self._site)
+        self._node: Node = node
+        self._newest: Iterator | None = None
+        self._resume: dict[str, Any] | None = None
+
+    def _target(self) -> Target:
+        raise NotImplementedError
+
+    def _begin(self) -> tuple[Node, Epochs]:
+        """The plan of a new pass, and the home of its epoch."""
+        return self._node, self._dataset._epochs
+
+    def _alone(self) -> bool:
+        """Whether nobody else reads a share of the same epoch, so that at its end the next one may begin."""
+        return True
+
+    def __iter__(self) -> Fed:
+        target = self._target()
+        node, epochs = self._begin()
+        plan = Adapted(node, target=target, site=self._site)
+        state, self._resume = self._resume, None
+        if state is not None and state["over"] and self._alone():
+            epochs.restore(state["epoch"], state["seeds"])
+            state = None
+        self._newest = Iterator(plan, epochs, state=state, meter=target.meter())
+        return Fed(self._newest, target)
+
+    def __len__(self) -> int:
+        count = self._node.cardinality
+        if not count.known:
+            raise TypeError("the number of batches is not known, or infinite")
+        return count
+
+    def __bool__(self) -> bool:
+        return True
+
+    def stats(self) -> Stats:
+        """The `stats()` of the newest pass."""
+        return Stats(stages=[]) if self._newest is None else self._newest.stats()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the newest pass stands, behind the last batch that it gave; before the first pass, the start."""
+        if self._resume is not None:
+            return self._resume
+        if self._newest is None:
+            node, epochs = self._begin()
+            return Iterator(node, Epochs(epochs.next, epochs.seeds)).state()
+        return self._newest.state()
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Have the next pass go on where `state_dict()` was taken; at the end of an epoch, with the next epoch."""
+        states.check(state_dict, self._begin()[0])
+        self._resume = state_dict
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self._dataset!r}>"
+
+
+class Fed(PythonIterator[Any]):
+    """One pass over a Feed. Closed at its end, by `close()`, at the end of a `with`, or when it is let go."""
+
+    def __init__(self, iterator: Iterator, target: Target) -> None:
+        self._iterator = iterator
+        self._deliver = target.deliver
+        self._finalizer = weakref.finalize(self, _let_go, iterator, target)
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Any:
+        return self._deliver(next(self._iterator))
+
+    def stats(self) -> Stats:
+        """What each stage has done, and under "starvation" how long the consumer waited and computed."""
+        return self._iterator.stats()
+
+    def state(self) -> dict[str, Any]:
+        """The place behind the last element that was given; what is staged ahead counts as not yet read."""
+        return self._iterator.state()
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go to a place that `state()` gave."""
+        self._iterator.restore(state)
+
+    state_dict = state
+    load_state_dict = restore
+
+    def close(self) -> None:
+        """End the pass and free all it holds."""
+        self._iterator.close()
+        self._finalizer()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _let_go(iterator: Iterator, target: Target) -> None:
+    iterator.abandon()
+    target.close()
+
+
+def require_seeds(node: Node, why: str) -> None:
+    """Refuse a plan whose processes would each draw another order."""
+    drawn = states.unseeded(node)
+    if drawn and not globally_seeded():
+        raise ValueError(
+            f"{why}, so {drawn} needs a seed that is the same in all of them: {drawn}(…, seed=1), or hr.set_random_seed"
+        )
+
+
+def worker_share(node: Node, worker: int, workers: int, site: str) -> Node:
+    """Every `workers`-th element."""
+    return node if workers == 1 else Shard(node, workers, worker, site=site)

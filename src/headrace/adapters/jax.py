@@ -1,0 +1,143 @@
+"""JAX: batches as arrays on a device, or spread over several, ahead of use."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.adapters.feed import Feed, Target, framework
+from headrace.block import Block, values
+from headrace.execute.starvation import Meter
+from headrace.plan.structure import Structure, flatten
+from headrace.ragged import Ragged
+
+if TYPE_CHECKING:
+    from headrace.dataset import Dataset
+
+
+def to_jax(
+    self: Dataset,
+    device: Any = None,
+    *,
+    sharding: Any = None,
+    prefetch: int | None = None,
+    shard: bool | tuple[int, int] = True,
+) -> Feed:
+    """The elements as JAX arrays, put on their device by a thread `prefetch` (2; on the CPU 0) elements ahead.
+
+    - `device`: a `jax.Device`; None is JAX's default device.
+    - `sharding`: a `jax.sharding.Sharding` for all components, or one for each, in the structure of an element. Each
+      process gives its own part of the global array, by `jax.make_array_from_process_local_data`.
+    - `shard`: with several JAX processes each reads its own share of the elements, every n-th, and all as many. False
+      reads everything in every process, for datasets that were sharded before; (count, index) names the share.
+
+    Arrays that headrace made are handed over without a copy where JAX can use their memory; those that share memory
+    with something else are copied. Unless `jax_enable_x64` is on, JAX keeps 64-bit numbers in 32 bits. Text and objects
+    come as lists. `state_dict()` and `load_state_dict()` save and resume exactly.
+
+    >>> feed = hr.Dataset.from_tensor_slices(np.arange(6.0, dtype=np.float32)).batch(4).to_jax()
+    >>> [batch.shape for batch in feed]
+    [(4,), (2,)]
+    """
+    jax = framework("jax", "to_jax")
+    if device is not None and sharding is not None:
+        raise ValueError("to_jax takes a device or a sharding, not both")
+    share = (jax.process_count(), jax.process_index()) if shard is True else shard or None
+    return JaxFeed(self, share, device, sharding, prefetch)
+
+
+class JaxFeed(Feed):
+    """A dataset as JAX arrays."""
+
+    def __init__(
+        self, dataset: Dataset, share: tuple[int, int] | None, device: Any, sharding: Any, prefetch: int | None
+    ) -> None:
+        super().__init__(dataset, share)
+        self._options = (device, sharding, prefetch)
+
+    def _target(self) -> Target:
+        return Arrays(*self._options)
+
+
+class Arrays:
+    """JAX arrays on a device, or spread over several."""
+
+    name = "to_jax"
+
+    def __init__(self, device: Any, sharding: Any, prefetch: int | None) -> None:
+        self._jax = jax = framework("jax", "to_jax")
+        self._device = device
+        self._shardings = None if sharding is None else flatten(sharding)
+        # The default device is a setting of the thread, so what holds for the consumer is looked up here.
+        self._default = jax.config.jax_default_device or jax.local_devices()[0]
+        self.ahead = (0 if self._on_cpu() else 2) if prefetch is None else prefetch
+
+    def _on_cpu(self) -> bool:
+        if self._shardings is not None:
+            return all(d.platform == "cpu" for s in self._shardings[1] for d in s.device_set)
+        return str(getattr(self._device or self._default, "platform", self._default)) == "cpu"
+
+    def meter(self) -> Meter:
+        """Waiting shows in the time of the calls."""
+        return Meter(watch=True)
+
+    def deliver(self, element: Any) -> Any:
+        """Nothing is left to do."""
+        return element
+
+    def close(self) -> None:
+        """There are no buffers."""
+
+    def convert(self, block: Block) -> Block:
+        """Columns of JAX arrays."""
+        places = self._places(block.structure)
+        with self._jax.default_device(self._default):
+            columns: Any = [
+                [self._leaf(value, place, path) for value in values(column)]
+                for column, place, path in zip(block.columns, places, block.structure.paths, strict=True)
+            ]
+        return Block(block.structure, columns, block.rows)
+
+    def _places(self, structure: Structure) -> list[Any]:
+        """The sharding of each component."""
+        if self._shardings is None:
+            return [None] * structure.leaves
+        given, shardings = self._shardings
+        if given.kind is None:
+            return shardings * structure.leaves
+        if given != structure:
+            raise ValueError(f"to_jax: the shardings are given for {given}, but the elements are {structure}")
+        return shardings
+
+    def _leaf(self, value: Any, sharding: Any, path: str) -> Any:
+        if isinstance(value, Ragged):
+            raise TypeError(
+                f"to_jax: component{path} is ragged, which JAX does not know: use padded_batch, or "
+                "map(lambda r: r.to_padded())"
+            )
+        if not isinstance(value, np.ndarray | np.generic):
+            return value
+        array = np.asarray(value)
+        if array.dtype.hasobject:
+            return array.tolist()
+        return self._put(array, path) if sharding is None else self._spread(array, sharding, path)
+
+    def _put(self, array: NDArray[Any], path: str) -> Any:
+        # On the CPU JAX may go on using this memory: never memory that somebody else has.
+        try:
+            return self._jax.device_put(array, self._device, may_alias=array.flags.writeable)
+        except TypeError as error:
+            raise TypeError(f"to_jax: component{path} of dtype {array.dtype}: {error}; change it with map") from None
+
+    def _spread(self, array: NDArray[Any], sharding: Any, path: str) -> Any:
+        if not array.flags.writeable:
+            array = array.copy()
+        try:
+            return self._jax.make_array_from_process_local_data(sharding, array)
+        except ValueError as error:
+            raise ValueError(
+                f"to_jax: component{path} of shape {array.shape} cannot be spread as {sharding}: {error}\n"
+                "  batch(…, drop_remainder=True) makes all batches as large as the first"
+            ) from None

@@ -1,0 +1,180 @@
+"""Keras 3: what `fit`, `evaluate` and `predict` read, on every backend."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache, cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from headrace.adapters.feed import Fed, Feed, framework
+from headrace.adapters.numpy import NumpyFeed
+from headrace.execute.stats import Stats
+from headrace.plan.structure import Structure, flatten
+
+if TYPE_CHECKING:
+    from headrace.dataset import Dataset
+
+
+def to_keras(self: Dataset, *, class_weight: Mapping[int, float] | None = None, prefetch: int | None = None) -> Any:
+    """What `model.fit(ds.to_keras(), validation_data=val.to_keras(), epochs=3)` takes; `evaluate` and `predict` too.
+
+    Elements are batches: `x`, `(x, y)` or `(x, y, sample_weight)`, where `x` may be a dict of named inputs. The
+    progress bar knows the length of an epoch where `len(ds)` is known (where it is not, Keras says at the end of the
+    first epoch that the data ran out); an infinite dataset needs `steps_per_epoch`. With the torch backend on a GPU
+    batches are there `prefetch` (2) ahead; with JAX, Keras itself sees to it.
+
+    Keras hands `fit(class_weight=…)` only to its own kinds of data: give it here instead.
+
+    >>> ds = hr.Dataset.from_tensor_slices((np.zeros((5, 2), np.float32), [0, 1, 0, 1, 0])).batch(2)
+    >>> ds.to_keras(class_weight={0: 1.0, 1: 3.0}).num_batches
+    3
+    """
+    framework("keras", "to_keras")
+    batches = self if class_weight is None else self.map(Weighted(class_weight))
+    return _adapter_class()(_standard(batches), prefetch)
+
+
+class Weighted:
+    """Adds the weight of each row's class to `(x, y)`."""
+
+    def __init__(self, weights: Mapping[int, float]) -> None:
+        self._weights = np.ones(max(weights) + 1, np.float32)
+        self._weights[list(weights)] = list(weights.values())
+
+    def __call__(self, *batch: Any) -> tuple[Any, ...]:
+        if len(batch) != 2:
+            raise ValueError("to_keras: class_weight is for batches (x, y), without weights of their own")
+        x, y = batch
+        labels = np.asarray(y)
+        one_hot = labels.ndim > 1 and labels.shape[-1] > 1
+        classes = labels.argmax(-1) if one_hot else labels.reshape(len(labels), -1)[:, 0].astype(np.int64)
+        return x, y, np.where(classes < len(self._weights), self._weights.take(classes, mode="clip"), np.float32(1))
+
+
+def _standard(batches: Dataset) -> Dataset:
+    """Refuse elements that Keras would take apart wrongly."""
+    spec = batches._node.spec
+    structure: Structure | None = spec.structure if spec.known else None
+    if structure is not None and structure.kind is tuple and not 1 <= len(structure.children) <= 3:
+        raise ValueError(
+            f"to_keras takes batches x, (x, y) or (x, y, sample_weight), not tuples of {len(structure.children)}: "
+            "several inputs go into a dict or a tuple of their own, as ((a, b), y)"
+        )
+    return batches
+
+
+@cache
+def _adapter_class() -> type[Any]:
+    """The class, made where keras is imported. Keras takes any DataAdapter as it is."""
+    keras = framework("keras", "to_keras")
+    base: Any = framework("keras.src.trainers.data_adapters.data_adapter", "to_keras").DataAdapter
+
+    class KerasFeed(Passes, base):  # type: ignore[misc]
+        """A dataset as Keras reads it: each epoch a pass, begun when its first batch is asked for."""
+
+        def get_numpy_iterator(self) -> Iterator[Any]:
+            return self._batches()
+
+        get_jax_iterator = get_numpy_iterator
+
+        def get_torch_dataloader(self) -> Iterator[Any]:
+            return self._batches()
+
+        def get_tf_dataset(self) -> Any:
+            tf = framework("tensorflow", "to_keras on the tensorflow backend")
+            structure, specs = flatten(self._dataset.element_spec)
+            signature = structure.pack(tf.TensorSpec(s.shape, s.dtype) for s in specs)
+            return tf.data.Dataset.from_generator(self._batches, output_signature=standard(signature))
+
+        def _make_feed(self) -> Feed:
+            if keras.backend.backend() == "torch":
+                return self._dataset.to_torch(keras.ops.zeros(()).device, prefetch=self._prefetch)
+            return NumpyFeed(self._dataset, prefetch=self._prefetch or 0)
+
+    return KerasFeed
+
+
+LOOKED_AT = 2
+"""Keras takes a batch or two to learn their shapes, and then begins anew."""
+
+
+class Passes:
+    """The passes of a feed, as Keras begins and ends them."""
+
+    batch_size = None
+    has_partial_batch = None
+    partial_batch_size = None
+
+    def __init__(self, dataset: Dataset, prefetch: int | None) -> None:
+        self._dataset = dataset
+        self._prefetch = prefetch
+        self._first = True
+        self._begun: Begun | None = None
+
+    def _make_feed(self) -> Feed:
+        raise NotImplementedError
+
+    @cached_property
+    def _feed(self) -> Feed:
+        return self._make_feed()
+
+    @property
+    def num_batches(self) -> int | None:
+        """The batches of an epoch, None where that is not known."""
+        count = self._feed._node.cardinality
+        return int(count) if count.known else None
+
+    def _batches(self) -> Iterator[Any]:
+        begun, self._begun = self._begun, None
+        first, self._first = self._first, False
+        if begun is not None and begun.looked_at:
+            fed = begun.fed
+            yield from begun.given
+        else:
+            fed = iter(self._feed)
+        given: list[Any] = []
+        for batch in fed:
+            first = first and len(given) < LOOKED_AT
+            if first:
+                given.append(standard(batch))
+            self._begun = Begun(fed, given) if first else None
+            yield standard(batch)
+        self._begun = None
+
+    def on_epoch_begin(self) -> None:
+        """A pass begins with its first batch."""
+
+    def on_epoch_end(self) -> None:
+        """What has given a batch or two of many was looked at, and goes on as the first epoch."""
+        if self._begun is not None:
+            self._begun.looked_at = len(self._begun.given) != self.num_batches
+
+    def stats(self) -> Stats:
+        """What each stage has done in the newest pass, and under "starvation" how long Keras waited and computed."""
+        return self._feed.stats()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the newest pass stands."""
+        return self._feed.state_dict()
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Have the next pass go on where `state_dict()` was taken."""
+        self._feed.load_state_dict(state_dict)
+        self._begun = None
+
+
+@dataclass
+class Begun:
+    """A first pass that has given very little yet."""
+
+    fed: Fed
+    given: list[Any]
+    looked_at: bool = False
+
+
+def standard(batch: Any) -> Any:
+    """What Keras takes apart into inputs, targets and weights: a tuple, or a dict of inputs."""
+    return batch if isinstance(batch, tuple | Mapping) else (batch,)

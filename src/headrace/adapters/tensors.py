@@ -1,0 +1,155 @@
+"""Columns of NumPy arrays as PyTorch tensors."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.adapters.feed import framework
+from headrace.block import Block, Column, values
+from headrace.execute.starvation import Meter
+from headrace.plan.structure import Structure
+from headrace.ragged import Ragged
+
+
+class Casts:
+    """Which torch dtype a component gets: by its place in the element, else by its NumPy dtype, else its own."""
+
+    def __init__(self, wanted: Mapping[Any, Any]) -> None:
+        self._places: dict[tuple[Any, ...], Any] = {}
+        self._dtypes: dict[np.dtype[Any], Any] = {}
+        for key, dtype in wanted.items():
+            if isinstance(key, np.dtype | type):
+                self._dtypes[np.dtype(key)] = dtype
+            else:
+                self._places[key if isinstance(key, tuple) else (key,)] = dtype
+
+    def __bool__(self) -> bool:
+        return bool(self._places or self._dtypes)
+
+    def of(self, structure: Structure) -> list[Any]:
+        """The dtype asked for each leaf by its place, None where nothing was."""
+        places = list(leaf_places(structure))
+        for place in self._places:
+            if place not in places:
+                known = ", ".join(repr(p[0] if len(p) == 1 else p) for p in places if p)
+                shown = place[0] if len(place) == 1 else place
+                raise ValueError(f"to_torch: dtypes names component {shown!r}, but the elements have {known or 'one'}")
+        return [self._places.get(place) for place in places]
+
+    def dtype(self, own: np.dtype[Any]) -> Any:
+        """The dtype asked for by NumPy dtype."""
+        return self._dtypes.get(own)
+
+
+def leaf_places(structure: Structure, before: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Where each leaf stands: the keys on the way to it."""
+    if structure.kind is None:
+        return [before]
+    return [p for k, c in zip(structure.keys, structure.children, strict=True) for p in leaf_places(c, (*before, k))]
+
+
+class Unlocked:
+    """The memory of a read-only array, for somebody who will only read it and asks for a writable one."""
+
+    def __init__(self, array: NDArray[Any]) -> None:
+        self._array = array
+        interface = dict(array.__array_interface__)
+        interface["data"] = (interface["data"][0], False)
+        self.__array_interface__ = interface
+
+
+def readable(array: NDArray[Any], path: str) -> Any:
+    """A tensor over the memory of an array, to be read only."""
+    return over(array if array.flags.writeable else np.asarray(Unlocked(array)), path)
+
+
+def owned(array: NDArray[Any], path: str) -> Any:
+    """A tensor of an array: over the same memory, if that is the array's own, else of a copy."""
+    return over(array if array.flags.writeable else array.copy(), path)
+
+
+def over(array: NDArray[Any], path: str) -> Any:
+    """A tensor over the memory of an array, where torch can have one."""
+    from_numpy = sys.modules["torch"].from_numpy
+    try:
+        return from_numpy(array)
+    except (TypeError, ValueError) as error:
+        if not array.dtype.isnative or any(s < 0 for s in array.strides):
+            return from_numpy(np.ascontiguousarray(array, array.dtype.newbyteorder("=")))
+        raise TypeError(
+            f"to_torch: component{path} has dtype {array.dtype}, which torch does not know: change it with map, such "
+            f"as x.astype(np.int64)"
+        ) from error
+
+
+def nested(rows: Any, offsets: Any) -> Any:
+    """A jagged nested tensor."""
+    torch = framework("torch", "to_torch")
+    return torch.nested.nested_tensor_from_jagged(rows, offsets)
+
+
+class Tensors:
+    """Tensors on the CPU, or on a device that copies as it likes."""
+
+    name = "to_torch"
+
+    def __init__(self, casts: Casts, device: Any, *, pin: bool, ahead: int) -> None:
+        self._casts = casts
+        self._device = device
+        self._pin = pin
+        self.ahead = ahead
+
+    def meter(self) -> Meter:
+        """Waiting shows in the time of the calls."""
+        return Meter(watch=True)
+
+    def deliver(self, element: Any) -> Any:
+        """Nothing is left to do."""
+        return element
+
+    def close(self) -> None:
+        """There are no buffers."""
+
+    def convert(self, block: Block) -> Block:
+        """Columns of tensors."""
+        structure = block.structure
+        wanted = self._casts.of(structure) if self._casts else [None] * len(block.columns)
+        columns: list[Column] = [
+            self._column(column, dtype, path)
+            for column, dtype, path in zip(block.columns, wanted, structure.paths, strict=True)
+        ]
+        return Block(structure, columns, block.rows)
+
+    def _column(self, column: Column, dtype: Any, path: str) -> list[Any]:
+        if not isinstance(column, np.ndarray) or column.dtype.hasobject:
+            return [self._leaf(value, dtype, path) for value in values(column)]
+        if column.ndim == 1:
+            rows = list(owned(column, path).unbind())
+        elif column.flags.writeable:
+            rows = [over(row, path) for row in column]
+        else:
+            rows = [over(row.copy(), path) for row in column]
+        dtype = dtype or self._casts.dtype(column.dtype)
+        plain = dtype is None and self._device is None and not self._pin
+        return rows if plain else [self._placed(row, dtype) for row in rows]
+
+    def _leaf(self, value: Any, dtype: Any, path: str) -> Any:
+        if isinstance(value, np.ndarray) and value.dtype.hasobject:
+            return value.tolist()
+        if isinstance(value, np.ndarray | np.generic):
+            array = np.asarray(value)
+            return self._placed(owned(array, path), dtype or self._casts.dtype(array.dtype))
+        if isinstance(value, Ragged):
+            rows = self._placed(owned(value.values, path), dtype or self._casts.dtype(value.dtype))
+            return nested(rows, self._placed(over(value.offsets.copy(), path), None))
+        return value
+
+    def _placed(self, tensor: Any, dtype: Any) -> Any:
+        if dtype is not None or self._device is not None:
+            tensor = tensor.to(device=self._device, dtype=dtype)
+        return tensor.pin_memory() if self._pin else tensor

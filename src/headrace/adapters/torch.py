@@ -1,0 +1,178 @@
+"""PyTorch: batches as tensors, on the CPU without a copy, on a GPU ahead of use."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from headrace.adapters.feed import Feed, Target, framework, worker_share
+from headrace.adapters.tensors import Casts, Tensors
+from headrace.iterator import Epochs
+from headrace.plan.node import Node
+
+if TYPE_CHECKING:
+    from headrace.dataset import Dataset
+
+WORKERS = 1024
+"""The most workers that a DataLoader may have."""
+
+
+def to_torch(
+    self: Dataset,
+    device: Any = None,
+    *,
+    dtypes: Mapping[Any, Any] | None = None,
+    pin_memory: bool | None = None,
+    prefetch: int | None = None,
+    non_blocking: bool = True,
+    shard: bool | tuple[int, int] = True,
+) -> Feed:
+    """The elements as PyTorch tensors: an iterable, and a `torch.utils.data.IterableDataset` as well.
+
+    On the CPU tensors take over the memory of the arrays; arrays that are read-only, since they share memory with
+    something else (the array given to `from_tensor_slices`, a cache), are copied, so that writing to a tensor changes
+    nothing but the tensor. Text and objects come as lists, `hr.Ragged` as a nested tensor.
+
+    - `device`: with "cuda" a thread copies batches through page-locked buffers on a stream of its own, `prefetch` (2)
+      of them ahead; the stream that is current when a batch is taken waits for its copy, the program does not, unless
+      `non_blocking=False`. Several devices get the batches in turn.
+    - `dtypes`: what to cast, by component (`0`, `"image"`, `("x", 0)`) or by NumPy dtype,
+      as in `{np.float64: torch.float32}`.
+    - `pin_memory`: page-locked buffers for copies to a GPU (the default there); without a device, tensors that lie in
+      page-locked memory.
+    - `shard`: where torch.distributed is initialised, each rank reads its own share of the elements, every
+      `world_size`-th, and all as many. False reads everything in every process, for datasets that were sharded before;
+      (count, index) names the share. Workers of a `DataLoader(feed, batch_size=None, num_workers=4)` share what is
+      left, and the loader gives it in order.
+
+    The n-th pass is the dataset's n-th epoch. `state_dict()` and `load_state_dict()` save and resume exactly.
+
+    >>> ds = hr.Dataset.from_tensor_slices((np.zeros((5, 2), np.float32), [1, 2, 3, 4, 5])).shuffle(5, seed=1).batch(2)
+    >>> for images, labels in ds.to_torch():
+    ...     print(images.shape, labels.dtype)
+    torch.Size([2, 2]) torch.int64
+    torch.Size([2, 2]) torch.int64
+    torch.Size([1, 2]) torch.int64
+    """
+    torch = framework("torch", "to_torch")
+    devices = [torch.device("cpu" if d is None else d) for d in (device if _several(device) else [device])]
+    if not devices:
+        raise ValueError("to_torch: give at least one device, or None for the CPU")
+    options = Placement(tuple(devices), Casts(dtypes or {}), pin_memory, prefetch, non_blocking)
+    counters = torch.zeros(WORKERS, dtype=torch.int64).share_memory_()
+    share = _rank(torch) if shard is True else shard or None
+    feed: Feed = _feed_class()(self, options, share, counters)
+    return feed
+
+
+def _several(device: Any) -> bool:
+    return isinstance(device, Sequence) and not isinstance(device, str)
+
+
+def _rank(torch: Any) -> tuple[int, int] | None:
+    """How many processes share the dataset, and which this one is."""
+    distributed = torch.distributed
+    if not (distributed.is_available() and distributed.is_initialized()):
+        return None
+    return distributed.get_world_size(), distributed.get_rank()
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where tensors go, and how."""
+
+    devices: tuple[Any, ...]
+    casts: Casts
+    pin_memory: bool | None
+    prefetch: int | None
+    non_blocking: bool
+
+    def target(self) -> Target:
+        """Where the tensors of one pass go."""
+        kinds = {device.type for device in self.devices}
+        if kinds == {"cuda"}:
+            from headrace.adapters.cuda import Staging
+
+            ahead = 2 if self.prefetch is None else self.prefetch
+            return Staging(
+                self.devices, self.casts, pin=self.pin_memory is not False, wait=not self.non_blocking, ahead=ahead
+            )
+        if len(self.devices) > 1:
+            raise ValueError(f"to_torch deals batches out to several CUDA devices, not to {', '.join(sorted(kinds))}")
+        on_cpu = kinds == {"cpu"}
+        ahead = (0 if on_cpu else 2) if self.prefetch is None else self.prefetch
+        return Tensors(self.casts, None if on_cpu else self.devices[0], pin=bool(self.pin_memory), ahead=ahead)
+
+
+@cache
+def _feed_class() -> type[Any]:
+    """The class, made where torch is imported."""
+    data = framework("torch.utils.data", "to_torch")
+    get_worker_info = data.get_worker_info
+    base: Any = data.IterableDataset
+
+    class TorchFeed(Feed, base):  # type: ignore[misc]
+        """A dataset as tensors."""
+
+        def __init__(self, dataset: Dataset, options: Placement, share: tuple[int, int] | None, counters: Any) -> None:
+            super().__init__(dataset, share)
+            self._options = options
+            self._share = share
+            self._counters = counters
+
+        def _target(self) -> Target:
+            if get_worker_info() is not None and self._options.devices[0].type == "cuda":
+                raise RuntimeError(
+                    "a worker of a DataLoader cannot give out CUDA tensors: iterate over to_torch(device=…) itself, or "
+                    "leave the device out and have the DataLoader pin_memory"
+                )
+            return self._options.target()
+
+        def _alone(self) -> bool:
+            return get_worker_info() is None
+
+        def _begin(self) -> tuple[Node, Epochs]:
+            info = get_worker_info()
+            node, epochs = super()._begin()
+            if info is None:
+                return node, epochs
+            node = worker_share(node, info.id, info.num_workers, self._site)
+            return node, _worker_epochs(epochs, self._counters, info.id)
+
+        def __reduce__(self) -> tuple[Any, ...]:
+            pickled = _pickler().dumps((self._dataset, self._options, self._share))
+            return _unpickled, (pickled, self._counters, self._resume)
+
+    return TorchFeed
+
+
+def _worker_epochs(base: Epochs, counters: Any, worker: int) -> Epochs:
+    """The epochs of one worker of a DataLoader, counted from those of the dataset it was given.
+
+    A worker may live for one epoch only, so how many there have been is kept in memory that all share.
+    """
+    first = base.next
+
+    def told(number: int) -> None:
+        counters[worker] = number - first
+
+    return Epochs(first + int(counters[worker]), base.seeds, told)
+
+
+def _pickler() -> Any:
+    """Functions written in place travel with cloudpickle, where it is installed."""
+    try:
+        return framework("cloudpickle", "to_torch")
+    except ModuleNotFoundError:
+        import pickle
+
+        return pickle
+
+
+def _unpickled(pickled: bytes, counters: Any, resume: dict[str, Any] | None) -> Feed:
+    dataset, options, share = _pickler().loads(pickled)
+    feed: Feed = _feed_class()(dataset, options, share, counters)
+    feed._resume = resume
+    return feed

@@ -1,0 +1,63 @@
+"""The share of one reader among several that go in step: every n-th element, as long as there is one for each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from headrace.block import Block, Indices, Mark
+from headrace.execute.context import Context
+from headrace.execute.stream import END, Pulled, Stream
+from headrace.plan.cardinality import Cardinality
+from headrace.plan.node import Node
+from headrace.plan.spec import Spec
+
+
+@dataclass(frozen=True, eq=False)
+class Share(Node):
+    """Element `index` of every `readers` elements; elements at the end that do not go round are left out.
+
+    Readers that train in step would wait for each other for ever if one had an element more.
+    """
+
+    input: Node
+    readers: int
+    index: int
+
+    @property
+    def spec(self) -> Spec:
+        return self.input.spec
+
+    @property
+    def cardinality(self) -> Cardinality:
+        return self.input.cardinality.divided(self.readers, up=False)
+
+    @property
+    def indexable(self) -> bool:
+        return self.input.indexable
+
+    def open(self, ctx: Context, mark: Mark) -> Stream:
+        return ShareStream(self, ctx, mark)
+
+    def at(self, ctx: Context, indices: Indices) -> Block:
+        return self.input.at(ctx, indices * self.readers + self.index)
+
+
+class ShareStream(Stream):
+    """Takes its own element and passes over those of the others, to know that they are there."""
+
+    def __init__(self, node: Share, ctx: Context, mark: Mark) -> None:
+        self._readers = node.readers
+        self._index = node.index
+        self._input = ctx.open(node.input, mark)
+
+    def pull(self, want: int) -> Pulled:  # noqa: ARG002
+        before = (self._index - self._input.ordinal) % self._readers
+        if self._input.skip(before) < before:
+            return END
+        item = self._input.pull(1)
+        after = self._readers - 1 - self._index
+        return END if item is END or self._input.skip(after) < after else item
+
+    def skip(self, count: int, *, replay: bool = False) -> int:
+        begun = self._input.ordinal % self._readers
+        return (begun + self._input.skip(count * self._readers - begun, replay=replay)) // self._readers

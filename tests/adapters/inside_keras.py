@@ -1,0 +1,159 @@
+"""ds.to_keras() with fit, evaluate and predict: run by test_keras.py once for each backend."""
+
+import keras
+import numpy as np
+import pytest
+
+import headrace as hr
+from headrace.adapters.keras import Weighted
+from headrace.testing import our_threads
+from tests.adapters.pipelines import labels_of, pairs
+
+D = hr.Dataset
+ROWS = 64  # whole batches: JAX compiles anew for a short one
+X = np.random.default_rng(0).normal(size=(ROWS, 4)).astype(np.float32)
+Y = (X.sum(1) > 0).astype(np.int32)
+
+
+def batches(size=8):
+    return D.from_tensor_slices((X, Y)).shuffle(ROWS, seed=1).batch(size)
+
+
+def model(loss="sparse_categorical_crossentropy", **options):
+    keras.utils.set_random_seed(0)
+    made = keras.Sequential([keras.layers.Dense(8, activation="relu"), keras.layers.Dense(2, activation="softmax")])
+    made.compile(keras.optimizers.SGD(0.1), loss, metrics=["accuracy"], **options)
+    return made
+
+
+class Lengths(keras.callbacks.Callback):
+    """What the progress bar is told, and how many steps there were."""
+
+    def __init__(self):
+        self.told, self.steps = [], 0
+        super().__init__()
+
+    def on_train_begin(self, logs=None):
+        self.told.append(self.params["steps"])
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.steps += 1
+
+
+def test_fit_learns_and_evaluate_and_predict_agree_with_arrays():
+    learner = model()
+    history = learner.fit(batches().to_keras(), validation_data=batches().to_keras(), epochs=12, verbose=0).history
+    assert len(history["val_loss"]) == 12
+    assert history["accuracy"][-1] > 0.85 > history["accuracy"][0]
+    plain = D.from_tensor_slices((X, Y)).batch(8)
+    by_array = learner.evaluate(X, Y, batch_size=8, verbose=0)
+    assert np.allclose(learner.evaluate(plain.to_keras(), verbose=0), by_array, atol=1e-5)
+    for data in (plain, plain.map(lambda x, y: x), plain.map(lambda x, y: (x,))):
+        assert np.allclose(learner.predict(data.to_keras(), verbose=0), learner.predict(X, verbose=0), atol=1e-6)
+
+
+def test_training_sees_the_batches_of_each_epoch_from_the_first_on():
+    ds = pairs()
+    want = [labels_of(ds) for _ in range(3)]
+    got = []
+
+    class Seeing(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.dense = keras.layers.Dense(1)
+
+        def call(self, x):
+            return self.dense(keras.ops.reshape(x, (-1, 6)))
+
+    feed = pairs().to_keras()
+    inner = feed._batches
+
+    def watched():
+        for batch in inner():
+            got.append(np.asarray(batch[1]).tolist())
+            yield batch
+
+    feed._batches = watched
+    learner = Seeing()
+    learner.compile("sgd", "mse")
+    learner.fit(feed, epochs=3, verbose=0)
+    assert got[1:] == [labels for epoch in want for labels in epoch]
+    assert got[0] == want[0][0]  # Keras looked at the first batch, to learn its shape
+
+
+def test_the_length_of_an_epoch_is_known():
+    seen = Lengths()
+    model().fit(batches().to_keras(), epochs=2, verbose=0, callbacks=[seen])
+    assert (seen.told, seen.steps) == ([8], 16)
+    assert batches().to_keras().num_batches == 8
+
+
+def test_an_infinite_dataset_goes_on_from_epoch_to_epoch():
+    seen = Lengths()
+    feed = batches().repeat().to_keras()
+    model().fit(feed, epochs=3, steps_per_epoch=5, verbose=0, callbacks=[seen])
+    assert (seen.told, seen.steps) == ([5], 15)
+    assert feed.state_dict()["delivered"] == 15
+
+
+@pytest.mark.filterwarnings("ignore:Your input ran out of data")
+def test_a_dataset_whose_length_nobody_knows():
+    seen = Lengths()
+    model().fit(batches().filter(lambda x, y: True).to_keras(), epochs=2, verbose=0, callbacks=[seen])
+    assert seen.steps == 16
+
+
+def test_sample_weights_and_class_weights():
+    plain = D.from_tensor_slices((X, Y)).batch(16)
+    weights = np.where(Y == 1, np.float32(3), np.float32(1))
+    losses = [
+        model().fit(data, epochs=1, verbose=0).history["loss"][0]
+        for data in (
+            plain.to_keras(class_weight={1: 3.0}),
+            D.from_tensor_slices((X, Y, weights)).batch(16).to_keras(),
+        )
+    ]
+    assert losses[0] == losses[1]
+    assert model().fit(plain.to_keras(), epochs=1, verbose=0).history["loss"][0] != losses[0]
+
+
+def test_the_weight_of_a_class_whatever_form_labels_have():
+    weighted = Weighted({1: 3.0})
+    for labels in (Y, Y[:, None], np.eye(2, dtype=np.float32)[Y]):
+        assert weighted(X, labels)[2].tolist() == np.where(Y == 1, 3.0, 1.0).tolist()
+    assert weighted(X[:2], np.array([0, 7]))[2].tolist() == [1, 1]
+    with pytest.raises(ValueError, match="without weights of their own"):
+        weighted(X, Y, Y)
+
+
+def test_named_inputs():
+    inputs = {name: keras.Input((2,), name=name) for name in ("left", "right")}
+    joined = keras.layers.Concatenate()([inputs["left"], inputs["right"]])
+    learner = keras.Model(inputs, keras.layers.Dense(2, activation="softmax")(joined))
+    learner.compile("sgd", "sparse_categorical_crossentropy")
+    ds = D.from_tensor_slices(({"left": X[:, :2], "right": X[:, 2:]}, Y)).batch(16)
+    learner.fit(ds.to_keras(), epochs=1, verbose=0)
+    assert learner.predict(ds.map(lambda x, y: x).to_keras(), verbose=0).shape == (ROWS, 2)
+
+
+def test_what_keras_cannot_take_apart_is_refused():
+    with pytest.raises(ValueError, match="not tuples of 4"):
+        D.from_tensor_slices((X, X, X, Y)).batch(2).to_keras()
+
+
+def test_a_state_goes_on_where_training_stopped():
+    whole = model()
+    want = whole.fit(batches().repeat().to_keras(), epochs=4, steps_per_epoch=5, verbose=0).history["loss"]
+    learner, feed = model(), batches().repeat().to_keras()
+    first = learner.fit(feed, epochs=2, steps_per_epoch=5, verbose=0).history["loss"]
+    again = batches().repeat().to_keras()
+    again.load_state_dict(feed.state_dict())
+    rest = learner.fit(again, epochs=2, steps_per_epoch=5, verbose=0).history["loss"]
+    assert first + rest == want
+
+
+def test_threads_end_with_fit():
+    feed = batches().prefetch(2).to_keras(prefetch=2)
+    model().fit(feed, epochs=2, verbose=0)
+    assert our_threads() == []
+    assert feed.stats()["starvation"]["computed_s"] > 0
