@@ -221,7 +221,7 @@ class DeviceMeter(Meter):
         return event
 
     def _count(self) -> None:
-        while self._pending and self._pending[0][2].query():
+        while self._pending and all(event.query() for event in self._pending[0]):
             last, wanted, given = self._pending.popleft()
             assert self._stats is not None
             self.add(int(wanted.elapsed_time(given) * 1e6), int(last.elapsed_time(wanted) * 1e6), self._stats)

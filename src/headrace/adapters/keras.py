@@ -34,7 +34,7 @@ def to_keras(self: Dataset, *, class_weight: Mapping[int, float] | None = None, 
     """
     framework("keras", "to_keras")
     batches = self if class_weight is None else self.map(Weighted(class_weight))
-    return _adapter_class()(_standard(batches), prefetch)
+    return _adapter_class()(_checked(batches), prefetch)
 
 
 class Weighted:
@@ -54,7 +54,7 @@ class Weighted:
         return x, y, np.where(classes < len(self._weights), self._weights.take(classes, mode="clip"), np.float32(1))
 
 
-def _standard(batches: Dataset) -> Dataset:
+def _checked(batches: Dataset) -> Dataset:
     """Refuse elements that Keras would take apart wrongly."""
     spec = batches._node.spec
     structure: Structure | None = spec.structure if spec.known else None
@@ -78,10 +78,7 @@ def _adapter_class() -> type[Any]:
         def get_numpy_iterator(self) -> Iterator[Any]:
             return self._batches()
 
-        get_jax_iterator = get_numpy_iterator
-
-        def get_torch_dataloader(self) -> Iterator[Any]:
-            return self._batches()
+        get_jax_iterator = get_torch_dataloader = get_numpy_iterator
 
         def get_tf_dataset(self) -> Any:
             tf = framework("tensorflow", "to_keras on the tensorflow backend")
