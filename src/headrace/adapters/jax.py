@@ -125,19 +125,24 @@ class Arrays:
         return self._put(array, path) if sharding is None else self._spread(array, sharding, path)
 
     def _put(self, array: NDArray[Any], path: str) -> Any:
-        # On the CPU JAX may go on using this memory: never memory that somebody else has.
         try:
-            return self._jax.device_put(array, self._device, may_alias=array.flags.writeable)
+            return self._jax.device_put(_own(array), self._device)
         except TypeError as error:
             raise TypeError(f"to_jax: component{path} of dtype {array.dtype}: {error}; change it with map") from None
 
     def _spread(self, array: NDArray[Any], sharding: Any, path: str) -> Any:
-        if not array.flags.writeable:
-            array = array.copy()
         try:
-            return self._jax.make_array_from_process_local_data(sharding, array)
+            return self._jax.make_array_from_process_local_data(sharding, _own(array))
         except ValueError as error:
             raise ValueError(
                 f"to_jax: component{path} of shape {array.shape} cannot be spread as {sharding}: {error}\n"
                 "  batch(…, drop_remainder=True) makes all batches as large as the first"
             ) from None
+
+
+def _own(array: NDArray[Any]) -> NDArray[Any]:
+    """The array, or a copy where somebody else has its memory: on the CPU, JAX goes on using what it gets.
+
+    (`may_alias=False` does not keep it from that where the memory happens to be aligned.)
+    """
+    return array if array.flags.writeable else array.copy()
