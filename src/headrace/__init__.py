@@ -9,7 +9,7 @@
 """
 
 from headrace.dataset import Dataset
-from headrace.errors import ElementError, HeadraceError, NotIndexableError, SpecError, StateError
+from headrace.errors import ElementError, HeadraceError, NotIndexableError, QuarantineError, SpecError, StateError
 from headrace.execute.context import AUTOTUNE
 from headrace.iterator import Iterator
 from headrace.keys import set_random_seed
@@ -17,6 +17,10 @@ from headrace.options import Options
 from headrace.plan.cardinality import INFINITE_CARDINALITY, UNKNOWN_CARDINALITY
 from headrace.plan.spec import TensorSpec
 from headrace.ragged import Ragged
+from headrace.records.quarantine import Quarantine
+from headrace.sources.fixed import FixedLengthRecordDataset
+from headrace.sources.text import TextLineDataset
+from headrace.sources.tfrecord import TFRecordDataset
 
 __version__ = "0.1.0"
 
@@ -26,13 +30,18 @@ __all__ = [
     "UNKNOWN_CARDINALITY",
     "Dataset",
     "ElementError",
+    "FixedLengthRecordDataset",
     "HeadraceError",
     "Iterator",
     "NotIndexableError",
     "Options",
+    "Quarantine",
+    "QuarantineError",
     "Ragged",
     "SpecError",
     "StateError",
+    "TFRecordDataset",
     "TensorSpec",
+    "TextLineDataset",
     "set_random_seed",
 ]

@@ -46,6 +46,7 @@ from headrace.plan.spec import Spec
 from headrace.sinks.values import apply, as_numpy_iterator, get_single_element, reduce
 from headrace.sources.counter import counter, random
 from headrace.sources.generator import from_generator
+from headrace.sources.list_files import list_files
 from headrace.sources.memory import from_tensor_slices, from_tensors
 from headrace.sources.range import range
 
@@ -74,6 +75,7 @@ class Dataset:
     from_generator = staticmethod(from_generator)
     range = staticmethod(range)
     counter = staticmethod(counter)
+    list_files = staticmethod(list_files)
     random = staticmethod(random)
     zip = staticmethod(zip)
     choose_from_datasets = staticmethod(choose_from_datasets)

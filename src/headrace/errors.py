@@ -68,6 +68,10 @@ def _restored(args: tuple[Any, ...], attributes: dict[str, Any], cause: BaseExce
     return made
 
 
+class QuarantineError(HeadraceError, RuntimeError):
+    """More records were bad than the quarantine's budget allows."""
+
+
 class StateError(HeadraceError, ValueError):
     """A saved state does not belong to this pipeline, to this version, or is damaged."""
 

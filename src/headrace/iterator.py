@@ -318,4 +318,5 @@ class Running:
             for root in list(self._context.opened):
                 moved += root.nbytes
                 stack.callback(root.close)
+        self._run.shared.clear()
         return moved

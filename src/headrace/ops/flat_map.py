@@ -12,7 +12,7 @@ from headrace.errors import StateError
 from headrace.execute.context import Context, Input
 from headrace.execute.stream import END, Pulled, Stream
 from headrace.ops.arguments import function
-from headrace.ops.children import OneFailure, open_child
+from headrace.ops.children import OneFailure, Parent, open_child
 from headrace.plan.cardinality import UNKNOWN, Cardinality
 from headrace.plan.node import TUNING, Node
 from headrace.plan.spec import Probe, Spec
@@ -61,7 +61,7 @@ class FlatMap(Node):
 class FlatMapStream(Stream):
     """One child at a time; the mark is the parent's and, within it, the child's."""
 
-    def __init__(self, node: FlatMap, ctx: Context, mark: Mark) -> None:
+    def __init__(self, node: Parent, ctx: Context, mark: Mark) -> None:
         self._node = node
         self._ctx = ctx
         parent, inner = mark or (None, None)
