@@ -4,12 +4,12 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <new>
-#include <optional>
 #include <stdexcept>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "example.h"
 #include "kernels.h"
 
 namespace nb = nanobind;
@@ -21,6 +21,7 @@ using Ints = nb::ndarray<int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using ConstInts = nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Rows = nb::ndarray<uint8_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using ConstRows = nb::ndarray<const uint8_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using ConstFloats = nb::ndarray<const float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using ConstBytes = nb::ndarray<const uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Released = nb::call_guard<nb::gil_scoped_release>;
 
@@ -66,82 +67,62 @@ class Buffer {
   Py_buffer view_;
 };
 
-// An array that a kernel fills; made without the GIL, handed to NumPy with it.
+// An array that a kernel has filled: NumPy owns its memory from here on.
 template <typename T>
-class Array {
- public:
-  explicit Array(size_t size) : data_(static_cast<T*>(std::malloc(std::max<size_t>(size, 1) * sizeof(T)))), size_(size) {
-    if (!data_) throw std::bad_alloc();
-  }
-  explicit Array(const std::vector<T>& values) : Array(values.size()) {
-    std::copy(values.begin(), values.end(), data_);
-  }
-  Array(const Array&) = delete;
-  Array& operator=(const Array&) = delete;
-  ~Array() { std::free(data_); }
-
-  T* data() { return data_; }
-
-  // NumPy owns the memory from here on, and shows the first `size` of it.
-  nb::object release(size_t size) {
-    nb::capsule owner(data_, [](void* memory) noexcept { std::free(memory); });
-    T* data = std::exchange(data_, nullptr);
-    return nb::cast(nb::ndarray<nb::numpy, T, nb::ndim<1>>(data, {size}, owner));
-  }
-  nb::object release() { return release(size_); }
-
- private:
-  T* data_;
-  size_t size_;
-};
+nb::object numpy(headrace::Growing<T>& array) {
+  const size_t size = array.size();
+  T* memory = array.release();
+  nb::capsule owner(memory, [](void* held) noexcept { std::free(held); });
+  return nb::cast(nb::ndarray<nb::numpy, T, nb::ndim<1>>(memory, {size}, owner));
+}
 
 nb::tuple unframe(nb::handle source, int64_t start, int64_t max_rows, int64_t max_bytes, bool verify) {
   const Buffer buffer(source);
   const size_t from = buffer.position(start);
   require(max_rows >= 0 && max_bytes >= 0, "limits must not be negative");
-  std::optional<Array<uint8_t>> values;
-  std::optional<Array<int64_t>> offsets;
+  headrace::Growing<uint8_t> values;
+  headrace::Growing<int64_t> offsets;
   headrace::Scan scan;
-  int64_t rows;
   {
     nb::gil_scoped_release released;
-    std::vector<int64_t> starts;
+    headrace::Growing<int64_t> starts;
     scan = headrace::scan_records(buffer.data(), buffer.size(), from, max_rows, max_bytes, false, starts);
-    values.emplace(scan.consumed - from - starts.size() * headrace::kFraming);
-    offsets.emplace(starts.size() + 1);
-    rows = headrace::copy_records(buffer.data(), starts.data(), int64_t(starts.size()), verify, offsets->data(),
-                                  values->data());
-    if (size_t(rows) < starts.size()) scan = {size_t(starts[size_t(rows)]), headrace::Problem::kData};
+    values.extend(scan.consumed - from - starts.size() * headrace::kFraming);
+    offsets.extend(starts.size() + 1);
+    const size_t good = headrace::copy_records(buffer.data(), starts.data(), starts.size(), verify, offsets.data(),
+                                               values.data());
+    if (good < starts.size()) {
+      scan = {size_t(starts[good]), headrace::Problem::kData};
+      offsets.shrink(good + 1);
+      values.shrink(size_t(offsets[good]));
+    }
   }
-  const size_t bytes = size_t(offsets->data()[rows]);
-  return nb::make_tuple(values->release(bytes), offsets->release(size_t(rows) + 1), scan.consumed, int(scan.problem));
+  return nb::make_tuple(numpy(values), numpy(offsets), scan.consumed, int(scan.problem));
 }
 
 nb::tuple scan_records(nb::handle source, int64_t start, int64_t max_rows, bool verify) {
   const Buffer buffer(source);
   const size_t from = buffer.position(start);
   require(max_rows >= 0, "limits must not be negative");
-  std::optional<Array<int64_t>> positions;
+  headrace::Growing<int64_t> starts;
   headrace::Scan scan;
   {
     nb::gil_scoped_release released;
-    std::vector<int64_t> starts;
     scan = headrace::scan_records(buffer.data(), buffer.size(), from, max_rows, INT64_MAX, verify, starts);
-    positions.emplace(starts);
   }
-  return nb::make_tuple(positions->release(), scan.consumed, int(scan.problem));
+  return nb::make_tuple(numpy(starts), scan.consumed, int(scan.problem));
 }
 
 nb::object frame(ConstBytes values, ConstInts offsets) {
-  std::optional<Array<uint8_t>> out;
+  headrace::Growing<uint8_t> out;
   {
     nb::gil_scoped_release released;
     require_offsets(offsets, values.shape(0));
     const size_t rows = offsets.shape(0) - 1;
-    out.emplace(size_t(offsets.data()[rows] - offsets.data()[0]) + rows * headrace::kFraming);
-    headrace::frame(values.data(), offsets.data(), int64_t(rows), out->data());
+    out.extend(size_t(offsets.data()[rows] - offsets.data()[0]) + rows * headrace::kFraming);
+    headrace::frame(values.data(), offsets.data(), int64_t(rows), out.data());
   }
-  return out->release();
+  return numpy(out);
 }
 
 void bind_records(nb::module_& m) {
@@ -169,10 +150,132 @@ void bind_records(nb::module_& m) {
   m.def("frame", &frame, "values"_a, "offsets"_a);
 }
 
+headrace::Kind kind_of(int64_t number) {
+  require(number >= 1 && number <= 3, "a feature holds bytes (1), floats (2) or int64 (3)");
+  return headrace::Kind(number);
+}
+
+std::string text_of(nb::bytes value) { return {value.c_str(), value.size()}; }
+
+// (name, kind, in_steps, size, multiple, required, skip_empty, default): see headrace::Request.
+headrace::Request request_of(nb::tuple given) {
+  require(given.size() == 8, "a request has eight parts");
+  headrace::Request request{text_of(nb::cast<nb::bytes>(given[0])), kind_of(nb::cast<int64_t>(given[1])),
+                            nb::cast<bool>(given[2]), nb::cast<int64_t>(given[3]), nb::cast<int64_t>(given[4]),
+                            nb::cast<bool>(given[5]), nb::cast<bool>(given[6]), {}, {}, {}};
+  require(request.size >= -1 && request.multiple >= 1, "sizes must be positive");
+  size_t defaults = 0;
+  if (!given[7].is_none() && request.kind == headrace::Kind::kBytes) {
+    for (nb::handle value : nb::cast<nb::list>(given[7])) {
+      request.default_bytes.push_back(text_of(nb::cast<nb::bytes>(value)));
+    }
+    defaults = request.default_bytes.size();
+  } else if (!given[7].is_none() && request.kind == headrace::Kind::kFloat) {
+    const auto values = nb::cast<ConstFloats>(given[7]);
+    request.default_floats.append(values.data(), defaults = values.shape(0));
+  } else if (!given[7].is_none()) {
+    const auto values = nb::cast<ConstInts>(given[7]);
+    request.default_ints.append(values.data(), defaults = values.shape(0));
+  }
+  const bool needed = !request.required && !request.in_steps && request.size > 0;
+  require(defaults == (needed ? size_t(request.size) : 0), "a default has as many values as the feature, or none");
+  return request;
+}
+
+nb::object values_of(headrace::Column& column, headrace::Kind kind) {
+  if (kind == headrace::Kind::kInt64) return numpy(column.ints);
+  return kind == headrace::Kind::kFloat ? numpy(column.floats) : numpy(column.bytes);
+}
+
+// ([(values, byte_ends, splits, steps), …], -1, ""), or which row was refused and why.
+nb::tuple parse(const headrace::ExampleParser& parser, ConstBytes values, ConstInts offsets) {
+  headrace::Refusal refusal;
+  std::vector<headrace::Column> columns;
+  {
+    nb::gil_scoped_release released;
+    require_offsets(offsets, values.shape(0));
+    columns = parser.parse(values.data(), offsets.data(), int64_t(offsets.shape(0)) - 1, refusal);
+  }
+  nb::list made;
+  for (size_t i = 0; refusal.row < 0 && i < columns.size(); ++i) {
+    headrace::Column& column = columns[i];
+    const headrace::Request& request = parser.requests()[i];
+    const nb::object ends = request.kind == headrace::Kind::kBytes ? numpy(column.byte_ends) : nb::none();
+    const nb::object splits = request.size < 0 ? numpy(column.splits) : nb::none();
+    const nb::object steps = request.in_steps ? numpy(column.steps) : nb::none();
+    made.append(nb::make_tuple(values_of(column, request.kind), ends, splits, steps));
+  }
+  const nb::bytes what(refusal.what.data(), refusal.what.size());  // names need not be text
+  return nb::make_tuple(made, refusal.row, what);
+}
+
+// (name, kind, values, byte_ends or None, splits or None): without splits each row has its share of the values.
+headrace::Written written_of(nb::tuple given, size_t rows) {
+  require(given.size() == 5, "a column to write has five parts");
+  headrace::Written column{text_of(nb::cast<nb::bytes>(given[0])), kind_of(nb::cast<int64_t>(given[1])), 0, nullptr,
+                           nullptr, nullptr};
+  size_t count;
+  if (column.kind == headrace::Kind::kBytes) {
+    const auto values = nb::cast<ConstBytes>(given[2], false);
+    const auto ends = nb::cast<ConstInts>(given[3], false);
+    require_offsets(ends, values.shape(0));
+    column.values = values.data();
+    column.byte_ends = ends.data();
+    count = ends.shape(0) - 1;
+  } else if (column.kind == headrace::Kind::kFloat) {
+    const auto values = nb::cast<ConstFloats>(given[2], false);
+    column.values = values.data();
+    count = values.shape(0);
+  } else {
+    const auto values = nb::cast<ConstInts>(given[2], false);
+    column.values = values.data();
+    count = values.shape(0);
+  }
+  if (given[4].is_none()) {
+    require(rows == 0 || count % rows == 0, "the values do not share out over the rows");
+    column.size = rows ? int64_t(count / rows) : 0;
+  } else {
+    const auto splits = nb::cast<ConstInts>(given[4], false);
+    require_offsets(splits, count);
+    require(splits.shape(0) == rows + 1, "splits and rows differ");
+    column.splits = splits.data();
+  }
+  return column;
+}
+
+// The arrays stay alive in the list of the caller.
+nb::tuple encode(nb::list given, int64_t rows) {
+  require(rows >= 0, "rows must not be negative");
+  std::vector<headrace::Written> columns;
+  for (nb::handle column : given) columns.push_back(written_of(nb::cast<nb::tuple>(column), size_t(rows)));
+  headrace::Growing<uint8_t> out;
+  headrace::Growing<int64_t> offsets;
+  {
+    nb::gil_scoped_release released;
+    headrace::encode_examples(columns, rows, out, offsets.extend(size_t(rows) + 1));
+  }
+  return nb::make_tuple(numpy(out), numpy(offsets));
+}
+
+void bind_examples(nb::module_& m) {
+  nb::class_<headrace::ExampleParser>(m, "ExampleParser")
+      .def(
+          "__init__",
+          [](headrace::ExampleParser* self, nb::list given) {
+            std::vector<headrace::Request> requests;
+            for (nb::handle request : given) requests.push_back(request_of(nb::cast<nb::tuple>(request)));
+            new (self) headrace::ExampleParser(std::move(requests));
+          },
+          "requests"_a)
+      .def("parse", &parse, "values"_a, "offsets"_a);
+  m.def("encode_examples", &encode, "columns"_a, "rows"_a);
+}
+
 }  // namespace
 
 NB_MODULE(_native, m) {
   bind_records(m);
+  bind_examples(m);
   m.def(
       "shuffle_draws",
       [](uint64_t key, int64_t capacity, int64_t total, int64_t first, Ints out) {

@@ -3,7 +3,8 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <vector>
+
+#include "growing.h"
 
 namespace headrace {
 
@@ -69,12 +70,11 @@ struct Scan {
 // Appends where each whole record from byte `start` on begins, for at most `max_rows` records with `max_bytes` of data
 // (the first may be larger). Lengths are always checked, data if `verify`.
 Scan scan_records(const uint8_t* data, size_t size, size_t start, int64_t max_rows, int64_t max_bytes, bool verify,
-                  std::vector<int64_t>& starts);
+                  Growing<int64_t>& starts);
 
 // Copies the data of the records that scan_records has found, one after another; returns how many came before the first
 // that is damaged.
-int64_t copy_records(const uint8_t* data, const int64_t* starts, int64_t rows, bool verify, int64_t* offsets,
-                     uint8_t* out);
+size_t copy_records(const uint8_t* data, const int64_t* starts, size_t rows, bool verify, int64_t* offsets, uint8_t* out);
 
 // The first position from `start` on where a record seems to begin, -1 if there is none: its length's checksum is right,
 // and that of its data, if they are all here; else it ends before byte `end`. (A record of eight bytes of data holds what
