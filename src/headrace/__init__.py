@@ -8,8 +8,17 @@
 [3.] [0]
 """
 
+from headrace import io
 from headrace.dataset import Dataset
-from headrace.errors import ElementError, HeadraceError, NotIndexableError, QuarantineError, SpecError, StateError
+from headrace.errors import (
+    ElementError,
+    HeadraceError,
+    NotIndexableError,
+    ParseError,
+    QuarantineError,
+    SpecError,
+    StateError,
+)
 from headrace.execute.context import AUTOTUNE
 from headrace.iterator import Iterator
 from headrace.keys import set_random_seed
@@ -35,6 +44,7 @@ __all__ = [
     "Iterator",
     "NotIndexableError",
     "Options",
+    "ParseError",
     "Quarantine",
     "QuarantineError",
     "Ragged",
@@ -43,5 +53,6 @@ __all__ = [
     "TFRecordDataset",
     "TensorSpec",
     "TextLineDataset",
+    "io",
     "set_random_seed",
 ]

@@ -288,7 +288,7 @@ def read_only(column: Column) -> Column:
     if isinstance(column, np.ndarray):
         return _locked(column.view())
     if isinstance(column, Ragged):
-        return Ragged(_locked(column.values.view()), column.offsets)
+        return Ragged(read_only(column.values), column.offsets)
     return (
         [_locked(v.view()) if isinstance(v, np.ndarray) else v for v in column] if isinstance(column, list) else column
     )
@@ -299,7 +299,7 @@ def owned(column: Column) -> Column:
     if isinstance(column, np.ndarray):
         return _locked(column.copy())
     if isinstance(column, Ragged):
-        return Ragged(_locked(column.values.copy()), column.offsets)
+        return Ragged(owned(column.values), column.offsets)
     return (
         [_locked(v.copy()) if isinstance(v, np.ndarray) else v for v in column] if isinstance(column, list) else column
     )
@@ -327,18 +327,21 @@ def stackable(column: Column) -> NDArray[Any] | str:
     if isinstance(column, np.ndarray):
         return column
     if isinstance(column, Ragged):
-        lengths = column.row_lengths()
+        lengths, dense = column.row_lengths(), column.values
+        if isinstance(dense, Ragged):
+            return "are ragged and cannot be stacked"
         if (lengths == lengths[0]).all():
-            return column.values.reshape(len(column), int(lengths[0]), *column.values.shape[1:])
+            stacked: NDArray[Any] = dense.reshape(len(column), int(lengths[0]), *dense.shape[1:])
+            return stacked
         other = column[int(np.flatnonzero(lengths != lengths[0])[0])]
         return f"differ: shape {column[0].shape} against {other.shape}"
     if not isinstance(column, list):
         return objects(column)
     if any(isinstance(v, Ragged) for v in column):
         return "are ragged and cannot be stacked"
-    dense = joined_leaves(column)
-    if dense is not None:
-        return dense
+    joined = joined_leaves(column)
+    if joined is not None:
+        return joined
     arrays = [np.asarray(v) for v in column]
     first = arrays[0]
     for a in arrays[1:]:

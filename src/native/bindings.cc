@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -73,7 +74,11 @@ nb::object numpy(headrace::Growing<T>& array) {
   const size_t size = array.size();
   T* memory = array.release();
   nb::capsule owner(memory, [](void* held) noexcept { std::free(held); });
-  return nb::cast(nb::ndarray<nb::numpy, T, nb::ndim<1>>(memory, {size}, owner));
+  nb::object made = nb::cast(nb::ndarray<nb::numpy, T, nb::ndim<1>>(memory, {size}, owner));
+  if constexpr (!std::is_same_v<T, int64_t>) return made;
+  // NumPy has two types of this size, and gets the one that nobody else uses
+  static const PyObject* usual = nb::object(nb::module_::import_("numpy").attr("int64")).release().ptr();
+  return made.attr("view")(nb::handle(usual));
 }
 
 nb::tuple unframe(nb::handle source, int64_t start, int64_t max_rows, int64_t max_bytes, bool verify) {
@@ -274,6 +279,7 @@ void bind_examples(nb::module_& m) {
 }  // namespace
 
 NB_MODULE(_native, m) {
+  nb::set_leak_warnings(false);  // compiled descriptions are kept until the interpreter ends
   bind_records(m);
   bind_examples(m);
   m.def(
