@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple, TypeAlias
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -16,7 +16,8 @@ from headrace.ragged import Ragged
 Lengths = NDArray[np.int64]
 
 
-class RowSplits(NamedTuple):
+@dataclass(frozen=True)
+class RowSplits:
     """A list of where each row begins, and where the last one ends."""
 
     key: str
@@ -24,11 +25,14 @@ class RowSplits(NamedTuple):
     def lengths(self, cuts: Ragged, totals: Lengths) -> tuple[Lengths, Lengths]:  # noqa: ARG002
         """How many rows each record has, and how long each of them is."""
         counts = np.maximum(cuts.row_lengths() - 1, 0)
-        steps = np.diff(cuts.values)
-        return counts, np.delete(steps, cuts.offsets[1:-1] - 1) if len(steps) else steps
+        within = np.ones(max(len(cuts.values) - 1, 0), bool)
+        edges = cuts.offsets[(cuts.offsets > 0) & (cuts.offsets < len(cuts.values))]
+        within[edges - 1] = False
+        return counts, np.diff(cuts.values)[within]
 
 
-class RowLengths(NamedTuple):
+@dataclass(frozen=True)
+class RowLengths:
     """A list of how long each row is."""
 
     key: str
@@ -38,7 +42,8 @@ class RowLengths(NamedTuple):
         return cuts.row_lengths(), cuts.values
 
 
-class RowLimits(NamedTuple):
+@dataclass(frozen=True)
+class RowLimits:
     """A list of where each row ends."""
 
     key: str
@@ -51,7 +56,8 @@ class RowLimits(NamedTuple):
         return counts, limits - before
 
 
-class RowStarts(NamedTuple):
+@dataclass(frozen=True)
+class RowStarts:
     """A list of where each row begins."""
 
     key: str
@@ -64,7 +70,8 @@ class RowStarts(NamedTuple):
         return counts, after - starts
 
 
-class ValueRowIds(NamedTuple):
+@dataclass(frozen=True)
+class ValueRowIds:
     """A list of the row that each value belongs to."""
 
     key: str
@@ -85,7 +92,8 @@ class ValueRowIds(NamedTuple):
         return counts, np.bincount(ids + begin[record], minlength=int(counts.sum())).astype(np.int64)
 
 
-class UniformRowLength(NamedTuple):
+@dataclass(frozen=True)
+class UniformRowLength:
     """Rows of one length."""
 
     length: int

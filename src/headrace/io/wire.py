@@ -21,12 +21,17 @@ class Field(NamedTuple):
 
 def fields(data: memoryview) -> Iterator[Field]:
     """The fields of a message, in the order in which they stand; ValueError where the bytes are no message."""
-    at = 0
+    at = depth = 0
     while at < len(data):
         tag, at = read_varint(data, at)
         number, wire = tag >> 3, tag & 7
         if not number:
             raise ValueError("a field without a number")
+        if wire in (GROUP, END_GROUP):
+            depth += 1 if wire == GROUP else -1
+            if depth < 0:
+                raise ValueError("the end of a group that did not begin")
+            continue
         value: Any
         if wire == VARINT:
             value, at = read_varint(data, at)
@@ -36,8 +41,11 @@ def fields(data: memoryview) -> Iterator[Field]:
                 raise ValueError("a field that is longer than its message")
             value, at = data[at : at + size], at + size
         else:
-            raise ValueError(f"a field of the wire type {wire}, which these messages do not have")
-        yield Field(number, wire, value)
+            raise ValueError(f"a field of the wire type {wire}, which there is not")
+        if not depth:  # nothing within a group is ours
+            yield Field(number, wire, value)
+    if depth:
+        raise ValueError("a group without an end")
 
 
 def read_varint(data: memoryview, at: int) -> tuple[int, int]:
