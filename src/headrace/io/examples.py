@@ -21,12 +21,14 @@ if TYPE_CHECKING:
 
 
 def encode_example(features: Mapping[str, Any]) -> bytes:
-    """One serialized tf.Example: integers as int64, floats as float32, text as UTF-8; what is None is left out.
+    """One serialized tf.Example: integers as int64, floats as float32, text as UTF-8.
+
+    What is None, or an empty list, is left out: nobody could tell what it would hold.
 
     >>> hr.io.encode_example({"x": 1})
     b'\\n\\x0c\\n\\n\\n\\x01x\\x12\\x05\\x1a\\x03\\n\\x01\\x01'
     """
-    rows = {name: _flat(name, value) for name, value in features.items() if value is not None}
+    rows = {name: _flat(name, value) for name, value in features.items() if not _holds_nothing(value)}
     values, _ = _native.encode_examples([_written(name, row, None) for name, row in sorted(rows.items())], 1)
     return values.tobytes()
 
@@ -113,6 +115,10 @@ def _listed(feature: memoryview) -> NDArray[Any] | None:
     return np.concatenate([np.empty(0, DTYPES[kind]), *(numbers(f, DTYPES[kind]) for f in found)])
 
 
+def _holds_nothing(value: Any) -> bool:
+    return value is None or (isinstance(value, Sequence) and not isinstance(value, str | bytes) and not len(value))
+
+
 def _flat(name: str, value: Any) -> NDArray[Any]:
     """The values of a feature in one row: int64, float32 or bytes."""
     array = np.asarray(value, object) if isinstance(value, str | bytes) else np.asarray(value)
@@ -158,9 +164,12 @@ def _column(name: str, column: Any) -> Written:
     if isinstance(column, list) and column and isinstance(column[0], bytes | str):
         return name.encode(), BYTES, *parts(binary(column)), None
     if isinstance(column, list):
-        rows = [_flat(name, row) for row in column]
+        rows = [np.empty(0, np.int64) if _holds_nothing(row) else _flat(name, row) for row in column]
+        full = [row for row in rows if len(row)] or rows[:1] or [np.empty(0, np.int64)]
+        if len({row.dtype for row in full}) > 1:
+            raise TypeError(f"feature {name!r} holds integers, floats or text in different rows")
         offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum([len(row) for row in rows], dtype=np.int64)])
-        return _written(name, np.concatenate(rows) if rows else np.empty(0, np.int64), offsets)
+        return _written(name, np.concatenate(full), offsets)
     if hasattr(column, "type") and not _textual(column):
         return _column(name, column.to_numpy(zero_copy_only=False))
     return name.encode(), BYTES, *parts(binary(column)), None
