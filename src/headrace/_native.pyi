@@ -27,6 +27,17 @@ def unframe(
 def scan_records(buffer: Buffer, start: int, max_rows: int, verify: bool = True) -> tuple[NDArray[int64], int, int]: ...
 def resync(buffer: Buffer, start: int, end: int = -1) -> int: ...
 def frame(values: NDArray[uint8], offsets: NDArray[int64]) -> NDArray[uint8]: ...
+def parse_csv(
+    buffer: Buffer,
+    columns: list[tuple[int, int | float | bytes | None]],
+    slots: list[int],
+    exact: bool,
+    delimiter: bytes,
+    quote: bytes,
+    na: bytes,
+    max_rows: int,
+    final: bool,
+) -> tuple[list[Any], NDArray[int64], NDArray[int64]]: ...
 def release_memory() -> None: ...
 
 __all__: list[Any]

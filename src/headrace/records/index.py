@@ -176,7 +176,7 @@ def _positions(path: str, form: Format) -> _Positions:
             found.append(starts + window.offset)
             count += len(starts)
             if used:
-                open_end = form.terminated and window.data[used - 1] != ord("\n")
+                open_end = form.terminated and bool(window.data[used - 1] != ord("\n"))
             window.use(used)
         return _Positions(np.concatenate([*found, [window.offset]]).astype(np.int64), open_end)
     finally:
