@@ -54,6 +54,7 @@ def test_data_flows_one_way():
 def test_the_public_names():
     assert sorted(hr.__all__) == [
         "AUTOTUNE",
+        "CsvDataset",
         "Dataset",
         "ElementError",
         "FixedLengthRecordDataset",
@@ -78,7 +79,7 @@ def test_the_public_names():
     public = [name for name in vars(hr.Dataset) if not name.startswith("_")]
     assert sorted(public) == [
         "apply", "as_numpy_iterator", "batch", "bucket_by_sequence_length", "cache", "cardinality",
-        "choose_from_datasets", "concatenate", "counter", "element_spec", "enumerate", "explain", "filter",
+        "choose_from_datasets", "concatenate", "count", "counter", "element_spec", "enumerate", "explain", "filter",
         "flat_map", "from_generator", "from_tensor_slices", "from_tensors", "get_single_element", "group_by_window",
         "ignore_errors", "interleave", "iterator", "list_files", "map", "options", "padded_batch", "prefetch",
         "progress", "ragged_batch", "random", "range", "rebatch", "reduce", "rejection_resample", "repeat",

@@ -27,6 +27,7 @@ from headrace.plan.cardinality import INFINITE_CARDINALITY, UNKNOWN_CARDINALITY
 from headrace.plan.spec import TensorSpec
 from headrace.ragged import Ragged
 from headrace.records.quarantine import Quarantine
+from headrace.sources.csv import CsvDataset
 from headrace.sources.fixed import FixedLengthRecordDataset
 from headrace.sources.text import TextLineDataset
 from headrace.sources.tfrecord import TFRecordDataset
@@ -37,6 +38,7 @@ __all__ = [
     "AUTOTUNE",
     "INFINITE_CARDINALITY",
     "UNKNOWN_CARDINALITY",
+    "CsvDataset",
     "Dataset",
     "ElementError",
     "FixedLengthRecordDataset",

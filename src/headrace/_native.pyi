@@ -39,6 +39,17 @@ class ExampleParser:
 def encode_examples(
     columns: list[tuple[bytes, int, NDArray[Any], NDArray[int64] | None, NDArray[int64] | None]], rows: int
 ) -> tuple[NDArray[uint8], NDArray[int64]]: ...
+def parse_csv(
+    buffer: Buffer,
+    columns: list[tuple[int, int | float | bytes | None]],
+    slots: list[int],
+    exact: bool,
+    delimiter: bytes,
+    quote: bytes,
+    na: bytes,
+    max_rows: int,
+    final: bool,
+) -> tuple[list[Any], NDArray[int64], NDArray[int64]]: ...
 def release_memory() -> None: ...
 
 __all__: list[Any]

@@ -257,6 +257,12 @@ def objects(column: pa.Array) -> NDArray[Any]:
     return made
 
 
+def boxed(block: Block) -> Block:
+    """With text as objects, which is what a batch holds."""
+    columns = [c if isinstance(c, np.ndarray | Ragged | list) else objects(c) for c in block.columns]
+    return Block(block.structure, columns, block.rows, block.mark, block.ids)
+
+
 def take(column: Column, indices: Indices) -> Column:
     """These rows of a column, copied."""
     if isinstance(column, np.ndarray):

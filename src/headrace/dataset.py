@@ -43,6 +43,7 @@ from headrace.plan.cardinality import INFINITE
 from headrace.plan.explain import chain, tree
 from headrace.plan.node import Node, user_site, walk
 from headrace.plan.spec import Spec
+from headrace.sinks.count import count
 from headrace.sinks.values import apply, as_numpy_iterator, get_single_element, reduce
 from headrace.sources.counter import counter, random
 from headrace.sources.generator import from_generator
@@ -87,6 +88,7 @@ class Dataset:
     bucket_by_sequence_length = bucket_by_sequence_length
     cache = cache
     concatenate = concatenate
+    count = count
     enumerate = enumerate
     filter = filter
     flat_map = flat_map

@@ -3,6 +3,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
+#include <vector>
 
 #include "growing.h"
 
@@ -89,5 +91,63 @@ void frame(const uint8_t* values, const int64_t* offsets, int64_t rows, uint8_t*
 
 // Gives freed memory back to the operating system where the allocator can.
 void release_memory();
+
+// CSV. What a file looks like: which field goes to which column (slots; -1: none, -2: one too many), whether more fields
+// than slots are too many, and of each column what it holds and whether it may be empty.
+enum class CsvKind : int { kInt32 = 0, kInt64 = 1, kFloat32 = 2, kFloat64 = 3, kText = 4 };
+struct CsvLayout {
+  uint8_t delimiter;
+  int quote;  // -1: none
+  std::string na;
+  std::vector<int> slots;
+  bool exact;
+  size_t columns;
+  std::vector<CsvKind> kinds;
+  std::vector<bool> required;
+};
+
+enum class CsvError : int64_t {
+  kQuoteInside = 1,
+  kUnescaped = 2,
+  kUnclosed = 3,
+  kTooFew = 4,
+  kTooMany = 5,
+  kMissing = 6,
+  kNoNumber = 7
+};
+struct CsvProblem {
+  int64_t row;
+  CsvError error;
+  int64_t field;  // of the record up to kTooMany, of the columns from kMissing on
+};
+struct CsvField {
+  size_t start = 0, stop = 0;
+};
+
+// Where each record begins, and the last one ends; the numbers of those that were cut into fields, and their fields, so
+// many columns each; what is wrong with the others.
+struct CsvRecords {
+  std::vector<int64_t> starts;
+  std::vector<int64_t> good;
+  std::vector<CsvField> fields;
+  std::vector<CsvProblem> problems;
+};
+union CsvNumber {
+  int64_t integer;
+  double real;
+};
+
+// Cuts the bytes from `start` on into at most `max_rows` records; a record that is not whole waits, unless `final`.
+void csv_split(const uint8_t* data, size_t size, size_t start, int64_t max_rows, bool final, const CsvLayout& layout,
+               CsvRecords& out);
+
+// A column of numbers; the fallback stands where a field is empty or wrong.
+void csv_convert(const uint8_t* data, const CsvLayout& layout, size_t column, CsvNumber fallback, const CsvRecords& records,
+                 std::vector<CsvProblem>& problems, void* out);
+
+// A column of text: how many bytes it takes at most, and the column itself. Returns how many bytes it took.
+size_t csv_text_bytes(const CsvLayout& layout, size_t column, const std::string& fallback, const CsvRecords& records);
+size_t csv_text(const uint8_t* data, const CsvLayout& layout, size_t column, const std::string& fallback,
+                const CsvRecords& records, std::vector<CsvProblem>& problems, int64_t* offsets, uint8_t* out);
 
 }  // namespace headrace

@@ -143,6 +143,8 @@ class PaddedBatch(Node):
     padding: Padding = field(default=Padding())
     drop_remainder: bool = False
 
+    boxes_text = False
+
     @property
     def operation(self) -> str:
         return "padded_batch"

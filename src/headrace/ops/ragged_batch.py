@@ -39,6 +39,8 @@ class RaggedBatch(Node):
     batch_size: int
     drop_remainder: bool = False
 
+    boxes_text = False
+
     @property
     def operation(self) -> str:
         return "ragged_batch"

@@ -28,7 +28,8 @@ def gathered(path: str, index: Index, numbers: Offsets, shared: dict[Any, Any]) 
         return np.frombuffer(b"".join([pieces[i] for i in order]), np.uint8)
     lengths = (bounds[:, 1] - bounds[:, 0])[order]
     out = np.empty(int(lengths.sum()), np.uint8)
-    _native.ragged_take(_mapped(path, local, index, shared), bounds.ravel(), 2 * order.astype(np.int64), out)
+    data = _mapped(path, local, index, shared)
+    _native.ragged_take(data[:, None], bounds.ravel(), 2 * order.astype(np.int64), out[:, None])
     return out
 
 

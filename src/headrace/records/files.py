@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import mmap
 import os
 from collections.abc import Iterable
 from pathlib import Path
@@ -107,6 +108,12 @@ class LocalFile:
                 break
             done += got
         return done
+
+    def mapped(self) -> mmap.mmap:
+        """The file as memory; raises where it cannot be mapped."""
+        if self._descriptor is None:
+            raise ValueError("the file is closed")
+        return mmap.mmap(self._descriptor, 0, access=mmap.ACCESS_READ)
 
     def close(self) -> None:
         descriptor, self._descriptor = self._descriptor, None

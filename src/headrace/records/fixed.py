@@ -57,7 +57,7 @@ class FixedLength(Format):
         parts: list[Part] = []
         if rows:
             offsets = np.arange(rows + 1, dtype=np.int64) * self.record_bytes
-            parts.append(Rows([binary(data[start:stop], offsets)], rows, start))
+            parts.append(Rows([binary(data[start:stop].copy(), offsets)], rows, start))
         if not final:
             return Scan(parts, stop if rows else 0)
         if stop - start < body:

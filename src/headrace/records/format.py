@@ -62,6 +62,8 @@ class Format(ABC):
     """Whether an error names the line."""
     indexed = False
     """Whether records can be found without reading those before them, once it is known where they begin."""
+    skimmed = False
+    """Whether `starts` finds the records of a file."""
     terminated = False
     """Whether LF ends a record, though the last one may lack it."""
 

@@ -15,7 +15,7 @@ from headrace.errors import ElementError, HeadraceError
 from headrace.records.files import Identity, identity, local_path, opened, read_all, write_whole
 from headrace.records.fixed import FixedLength
 from headrace.records.format import Format, Offsets
-from headrace.records.window import Window
+from headrace.records.window import window
 
 log = logging.getLogger("headrace")
 
@@ -165,21 +165,22 @@ def _positions(path: str, form: Format) -> _Positions:
     """Where every record begins, and the last one ends."""
     file = opened(path)
     try:
-        window = Window(file, "", 0, CHUNK)
+        view = window(file, "", 0, CHUNK)
         found: list[Offsets] = []
         count, open_end = 0, False
-        while not window.final:
-            window.more()
-            starts, used, wrong = form.starts(window.data, final=window.final)
+        while not view.final:
+            view.more()
+            starts, used, wrong = form.starts(view.data, final=view.final)
             if wrong is not None:
-                raise _damaged(path, wrong, count + len(starts), window.offset + used)
-            found.append(starts + window.offset)
+                raise _damaged(path, wrong, count + len(starts), view.offset + used)
+            found.append(starts + view.offset)
             count += len(starts)
             if used:
-                open_end = form.terminated and window.data[used - 1] != ord("\n")
-            window.use(used)
-        return _Positions(np.concatenate([*found, [window.offset]]).astype(np.int64), open_end)
+                open_end = form.terminated and bool(view.data[used - 1] != ord("\n"))
+            view.use(used)
+        return _Positions(np.concatenate([*found, [view.offset]]).astype(np.int64), open_end)
     finally:
+        view.close()
         file.close()
 
 

@@ -7,10 +7,12 @@ from typing import NamedTuple, TypeAlias
 from headrace.block import Column
 from headrace.records.files import opened
 from headrace.records.format import Bad, Format, Scan
-from headrace.records.window import Window
+from headrace.records.window import window
 
 OVERLAP = 16
 """So many bytes are looked at again when a search for the next record goes on with more of them."""
+SKIMMED = 4 << 20
+"""So many bytes are looked at in one go where nothing is made of them, if they need not be copied for it."""
 KEPT = 16 << 20
 """Of a bad record no more bytes than these are kept."""
 
@@ -60,7 +62,7 @@ class Reader:
         self._stopped = False
         self._fresh = at.offset == 0
         try:
-            self._window = Window(self._file, form.compression, at.offset, chunk)
+            self._window = window(self._file, form.compression, at.offset, chunk)
         except BaseException:
             self._file.close()
             raise
@@ -74,9 +76,26 @@ class Reader:
             self.close()
         return found
 
+    def pass_over(self, count: int) -> int:
+        """Pass over up to `count` records without making anything of them; `read` meets the bad ones, and the end."""
+        passed = 0
+        while passed < count and not self._over and not self._stopped:
+            window = self._window
+            if not window.final:
+                window.more(SKIMMED)
+            starts, used, wrong = self._format.starts(window.data, final=window.final and window.damage is None)
+            rows = min(len(starts), count - passed)
+            window.use(int(starts[rows]) if rows < len(starts) else used)
+            self._number += rows
+            passed += rows
+            self._stopped = rows < len(starts) or wrong is not None or window.final
+        self._fresh = False
+        return passed
+
     def close(self) -> None:
         """Let go of the file."""
         self._over = True
+        self._window.close()
         self._file.close()
 
     def _at(self, offset: int, line: int) -> At:

@@ -41,6 +41,7 @@ class Lines(Format):
     encoding: str | None = "utf-8"
 
     indexed = True
+    skimmed = True
     terminated = True
 
     @property

@@ -23,6 +23,7 @@ class TFRecords(Format):
 
     fragile = True
     indexed = True
+    skimmed = True
 
     @property
     def spec(self) -> Spec:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import io
+import mmap
 import zlib
 from typing import Any, Protocol
 
 import numpy as np
 
-from headrace.records.files import Bytes, File
+from headrace.records.files import Bytes, File, LocalFile
 
 CODECS = ("", "GZIP", "ZLIB", "ZSTD")
 PACKED_CHUNK = 256 << 10
 FIRST_CHUNK = 64 << 10
-CHUNK = 1 << 20
-"""What is read at a time, from the second or third chunk on."""
+CHUNK = 256 << 10
+"""What is read at a time, from the second chunk on: it stays in cache, and so does what is made of it."""
+RESIDENT = 16 << 20
+"""Of a mapped file no more than these many bytes that were read are kept in this process's own view."""
 
 
 def codec(compression_type: str | None) -> str:
@@ -149,17 +152,87 @@ def unpacked(file: File, compression: str, offset: int) -> Unpacker:
     return Arrow(file) if compression == "ZSTD" else Inflated(file, gzip=compression == "GZIP")
 
 
-class Window:
+class Window(Protocol):
     """What has been read and not used up: `data`, which begins `offset` bytes into the (unpacked) file.
 
-    Once `final` is set there is no more. `damage` says why the file could not be read to its end.
+    Once `final` is set there is no more. `damage` says why the file could not be read to its end. Nothing that is made
+    of `data` may share its memory: it may be that of the file itself.
     """
 
-    def __init__(self, file: File, compression: str, offset: int, chunk: int | None) -> None:
+    data: Bytes
+    offset: int
+    final: bool
+    damage: str | None
+
+    def more(self, least: int = 0) -> None:
+        """Read on; a record that did not fit has as much again."""
+        ...
+
+    def use(self, count: int) -> None:
+        """The first `count` bytes are done with."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the data."""
+        ...
+
+
+def window(file: File, compression: str, offset: int, chunk: int | None) -> Window:
+    """The bytes of a file from `offset` on, `chunk` of them at a time."""
+    if not compression and isinstance(file, LocalFile):
+        try:
+            return Mapped(file, offset, chunk or CHUNK)
+        except (OSError, ValueError):  # a pipe, a file without a size, a file system that cannot map
+            pass
+    return Buffered(file, compression, offset, chunk or CHUNK)
+
+
+class Mapped:
+    """A local file, mapped: its bytes are looked at where the system keeps them, and copied but once.
+
+    A file that shrinks meanwhile would end the process, so its size is asked for before each look.
+    """
+
+    damage: str | None = None
+
+    def __init__(self, file: LocalFile, offset: int, chunk: int) -> None:
+        self._map = file.mapped()
+        self._bytes = np.frombuffer(self._map, np.uint8)
+        self._largest = chunk
+        self._chunk = min(FIRST_CHUNK, chunk)
+        self._end = self._passed = offset
+        self.offset = offset
+        self.data: Bytes = self._bytes[offset:offset]
+        self.final = False
+
+    def more(self, least: int = 0) -> None:
+        if self._map.size() < len(self._bytes):
+            raise OSError(f"the file has shrunk while it was read, from {len(self._bytes)} to {self._map.size()} bytes")
+        self._end = min(len(self._bytes), self._end + max(self._chunk, len(self.data), least))
+        self._chunk = min(4 * self._chunk, self._largest)
+        self.final = self._end == len(self._bytes)
+        self.data = self._bytes[self.offset : self._end]
+
+    def use(self, count: int) -> None:
+        self.offset += count
+        self.data = self.data[count:]
+        if self.offset - self._passed >= RESIDENT:
+            start = self._passed - self._passed % mmap.PAGESIZE
+            self._map.madvise(mmap.MADV_DONTNEED, start, self.offset - self.offset % mmap.PAGESIZE - start)
+            self._passed = self.offset
+
+    def close(self) -> None:
+        self.data = self._bytes = np.empty(0, np.uint8)
+
+
+class Buffered:
+    """Any other file, read into memory."""
+
+    def __init__(self, file: File, compression: str, offset: int, chunk: int) -> None:
         self.data: Bytes = np.empty(0, np.uint8)
         self.final = False
         self.damage: str | None = None
-        self._largest = chunk or CHUNK
+        self._largest = chunk
         self._chunk = min(FIRST_CHUNK, self._largest)
         self._bytes = unpacked(file, compression, offset if not compression else 0)
         self.offset = 0 if compression else offset
@@ -167,8 +240,7 @@ class Window:
             self.more()
             self.use(min(len(self.data), offset - self.offset))
 
-    def more(self) -> None:
-        """Read on; a record that did not fit has as much again."""
+    def more(self, least: int = 0) -> None:  # noqa: ARG002 - memory is not free
         rest = len(self.data)
         size = max(self._chunk, rest)
         self._chunk = min(4 * self._chunk, self._largest)
@@ -188,6 +260,8 @@ class Window:
         self.data = data[: rest + got]
 
     def use(self, count: int) -> None:
-        """The first `count` bytes are done with."""
         self.data = self.data[count:]
         self.offset += count
+
+    def close(self) -> None:
+        self.data = np.empty(0, np.uint8)

@@ -39,7 +39,7 @@ def matching(file_pattern: Any) -> list[str]:
     """The files that match, in order; raises where there are none."""
     many = not isinstance(file_pattern, str | bytes | os.PathLike)
     patterns = [as_path(p) for p in (np.ravel(file_pattern).tolist() if many else [file_pattern])]
-    names = sorted({name for pattern in patterns for name in _matching(pattern)})
+    names = sorted(name for pattern in patterns for name in _matching(pattern))
     if not names:
         raise FileNotFoundError(f"no files match {', '.join(map(repr, patterns)) or 'an empty list of patterns'}")
     return names

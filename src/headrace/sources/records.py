@@ -99,16 +99,34 @@ class RecordsStream(Stream):
         return self._pending.pull(want)
 
     def skip(self, count: int, *, replay: bool = False) -> int:
-        index = self._node.index
         done = self._pending.drop(count)
-        if index is None or self._over or done == count:
-            return done + super().skip(count - done, replay=replay)
+        if done < count and not self._over:
+            done += self._leap(count - done) if self._node.index is not None else self._skim(count - done)
+        return done + super().skip(count - done, replay=replay)
+
+    def _leap(self, count: int) -> int:
+        """Go where the index says."""
+        index = self._node.index
+        assert index is not None
         before = self._at.number
-        number = min(index.count, before + count - done)
+        number = min(index.count, before + count)
         self.close()
         self._at = At(int(index.starts(np.array([number]))[0]), number, 0)
         self._over = number == index.count
-        return done + number - before
+        return number - before
+
+    def _skim(self, count: int) -> int:
+        """Look for where records begin, and make nothing of them."""
+        if not self._node.format.skimmed:
+            return 0
+        try:
+            passed = (self._reader or self._open()).pass_over(count)
+        except OSError:  # which is told when the next row is read
+            return 0
+        self._at = self._at._replace(number=self._at.number + passed)
+        if self._node.on_error is not None:
+            self._node.on_error.fine(passed)
+        return passed
 
     def close(self) -> None:
         reader, self._reader = self._reader, None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from headrace.execute.reference import files as _files
 from headrace.execute.reference import groups as groups
 from headrace.execute.reference import rows as _rows
 from headrace.execute.reference.base import Place, Row, draw, rows
@@ -16,6 +17,7 @@ from headrace.plan.node import Node
 __all__ = ["Row", "draw", "run"]
 
 assert groups
+assert _files
 assert _rows
 
 
