@@ -6,13 +6,14 @@ BIN := $(VENV)/bin
 NATIVE := $(wildcard src/native/*) CMakeLists.txt pyproject.toml
 WORKERS ?= 2
 
-.PHONY: help demo test lint types unit bench soak clean
+.PHONY: help demo test lint types unit bench soak fuzz clean
 
 help:
 	@echo "make demo    train a small classifier on scikit-learn's digits"
 	@echo "make test    lint, types, doctests and tests"
 	@echo "make bench   compare with tf.data and PyTorch (minutes)"
 	@echo "make soak    many more random pipelines (an hour)"
+	@echo "make fuzz    broken bytes for the kernels, under sanitizers (half an hour; SECONDS=... for each target)"
 	@echo "make clean   remove what the others made"
 
 $(BIN)/python:
@@ -43,9 +44,14 @@ unit: $(VENV)/.installed-test
 bench: $(VENV)/.installed-bench
 	$(BIN)/python benchmarks/core.py
 	$(BIN)/python benchmarks/operations.py
+	$(BIN)/python benchmarks/records.py
 
 soak: $(VENV)/.installed-test
 	HEADRACE_TESTS=soak $(BIN)/python -m pytest -n $(WORKERS) --timeout 7200 tests/test_properties.py
+
+SECONDS ?= 600
+fuzz: $(VENV)/.installed-test
+	$(BIN)/python -m tests.fuzz.fuzz --seconds $(SECONDS)
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
