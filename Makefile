@@ -13,7 +13,7 @@ help:
 	@echo "make test    lint, types, doctests and tests"
 	@echo "make bench   compare with tf.data and PyTorch (minutes)"
 	@echo "make soak    many more random pipelines (an hour)"
-	@echo "make fuzz    broken bytes for the kernels, under sanitizers (half an hour; SECONDS=... for each target)"
+	@echo "make fuzz    broken bytes for the kernels, under sanitizers (half an hour; FUZZ_SECONDS=... for each target)"
 	@echo "make clean   remove what the others made"
 
 $(BIN)/python:
@@ -49,9 +49,9 @@ bench: $(VENV)/.installed-bench
 soak: $(VENV)/.installed-test
 	HEADRACE_TESTS=soak $(BIN)/python -m pytest -n $(WORKERS) --timeout 7200 tests/test_properties.py
 
-SECONDS ?= 600
+FUZZ_SECONDS ?= 600
 fuzz: $(VENV)/.installed-test
-	$(BIN)/python -m tests.fuzz.fuzz --seconds $(SECONDS)
+	$(BIN)/python -m tests.fuzz.fuzz --seconds $(FUZZ_SECONDS)
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

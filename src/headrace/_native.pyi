@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from typing import Any
 
 from numpy import int64, uint8
@@ -36,6 +37,7 @@ class ExampleParser:
         list[tuple[NDArray[Any], NDArray[int64] | None, NDArray[int64] | None, NDArray[int64] | None]], int, bytes
     ]: ...
 
+def encode_example(features: dict[str, Any], flat: Callable[[str, Any], NDArray[Any] | list[bytes | str]]) -> bytes: ...
 def encode_examples(
     columns: list[tuple[bytes, int, NDArray[Any], NDArray[int64] | None, NDArray[int64] | None]], rows: int
 ) -> tuple[NDArray[uint8], NDArray[int64]]: ...

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -262,6 +263,132 @@ nb::tuple encode(nb::list given, int64_t rows) {
   return nb::make_tuple(numpy(out), numpy(offsets));
 }
 
+// The values of one record on their way to encode_examples: numbers and text as Python has them, and arrays.
+class Features {
+ public:
+  // False if the value is something else, which nothing was taken of.
+  bool add(std::string_view name, nb::handle value) {
+    if (PyList_Check(value.ptr()) || PyTuple_Check(value.ptr())) {
+      PyObject** items = PySequence_Fast_ITEMS(value.ptr());
+      return add(name, items, PySequence_Fast_GET_SIZE(value.ptr()));
+    }
+    PyObject* only = value.ptr();
+    return add(name, &only, 1);
+  }
+
+  // An array of int64 or float32, or a list of text.
+  void add_flat(std::string_view name, nb::handle value) {
+    ConstInts ints;
+    ConstFloats floats;
+    if (PyList_Check(value.ptr())) {
+      add_text(name, PySequence_Fast_ITEMS(value.ptr()), PySequence_Fast_GET_SIZE(value.ptr()));
+    } else if (nb::try_cast(value, ints, false)) {
+      begin(name, headrace::Kind::kInt64, ints_.size(), ints.shape(0));
+      ints_.append(ints.data(), ints.shape(0));
+    } else {
+      require(nb::try_cast(value, floats, false), "an array of int64 or float32");
+      begin(name, headrace::Kind::kFloat, floats_.size(), floats.shape(0));
+      floats_.append(floats.data(), floats.shape(0));
+    }
+  }
+
+  nb::bytes encoded() {
+    for (size_t i = 0; i < columns_.size(); ++i) {  // now that nothing moves any more
+      headrace::Written& column = columns_[i];
+      switch (column.kind) {
+        case headrace::Kind::kInt64: column.values = ints_.data() + firsts_[i]; break;
+        case headrace::Kind::kFloat: column.values = floats_.data() + firsts_[i]; break;
+        default:
+          column.values = bytes_.data();
+          column.byte_ends = ends_.data() + firsts_[i];
+      }
+    }
+    std::sort(columns_.begin(), columns_.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
+    headrace::Growing<uint8_t> out;
+    int64_t offsets[2];
+    headrace::encode_examples(columns_, 1, out, offsets);
+    return nb::bytes(out.data(), out.size());
+  }
+
+ private:
+  bool add(std::string_view name, PyObject** items, Py_ssize_t count) {
+    bool whole = true, real = true, text = true;
+    for (Py_ssize_t i = 0; i < count; ++i) {
+      const bool integer = PyLong_Check(items[i]);
+      whole &= integer;
+      real &= integer || PyFloat_Check(items[i]);
+      text &= PyBytes_Check(items[i]) || PyUnicode_Check(items[i]);
+    }
+    if (whole) return add_ints(name, items, count);
+    if (real) return add_floats(name, items, count);
+    return text && add_text(name, items, count);
+  }
+
+  bool add_ints(std::string_view name, PyObject** items, Py_ssize_t count) {
+    const size_t before = ints_.size();
+    for (Py_ssize_t i = 0; i < count; ++i) {
+      int overflow = 0;
+      ints_.push(PyLong_AsLongLongAndOverflow(items[i], &overflow));
+      if (overflow) {
+        ints_.shrink(before);
+        return false;
+      }
+    }
+    begin(name, headrace::Kind::kInt64, before, size_t(count));
+    return true;
+  }
+
+  bool add_floats(std::string_view name, PyObject** items, Py_ssize_t count) {
+    begin(name, headrace::Kind::kFloat, floats_.size(), size_t(count));
+    for (Py_ssize_t i = 0; i < count; ++i) {
+      const double value = PyFloat_AsDouble(items[i]);
+      if (value == -1 && PyErr_Occurred()) throw nb::python_error();
+      floats_.push(float(value));
+    }
+    return true;
+  }
+
+  bool add_text(std::string_view name, PyObject** items, Py_ssize_t count) {
+    begin(name, headrace::Kind::kBytes, ends_.size(), size_t(count));
+    ends_.push(int64_t(bytes_.size()));
+    for (Py_ssize_t i = 0; i < count; ++i) {
+      Py_ssize_t size = 0;
+      const char* data = PyBytes_Check(items[i]) ? PyBytes_AS_STRING(items[i]) : PyUnicode_AsUTF8AndSize(items[i], &size);
+      if (!data) throw nb::python_error();
+      bytes_.append(data, size_t(PyBytes_Check(items[i]) ? PyBytes_GET_SIZE(items[i]) : size));
+      ends_.push(int64_t(bytes_.size()));
+    }
+    return true;
+  }
+
+  void begin(std::string_view name, headrace::Kind kind, size_t first, size_t count) {
+    columns_.push_back({std::string(name), kind, int64_t(count), nullptr, nullptr, nullptr});
+    firsts_.push_back(first);
+  }
+
+  std::vector<headrace::Written> columns_;
+  std::vector<size_t> firsts_;
+  headrace::Growing<int64_t> ints_, ends_;
+  headrace::Growing<float> floats_;
+  headrace::Growing<uint8_t> bytes_;
+};
+
+// What is neither a number nor text nor a list of these, `flat` makes an array of, or a list of text.
+nb::bytes encode_example(nb::dict features, nb::callable flat) {
+  Features made;
+  for (auto [key, value] : features) {
+    Py_ssize_t size;
+    const char* name = PyUnicode_AsUTF8AndSize(key.ptr(), &size);
+    if (!name) throw nb::python_error();
+    const std::string_view text(name, size_t(size));
+    const bool nothing = value.is_none() || ((PyList_Check(value.ptr()) || PyTuple_Check(value.ptr())) &&
+                                             PySequence_Fast_GET_SIZE(value.ptr()) == 0);
+    if (nothing || made.add(text, value)) continue;
+    made.add_flat(text, flat(key, value));
+  }
+  return made.encoded();
+}
+
 void bind_examples(nb::module_& m) {
   nb::class_<headrace::ExampleParser>(m, "ExampleParser")
       .def(
@@ -274,6 +401,7 @@ void bind_examples(nb::module_& m) {
           "requests"_a)
       .def("parse", &parse, "values"_a, "offsets"_a);
   m.def("encode_examples", &encode, "columns"_a, "rows"_a);
+  m.def("encode_example", &encode_example, "features"_a, "flat"_a);
 }
 
 // What `parse_csv` is told of a column: its kind, and what stands for an empty field (None: nothing may).

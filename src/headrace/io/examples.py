@@ -28,9 +28,7 @@ def encode_example(features: Mapping[str, Any]) -> bytes:
     >>> hr.io.encode_example({"x": 1})
     b'\\n\\x0c\\n\\n\\n\\x01x\\x12\\x05\\x1a\\x03\\n\\x01\\x01'
     """
-    rows = {name: _flat(name, value) for name, value in features.items() if not _holds_nothing(value)}
-    values, _ = _native.encode_examples([_written(name, row, None) for name, row in sorted(rows.items())], 1)
-    return values.tobytes()
+    return _native.encode_example(dict(features), _flat_or_listed)
 
 
 def encode_examples(columns: Mapping[str, Any]) -> pa.LargeBinaryArray:
@@ -117,6 +115,12 @@ def _listed(feature: memoryview) -> NDArray[Any] | None:
 
 def _holds_nothing(value: Any) -> bool:
     return value is None or (isinstance(value, Sequence) and not isinstance(value, str | bytes) and not len(value))
+
+
+def _flat_or_listed(name: str, value: Any) -> NDArray[Any] | list[Any]:
+    """What is not a plain number or text, or a list of these, as the kernel takes it."""
+    row = _flat(name, value)
+    return row.tolist() if row.dtype.hasobject else row
 
 
 def _flat(name: str, value: Any) -> NDArray[Any]:
