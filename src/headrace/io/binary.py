@@ -34,12 +34,14 @@ def binary(records: Any) -> pa.LargeBinaryArray:
 
 
 def parts(column: pa.LargeBinaryArray) -> tuple[Bytes, Offsets]:
-    """The bytes of all rows, and where each begins, sharing the column's memory."""
+    """The bytes of all rows, and where each begins, sharing the column's memory, which nobody may write to."""
     _, offsets, values = column.buffers()
     if offsets is None or not len(column):
         return np.empty(0, np.uint8), np.zeros(1, np.int64)
     cuts = np.frombuffer(offsets, np.int64, len(column) + 1, column.offset * 8)
-    return np.frombuffer(values, np.uint8) if values is not None and values.size else np.empty(0, np.uint8), cuts
+    content = np.frombuffer(values, np.uint8) if values is not None and values.size else np.empty(0, np.uint8)
+    content.flags.writeable = False
+    return content, cuts
 
 
 def shape_of(value: Any) -> tuple[int, ...] | None:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from headrace import _native
 from headrace.block import Column, objects
 from headrace.errors import ParseError
-from headrace.io.binary import binary, one, shape_of
+from headrace.io.binary import Offsets, binary, one, parts, shape_of
+from headrace.records.csv import KINDS, NOT_SPLIT
+from headrace.records.format import binary as binary_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -52,134 +55,88 @@ def decode_csv_columns(
     select_cols: Sequence[int] | None = None,
 ) -> list[Column]:
     """The block form of `decode_csv`: arrays of numbers, and text in Arrow's layout."""
+    if len(field_delim.encode()) != 1 or field_delim in '"\r\n':
+        raise ValueError(f"field_delim must be one ASCII character, no quote and no end of a line, not {field_delim!r}")
+    kinds = [_column(default) for default in record_defaults]
+    chosen = list(range(len(kinds))) if select_cols is None else list(select_cols)
+    if not kinds or len(chosen) != len(kinds) or sorted(set(chosen)) != chosen or chosen[0] < 0:
+        raise ValueError(f"select_cols must be {len(kinds)} rising numbers, one for each default, not {select_cols}")
+    slots = [chosen.index(field) if field in chosen else -1 for field in range(chosen[-1] + 1)]
+    lines, cuts = parts(_terminated(rows))
+    content, cuts = lines[cuts[0] : cuts[-1]], cuts - cuts[0]
+    made, starts, wrong = _native.parse_csv(
+        content.data,
+        [(KINDS[kind], default) for kind, default in kinds],
+        slots,
+        select_cols is None,
+        field_delim.encode(),
+        b'"' if use_quote_delim else b"",
+        na_value.encode(),
+        len(rows) + 1,
+        True,
+    )
+    _refuse(rows, kinds, starts, cuts, wrong.reshape(-1, 3))
+    return [_finished(column, kind) for column, (kind, _) in zip(made, kinds, strict=True)]
+
+
+def _column(default: Any) -> tuple[str, Any]:
+    """What a field becomes, and what stands for an empty one: nothing, where a dtype is all there is."""
+    array = np.empty(0, default) if isinstance(default, type | np.dtype) else np.asarray(default)
+    kind = {"U": "str", "S": "bytes", "O": "bytes"}.get(array.dtype.kind, array.dtype.name)
+    if kind not in KINDS or array.size > 1:
+        raise ValueError(f"a default is one int32, int64, float32 or float64, or text, not {default!r}")
+    if not array.size:
+        return kind, None
+    value = array.ravel()[0].item() if array.dtype.kind != "O" else array.ravel()[0]
+    return kind, value.encode() if isinstance(value, str) else value
+
+
+def _terminated(rows: pa.LargeBinaryArray) -> pa.LargeBinaryArray:
+    """Each row with an end of line."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    return pc.binary_join_element_wise(rows, *(pa.scalar(part, pa.large_binary()) for part in (b"", b"\n")))
+
+
+def _refuse(rows: Any, kinds: list[tuple[str, Any]], starts: Offsets, cuts: Offsets, wrong: NDArray[np.int64]) -> None:
+    """An error for the first row that is no record, or not one of these."""
+    known = min(len(starts), len(cuts))
+    apart = np.flatnonzero(starts[:known] != cuts[:known])
+    other = int(apart[0]) - 1 if len(apart) else len(rows) if len(starts) == len(cuts) else known - 1
+    empty = np.flatnonzero(np.diff(cuts) == 1)
+    if len(empty) and empty[0] <= other:
+        raise ParseError(f"a line is empty where {len(kinds)} fields were asked", int(empty[0]))
+    if len(wrong) and wrong[:, 0].min() <= other:
+        row, error, field = wrong[np.lexsort((wrong[:, 2], wrong[:, 0]))[0]].tolist()
+        said = WRONG[error].format(field=field, kind=kinds[field][0] if error > NOT_SPLIT else "", count=len(kinds))
+        raise ParseError(f"{said}: {rows[row].as_py()[:40]!r}", row)
+    if other < len(rows):
+        raise ParseError("a line's end outside of quotes, or quotes that are never closed", other)
+
+
+WRONG = {
+    1: "field {field} holds a quote but does not begin with one",
+    2: "a quote within field {field} is not doubled",
+    3: "the quotes of field {field} are never closed",
+    4: "a line has fewer than the {count} fields that were asked",
+    5: "a line has more than the {count} fields that were asked",
+    6: "field {field} of the result is empty and has no default",
+    7: "field {field} of the result is no {kind}",
+}
+"""What the kernel's errors mean."""
+
+
+def _finished(column: Any, kind: str) -> Column:
+    """Numbers as they are, text in Arrow's layout."""
     import pyarrow as pa
 
-    if len(field_delim) != 1 or field_delim in '"\r\n':
-        raise ValueError(f"field_delim must be one character, no quote and no end of a line, not {field_delim!r}")
-    fields = [_field(default) for default in record_defaults]
-    chosen = list(range(len(fields))) if select_cols is None else list(select_cols)
-    if len(chosen) != len(fields) or sorted(set(chosen)) != chosen or (chosen and chosen[0] < 0):
-        raise ValueError(f"select_cols must be {len(fields)} rising numbers, one for each default, not {select_cols}")
+    if isinstance(column, np.ndarray):
+        return column
+    text = binary_of(*column)
+    if kind == "bytes":
+        return text
     try:
-        text = rows.cast(pa.large_string())
+        return text.cast(pa.large_string())
     except pa.ArrowInvalid as error:
-        raise ParseError(f"CSV must be UTF-8: {error}") from None
-    table = _split(text, field_delim, use_quote_delim, None if select_cols is not None else len(fields), chosen)
-    return [_converted(column, field, na_value) for column, field in zip(table, fields, strict=True)]
-
-
-class _Field(NamedTuple):
-    """What a field becomes."""
-
-    dtype: np.dtype[Any]
-    required: bool
-    default: Any
-
-
-def _field(default: Any) -> _Field:
-    if isinstance(default, type | np.dtype):
-        return _Field(np.dtype(default), True, None)
-    array = np.asarray(default)
-    if array.size > 1:
-        raise ValueError(f"a default is one value, not {default!r}")
-    if not array.size:  # as tf.io has it: an empty array of the dtype where a value is required
-        return _Field(array.dtype, True, None)
-    return _Field(array.dtype, False, array.ravel()[0])
-
-
-def _split(
-    text: pa.LargeStringArray, delimiter: str, quotes: bool, count: int | None, chosen: list[int]
-) -> list[pa.LargeStringArray]:
-    """The chosen fields of each line, a column each."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    if not quotes or not pc.any(pc.match_substring(text, '"')).as_py():
-        ends = pc.match_substring_regex(text, "[\r\n]")
-        if pc.any(ends).as_py():
-            raise ParseError("a line has another line's end in it", ends.index(True).as_py())
-        lines = pc.split_pattern(text, delimiter)
-        lengths = lines.value_lengths().to_numpy(zero_copy_only=False)
-        starts = lines.offsets.to_numpy()[:-1]
-        flat = lines.values
-    else:
-        broken = [_quoted(row, delimiter, number) for number, row in enumerate(text.to_pylist())]
-        lengths = np.array([len(line) for line in broken], np.int64)
-        starts = np.cumsum(lengths) - lengths
-        flat = pa.array([value for line in broken for value in line], pa.large_string())
-    needed = chosen[-1] + 1 if chosen else 0
-    wrong = lengths < needed if count is None else lengths != count
-    if wrong.any():
-        row = int(wrong.argmax())
-        raise ParseError(f"a line has {lengths[row]} fields where {needed if count is None else count} were asked", row)
-    return [flat.take(pa.array(starts + number)) for number in chosen]
-
-
-def _quoted(line: str, delimiter: str, number: int) -> list[str]:
-    """The fields of a line that has quotes in it."""
-    for field in _unquoted(line, delimiter):
-        if set(field) & set('"\r\n'):
-            raise ParseError(f"a quote or a line's end in a field that begins without a quote: {field!r}", number)
-    try:
-        lines = list(csv.reader([line], delimiter=delimiter, strict=True))
-    except csv.Error as error:
-        raise ParseError(f"bad quotes: {error}", number) from None
-    return lines[0] if lines else [""]
-
-
-def _unquoted(line: str, delimiter: str) -> list[str]:
-    """The fields that do not begin with a quote."""
-    found, at = [], 0
-    while at <= len(line):
-        if line[at : at + 1] == '"':
-            at += 1
-            while at < len(line) and (line[at] != '"' or line[at + 1 : at + 2] == '"'):
-                at += 2 if line[at] == '"' else 1
-            end = line.find(delimiter, at + 1)
-        else:
-            end = line.find(delimiter, at)
-            found.append(line[at:] if end < 0 else line[at:end])
-        if end < 0:
-            break
-        at = end + 1
-    return found
-
-
-def _converted(column: pa.LargeStringArray, field: _Field, na_value: str) -> Column:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    empty = pc.or_(pc.equal(column, ""), pc.equal(column, na_value))
-    if pc.any(empty).as_py():
-        if field.required:
-            raise ParseError(f"a field of {field.dtype} is empty and has no default", empty.index(True).as_py())
-        column = pc.if_else(empty, None, column)
-    kind = field.dtype.kind
-    if kind in "SUO":
-        filled = column if field.default is None else pc.fill_null(column, _text(field.default))
-        return filled.cast(pa.large_binary()) if kind != "U" else filled
-    try:
-        made = pc.cast(pc.utf8_trim_whitespace(column), pa.from_numpy_dtype(field.dtype))
-    except pa.ArrowInvalid:
-        made = _one_by_one(column, field.dtype)
-    if made.null_count:
-        made = pc.fill_null(made, pa.scalar(field.default, made.type))
-    return made.to_numpy(zero_copy_only=False)
-
-
-def _text(default: Any) -> str:
-    return default.decode() if isinstance(default, bytes) else str(default)
-
-
-def _one_by_one(column: pa.LargeStringArray, dtype: np.dtype[Any]) -> pa.Array:
-    """Numbers as Python reads them, which is more than Arrow does; or which of them is none."""
-    import pyarrow as pa
-
-    made: list[Any] = []
-    for number, value in enumerate(column.to_pylist()):
-        try:
-            read = None if value is None else dtype.type(float(value) if dtype.kind == "f" else int(value))
-        except (ValueError, OverflowError):
-            raise ParseError(f"{value!r} is no {dtype}", number) from None
-        made.append(read)
-    return pa.array(made, pa.from_numpy_dtype(dtype))
+        raise ParseError(f"text must be UTF-8, or else be asked for as bytes: {error}") from None
