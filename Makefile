@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 NATIVE := $(wildcard src/native/*) CMakeLists.txt pyproject.toml
 WORKERS ?= 2
 
-.PHONY: help demo test lint types unit bench soak kills clean
+.PHONY: help demo test lint types unit bench soak kills fuzz clean
 
 help:
 	@echo "make demo    train a small classifier on scikit-learn's digits"
@@ -14,6 +14,7 @@ help:
 	@echo "make bench   compare with tf.data and PyTorch (minutes)"
 	@echo "make soak    many more random pipelines (an hour)"
 	@echo "make kills   kill 200 writers of a cache and of a save (minutes)"
+	@echo "make fuzz    broken bytes for the kernels, under sanitizers (half an hour; FUZZ_SECONDS=... for each target)"
 	@echo "make clean   remove what the others made"
 
 $(BIN)/python:
@@ -46,12 +47,17 @@ bench: $(VENV)/.installed-bench
 	$(BIN)/python benchmarks/operations.py
 	$(BIN)/python benchmarks/storage.py
 	$(BIN)/python benchmarks/trainers.py
+	$(BIN)/python benchmarks/records.py
 
 soak: $(VENV)/.installed-test
 	HEADRACE_TESTS=soak $(BIN)/python -m pytest -n $(WORKERS) --timeout 7200 tests/test_properties.py
 
 kills: $(VENV)/.installed-test
 	$(BIN)/python tests/storage/kills.py --kills 200
+
+FUZZ_SECONDS ?= 600
+fuzz: $(VENV)/.installed-test
+	$(BIN)/python -m tests.fuzz.fuzz --seconds $(FUZZ_SECONDS)
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

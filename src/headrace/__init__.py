@@ -8,8 +8,18 @@
 [3.] [0]
 """
 
+from headrace import io
 from headrace.dataset import Dataset
-from headrace.errors import ElementError, HeadraceError, NotIndexableError, SpecError, StateError, StorageError
+from headrace.errors import (
+    ElementError,
+    HeadraceError,
+    NotIndexableError,
+    ParseError,
+    QuarantineError,
+    SpecError,
+    StateError,
+    StorageError,
+)
 from headrace.execute.context import AUTOTUNE
 from headrace.iterator import Iterator
 from headrace.keys import set_random_seed
@@ -17,6 +27,11 @@ from headrace.options import Options
 from headrace.plan.cardinality import INFINITE_CARDINALITY, UNKNOWN_CARDINALITY
 from headrace.plan.spec import DatasetSpec, TensorSpec
 from headrace.ragged import Ragged
+from headrace.records.quarantine import Quarantine
+from headrace.sources.csv import CsvDataset
+from headrace.sources.fixed import FixedLengthRecordDataset
+from headrace.sources.text import TextLineDataset
+from headrace.sources.tfrecord import TFRecordDataset
 
 __version__ = "0.1.0"
 
@@ -24,17 +39,25 @@ __all__ = [
     "AUTOTUNE",
     "INFINITE_CARDINALITY",
     "UNKNOWN_CARDINALITY",
+    "CsvDataset",
     "Dataset",
     "DatasetSpec",
     "ElementError",
+    "FixedLengthRecordDataset",
     "HeadraceError",
     "Iterator",
     "NotIndexableError",
     "Options",
+    "ParseError",
+    "Quarantine",
+    "QuarantineError",
     "Ragged",
     "SpecError",
     "StateError",
     "StorageError",
+    "TFRecordDataset",
     "TensorSpec",
+    "TextLineDataset",
+    "io",
     "set_random_seed",
 ]

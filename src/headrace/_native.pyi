@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from typing import Any
 
 from numpy import int64, uint8
@@ -27,6 +28,30 @@ def unframe(
 def scan_records(buffer: Buffer, start: int, max_rows: int, verify: bool = True) -> tuple[NDArray[int64], int, int]: ...
 def resync(buffer: Buffer, start: int, end: int = -1) -> int: ...
 def frame(values: NDArray[uint8], offsets: NDArray[int64]) -> NDArray[uint8]: ...
+
+class ExampleParser:
+    def __init__(self, requests: list[tuple[bytes, int, bool, int, int, bool, bool, Any]]) -> None: ...
+    def parse(
+        self, values: NDArray[uint8], offsets: NDArray[int64]
+    ) -> tuple[
+        list[tuple[NDArray[Any], NDArray[int64] | None, NDArray[int64] | None, NDArray[int64] | None]], int, bytes
+    ]: ...
+
+def encode_example(features: dict[str, Any], flat: Callable[[str, Any], NDArray[Any] | list[bytes | str]]) -> bytes: ...
+def encode_examples(
+    columns: list[tuple[bytes, int, NDArray[Any], NDArray[int64] | None, NDArray[int64] | None]], rows: int
+) -> tuple[NDArray[uint8], NDArray[int64]]: ...
+def parse_csv(
+    buffer: Buffer,
+    columns: list[tuple[int, int | float | bytes | None]],
+    slots: list[int],
+    exact: bool,
+    delimiter: bytes,
+    quote: bytes,
+    na: bytes,
+    max_rows: int,
+    final: bool,
+) -> tuple[list[Any], NDArray[int64], NDArray[int64]]: ...
 def release_memory() -> None: ...
 
 __all__: list[Any]

@@ -242,7 +242,25 @@ def values(column: Column) -> Iterator[Any]:
     """The rows of a column as components of elements."""
     if isinstance(column, list | np.ndarray | Ragged):
         return iter(column)
-    return iter(column.to_pylist())
+    return iter(objects(column).tolist())
+
+
+def objects(column: pa.Array) -> NDArray[Any]:
+    """An Arrow column as an array of objects; text far faster than through a list."""
+    import pyarrow as pa
+
+    if column.type in (pa.large_string(), pa.large_binary()):
+        made: NDArray[Any] = column.to_numpy(zero_copy_only=False)
+        return made
+    made = np.empty(len(column), object)
+    made[:] = column.to_pylist()
+    return made
+
+
+def boxed(block: Block) -> Block:
+    """With text as objects, which is what a batch holds."""
+    columns = [c if isinstance(c, np.ndarray | Ragged | list) else objects(c) for c in block.columns]
+    return Block(block.structure, columns, block.rows, block.mark, block.ids)
 
 
 def take(column: Column, indices: Indices) -> Column:
@@ -276,7 +294,7 @@ def read_only(column: Column) -> Column:
     if isinstance(column, np.ndarray):
         return _locked(column.view())
     if isinstance(column, Ragged):
-        return Ragged(_locked(column.values.view()), column.offsets)
+        return Ragged(read_only(column.values), column.offsets)
     return (
         [_locked(v.view()) if isinstance(v, np.ndarray) else v for v in column] if isinstance(column, list) else column
     )
@@ -287,7 +305,7 @@ def owned(column: Column) -> Column:
     if isinstance(column, np.ndarray):
         return _locked(column.copy())
     if isinstance(column, Ragged):
-        return Ragged(_locked(column.values.copy()), column.offsets)
+        return Ragged(owned(column.values), column.offsets)
     return (
         [_locked(v.copy()) if isinstance(v, np.ndarray) else v for v in column] if isinstance(column, list) else column
     )
@@ -315,18 +333,21 @@ def stackable(column: Column) -> NDArray[Any] | str:
     if isinstance(column, np.ndarray):
         return column
     if isinstance(column, Ragged):
-        lengths = column.row_lengths()
+        lengths, dense = column.row_lengths(), column.values
+        if isinstance(dense, Ragged):
+            return "are ragged and cannot be stacked"
         if (lengths == lengths[0]).all():
-            return column.values.reshape(len(column), int(lengths[0]), *column.values.shape[1:])
+            stacked: NDArray[Any] = dense.reshape(len(column), int(lengths[0]), *dense.shape[1:])
+            return stacked
         other = column[int(np.flatnonzero(lengths != lengths[0])[0])]
         return f"differ: shape {column[0].shape} against {other.shape}"
     if not isinstance(column, list):
-        return np.array(column.to_pylist(), dtype=object)
+        return objects(column)
     if any(isinstance(v, Ragged) for v in column):
         return "are ragged and cannot be stacked"
-    dense = joined_leaves(column)
-    if dense is not None:
-        return dense
+    joined = joined_leaves(column)
+    if joined is not None:
+        return joined
     arrays = [np.asarray(v) for v in column]
     first = arrays[0]
     for a in arrays[1:]:
@@ -344,10 +365,10 @@ def joined_leaves(rows: list[Any]) -> NDArray[Any] | None:
         return made
     if any(isinstance(r, np.ndarray | np.generic) for r in rows):
         return None
-    objects = np.empty(len(rows), dtype=object)
+    boxes = np.empty(len(rows), dtype=object)
     for i, row in enumerate(rows):
-        objects[i] = row
-    return objects
+        boxes[i] = row
+    return boxes
 
 
 def fold(block: Block, size: int) -> Block | str:

@@ -48,12 +48,14 @@ from headrace.plan.cardinality import INFINITE
 from headrace.plan.explain import chain, tree
 from headrace.plan.node import Node, user_site, walk
 from headrace.plan.spec import Spec
+from headrace.sinks.count import count
 from headrace.sinks.save import save
 from headrace.sinks.values import apply, get_single_element, reduce
 from headrace.sources.arrow import from_arrow
 from headrace.sources.counter import counter, random
 from headrace.sources.generator import from_generator
 from headrace.sources.huggingface import from_huggingface
+from headrace.sources.list_files import list_files
 from headrace.sources.memory import from_tensor_slices, from_tensors
 from headrace.sources.pandas import from_pandas
 from headrace.sources.polars import from_polars
@@ -92,6 +94,7 @@ class Dataset:
     from_torch = staticmethod(from_torch)
     range = staticmethod(range)
     counter = staticmethod(counter)
+    list_files = staticmethod(list_files)
     random = staticmethod(random)
     zip = staticmethod(zip)
     choose_from_datasets = staticmethod(choose_from_datasets)
@@ -103,6 +106,7 @@ class Dataset:
     bucket_by_sequence_length = bucket_by_sequence_length
     cache = cache
     concatenate = concatenate
+    count = count
     enumerate = enumerate
     filter = filter
     flat_map = flat_map

@@ -68,6 +68,18 @@ def _restored(args: tuple[Any, ...], attributes: dict[str, Any], cause: BaseExce
     return made
 
 
+class ParseError(HeadraceError, ValueError):
+    """A record does not hold what was asked of it; `row` is its number among those that were parsed together."""
+
+    def __init__(self, what: str, row: int = 0) -> None:
+        super().__init__(what)
+        self.row = row
+
+
+class QuarantineError(HeadraceError, RuntimeError):
+    """More records were bad than the quarantine's budget allows."""
+
+
 class StateError(HeadraceError, ValueError):
     """A saved state does not belong to this pipeline, to this version, or is damaged."""
 

@@ -385,4 +385,5 @@ class Running:
             for root in list(self._context.opened):
                 moved += root.nbytes
                 stack.callback(root.close)
+        self._run.shared.clear()
         return moved

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 class Ragged:
     """An array whose second axis has another length in each row: `values`, and `offsets` into them, one more than rows.
 
+    The values may be ragged themselves: then the third axis has another length in each row, too.
+
     >>> r = hr.Ragged.from_rows([[1, 2, 3], [], [4]])
     >>> r
     Ragged([[1, 2, 3], [], [4]], dtype=int64)
@@ -31,17 +33,17 @@ class Ragged:
 
     __slots__ = ("_offsets", "_values")
 
-    def __init__(self, values: ArrayLike, offsets: ArrayLike) -> None:
-        self._values: NDArray[Any] = np.asarray(values)
+    def __init__(self, values: ArrayLike | Ragged, offsets: ArrayLike) -> None:
+        self._values: Any = values if isinstance(values, Ragged) else np.asarray(values)
         self._offsets: NDArray[np.int64] = np.ascontiguousarray(offsets, np.int64)
-        if self._values.ndim < 1 or self._offsets.ndim != 1 or len(self._offsets) < 1:
+        if not self._values.shape or self._offsets.ndim != 1 or len(self._offsets) < 1:
             raise ValueError("Ragged takes an array of values and one row of offsets, one more than there are rows")
         first, last = self._offsets[0], self._offsets[-1]
         if first < 0 or last > len(self._values) or (np.diff(self._offsets) < 0).any():
             raise ValueError(f"offsets must rise from 0 to at most the {len(self._values)} values there are")
 
     @classmethod
-    def _of(cls, values: NDArray[Any], offsets: NDArray[np.int64]) -> Ragged:
+    def _of(cls, values: NDArray[Any] | Ragged, offsets: NDArray[np.int64]) -> Ragged:
         """Without checks, for offsets that are known to be right."""
         made = object.__new__(cls)
         made._values, made._offsets = values, offsets
@@ -57,9 +59,9 @@ class Ragged:
         return cls._of(np.concatenate(full) if full else np.empty(0, dtype or np.float64), offsets)
 
     @property
-    def values(self) -> NDArray[Any]:
-        """The rows one after another, as a view."""
-        return self._values[self._offsets[0] : self._offsets[-1]]
+    def values(self) -> Any:
+        """The rows one after another, as a view: an array, or ragged again."""
+        return self._values[int(self._offsets[0]) : int(self._offsets[-1])]
 
     @property
     def offsets(self) -> NDArray[np.int64]:
@@ -69,7 +71,8 @@ class Ragged:
     @property
     def dtype(self) -> np.dtype[Any]:
         """The dtype of the values."""
-        return self._values.dtype
+        dtype: np.dtype[Any] = self._values.dtype
+        return dtype
 
     @property
     def shape(self) -> tuple[int | None, ...]:
@@ -88,29 +91,32 @@ class Ragged:
     def __len__(self) -> int:
         return len(self._offsets) - 1
 
-    def __iter__(self) -> Iterator[NDArray[Any]]:
+    def __iter__(self) -> Iterator[Any]:
         cuts = self._offsets.tolist()
         values = self._values
         return (values[a:b] for a, b in pairwise(cuts))
 
     @overload
-    def __getitem__(self, index: int) -> NDArray[Any]: ...
+    def __getitem__(self, index: int) -> Any: ...
     @overload
     def __getitem__(self, index: slice) -> Ragged: ...
-    def __getitem__(self, index: int | slice) -> NDArray[Any] | Ragged:
+    def __getitem__(self, index: int | slice) -> Any:
         if isinstance(index, slice):
             start, stop, step = index.indices(len(self))
             if step != 1:
                 return self.take(np.arange(start, stop, step))
             return Ragged._of(self._values, self._offsets[start : max(start, stop) + 1])
         number = range(len(self))[index]
-        return self._values[self._offsets[number] : self._offsets[number + 1]]
+        return self._values[int(self._offsets[number]) : int(self._offsets[number + 1])]
 
     def take(self, indices: NDArray[np.int64]) -> Ragged:
         """These rows, copied."""
         lengths = self.row_lengths()[indices]
         offsets = np.zeros(len(indices) + 1, np.int64)
         np.cumsum(lengths, out=offsets[1:])
+        if isinstance(self._values, Ragged):
+            numbers = np.repeat(self._offsets[indices] - offsets[:-1], lengths) + np.arange(int(offsets[-1]))
+            return Ragged._of(self._values.take(numbers), offsets)
         values = np.empty((int(offsets[-1]), *self._values.shape[1:]), self.dtype)
         if self.dtype.hasobject:
             for i, number in enumerate(indices.tolist()):
@@ -123,8 +129,12 @@ class Ragged:
         """Rows as lists."""
         return [row.tolist() for row in self]
 
+    tolist = to_list
+
     def to_padded(self, value: Any = 0, length: int | None = None) -> NDArray[Any]:
         """A dense array, rows filled up with `value` to `length`, or to the longest."""
+        if isinstance(self._values, Ragged):
+            return Ragged._of(self._values.to_padded(value), self._offsets).to_padded(value, length)
         lengths = self.row_lengths()
         longest = int(lengths.max(initial=0))
         if length is not None and longest > length:
@@ -145,6 +155,8 @@ class Ragged:
         import pyarrow as pa
 
         values = self.values
+        if isinstance(values, Ragged):
+            return pa.LargeListArray.from_arrays(pa.array(self.offsets), values.to_arrow())
         inner = pa.array(values.ravel())
         for size in reversed(values.shape[1:]):
             inner = pa.FixedSizeListArray.from_arrays(inner, size)
@@ -163,7 +175,7 @@ class Ragged:
             isinstance(other, Ragged)
             and self.dtype == other.dtype
             and np.array_equal(self.offsets, other.offsets)
-            and np.array_equal(self.values, other.values)
+            and _equal(self.values, other.values)
         )
 
     __hash__ = None  # type: ignore[assignment]
@@ -176,9 +188,15 @@ class Ragged:
 
 def joined_ragged(parts: Sequence[Ragged]) -> Ragged:
     """The rows of several, one after another."""
-    values = np.concatenate([p.values for p in parts])
+    each = [p.values for p in parts]
+    nested = [v for v in each if isinstance(v, Ragged)]
+    values = joined_ragged(nested) if nested else np.concatenate(each)
     lengths = np.concatenate([p.row_lengths() for p in parts])
     return Ragged._of(values, np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)]))
+
+
+def _equal(a: Any, b: Any) -> bool:
+    return bool(a == b) if isinstance(a, Ragged) or isinstance(b, Ragged) else np.array_equal(a, b)
 
 
 def as_ragged(dense: NDArray[Any]) -> Ragged:

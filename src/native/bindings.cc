@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <new>
-#include <optional>
 #include <stdexcept>
+#include <string>
+#include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "example.h"
 #include "kernels.h"
 
 namespace nb = nanobind;
@@ -21,6 +23,7 @@ using Ints = nb::ndarray<int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using ConstInts = nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Rows = nb::ndarray<uint8_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using ConstRows = nb::ndarray<const uint8_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using ConstFloats = nb::ndarray<const float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using ConstBytes = nb::ndarray<const uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Released = nb::call_guard<nb::gil_scoped_release>;
 
@@ -66,82 +69,66 @@ class Buffer {
   Py_buffer view_;
 };
 
-// An array that a kernel fills; made without the GIL, handed to NumPy with it.
+// An array that a kernel has filled: NumPy owns its memory from here on.
 template <typename T>
-class Array {
- public:
-  explicit Array(size_t size) : data_(static_cast<T*>(std::malloc(std::max<size_t>(size, 1) * sizeof(T)))), size_(size) {
-    if (!data_) throw std::bad_alloc();
-  }
-  explicit Array(const std::vector<T>& values) : Array(values.size()) {
-    std::copy(values.begin(), values.end(), data_);
-  }
-  Array(const Array&) = delete;
-  Array& operator=(const Array&) = delete;
-  ~Array() { std::free(data_); }
-
-  T* data() { return data_; }
-
-  // NumPy owns the memory from here on, and shows the first `size` of it.
-  nb::object release(size_t size) {
-    nb::capsule owner(data_, [](void* memory) noexcept { std::free(memory); });
-    T* data = std::exchange(data_, nullptr);
-    return nb::cast(nb::ndarray<nb::numpy, T, nb::ndim<1>>(data, {size}, owner));
-  }
-  nb::object release() { return release(size_); }
-
- private:
-  T* data_;
-  size_t size_;
-};
+nb::object numpy(headrace::Growing<T>& array) {
+  const size_t size = array.size();
+  T* memory = array.release();
+  nb::capsule owner(memory, [](void* held) noexcept { std::free(held); });
+  nb::object made = nb::cast(nb::ndarray<nb::numpy, T, nb::ndim<1>>(memory, {size}, owner));
+  if constexpr (!std::is_same_v<T, int64_t>) return made;
+  // NumPy has two types of this size, and gets the one that nobody else uses
+  static const PyObject* usual = nb::object(nb::module_::import_("numpy").attr("int64")).release().ptr();
+  return made.attr("view")(nb::handle(usual));
+}
 
 nb::tuple unframe(nb::handle source, int64_t start, int64_t max_rows, int64_t max_bytes, bool verify) {
   const Buffer buffer(source);
   const size_t from = buffer.position(start);
   require(max_rows >= 0 && max_bytes >= 0, "limits must not be negative");
-  std::optional<Array<uint8_t>> values;
-  std::optional<Array<int64_t>> offsets;
+  headrace::Growing<uint8_t> values;
+  headrace::Growing<int64_t> offsets;
   headrace::Scan scan;
-  int64_t rows;
   {
     nb::gil_scoped_release released;
-    std::vector<int64_t> starts;
+    headrace::Growing<int64_t> starts;
     scan = headrace::scan_records(buffer.data(), buffer.size(), from, max_rows, max_bytes, false, starts);
-    values.emplace(scan.consumed - from - starts.size() * headrace::kFraming);
-    offsets.emplace(starts.size() + 1);
-    rows = headrace::copy_records(buffer.data(), starts.data(), int64_t(starts.size()), verify, offsets->data(),
-                                  values->data());
-    if (size_t(rows) < starts.size()) scan = {size_t(starts[size_t(rows)]), headrace::Problem::kData};
+    values.extend(scan.consumed - from - starts.size() * headrace::kFraming);
+    offsets.extend(starts.size() + 1);
+    const size_t good = headrace::copy_records(buffer.data(), starts.data(), starts.size(), verify, offsets.data(),
+                                               values.data());
+    if (good < starts.size()) {
+      scan = {size_t(starts[good]), headrace::Problem::kData};
+      offsets.shrink(good + 1);
+      values.shrink(size_t(offsets[good]));
+    }
   }
-  const size_t bytes = size_t(offsets->data()[rows]);
-  return nb::make_tuple(values->release(bytes), offsets->release(size_t(rows) + 1), scan.consumed, int(scan.problem));
+  return nb::make_tuple(numpy(values), numpy(offsets), scan.consumed, int(scan.problem));
 }
 
 nb::tuple scan_records(nb::handle source, int64_t start, int64_t max_rows, bool verify) {
   const Buffer buffer(source);
   const size_t from = buffer.position(start);
   require(max_rows >= 0, "limits must not be negative");
-  std::optional<Array<int64_t>> positions;
+  headrace::Growing<int64_t> starts;
   headrace::Scan scan;
   {
     nb::gil_scoped_release released;
-    std::vector<int64_t> starts;
     scan = headrace::scan_records(buffer.data(), buffer.size(), from, max_rows, INT64_MAX, verify, starts);
-    positions.emplace(starts);
   }
-  return nb::make_tuple(positions->release(), scan.consumed, int(scan.problem));
+  return nb::make_tuple(numpy(starts), scan.consumed, int(scan.problem));
 }
 
 nb::object frame(ConstBytes values, ConstInts offsets) {
-  std::optional<Array<uint8_t>> out;
+  headrace::Growing<uint8_t> out;
   {
     nb::gil_scoped_release released;
     require_offsets(offsets, values.shape(0));
     const size_t rows = offsets.shape(0) - 1;
-    out.emplace(size_t(offsets.data()[rows] - offsets.data()[0]) + rows * headrace::kFraming);
-    headrace::frame(values.data(), offsets.data(), int64_t(rows), out->data());
+    out.extend(size_t(offsets.data()[rows] - offsets.data()[0]) + rows * headrace::kFraming);
+    headrace::frame(values.data(), offsets.data(), int64_t(rows), out.data());
   }
-  return out->release();
+  return numpy(out);
 }
 
 void bind_records(nb::module_& m) {
@@ -169,10 +156,355 @@ void bind_records(nb::module_& m) {
   m.def("frame", &frame, "values"_a, "offsets"_a);
 }
 
+headrace::Kind kind_of(int64_t number) {
+  require(number >= 1 && number <= 3, "a feature holds bytes (1), floats (2) or int64 (3)");
+  return headrace::Kind(number);
+}
+
+std::string text_of(nb::bytes value) { return {value.c_str(), value.size()}; }
+
+// (name, kind, in_steps, size, multiple, required, skip_empty, default): see headrace::Request.
+headrace::Request request_of(nb::tuple given) {
+  require(given.size() == 8, "a request has eight parts");
+  headrace::Request request{text_of(nb::cast<nb::bytes>(given[0])), kind_of(nb::cast<int64_t>(given[1])),
+                            nb::cast<bool>(given[2]), nb::cast<int64_t>(given[3]), nb::cast<int64_t>(given[4]),
+                            nb::cast<bool>(given[5]), nb::cast<bool>(given[6]), {}, {}, {}};
+  require(request.size >= -1 && request.multiple >= 1, "sizes must be positive");
+  size_t defaults = 0;
+  if (!given[7].is_none() && request.kind == headrace::Kind::kBytes) {
+    for (nb::handle value : nb::cast<nb::list>(given[7])) {
+      request.default_bytes.push_back(text_of(nb::cast<nb::bytes>(value)));
+    }
+    defaults = request.default_bytes.size();
+  } else if (!given[7].is_none() && request.kind == headrace::Kind::kFloat) {
+    const auto values = nb::cast<ConstFloats>(given[7]);
+    request.default_floats.append(values.data(), defaults = values.shape(0));
+  } else if (!given[7].is_none()) {
+    const auto values = nb::cast<ConstInts>(given[7]);
+    request.default_ints.append(values.data(), defaults = values.shape(0));
+  }
+  const bool needed = !request.required && !request.in_steps && request.size > 0;
+  require(defaults == (needed ? size_t(request.size) : 0), "a default has as many values as the feature, or none");
+  return request;
+}
+
+nb::object values_of(headrace::Column& column, headrace::Kind kind) {
+  if (kind == headrace::Kind::kInt64) return numpy(column.ints);
+  return kind == headrace::Kind::kFloat ? numpy(column.floats) : numpy(column.bytes);
+}
+
+// ([(values, byte_ends, splits, steps), …], -1, ""), or which row was refused and why.
+nb::tuple parse(const headrace::ExampleParser& parser, ConstBytes values, ConstInts offsets) {
+  headrace::Refusal refusal;
+  std::vector<headrace::Column> columns;
+  {
+    nb::gil_scoped_release released;
+    require_offsets(offsets, values.shape(0));
+    columns = parser.parse(values.data(), offsets.data(), int64_t(offsets.shape(0)) - 1, refusal);
+  }
+  nb::list made;
+  for (size_t i = 0; refusal.row < 0 && i < columns.size(); ++i) {
+    headrace::Column& column = columns[i];
+    const headrace::Request& request = parser.requests()[i];
+    const nb::object ends = request.kind == headrace::Kind::kBytes ? numpy(column.byte_ends) : nb::none();
+    const nb::object splits = request.size < 0 ? numpy(column.splits) : nb::none();
+    const nb::object steps = request.in_steps ? numpy(column.steps) : nb::none();
+    made.append(nb::make_tuple(values_of(column, request.kind), ends, splits, steps));
+  }
+  const nb::bytes what(refusal.what.data(), refusal.what.size());  // names need not be text
+  return nb::make_tuple(made, refusal.row, what);
+}
+
+// (name, kind, values, byte_ends or None, splits or None): without splits each row has its share of the values.
+headrace::Written written_of(nb::tuple given, size_t rows) {
+  require(given.size() == 5, "a column to write has five parts");
+  headrace::Written column{text_of(nb::cast<nb::bytes>(given[0])), kind_of(nb::cast<int64_t>(given[1])), 0, nullptr,
+                           nullptr, nullptr};
+  size_t count;
+  if (column.kind == headrace::Kind::kBytes) {
+    const auto values = nb::cast<ConstBytes>(given[2], false);
+    const auto ends = nb::cast<ConstInts>(given[3], false);
+    require_offsets(ends, values.shape(0));
+    column.values = values.data();
+    column.byte_ends = ends.data();
+    count = ends.shape(0) - 1;
+  } else if (column.kind == headrace::Kind::kFloat) {
+    const auto values = nb::cast<ConstFloats>(given[2], false);
+    column.values = values.data();
+    count = values.shape(0);
+  } else {
+    const auto values = nb::cast<ConstInts>(given[2], false);
+    column.values = values.data();
+    count = values.shape(0);
+  }
+  if (given[4].is_none()) {
+    require(rows == 0 || count % rows == 0, "the values do not share out over the rows");
+    column.size = rows ? int64_t(count / rows) : 0;
+  } else {
+    const auto splits = nb::cast<ConstInts>(given[4], false);
+    require_offsets(splits, count);
+    require(splits.shape(0) == rows + 1, "splits and rows differ");
+    column.splits = splits.data();
+  }
+  return column;
+}
+
+// The arrays stay alive in the list of the caller.
+nb::tuple encode(nb::list given, int64_t rows) {
+  require(rows >= 0, "rows must not be negative");
+  std::vector<headrace::Written> columns;
+  for (nb::handle column : given) columns.push_back(written_of(nb::cast<nb::tuple>(column), size_t(rows)));
+  headrace::Growing<uint8_t> out;
+  headrace::Growing<int64_t> offsets;
+  {
+    nb::gil_scoped_release released;
+    headrace::encode_examples(columns, rows, out, offsets.extend(size_t(rows) + 1));
+  }
+  return nb::make_tuple(numpy(out), numpy(offsets));
+}
+
+// The values of one record on their way to encode_examples: numbers and text as Python has them, and arrays.
+class Features {
+ public:
+  // False if the value is something else, which nothing was taken of.
+  bool add(std::string_view name, nb::handle value) {
+    if (PyList_Check(value.ptr()) || PyTuple_Check(value.ptr())) {
+      PyObject** items = PySequence_Fast_ITEMS(value.ptr());
+      return add(name, items, PySequence_Fast_GET_SIZE(value.ptr()));
+    }
+    PyObject* only = value.ptr();
+    return add(name, &only, 1);
+  }
+
+  // An array of int64 or float32, or a list of text.
+  void add_flat(std::string_view name, nb::handle value) {
+    ConstInts ints;
+    ConstFloats floats;
+    if (PyList_Check(value.ptr())) {
+      add_text(name, PySequence_Fast_ITEMS(value.ptr()), PySequence_Fast_GET_SIZE(value.ptr()));
+    } else if (nb::try_cast(value, ints, false)) {
+      begin(name, headrace::Kind::kInt64, ints_.size(), ints.shape(0));
+      ints_.append(ints.data(), ints.shape(0));
+    } else {
+      require(nb::try_cast(value, floats, false), "an array of int64 or float32");
+      begin(name, headrace::Kind::kFloat, floats_.size(), floats.shape(0));
+      floats_.append(floats.data(), floats.shape(0));
+    }
+  }
+
+  nb::bytes encoded() {
+    for (size_t i = 0; i < columns_.size(); ++i) {  // now that nothing moves any more
+      headrace::Written& column = columns_[i];
+      switch (column.kind) {
+        case headrace::Kind::kInt64: column.values = ints_.data() + firsts_[i]; break;
+        case headrace::Kind::kFloat: column.values = floats_.data() + firsts_[i]; break;
+        default:
+          column.values = bytes_.data();
+          column.byte_ends = ends_.data() + firsts_[i];
+      }
+    }
+    std::sort(columns_.begin(), columns_.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
+    headrace::Growing<uint8_t> out;
+    int64_t offsets[2];
+    headrace::encode_examples(columns_, 1, out, offsets);
+    return nb::bytes(out.data(), out.size());
+  }
+
+ private:
+  bool add(std::string_view name, PyObject** items, Py_ssize_t count) {
+    bool whole = true, real = true, text = true;
+    for (Py_ssize_t i = 0; i < count; ++i) {
+      const bool integer = PyLong_Check(items[i]);
+      whole &= integer;
+      real &= integer || PyFloat_Check(items[i]);
+      text &= PyBytes_Check(items[i]) || PyUnicode_Check(items[i]);
+    }
+    if (whole) return add_ints(name, items, count);
+    if (real) return add_floats(name, items, count);
+    return text && add_text(name, items, count);
+  }
+
+  bool add_ints(std::string_view name, PyObject** items, Py_ssize_t count) {
+    const size_t before = ints_.size();
+    for (Py_ssize_t i = 0; i < count; ++i) {
+      int overflow = 0;
+      ints_.push(PyLong_AsLongLongAndOverflow(items[i], &overflow));
+      if (overflow) {
+        ints_.shrink(before);
+        return false;
+      }
+    }
+    begin(name, headrace::Kind::kInt64, before, size_t(count));
+    return true;
+  }
+
+  bool add_floats(std::string_view name, PyObject** items, Py_ssize_t count) {
+    begin(name, headrace::Kind::kFloat, floats_.size(), size_t(count));
+    for (Py_ssize_t i = 0; i < count; ++i) {
+      const double value = PyFloat_AsDouble(items[i]);
+      if (value == -1 && PyErr_Occurred()) throw nb::python_error();
+      floats_.push(float(value));
+    }
+    return true;
+  }
+
+  bool add_text(std::string_view name, PyObject** items, Py_ssize_t count) {
+    begin(name, headrace::Kind::kBytes, ends_.size(), size_t(count));
+    ends_.push(int64_t(bytes_.size()));
+    for (Py_ssize_t i = 0; i < count; ++i) {
+      Py_ssize_t size = 0;
+      const char* data = PyBytes_Check(items[i]) ? PyBytes_AS_STRING(items[i]) : PyUnicode_AsUTF8AndSize(items[i], &size);
+      if (!data) throw nb::python_error();
+      bytes_.append(data, size_t(PyBytes_Check(items[i]) ? PyBytes_GET_SIZE(items[i]) : size));
+      ends_.push(int64_t(bytes_.size()));
+    }
+    return true;
+  }
+
+  void begin(std::string_view name, headrace::Kind kind, size_t first, size_t count) {
+    columns_.push_back({std::string(name), kind, int64_t(count), nullptr, nullptr, nullptr});
+    firsts_.push_back(first);
+  }
+
+  std::vector<headrace::Written> columns_;
+  std::vector<size_t> firsts_;
+  headrace::Growing<int64_t> ints_, ends_;
+  headrace::Growing<float> floats_;
+  headrace::Growing<uint8_t> bytes_;
+};
+
+// What is neither a number nor text nor a list of these, `flat` makes an array of, or a list of text.
+nb::bytes encode_example(nb::dict features, nb::callable flat) {
+  Features made;
+  for (auto [key, value] : features) {
+    Py_ssize_t size;
+    const char* name = PyUnicode_AsUTF8AndSize(key.ptr(), &size);
+    if (!name) throw nb::python_error();
+    const std::string_view text(name, size_t(size));
+    const bool nothing = value.is_none() || ((PyList_Check(value.ptr()) || PyTuple_Check(value.ptr())) &&
+                                             PySequence_Fast_GET_SIZE(value.ptr()) == 0);
+    if (nothing || made.add(text, value)) continue;
+    made.add_flat(text, flat(key, value));
+  }
+  return made.encoded();
+}
+
+void bind_examples(nb::module_& m) {
+  nb::class_<headrace::ExampleParser>(m, "ExampleParser")
+      .def(
+          "__init__",
+          [](headrace::ExampleParser* self, nb::list given) {
+            std::vector<headrace::Request> requests;
+            for (nb::handle request : given) requests.push_back(request_of(nb::cast<nb::tuple>(request)));
+            new (self) headrace::ExampleParser(std::move(requests));
+          },
+          "requests"_a)
+      .def("parse", &parse, "values"_a, "offsets"_a);
+  m.def("encode_examples", &encode, "columns"_a, "rows"_a);
+  m.def("encode_example", &encode_example, "features"_a, "flat"_a);
+}
+
+// What `parse_csv` is told of a column: its kind, and what stands for an empty field (None: nothing may).
+struct CsvDefault {
+  headrace::CsvNumber number{};
+  std::string text;
+};
+
+headrace::CsvLayout csv_layout(nb::list columns, nb::list slots, bool exact, nb::bytes delimiter, nb::bytes quote,
+                               nb::bytes na, std::vector<CsvDefault>& defaults) {
+  require(delimiter.size() == 1 && quote.size() <= 1, "delimiter and quote are single bytes");
+  require(columns.size() > 0, "at least one column");
+  headrace::CsvLayout layout;
+  layout.delimiter = uint8_t(delimiter.c_str()[0]);
+  layout.quote = quote.size() ? uint8_t(quote.c_str()[0]) : -1;
+  layout.na = std::string(na.c_str(), na.size());
+  layout.exact = exact;
+  layout.columns = columns.size();
+  for (nb::handle slot : slots) {
+    layout.slots.push_back(nb::cast<int>(slot));
+    require(layout.slots.back() >= -2 && layout.slots.back() < int(layout.columns), "a slot without a column");
+  }
+  for (nb::handle handle : columns) {
+    const auto [kind, fallback] = nb::cast<std::pair<int, nb::object>>(handle);
+    require(kind >= 0 && kind <= int(headrace::CsvKind::kText), "kind");
+    layout.kinds.push_back(headrace::CsvKind(kind));
+    layout.required.push_back(fallback.is_none());
+    defaults.emplace_back();
+    if (fallback.is_none()) continue;
+    if (kind == int(headrace::CsvKind::kText)) {
+      const nb::bytes text = nb::cast<nb::bytes>(fallback);
+      defaults.back().text.assign(text.c_str(), text.size());
+    } else if (kind >= int(headrace::CsvKind::kFloat32)) {
+      defaults.back().number.real = nb::cast<double>(fallback);
+    } else {
+      defaults.back().number.integer = nb::cast<int64_t>(fallback);
+    }
+  }
+  return layout;
+}
+
+nb::object csv_column(const Buffer& buffer, const headrace::CsvLayout& layout, size_t column, const CsvDefault& fallback,
+                      const headrace::CsvRecords& records, std::vector<headrace::CsvProblem>& problems) {
+  const size_t rows = records.good.size();
+  const auto numbers = [&](auto value) -> nb::object {
+    headrace::Growing<decltype(value)> out;
+    {
+      nb::gil_scoped_release released;
+      headrace::csv_convert(buffer.data(), layout, column, fallback.number, records, problems, out.extend(rows));
+    }
+    return numpy(out);
+  };
+  switch (layout.kinds[column]) {
+    case headrace::CsvKind::kInt32: return numbers(int32_t());
+    case headrace::CsvKind::kInt64: return numbers(int64_t());
+    case headrace::CsvKind::kFloat32: return numbers(float());
+    case headrace::CsvKind::kFloat64: return numbers(double());
+    case headrace::CsvKind::kText: break;
+  }
+  headrace::Growing<uint8_t> values;
+  headrace::Growing<int64_t> offsets;
+  {
+    nb::gil_scoped_release released;
+    values.extend(headrace::csv_text_bytes(layout, column, fallback.text, records));
+    values.shrink(headrace::csv_text(buffer.data(), layout, column, fallback.text, records, problems,
+                                     offsets.extend(rows + 1), values.data()));
+  }
+  return nb::make_tuple(numpy(values), numpy(offsets));
+}
+
+// Records of CSV as columns (arrays, or values and offsets), where each record begins, and what is wrong with some:
+// row, error and field, three numbers each. Records that could not be cut into fields are not in the columns.
+nb::tuple parse_csv(nb::handle source, nb::list columns, nb::list slots, bool exact, nb::bytes delimiter, nb::bytes quote,
+                    nb::bytes na, int64_t max_rows, bool final) {
+  const Buffer buffer(source);
+  std::vector<CsvDefault> defaults;
+  const headrace::CsvLayout layout = csv_layout(columns, slots, exact, delimiter, quote, na, defaults);
+  headrace::CsvRecords records;
+  {
+    nb::gil_scoped_release released;
+    headrace::csv_split(buffer.data(), buffer.size(), 0, max_rows, final, layout, records);
+  }
+  nb::list made;
+  std::vector<headrace::CsvProblem> problems = records.problems;
+  for (size_t column = 0; column < layout.columns; ++column) {
+    made.append(csv_column(buffer, layout, column, defaults[column], records, problems));
+  }
+  headrace::Growing<int64_t> starts, wrong;
+  starts.append(records.starts.data(), records.starts.size());
+  for (const auto& problem : problems) {
+    for (const int64_t number : {problem.row, int64_t(problem.error), problem.field}) wrong.push(number);
+  }
+  return nb::make_tuple(made, numpy(starts), numpy(wrong));
+}
+
 }  // namespace
 
 NB_MODULE(_native, m) {
+  nb::set_leak_warnings(false);  // compiled descriptions are kept until the interpreter ends
   bind_records(m);
+  bind_examples(m);
+  m.def("parse_csv", &parse_csv, "buffer"_a, "columns"_a, "slots"_a, "exact"_a, "delimiter"_a, "quote"_a, "na"_a,
+        "max_rows"_a, "final"_a);
   m.def(
       "shuffle_draws",
       [](uint64_t key, int64_t capacity, int64_t total, int64_t first, Ints out) {

@@ -3,7 +3,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
+
+#include "growing.h"
 
 namespace headrace {
 
@@ -69,12 +72,11 @@ struct Scan {
 // Appends where each whole record from byte `start` on begins, for at most `max_rows` records with `max_bytes` of data
 // (the first may be larger). Lengths are always checked, data if `verify`.
 Scan scan_records(const uint8_t* data, size_t size, size_t start, int64_t max_rows, int64_t max_bytes, bool verify,
-                  std::vector<int64_t>& starts);
+                  Growing<int64_t>& starts);
 
 // Copies the data of the records that scan_records has found, one after another; returns how many came before the first
 // that is damaged.
-int64_t copy_records(const uint8_t* data, const int64_t* starts, int64_t rows, bool verify, int64_t* offsets,
-                     uint8_t* out);
+size_t copy_records(const uint8_t* data, const int64_t* starts, size_t rows, bool verify, int64_t* offsets, uint8_t* out);
 
 // The first position from `start` on where a record seems to begin, -1 if there is none: its length's checksum is right,
 // and that of its data, if they are all here; else it ends before byte `end`. (A record of eight bytes of data holds what
@@ -89,5 +91,63 @@ void frame(const uint8_t* values, const int64_t* offsets, int64_t rows, uint8_t*
 
 // Gives freed memory back to the operating system where the allocator can.
 void release_memory();
+
+// CSV. What a file looks like: which field goes to which column (slots; -1: none, -2: one too many), whether more fields
+// than slots are too many, and of each column what it holds and whether it may be empty.
+enum class CsvKind : int { kInt32 = 0, kInt64 = 1, kFloat32 = 2, kFloat64 = 3, kText = 4 };
+struct CsvLayout {
+  uint8_t delimiter;
+  int quote;  // -1: none
+  std::string na;
+  std::vector<int> slots;
+  bool exact;
+  size_t columns;
+  std::vector<CsvKind> kinds;
+  std::vector<bool> required;
+};
+
+enum class CsvError : int64_t {
+  kQuoteInside = 1,
+  kUnescaped = 2,
+  kUnclosed = 3,
+  kTooFew = 4,
+  kTooMany = 5,
+  kMissing = 6,
+  kNoNumber = 7
+};
+struct CsvProblem {
+  int64_t row;
+  CsvError error;
+  int64_t field;  // of the record up to kTooMany, of the columns from kMissing on
+};
+struct CsvField {
+  size_t start = 0, stop = 0;
+};
+
+// Where each record begins, and the last one ends; the numbers of those that were cut into fields, and their fields, so
+// many columns each; what is wrong with the others.
+struct CsvRecords {
+  std::vector<int64_t> starts;
+  std::vector<int64_t> good;
+  std::vector<CsvField> fields;
+  std::vector<CsvProblem> problems;
+};
+union CsvNumber {
+  int64_t integer;
+  double real;
+};
+
+// Cuts the bytes from `start` on into at most `max_rows` records; a record that is not whole waits, unless `final`.
+void csv_split(const uint8_t* data, size_t size, size_t start, int64_t max_rows, bool final, const CsvLayout& layout,
+               CsvRecords& out);
+
+// A column of numbers; the fallback stands where a field is empty or wrong.
+void csv_convert(const uint8_t* data, const CsvLayout& layout, size_t column, CsvNumber fallback, const CsvRecords& records,
+                 std::vector<CsvProblem>& problems, void* out);
+
+// A column of text: how many bytes it takes at most, and the column itself. Returns how many bytes it took.
+size_t csv_text_bytes(const CsvLayout& layout, size_t column, const std::string& fallback, const CsvRecords& records);
+size_t csv_text(const uint8_t* data, const CsvLayout& layout, size_t column, const std::string& fallback,
+                const CsvRecords& records, std::vector<CsvProblem>& problems, int64_t* offsets, uint8_t* out);
 
 }  // namespace headrace

@@ -37,7 +37,7 @@ uint32_t masked_crc32c(const uint8_t* data, size_t size) {
 }
 
 Scan scan_records(const uint8_t* data, size_t size, size_t start, int64_t max_rows, int64_t max_bytes, bool verify,
-                  std::vector<int64_t>& starts) {
+                  Growing<int64_t>& starts) {
   size_t at = start;
   int64_t bytes = 0;
   for (int64_t row = 0; row < max_rows && size - at >= kHeader; ++row) {
@@ -46,17 +46,16 @@ Scan scan_records(const uint8_t* data, size_t size, size_t start, int64_t max_ro
     if (!fits(length, size - at)) break;
     if (row > 0 && int64_t(length) > max_bytes - bytes) break;
     if (verify && !data_is_good(data + at + kHeader, length)) return {at, Problem::kData};
-    starts.push_back(int64_t(at));
+    starts.push(int64_t(at));
     bytes += int64_t(length);
     at += kHeader + length + kFooter;
   }
   return {at, Problem::kNone};
 }
 
-int64_t copy_records(const uint8_t* data, const int64_t* starts, int64_t rows, bool verify, int64_t* offsets,
-                     uint8_t* out) {
+size_t copy_records(const uint8_t* data, const int64_t* starts, size_t rows, bool verify, int64_t* offsets, uint8_t* out) {
   offsets[0] = 0;
-  for (int64_t row = 0; row < rows; ++row) {
+  for (size_t row = 0; row < rows; ++row) {
     const uint8_t* record = data + starts[row];
     const uint64_t length = little_endian<uint64_t>(record);
     if (verify && !data_is_good(record + kHeader, length)) return row;

@@ -6,6 +6,7 @@ import contextlib
 import threading
 from collections.abc import Callable
 from time import perf_counter_ns
+from typing import Any
 
 import numpy as np
 
@@ -53,6 +54,7 @@ class Run:
         self.open_streams = 0
         self.cancelled = False
         self.live = False
+        self.shared: dict[Any, Any] = {}
         self.threads: set[int] = set()
         self._channels: set[Channel] = set()
         self._lock = threading.RLock()  # the collector may close a pass from within
@@ -266,7 +268,8 @@ class Input:
         self._rows = 0
         inner, offset = mark, 0
         if not self._plain:
-            inner, offset = (None, mark or 0) if self._positional else (None, 0) if mark is None else (mark[1], mark[2])
+            by_number = self._positional or isinstance(mark, int)  # what can be indexed now may not have been, or be
+            inner, offset = (None, ordinal(mark)) if by_number else (None, 0) if mark is None else (mark[1], mark[2])
         self.ordinal = ordinal(mark) - offset
         self._mark: Mark = Place(*mark) if isinstance(mark, list) else mark
         owner.add(self)

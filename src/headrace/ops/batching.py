@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from headrace.block import Block, Failure, Indices, Item, Mark, concat, folded, ordinal
+from headrace.block import Block, Failure, Indices, Item, Mark, boxed, concat, folded, ordinal
 from headrace.errors import ElementError, SpecError
 from headrace.execute.context import Context
 from headrace.execute.stream import END, Pulled, Stream
@@ -25,6 +25,9 @@ class Batching(Node):
     input: Node
     batch_size: int
     drop_remainder: bool = False
+
+    boxes_text = False
+    """Whether text ends as objects in any case, so that it is better made of them before rows are joined."""
 
     @abstractmethod
     def assemble(self, block: Block, size: int) -> Block | str:
@@ -121,6 +124,8 @@ def stacked(node: Batching, parts: list[Item], size: int) -> Block:
     number = ordinal(mark) // node.batch_size
     if any(b.structure != blocks[0].structure for b in blocks):
         raise node.error(SpecError("the elements differ in structure"), number)
+    if node.boxes_text and len(blocks) > 1:  # pointers are joined faster than text
+        blocks = [boxed(block) for block in blocks]
     made = node.assemble(concat(blocks), size)
     if isinstance(made, str):
         raise node.error(SpecError(made), number)

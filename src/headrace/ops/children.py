@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from headrace.block import Failure, Item, Mark, ordinal
 from headrace.execute.context import Context, Input
@@ -13,17 +13,17 @@ from headrace.keys import Seed, keyed_seeds, mix
 from headrace.ops.calls import arguments
 from headrace.plan.node import Node
 
-if TYPE_CHECKING:
-    from typing import Protocol
 
-    class Parent(Protocol):
-        """flat_map or interleave."""
+class Parent(Protocol):
+    """A node that opens a dataset for each row of its input."""
 
-        @property
-        def fn(self) -> Callable[..., Any]: ...
-        @property
-        def seed(self) -> Seed: ...
-        def error(self, cause: BaseException | str, ordinal: int) -> Any: ...
+    @property
+    def input(self) -> Node: ...
+    @property
+    def fn(self) -> Callable[..., Any]: ...
+    @property
+    def seed(self) -> Seed: ...
+    def error(self, cause: BaseException | str, ordinal: int) -> Any: ...
 
 
 class OneRow(Stream):
@@ -68,7 +68,7 @@ def open_child(
 
 
 def _node(made: Any) -> Node:
-    node = getattr(made, "_node", None)
+    node = made if isinstance(made, Node) else getattr(made, "_node", None)
     if not isinstance(node, Node):
         raise TypeError(f"the function must return a Dataset, not {made!r}")
     return node

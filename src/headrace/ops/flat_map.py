@@ -13,7 +13,7 @@ from headrace.errors import StateError
 from headrace.execute.context import Context, Input
 from headrace.execute.stream import END, Pending, Pulled, Stream
 from headrace.ops.arguments import function
-from headrace.ops.children import OneRow, open_child
+from headrace.ops.children import OneRow, Parent, open_child
 from headrace.ops.template import Template
 from headrace.ops.window import as_datasets
 from headrace.plan.cardinality import UNKNOWN, Cardinality
@@ -69,16 +69,17 @@ class FlatMap(Node):
         return None if template is None else replace(self, input=windows[0], template=template)
 
     def open(self, ctx: Context, mark: Mark) -> Stream:
-        return FlatMapStream(self, ctx, mark)
+        return FlatMapStream(self, ctx, mark, self.template)
 
 
 class FlatMapStream(Stream):
     """One child at a time, or many windows at once; the mark is the parent's and, within it, the child's."""
 
-    def __init__(self, node: FlatMap, ctx: Context, mark: Mark) -> None:
+    def __init__(self, node: Parent, ctx: Context, mark: Mark, template: Template | None = None) -> None:
         self._node = node
         self._ctx = ctx
-        self._template = None if ctx.with_ids else node.template
+        self._stacked = template is not None
+        self._template = None if ctx.with_ids else template
         parent, inner = mark or (None, None)
         self._parents = ctx.open(node.input, parent, with_ids=True)
         self._waiting = Pending(own=False)
@@ -94,7 +95,7 @@ class FlatMapStream(Stream):
         if row is END:
             return False
         self._parent = row.mark
-        if self._node.template is not None and isinstance(row, Block):
+        if self._stacked and isinstance(row, Block):
             row = as_datasets(row, self._node.input.inputs[0].spec)
         self._child = open_child(self._node, self._ctx, row, mark)
         return True

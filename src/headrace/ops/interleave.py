@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from headrace.errors import StateError
 from headrace.execute.context import AUTOTUNE, AUTOTUNE_WIDTH, Context, Input
 from headrace.execute.stream import END, Pace, Pending, Pulled, Stream
 from headrace.ops.arguments import function, positive, width
-from headrace.ops.children import OneRow, open_child
+from headrace.ops.children import OneRow, Parent, open_child
 from headrace.ops.prefetch import Prefetch
 from headrace.plan.cardinality import Cardinality
 from headrace.plan.node import TUNING, Node
@@ -123,15 +123,28 @@ class Slot:
         self._child.close()
 
 
+class Turns(Parent, Protocol):
+    """A node that opens several datasets at a time."""
+
+    @property
+    def cycle_length(self) -> int | None: ...
+    @property
+    def block_length(self) -> int: ...
+    @property
+    def num_parallel_calls(self) -> int | None: ...
+    @property
+    def deterministic(self) -> bool | None: ...
+
+
 class InterleaveStream(Stream):
     """Walks the slots in turn. The mark: the oldest live parent, and each live child's place counted from there."""
 
-    def __init__(self, node: Interleave, ctx: Context, mark: Mark) -> None:
+    def __init__(self, node: Turns, ctx: Context, mark: Mark) -> None:
         self._node = node
         self._ctx = ctx
         self._ordered = ctx.ordered(node.deterministic)
         self._ahead = ctx.width(node.num_parallel_calls) or 0
-        self._slots: list[Slot | None] = [None] * node.cycle_length
+        self._slots: list[Slot | None] = [None] * (node.cycle_length or 1)
         turn, given, parents, read, live = mark or (0, 0, None, 0, [])
         self._turn: int = turn
         self._given: int = given

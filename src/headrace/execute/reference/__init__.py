@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from headrace.execute.reference import files as _files
 from headrace.execute.reference import given as given
 from headrace.execute.reference import groups as groups
 from headrace.execute.reference import rows as _rows
@@ -19,6 +20,7 @@ __all__ = ["Row", "draw", "run"]
 
 assert given
 assert groups
+assert _files
 assert _rows
 assert stored
 

@@ -1,0 +1,129 @@
+"""What CSV means, a character at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from headrace.records.csv import Csv, CsvColumn
+
+Record = tuple[list[bytes], str | None, int]
+"""The fields of a record, why it is bad if it is, and where the next one begins."""
+
+RANGES = {"int32": (-(2**31), 2**31 - 1), "int64": (-(2**63), 2**63 - 1)}
+SPACE = b" \t\n\v\f\r"
+
+
+def csv_records(data: bytes, form: Csv) -> Iterator[tuple[Any, int, int]]:
+    """For each record its value or, as text, why it has none; the byte and the line where it begins."""
+    at = 0
+    if form.header:
+        if not data:
+            yield "the file is empty: it has no header line", 0, 0
+            return
+        at = _record(data, 0, form)[2]
+    while at < len(data):
+        fields, wrong, end = _record(data, at, form)
+        line = len(data[:at].replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")) - 1
+        value = wrong if wrong is not None else _value(fields, form)
+        if isinstance(value, str):
+            raw = data[at:end]
+            text = raw[:40].decode(errors="replace").rstrip("\r\n") + ("…" if len(raw) > 40 else "")
+            value = f"{value}: {text!r}"
+        yield value, at, line
+        at = end
+
+
+def _record(data: bytes, at: int, form: Csv) -> Record:
+    fields: list[bytes] = []
+    wrong: str | None = None
+    while True:
+        field, problem, at = _field(data, at, form, len(fields))
+        wrong = wrong or problem
+        fields.append(field)
+        if at < len(data) and data[at : at + 1] == form.delimiter.encode():
+            at += 1
+            continue
+        if data[at : at + 2] == b"\r\n":
+            return fields, wrong, at + 2
+        return fields, wrong, min(len(data), at + 1)
+
+
+def _field(data: bytes, at: int, form: Csv, number: int) -> tuple[bytes, str | None, int]:
+    quote = b'"' if form.quotes and form.delimiter != '"' else None
+    ends = (form.delimiter.encode(), b"\n", b"\r")
+    wrong = None
+    field = b""
+    if quote is None or data[at : at + 1] != quote:
+        while at < len(data) and data[at : at + 1] not in ends:
+            if data[at : at + 1] == quote:
+                wrong = f"field {number} holds a quote but is not quoted"
+            field += data[at : at + 1]
+            at += 1
+        return field, wrong, at
+    at += 1
+    while at < len(data):
+        if data[at : at + 1] != quote:
+            field += data[at : at + 1]
+            at += 1
+        elif data[at + 1 : at + 2] == quote:
+            field += quote
+            at += 2
+        elif at + 1 == len(data) or data[at + 1 : at + 2] in ends:
+            return field, wrong, at + 1
+        else:
+            wrong = wrong or f"a quote within field {number} is not doubled"
+            at += 1
+    return field, wrong or f"the quotes of field {number} are never closed", at
+
+
+def _value(fields: list[bytes], form: Csv) -> Any:
+    count = len(form.columns)
+    kept = [f for i, f in enumerate(fields) if (i in form.select if form.select is not None else i not in form.exclude)]
+    if len(kept) != count:
+        return f"{count} fields were expected, there are {'too few' if len(kept) < count else 'more'}"
+    values = []
+    for i, (field, column) in enumerate(zip(kept, form.columns, strict=True)):
+        try:
+            values.append(_converted(field, column, form.na.encode()))
+        except ValueError as error:
+            return f"column {form.names[i]!r} {error}" if form.names else f"column {i} {error}"
+    return form.structure.pack(values)
+
+
+def _converted(field: bytes, column: CsvColumn, na: bytes) -> Any:
+    kind = column.kind
+    if field in (b"", na):
+        if column.default is None:
+            raise ValueError("is empty, and has no default")
+        if isinstance(column.default, bytes):
+            return column.default.decode() if kind == "str" else column.default
+        return np.dtype(kind).type(column.default)
+    if kind == "bytes":
+        return field
+    if kind == "str":
+        try:
+            return field.decode()
+        except UnicodeDecodeError:
+            raise ValueError("is not utf-8 (bytes can be had as such)") from None
+    try:
+        return _number(field.strip(SPACE), kind)
+    except ValueError:
+        raise ValueError(f"holds no {kind}") from None
+
+
+def _number(text: bytes, kind: str) -> Any:
+    if b"_" in text or not text.isascii() or text != text.strip():
+        raise ValueError
+    if kind in RANGES:
+        value = int(text)
+        least, most = RANGES[kind]
+        if not least <= value <= most:
+            raise ValueError
+        return np.dtype(kind).type(value)
+    plain = text.decode().lower()
+    real = float.fromhex(plain) if plain.lstrip("+-").startswith("0x") else float(plain)
+    with np.errstate(over="ignore", under="ignore"):
+        return np.float32(real) if kind == "float32" else np.float64(real)

@@ -1,0 +1,140 @@
+"""What readers of files mean: the whole file in memory, one record after another."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+from headrace import _native
+from headrace.execute.reference.base import Place, Row, rows
+from headrace.execute.reference.csv import csv_records
+from headrace.ops.flat_map import FlatMap
+from headrace.ops.interleave import Interleave
+from headrace.plan.node import Node
+from headrace.records.csv import Csv
+from headrace.records.files import read_all
+from headrace.records.fixed import FixedLength
+from headrace.records.reader import At
+from headrace.records.text import Lines
+from headrace.records.tfrecord import TFRecords
+from headrace.sources.files import Files
+from headrace.sources.records import Records
+
+Found = tuple[Any, int, int]
+"""A value or, as a _Wrong, why there is none; the byte and the line where it begins."""
+
+
+class _Wrong(str):
+    """Why a record could not be read."""
+
+
+@rows.register
+def _(node: Files, at: Place) -> Iterator[Row]:
+    def one(name: Any) -> Any:
+        return SimpleNamespace(_node=node.fn(name))
+
+    alike: Node = FlatMap(node.input, one, node.seed, site=node.site)
+    if node.cycle_length is not None:
+        alike = Interleave(node.input, one, node.cycle_length, 1, node.seed, None, site=node.site)
+    return rows(alike, at)
+
+
+@rows.register
+def _(node: Records, at: Place) -> Iterator[Row]:
+    for number, (value, offset, line) in enumerate(_found(node)):
+        made = node.bad(value, At(offset, number, line)) if isinstance(value, _Wrong) else value
+        if node.on_error is None or not isinstance(value, _Wrong):
+            yield Row((at.path, number), made)
+        elif isinstance(node.format, TFRecords):
+            raise NotImplementedError("the reference executor does not look for the record behind a damaged one")
+
+
+def _found(node: Records) -> Iterator[Found]:
+    form = node.format
+    try:
+        data = read_all(node.path)
+    except OSError as error:
+        yield _Wrong(error.strerror or error), 0, 0
+        return
+    if form.compression:
+        data = _unpacked(data, form.compression)
+    if isinstance(form, Lines):
+        yield from _lines(data, form)
+    elif isinstance(form, FixedLength):
+        yield from _fixed(data, form)
+    elif isinstance(form, TFRecords):
+        yield from _tfrecords(data)
+    elif isinstance(form, Csv):
+        for value, offset, line in csv_records(data, form):
+            yield (_Wrong(value) if isinstance(value, str) else value), offset, line
+    else:
+        raise NotImplementedError(f"the reference executor does not know {type(form).__name__}")
+
+
+def _unpacked(data: bytes, compression: str) -> bytes:
+    if compression == "GZIP":
+        return gzip.decompress(data)
+    if compression == "ZLIB":
+        return zlib.decompress(data)
+    import io
+
+    import pyarrow as pa
+
+    return bytes(pa.CompressedInputStream(io.BytesIO(data), "zstd").read())
+
+
+def _lines(data: bytes, form: Lines) -> Iterator[Found]:
+    offset = 0
+    while offset < len(data):
+        end = data.find(b"\n", offset)
+        line = data[offset : len(data) if end < 0 else end].replace(b"\r", b"")
+        if end >= 0 or line:
+            yield _decoded(line, form.encoding), offset, 0
+        offset = len(data) if end < 0 else end + 1
+
+
+def _decoded(line: bytes, encoding: str | None) -> Any:
+    try:
+        return line if encoding is None else line.decode(encoding)
+    except UnicodeDecodeError as error:
+        return _Wrong(f"not {encoding}: {error.reason} (encoding=None gives the bytes)")
+
+
+def _fixed(data: bytes, form: FixedLength) -> Iterator[Found]:
+    refused = form.refusal(len(data))
+    if refused is not None:
+        yield _Wrong(refused), 0, 0
+        return
+    for offset in range(form.header_bytes, len(data) - form.footer_bytes, form.record_bytes):
+        yield data[offset : offset + form.record_bytes], offset, 0
+
+
+def _tfrecords(data: bytes) -> Iterator[Found]:
+    offset = 0
+    while offset < len(data):
+        header, length = data[offset : offset + 12], int.from_bytes(data[offset : offset + 8], "little")
+        left = len(data) - offset
+        if left < 12:
+            yield _Wrong(f"the file ends {left} bytes into a record"), offset, 0
+            return
+        if _masked(header[:8]) != header[8:]:
+            doubt = "" if offset else "; is this a TFRecord file at all?"
+            yield _Wrong("the checksum of the length is wrong" + doubt), offset, 0
+            return
+        if left < length + 16:
+            yield _Wrong(f"the file ends {left} bytes into a record of {length + 16}"), offset, 0
+            return
+        record = data[offset + 12 : offset + 12 + length]
+        if _masked(record) != data[offset + 12 + length : offset + 16 + length]:
+            yield _Wrong("the checksum of the data is wrong"), offset, 0
+            return
+        yield record, offset, 0
+        offset += length + 16
+
+
+def _masked(data: bytes) -> bytes:
+    crc = _native.crc32c(data, portable=True)
+    return (((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF).to_bytes(4, "little")

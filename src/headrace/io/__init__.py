@@ -1,0 +1,44 @@
+"""`hr.io`: records to arrays and back, under tf.io's names."""
+
+from headrace.io.csv import decode_csv
+from headrace.io.decode import decode_compressed, decode_json, decode_raw
+from headrace.io.examples import Example, encode_example, encode_examples, encode_sequence_example
+from headrace.io.features import FixedLenFeature, FixedLenSequenceFeature, VarLenFeature
+from headrace.io.infer import infer_features
+from headrace.io.parse import (
+    parse_example,
+    parse_sequence_example,
+    parse_single_example,
+    parse_single_sequence_example,
+)
+from headrace.io.partitions import RaggedFeature
+from headrace.io.sparse import Sparse, SparseFeature
+from headrace.io.tensors import parse_tensor, serialize_tensor
+from headrace.io.writer import ShardPlan, TFRecordWriter, plan_shards
+
+__all__ = [
+    "Example",
+    "FixedLenFeature",
+    "FixedLenSequenceFeature",
+    "RaggedFeature",
+    "ShardPlan",
+    "Sparse",
+    "SparseFeature",
+    "TFRecordWriter",
+    "VarLenFeature",
+    "decode_compressed",
+    "decode_csv",
+    "decode_json",
+    "decode_raw",
+    "encode_example",
+    "encode_examples",
+    "encode_sequence_example",
+    "infer_features",
+    "parse_example",
+    "parse_sequence_example",
+    "parse_single_example",
+    "parse_single_sequence_example",
+    "parse_tensor",
+    "plan_shards",
+    "serialize_tensor",
+]

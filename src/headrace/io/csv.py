@@ -1,0 +1,142 @@
+"""Lines of CSV to columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace import _native
+from headrace.block import Column, objects
+from headrace.errors import ParseError
+from headrace.io.binary import Offsets, binary, one, parts, shape_of
+from headrace.records.csv import KINDS, NOT_SPLIT
+from headrace.records.format import binary as binary_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def decode_csv(
+    records: Any,
+    record_defaults: Sequence[Any],
+    field_delim: str = ",",
+    use_quote_delim: bool = True,
+    na_value: str = "",
+    select_cols: Sequence[int] | None = None,
+) -> list[Any]:
+    """The fields of one line of CSV, or of many.
+
+    `record_defaults` has an entry for each field: a dtype where a value must be there, else the value for an empty
+    field; the dtype is that of NumPy, str and bytes are text.
+
+    >>> hr.io.decode_csv("3,,7.5", [np.int64, "none", 0.0])
+    [np.int64(3), 'none', np.float64(7.5)]
+    >>> hr.io.decode_csv(["1,a", "2,b"], [0, b""])
+    [array([1, 2]), array([b'a', b'b'], dtype=object)]
+    """
+    shape = shape_of(records)
+    rows = binary(one(records) if shape == () else records)
+    columns = decode_csv_columns(rows, record_defaults, field_delim, use_quote_delim, na_value, select_cols)
+    if shape == ():
+        return [c[0] if isinstance(c, np.ndarray) else c[0].as_py() for c in columns]
+    dense = [c if isinstance(c, np.ndarray) else objects(c) for c in columns]
+    return [c.reshape(shape) if shape is not None else c for c in dense]
+
+
+def decode_csv_columns(
+    rows: pa.LargeBinaryArray,
+    record_defaults: Sequence[Any],
+    field_delim: str = ",",
+    use_quote_delim: bool = True,
+    na_value: str = "",
+    select_cols: Sequence[int] | None = None,
+) -> list[Column]:
+    """The block form of `decode_csv`: arrays of numbers, and text in Arrow's layout."""
+    if len(field_delim.encode()) != 1 or field_delim in '"\r\n':
+        raise ValueError(f"field_delim must be one ASCII character, no quote and no end of a line, not {field_delim!r}")
+    kinds = [_column(default) for default in record_defaults]
+    chosen = list(range(len(kinds))) if select_cols is None else list(select_cols)
+    if not kinds or len(chosen) != len(kinds) or sorted(set(chosen)) != chosen or chosen[0] < 0:
+        raise ValueError(f"select_cols must be {len(kinds)} rising numbers, one for each default, not {select_cols}")
+    slots = [chosen.index(field) if field in chosen else -1 for field in range(chosen[-1] + 1)]
+    lines, cuts = parts(_terminated(rows))
+    content, cuts = lines[cuts[0] : cuts[-1]], cuts - cuts[0]
+    made, starts, wrong = _native.parse_csv(
+        content.data,
+        [(KINDS[kind], default) for kind, default in kinds],
+        slots,
+        select_cols is None,
+        field_delim.encode(),
+        b'"' if use_quote_delim else b"",
+        na_value.encode(),
+        len(rows) + 1,
+        True,
+    )
+    _refuse(rows, kinds, starts, cuts, wrong.reshape(-1, 3))
+    return [_finished(column, kind) for column, (kind, _) in zip(made, kinds, strict=True)]
+
+
+def _column(default: Any) -> tuple[str, Any]:
+    """What a field becomes, and what stands for an empty one: nothing, where a dtype is all there is."""
+    array = np.empty(0, default) if isinstance(default, type | np.dtype) else np.asarray(default)
+    kind = {"U": "str", "S": "bytes", "O": "bytes"}.get(array.dtype.kind, array.dtype.name)
+    if kind not in KINDS or array.size > 1:
+        raise ValueError(f"a default is one int32, int64, float32 or float64, or text, not {default!r}")
+    if not array.size:
+        return kind, None
+    value = array.ravel()[0].item() if array.dtype.kind != "O" else array.ravel()[0]
+    return kind, value.encode() if isinstance(value, str) else value
+
+
+def _terminated(rows: pa.LargeBinaryArray) -> pa.LargeBinaryArray:
+    """Each row with an end of line."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    return pc.binary_join_element_wise(rows, *(pa.scalar(part, pa.large_binary()) for part in (b"", b"\n")))
+
+
+def _refuse(rows: Any, kinds: list[tuple[str, Any]], starts: Offsets, cuts: Offsets, wrong: NDArray[np.int64]) -> None:
+    """An error for the first row that is no record, or not one of these."""
+    known = min(len(starts), len(cuts))
+    apart = np.flatnonzero(starts[:known] != cuts[:known])
+    other = int(apart[0]) - 1 if len(apart) else len(rows) if len(starts) == len(cuts) else known - 1
+    empty = np.flatnonzero(np.diff(cuts) == 1)
+    if len(empty) and empty[0] <= other:
+        raise ParseError(f"a line is empty where {len(kinds)} fields were asked", int(empty[0]))
+    if len(wrong) and wrong[:, 0].min() <= other:
+        row, error, field = wrong[np.lexsort((wrong[:, 2], wrong[:, 0]))[0]].tolist()
+        said = WRONG[error].format(field=field, kind=kinds[field][0] if error > NOT_SPLIT else "", count=len(kinds))
+        raise ParseError(f"{said}: {rows[row].as_py()[:40]!r}", row)
+    if other < len(rows):
+        raise ParseError("a line's end outside of quotes, or quotes that are never closed", other)
+
+
+WRONG = {
+    1: "field {field} holds a quote but does not begin with one",
+    2: "a quote within field {field} is not doubled",
+    3: "the quotes of field {field} are never closed",
+    4: "a line has fewer than the {count} fields that were asked",
+    5: "a line has more than the {count} fields that were asked",
+    6: "field {field} of the result is empty and has no default",
+    7: "field {field} of the result is no {kind}",
+}
+"""What the kernel's errors mean."""
+
+
+def _finished(column: Any, kind: str) -> Column:
+    """Numbers as they are, text in Arrow's layout."""
+    import pyarrow as pa
+
+    if isinstance(column, np.ndarray):
+        return column
+    text = binary_of(*column)
+    if kind == "bytes":
+        return text
+    try:
+        return text.cast(pa.large_string())
+    except pa.ArrowInvalid as error:
+        raise ParseError(f"text must be UTF-8, or else be asked for as bytes: {error}") from None

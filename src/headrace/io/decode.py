@@ -1,0 +1,178 @@
+"""Bytes to arrays: raw numbers, compressed bytes, JSON. Each with its block form, a column in and columns out."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from headrace.block import Column, column, leaf, objects
+from headrace.errors import ParseError
+from headrace.io.binary import binary, one, parts, shape_of
+from headrace.ragged import Ragged
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def decode_raw(
+    input_bytes: Any, out_type: DTypeLike, little_endian: bool = True, fixed_length: int | None = None
+) -> NDArray[Any]:
+    """The bytes of each record as numbers, along a new last axis; `fixed_length` bytes of each, cut or filled with 0.
+
+    >>> hr.io.decode_raw(b"\\x01\\x00\\x02\\x00", np.int16)
+    array([1, 2], dtype=int16)
+    >>> hr.io.decode_raw([b"ab", b"c"], np.uint8, fixed_length=2)
+    array([[97, 98],
+           [99,  0]], dtype=uint8)
+    """
+    shape = shape_of(input_bytes)
+    rows = binary(one(input_bytes) if shape == () else input_bytes)
+    made = decode_raw_column(rows, out_type, little_endian, fixed_length)
+    if isinstance(made, Ragged):
+        lengths = np.diff(parts(rows)[1])
+        other = int((lengths != lengths[0]).argmax())
+        raise ParseError(
+            f"record 0 has {lengths[0]} bytes and record {other} has {lengths[other]}: give a fixed_length", other
+        )
+    return made.reshape(*(shape if shape is not None else (len(rows),)), made.shape[1])
+
+
+def decode_raw_column(
+    rows: pa.LargeBinaryArray, out_type: DTypeLike, little_endian: bool = True, fixed_length: int | None = None
+) -> NDArray[Any] | Ragged:
+    """The block form of `decode_raw`: dense where all rows have one length, and then sharing memory if it can."""
+    dtype = np.dtype(getattr(out_type, "as_numpy_dtype", out_type))
+    if dtype.kind not in "biufc":
+        raise ValueError(f"raw bytes are numbers, not {dtype}")
+    values, offsets = parts(rows)
+    if fixed_length is not None:
+        if fixed_length < 1 or fixed_length % dtype.itemsize:
+            raise ValueError(f"fixed_length {fixed_length} is no multiple of {dtype.itemsize}, the size of {dtype}")
+        values = _of_length(values, offsets, fixed_length)
+        offsets = np.arange(len(offsets), dtype=np.int64) * fixed_length
+    lengths = np.diff(offsets)
+    if (uneven := lengths % dtype.itemsize != 0).any():
+        row = int(uneven.argmax())
+        raise ParseError(f"a record of {lengths[row]} bytes is no whole number of {dtype} values", row)
+    content = values[offsets[0] : offsets[-1]]
+    numbers = content != 0 if dtype.kind == "b" else _numbers(content, dtype, little_endian)
+    if len(lengths) and (lengths != lengths[0]).any():
+        return Ragged(numbers, (offsets - offsets[0]) // dtype.itemsize)
+    return numbers.reshape(len(lengths), int(lengths[0]) // dtype.itemsize if len(lengths) else 0)
+
+
+def _numbers(content: NDArray[np.uint8], dtype: np.dtype[Any], little_endian: bool) -> NDArray[Any]:
+    numbers = content.view(dtype.newbyteorder("<" if little_endian else ">"))
+    numbers = numbers.astype(dtype, copy=False)
+    return numbers if numbers.flags.aligned else numbers.copy()
+
+
+def _of_length(values: NDArray[np.uint8], offsets: NDArray[np.int64], length: int) -> NDArray[np.uint8]:
+    """Each row cut or filled up to `length`."""
+    made = np.zeros((len(offsets) - 1, length), np.uint8)
+    places = np.arange(length)
+    there = places < np.diff(offsets)[:, None]
+    made[there] = values[(offsets[:-1, None] + places)[there]]
+    return made.ravel()
+
+
+def decode_compressed(bytes: Any, compression_type: str = "") -> Any:
+    """Decompressed bytes; `compression_type` is "GZIP", "ZLIB", "ZSTD", or "" for bytes that are not compressed.
+
+    >>> import zlib
+    >>> hr.io.decode_compressed(zlib.compress(b"water"), "ZLIB")
+    b'water'
+    """
+    shape = shape_of(bytes)
+    made = decode_compressed_column(binary(one(bytes) if shape == () else bytes), compression_type)
+    return made[0].as_py() if shape == () else objects(made).reshape(shape or len(made))
+
+
+def decode_compressed_column(rows: pa.LargeBinaryArray, compression_type: str = "") -> pa.LargeBinaryArray:
+    """The block form of `decode_compressed`."""
+    if compression_type == "":
+        return rows
+    if compression_type not in _DECOMPRESS:
+        raise ValueError(f'compression_type is "", "GZIP", "ZLIB" or "ZSTD", not {compression_type!r}')
+    made = []
+    for number, row in enumerate(objects(rows).tolist()):
+        try:
+            made.append(_DECOMPRESS[compression_type](row))
+        except (zlib.error, OSError, EOFError) as error:
+            raise ParseError(f"not compressed as {compression_type}, or damaged: {error}", number) from None
+    return binary(made)
+
+
+def _zstd(data: bytes) -> bytes:
+    import pyarrow as pa
+
+    with pa.CompressedInputStream(pa.BufferReader(data), "zstd") as stream:
+        return bytes(stream.read())
+
+
+_DECOMPRESS: dict[str, Callable[[bytes], bytes]] = {"GZIP": gzip.decompress, "ZLIB": zlib.decompress, "ZSTD": _zstd}
+
+
+def decode_json(records: Any, fields: Mapping[str, Any] | None = None) -> Any:
+    """JSON objects as dicts of arrays.
+
+    `fields` names what is wanted: by a dtype if it must be there, by a default value if it need not.
+
+    >>> hr.io.decode_json('{"x": [1, 2], "y": 0.5, "z": null}', {"x": np.float32, "y": np.float64, "w": 7})
+    {'x': array([1., 2.], dtype=float32), 'y': np.float64(0.5), 'w': np.int64(7)}
+    >>> hr.io.decode_json(['{"x": 1}', '{"x": 2}'])
+    {'x': array([1, 2])}
+    """
+    shape = shape_of(records)
+    columns = decode_json_columns(binary(one(records) if shape == () else records), fields)
+    if shape == ():
+        return {name: rows[0] for name, rows in columns.items()}
+    return {name: rows if isinstance(rows, np.ndarray | Ragged) else _boxed(rows) for name, rows in columns.items()}
+
+
+def decode_json_columns(rows: pa.LargeBinaryArray, fields: Mapping[str, Any] | None = None) -> dict[str, Column]:
+    """The block form of `decode_json`; without `fields`, those of the first record."""
+    found = []
+    for number, row in enumerate(objects(rows).tolist()):
+        try:
+            value = json.loads(row)
+        except ValueError as error:
+            raise ParseError(f"not JSON: {error}", number) from None
+        if not isinstance(value, dict):
+            raise ParseError(f"a JSON object is needed, not {type(value).__name__}", number)
+        found.append(value)
+    names = fields if fields is not None else dict.fromkeys(found[0] if found else ())
+    return {name: column([_field(r, name, wanted, i) for i, r in enumerate(found)]) for name, wanted in names.items()}
+
+
+def _field(record: dict[str, Any], name: str, wanted: Any, row: int) -> Any:
+    """One field of a record, as its dtype, its default or nothing at all prescribes."""
+    required = wanted is None or isinstance(wanted, type | np.dtype)
+    value = record.get(name)
+    if value is None:
+        if required:
+            raise ParseError(f"field {name!r} is missing and has no default", row)
+        return leaf(wanted)
+    dtype = None if wanted is None else np.dtype(wanted) if required else np.asarray(wanted).dtype
+    if dtype is None or dtype.kind in "USO":
+        return leaf(value.encode() if dtype is not None and dtype.kind == "S" and isinstance(value, str) else value)
+    try:
+        exact = np.asarray(value)
+        made = exact.astype(dtype)
+        if exact.dtype.kind not in "biuf" or (dtype.kind in "iu" and not np.array_equal(made, exact)):
+            raise ValueError
+    except (ValueError, TypeError):
+        raise ParseError(f"field {name!r} is {value!r}, which is no {dtype}", row) from None
+    return made[()]
+
+
+def _boxed(rows: Any) -> NDArray[Any]:
+    made = np.empty(len(rows), object)
+    made[:] = rows
+    return made

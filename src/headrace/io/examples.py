@@ -1,0 +1,201 @@
+"""Plain dicts and columns to serialized Examples, and back without a description."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace import _native
+from headrace.errors import ParseError
+from headrace.io.binary import binary, parts
+from headrace.io.feature import BYTES, DTYPES, FLOAT, INT64
+from headrace.io.wire import delimited, fields, numbers, varint
+from headrace.ragged import Ragged
+from headrace.records.format import binary as binary_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def encode_example(features: Mapping[str, Any]) -> bytes:
+    """One serialized tf.Example: integers as int64, floats as float32, text as UTF-8.
+
+    What is None, or an empty list, is left out: nobody could tell what it would hold.
+
+    >>> hr.io.encode_example({"x": 1})
+    b'\\n\\x0c\\n\\n\\n\\x01x\\x12\\x05\\x1a\\x03\\n\\x01\\x01'
+    """
+    return _native.encode_example(dict(features), _flat_or_listed)
+
+
+def encode_examples(columns: Mapping[str, Any]) -> pa.LargeBinaryArray:
+    """Serialized tf.Examples, one for each row of the columns: arrays, hr.Ragged, Arrow arrays or lists of text.
+
+    >>> records = hr.io.encode_examples({"id": np.arange(3), "ids": hr.Ragged.from_rows([[1], [], [2, 3]])})
+    >>> hr.io.Example.parse(records[2].as_py())
+    Example({'id': array([2]), 'ids': array([2, 3])})
+    """
+    lengths = {name: len(column) for name, column in columns.items()}
+    if len(set(lengths.values())) != 1:
+        raise ValueError(f"columns of one length are needed, not {lengths or 'none at all'}")
+    written = [_column(name, column) for name, column in sorted(columns.items())]
+    return binary_of(*_native.encode_examples(written, next(iter(lengths.values()))))
+
+
+def encode_sequence_example(context: Mapping[str, Any], feature_lists: Mapping[str, Sequence[Any]]) -> bytes:
+    """One serialized tf.SequenceExample: features of the whole, and lists with features for each step.
+
+    >>> record = hr.io.encode_sequence_example({"id": 7}, {"words": [[b"a"], [b"b", b"c"]]})
+    >>> hr.io.parse_single_sequence_example(record, {}, {"words": hr.io.VarLenFeature(bytes)})[1]
+    {'words': Ragged([[b'a'], [b'b', b'c']], dtype=object)}
+    """
+    lists = []
+    for name, steps in sorted(feature_lists.items()):
+        made = b"".join(delimited(1, _feature(_flat(name, step))) for step in steps)
+        lists.append(delimited(1, delimited(1, name.encode()) + delimited(2, made)))
+    return encode_example(context) + delimited(2, b"".join(lists))  # both kinds keep their features in field 1
+
+
+class Example(dict[str, Any]):
+    """The features of one tf.Example, as a dict of arrays.
+
+    >>> record = hr.io.Example({"x": 1, "words": ["a", "b"]}).encode()
+    >>> hr.io.Example.parse(record)
+    Example({'words': array([b'a', b'b'], dtype=object), 'x': array([1])})
+    """
+
+    def encode(self) -> bytes:
+        """Serialized, as tf.train.Example's SerializeToString."""
+        return encode_example(self)
+
+    @classmethod
+    def parse(cls, serialized: bytes) -> Example:
+        """Whatever a serialized Example holds, without a description; features that hold nothing are left out."""
+        try:
+            return cls(_parsed(memoryview(serialized)))
+        except ValueError as error:
+            raise ParseError(f"not an Example: {error}") from None
+
+    def __repr__(self) -> str:
+        return f"Example({super().__repr__()})"
+
+
+def _parsed(data: memoryview) -> dict[str, NDArray[Any]]:
+    found = {}
+    for features in (f.value for f in fields(data) if f[:2] == (1, 2)):
+        for entry in (f.value for f in fields(features) if f[:2] == (1, 2)):
+            parts_of = {f.number: f.value for f in fields(entry)}
+            array = _listed(parts_of.get(2, memoryview(b"")))
+            if array is not None:
+                found[bytes(parts_of.get(1, b"")).decode(errors="backslashreplace")] = array
+    return found
+
+
+def _listed(feature: memoryview) -> NDArray[Any] | None:
+    """The values of one Feature; of several lists those of the last kind."""
+    kind = 0
+    lists: list[memoryview] = []
+    for field in fields(feature):
+        if field.number in DTYPES and field.wire == 2:
+            if field.number != kind:
+                kind, lists = field.number, []
+            lists.append(field.value)
+    if not kind:
+        return None
+    found = [f for values in lists for f in fields(values) if f.number == 1]
+    if kind == BYTES:
+        made = np.empty(len(found), object)
+        made[:] = [bytes(f.value) for f in found]
+        return made
+    return np.concatenate([np.empty(0, DTYPES[kind]), *(numbers(f, DTYPES[kind]) for f in found)])
+
+
+def _holds_nothing(value: Any) -> bool:
+    return value is None or (isinstance(value, Sequence) and not isinstance(value, str | bytes) and not len(value))
+
+
+def _flat_or_listed(name: str, value: Any) -> NDArray[Any] | list[Any]:
+    """What is not a plain number or text, or a list of these, as the kernel takes it."""
+    row = _flat(name, value)
+    return row.tolist() if row.dtype.hasobject else row
+
+
+def _flat(name: str, value: Any) -> NDArray[Any]:
+    """The values of a feature in one row: int64, float32 or bytes."""
+    array = np.asarray(value, object) if isinstance(value, str | bytes) else np.asarray(value)
+    if array.dtype.kind in "SU":
+        array = np.array(value, object)
+    return _converted(name, array.ravel())
+
+
+def _converted(name: str, array: NDArray[Any]) -> NDArray[Any]:
+    if array.dtype.kind in "iub":
+        if array.dtype == np.uint64 and array.size and array.max() >= 2**63:
+            raise ValueError(f"feature {name!r}: {array.max()} does not fit into int64")
+        return np.ascontiguousarray(array, np.int64)
+    if array.dtype.kind == "f" or array.dtype.name == "bfloat16":
+        return np.ascontiguousarray(array, np.float32)
+    if array.dtype.kind != "O":
+        raise TypeError(f"feature {name!r}: an Example holds integers, floats and bytes, not {array.dtype}")
+    for item in array.tolist():
+        if not isinstance(item, bytes | str):
+            raise TypeError(f"feature {name!r}: an Example holds integers, floats and bytes, not {item!r}")
+    return array
+
+
+Written = tuple[bytes, int, NDArray[Any], "NDArray[np.int64] | None", "NDArray[np.int64] | None"]
+
+
+def _written(name: str, values: NDArray[Any], splits: NDArray[np.int64] | None) -> Written:
+    """One column as the kernel takes it."""
+    if values.dtype == object:
+        return name.encode(), BYTES, *parts(binary(values)), splits
+    return name.encode(), INT64 if values.dtype == np.int64 else FLOAT, values, None, splits
+
+
+def _column(name: str, column: Any) -> Written:
+    if isinstance(column, Ragged):
+        values = column.values
+        if isinstance(values, Ragged):
+            raise TypeError(f"feature {name!r}: an Example has no rows of rows; write their lengths beside the values")
+        inner = int(np.prod(values.shape[1:]))
+        return _written(name, _converted(name, values.ravel()), column.offsets * inner)
+    if isinstance(column, np.ndarray):
+        return _written(name, _flat(name, column), None)
+    if isinstance(column, list) and column and isinstance(column[0], bytes | str):
+        return name.encode(), BYTES, *parts(binary(column)), None
+    if isinstance(column, list):
+        rows = [np.empty(0, np.int64) if _holds_nothing(row) else _flat(name, row) for row in column]
+        full = [row for row in rows if len(row)] or rows[:1] or [np.empty(0, np.int64)]
+        if len({row.dtype for row in full}) > 1:
+            raise TypeError(f"feature {name!r} holds integers, floats or text in different rows")
+        offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum([len(row) for row in rows], dtype=np.int64)])
+        return _written(name, np.concatenate(full), offsets)
+    if hasattr(column, "type") and not _textual(column):
+        return _column(name, column.to_numpy(zero_copy_only=False))
+    return name.encode(), BYTES, *parts(binary(column)), None
+
+
+def _textual(column: Any) -> bool:
+    import pyarrow as pa
+
+    kind = column.type
+    return bool(
+        pa.types.is_large_binary(kind)
+        or pa.types.is_binary(kind)
+        or pa.types.is_string(kind)
+        or pa.types.is_large_string(kind)
+    )
+
+
+def _feature(values: NDArray[Any]) -> bytes:
+    """One tf.train.Feature."""
+    if values.dtype == object:
+        items = (v.encode() if isinstance(v, str) else v for v in values.tolist())
+        return delimited(BYTES, b"".join(delimited(1, item) for item in items))
+    if values.dtype == np.float32:
+        return delimited(FLOAT, delimited(1, values.astype("<f4").tobytes()) if len(values) else b"")
+    return delimited(INT64, delimited(1, b"".join(varint(v) for v in values.tolist())) if len(values) else b"")

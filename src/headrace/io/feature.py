@@ -1,0 +1,111 @@
+"""What a description of a feature is: which lists it needs, and the column that they become."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from headrace.block import objects
+from headrace.ragged import Ragged
+from headrace.records.format import binary
+
+BYTES, FLOAT, INT64 = 1, 2, 3
+"""What a feature can hold, as the kernels number it."""
+DTYPES = {BYTES: np.dtype(bytes), FLOAT: np.dtype(np.float32), INT64: np.dtype(np.int64)}
+
+
+class Request(NamedTuple):
+    """One list of each record, as the kernels take it (src/native/example.h)."""
+
+    name: bytes
+    kind: int
+    in_steps: bool
+    size: int
+    multiple: int = 1
+    required: bool = False
+    skip_empty: bool = False
+    default: Any = None
+
+
+class Found(NamedTuple):
+    """The values that a request has found in all records, and where they are cut."""
+
+    values: NDArray[Any]
+    ends: NDArray[np.int64] | None
+    splits: NDArray[np.int64]
+    steps: NDArray[np.int64]
+
+    @property
+    def array(self) -> NDArray[Any]:
+        """The values, bytes as objects."""
+        return self.values if self.ends is None else objects(binary(self.values, self.ends))
+
+    @property
+    def ragged(self) -> Ragged:
+        """The values cut into the records, or steps."""
+        return Ragged._of(self.array, self.splits)
+
+
+class Feature(ABC):
+    """Base of all descriptions."""
+
+    dtype: DTypeLike
+
+    @property
+    def kind(self) -> int:
+        """Bytes, float or int64, as the kernels number them."""
+        given = getattr(self.dtype, "as_numpy_dtype", self.dtype)  # TensorFlow's own dtypes do as well
+        dtype = np.dtype(given)
+        if dtype.kind in "SUO":
+            return BYTES
+        if dtype not in (np.float32, np.int64):
+            raise ValueError(f"an Example holds float32, int64 and bytes: parse as one of these instead of {dtype}")
+        return FLOAT if dtype == np.float32 else INT64
+
+    @abstractmethod
+    def requests(self, name: str, *, single: bool, in_steps: bool) -> list[Request]:
+        """The lists it is made of."""
+
+    @abstractmethod
+    def column(self, name: str, found: Sequence[Found], rows: int) -> Any:
+        """The column of a block, one row a record (or step)."""
+
+    def batched(self, column: Any) -> Any:
+        """The column as one batch."""
+        return column
+
+    @abstractmethod
+    def spec(self, *, batch: bool) -> Any:
+        """A TensorSpec, or several in a structure: what is known before any record is read."""
+
+
+class RowError(ValueError):
+    """What is wrong with one row of a column."""
+
+    def __init__(self, row: int, what: str) -> None:
+        self.row = row
+        super().__init__(what)
+
+
+def varying(name: str, kind: int, *, single: bool, in_steps: bool) -> Request:
+    """A list of any length. Of several with one name tf.io takes the last; of a single Example the last not empty."""
+    return Request(name.encode(), kind, in_steps, -1, skip_empty=single and not in_steps)
+
+
+def sizes_of(shape: Any) -> tuple[int, ...]:
+    """A shape as a tuple of sizes, all of which are known."""
+    sizes = tuple(shape) if hasattr(shape, "__iter__") else (shape,)
+    if any(size is None or size < 0 for size in sizes):
+        raise ValueError(f"all sizes of a feature must be known, not {shape}; for any number see VarLenFeature")
+    return tuple(int(size) for size in sizes)
+
+
+def frozen(value: Any) -> Any:
+    """Lists and arrays as tuples, so that descriptions can be compared."""
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
+    return tuple(frozen(v) for v in value) if isinstance(value, list | tuple) else value

@@ -1,0 +1,140 @@
+"""Features as dense arrays and as rows of any length: tf.io's descriptions, under its names."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from headrace.block import objects
+from headrace.io.feature import BYTES, DTYPES, INT64, Feature, Found, Request, frozen, sizes_of, varying
+from headrace.plan.spec import TensorSpec
+from headrace.ragged import Ragged
+from headrace.records.format import binary
+
+
+@dataclass(frozen=True)
+class FixedLenFeature(Feature):
+    """As many values in each record as `shape` says; without a `default_value` every record must have them.
+
+    >>> record = hr.io.encode_example({"x": [1, 2]})
+    >>> hr.io.parse_single_example(record, {"x": hr.io.FixedLenFeature([2], np.int64)})
+    {'x': array([1, 2])}
+    """
+
+    shape: tuple[int, ...]
+    dtype: DTypeLike
+    default_value: Any = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "shape", sizes_of(self.shape))
+        object.__setattr__(self, "default_value", frozen(self.default_value))
+
+    def requests(self, name: str, *, single: bool, in_steps: bool) -> list[Request]:  # noqa: ARG002
+        """The one list, of a fixed size."""
+        if in_steps:
+            raise ValueError(f"feature list {name!r} needs FixedLenSequenceFeature, VarLenFeature or RaggedFeature")
+        default = None
+        if self.default_value is not None:
+            default = _default(name, self.default_value, self.kind, self.shape)
+        size, required = math.prod(self.shape), default is None
+        return [Request(name.encode(), self.kind, False, size, 1, required, skip_empty=True, default=default)]
+
+    def column(self, name: str, found: Sequence[Found], rows: int) -> Any:  # noqa: ARG002
+        """Dense; bytes without a shape stay in Arrow's layout."""
+        values, ends, _, _ = found[0]
+        if ends is not None and not self.shape:
+            return binary(values, ends)
+        return found[0].array.reshape(rows, *self.shape)
+
+    def batched(self, column: Any) -> Any:
+        """Bytes as objects."""
+        return column if isinstance(column, np.ndarray) else objects(column)
+
+    def spec(self, *, batch: bool) -> TensorSpec:
+        """All sizes are known."""
+        return TensorSpec((None,) * batch + self.shape, DTYPES[self.kind])
+
+
+@dataclass(frozen=True)
+class FixedLenSequenceFeature(Feature):
+    """Any number of values of one shape; a batch is filled up with `default_value` to the longest.
+
+    >>> records = [hr.io.encode_example({"x": [1, 2]}), hr.io.encode_example({"x": [3]})]
+    >>> hr.io.parse_example(records, {"x": hr.io.FixedLenSequenceFeature([], np.int64, allow_missing=True)})
+    {'x': array([[1, 2],
+           [3, 0]])}
+    """
+
+    shape: tuple[int, ...]
+    dtype: DTypeLike
+    allow_missing: bool = False
+    default_value: Any = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "shape", sizes_of(self.shape))
+        if 0 in self.shape:
+            raise ValueError(f"the sizes of a sequence must be positive, not {self.shape}")
+
+    def requests(self, name: str, *, single: bool, in_steps: bool) -> list[Request]:  # noqa: ARG002
+        """The one list: a multiple of the shape in a record, exactly the shape in each step."""
+        size = math.prod(self.shape)
+        if in_steps:
+            return [Request(name.encode(), self.kind, True, size, required=not self.allow_missing)]
+        if not self.allow_missing:
+            raise ValueError(f"feature {name!r}: FixedLenSequenceFeature in an Example needs allow_missing=True")
+        return [Request(name.encode(), self.kind, False, -1, size, skip_empty=True)]
+
+    def column(self, name: str, found: Sequence[Found], rows: int) -> Any:  # noqa: ARG002
+        """Ragged; in steps, dense."""
+        values, splits = found[0].array.reshape(-1, *self.shape), found[0].splits
+        return values if splits is None else Ragged._of(values, splits // math.prod(self.shape))
+
+    def batched(self, column: Any) -> NDArray[Any]:
+        """Padded."""
+        empty: Any = b"" if self.kind == BYTES else 0
+        padded: NDArray[Any] = column.to_padded(empty if self.default_value is None else self.default_value)
+        return padded
+
+    def spec(self, *, batch: bool) -> TensorSpec:
+        """The length is not known."""
+        return TensorSpec((None,) * batch + (None, *self.shape), DTYPES[self.kind])
+
+
+@dataclass(frozen=True)
+class VarLenFeature(Feature):
+    """Any number of values, also none: an array of one record, an hr.Ragged of a batch.
+
+    >>> records = [hr.io.encode_example({"x": [1, 2]}), hr.io.encode_example({})]
+    >>> hr.io.parse_example(records, {"x": hr.io.VarLenFeature(np.int64)})
+    {'x': Ragged([[1, 2], []], dtype=int64)}
+    """
+
+    dtype: DTypeLike
+
+    def requests(self, name: str, *, single: bool, in_steps: bool) -> list[Request]:
+        """The one list."""
+        return [varying(name, self.kind, single=single, in_steps=in_steps)]
+
+    def column(self, name: str, found: Sequence[Found], rows: int) -> Ragged:  # noqa: ARG002
+        """Ragged."""
+        return found[0].ragged
+
+    def spec(self, *, batch: bool) -> TensorSpec:
+        """The length is not known."""
+        return TensorSpec((None,) * batch + (None,), DTYPES[self.kind])
+
+
+def _default(name: str, value: Any, kind: int, shape: tuple[int, ...]) -> Any:
+    array = np.asarray(value, object if kind == BYTES else None)
+    if array.size != math.prod(shape):
+        raise ValueError(f"feature {name!r}: the default has shape {array.shape} where {shape} was asked")
+    if kind == BYTES:
+        return [v.encode() if isinstance(v, str) else bytes(v) for v in array.ravel().tolist()]
+    if array.dtype.kind not in ("iub" if kind == INT64 else "iubf"):
+        raise ValueError(f"feature {name!r}: the default {value!r} is no {DTYPES[kind]}")
+    return np.ascontiguousarray(array.ravel(), DTYPES[kind])

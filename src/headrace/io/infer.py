@@ -1,0 +1,69 @@
+"""What a stranger's records hold."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from itertools import islice
+from typing import Any
+
+from numpy.typing import NDArray
+
+from headrace.errors import ParseError
+from headrace.io.examples import Example
+from headrace.io.feature import BYTES, DTYPES, Feature
+from headrace.io.features import FixedLenFeature, VarLenFeature
+from headrace.io.wire import fields
+
+
+def infer_features(path_or_records: Any, limit: int = 100, compression_type: str | None = None) -> dict[str, Feature]:
+    """A description of the first `limit` Examples of a file, or of some records, for `parse_example`.
+
+    A feature is of a fixed length where all of them agree, else of a varying one.
+
+    >>> records = [hr.io.encode_example({"label": i, "ids": range(i)}) for i in range(3)]
+    >>> for name, feature in hr.io.infer_features(records).items():
+    ...     print(name, feature)
+    ids VarLenFeature(dtype=dtype('int64'))
+    label FixedLenFeature(shape=(), dtype=dtype('int64'), default_value=None)
+    """
+    records = list(islice(_records(path_or_records, compression_type), limit))
+    if not records:
+        raise ValueError("there are no records to tell the features from")
+    examples = [_example(record, number) for number, record in enumerate(records)]
+    names = sorted({name for example in examples for name in example})
+    return {name: _described(name, [example.get(name) for example in examples]) for name in names}
+
+
+def _example(record: bytes, number: int) -> Example:
+    try:
+        example = Example.parse(record)
+    except ParseError as error:
+        raise ParseError(f"record {number} is {error}", number) from None
+    if any(f.number == 2 for f in fields(memoryview(record))):  # where a SequenceExample has its lists
+        raise ParseError(f"record {number} is a SequenceExample: describe it for hr.io.parse_sequence_example", number)
+    return example
+
+
+def _described(name: str, found: list[NDArray[Any] | None]) -> Feature:
+    """What fits the values of all records, None where there are none."""
+    there = [values for values in found if values is not None]
+    dtypes = {values.dtype for values in there if len(values)} or {there[0].dtype}
+    if len(dtypes) > 1:
+        kinds = " and ".join(sorted(str(dtype) for dtype in dtypes))
+        raise ParseError(f"feature {name!r} is {kinds} in different records")
+    dtype = dtypes.pop()
+    lengths = {-1 if values is None else len(values) for values in found}
+    dtype = DTYPES[BYTES] if dtype.hasobject else dtype
+    if len(lengths) > 1:
+        return VarLenFeature(dtype)
+    (length,) = lengths
+    return FixedLenFeature(() if length == 1 else (length,), dtype)
+
+
+def _records(source: Any, compression_type: str | None) -> Iterable[bytes]:
+    if not isinstance(source, str | os.PathLike):
+        return (bytes(r.as_py() if hasattr(r, "as_py") else r) for r in source)
+    from headrace.sources.tfrecord import TFRecordDataset
+
+    return iter(TFRecordDataset(source, compression_type or ""))

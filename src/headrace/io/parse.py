@@ -1,0 +1,191 @@
+"""Examples and SequenceExamples to arrays.
+
+`plan` compiles a description once; its `columns` are the block form, one row a record, without a Python object for any
+of them. The public functions call it with one row, or make a batch of what it gives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from headrace import _native
+from headrace.errors import ParseError
+from headrace.io.binary import binary, one, parts
+from headrace.io.feature import Feature, Found, Request, RowError
+from headrace.io.features import FixedLenSequenceFeature
+from headrace.io.sparse import Sparse
+from headrace.ragged import Ragged
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Features = Mapping[str, Feature]
+Columns = dict[str, Any]
+
+
+def parse_example(serialized: Any, features: Features, example_names: Sequence[Any] | None = None) -> Columns:
+    """Parse a batch of serialized tf.Examples.
+
+    As tf.io.parse_example, save that a VarLenFeature gives an hr.Ragged and a SparseFeature an hr.io.Sparse.
+
+    >>> records = [hr.io.encode_example({"id": 1, "tags": [b"a", b"b"]}), hr.io.encode_example({"id": 2})]
+    >>> hr.io.parse_example(records, {"id": hr.io.FixedLenFeature([], np.int64), "tags": hr.io.VarLenFeature(bytes)})
+    {'id': array([1, 2]), 'tags': Ragged([[b'a', b'b'], []], dtype=object)}
+    """
+    with _named(example_names):
+        columns, _ = plan(features).columns(binary(serialized))
+    return {name: feature.batched(columns[name]) for name, feature in features.items()}
+
+
+def parse_single_example(serialized: bytes, features: Features) -> Columns:
+    """Parse one serialized tf.Example.
+
+    >>> record = hr.io.encode_example({"x": [0.5, 1.5], "label": b"cat"})
+    >>> features = {"x": hr.io.FixedLenFeature([2], np.float32), "label": hr.io.FixedLenFeature([], bytes)}
+    >>> hr.io.parse_single_example(record, features)
+    {'x': array([0.5, 1.5], dtype=float32), 'label': b'cat'}
+    """
+    return first_row(parse_example_columns(binary(one(serialized)), features))
+
+
+def parse_example_columns(column: pa.LargeBinaryArray, features: Features) -> Columns:
+    """The block form of `parse_single_example`: one row a record."""
+    return plan(features, single=True).columns(column)[0]
+
+
+def parse_sequence_example(
+    serialized: Any,
+    context_features: Features | None = None,
+    sequence_features: Features | None = None,
+    example_names: Sequence[Any] | None = None,
+) -> tuple[Columns, Columns, Columns]:
+    """Parse a batch of serialized tf.SequenceExamples: their context, their lists, and how long the padded ones are.
+
+    >>> record = hr.io.encode_sequence_example({"id": 7}, {"words": [[1, 2], [3, 4], [5, 6]]})
+    >>> words = hr.io.FixedLenSequenceFeature([2], np.int64)
+    >>> hr.io.parse_sequence_example([record], {"id": hr.io.FixedLenFeature([], np.int64)}, {"words": words})
+    ({'id': array([7])}, {'words': array([[[1, 2],
+            [3, 4],
+            [5, 6]]])}, {'words': array([3])})
+    """
+    context, lists = context_features or {}, sequence_features or {}
+    with _named(example_names):
+        fixed, listed = plan(context, lists).columns(binary(serialized))
+    padded = {name for name, feature in lists.items() if isinstance(feature, FixedLenSequenceFeature)}
+    return (
+        {name: feature.batched(fixed[name]) for name, feature in context.items()},
+        {name: feature.batched(listed[name]) for name, feature in lists.items()},
+        {name: listed[name].row_lengths() for name in lists if name in padded},
+    )
+
+
+def parse_single_sequence_example(
+    serialized: bytes, context_features: Features | None = None, sequence_features: Features | None = None
+) -> tuple[Columns, Columns]:
+    """Parse one serialized tf.SequenceExample: its context and its lists.
+
+    >>> record = hr.io.encode_sequence_example({}, {"words": [[1, 2], [3]]})
+    >>> hr.io.parse_single_sequence_example(record, sequence_features={"words": hr.io.VarLenFeature(np.int64)})
+    ({}, {'words': Ragged([[1, 2], [3]], dtype=int64)})
+    """
+    column = binary(one(serialized))
+    context, lists = parse_sequence_example_columns(column, context_features or {}, sequence_features or {})
+    return first_row(context), first_row(lists)
+
+
+def parse_sequence_example_columns(
+    column: pa.LargeBinaryArray, context_features: Features, sequence_features: Features
+) -> tuple[Columns, Columns]:
+    """The block form of `parse_single_sequence_example`."""
+    return plan(context_features, sequence_features).columns(column)
+
+
+def specs(features: Features, *, batch: bool = False) -> dict[str, Any]:
+    """What parsing gives, in advance: of one record, or of a batch."""
+    return {name: feature.spec(batch=batch) for name, feature in features.items()}
+
+
+def first_row(columns: Columns) -> Columns:
+    """The only row of each column, as a component of an element."""
+    return {name: _row(column) for name, column in columns.items()}
+
+
+def _row(column: Any) -> Any:
+    if isinstance(column, Sparse):
+        return Sparse(*(_row(part) for part in column))
+    value = column[0]
+    return value.as_py() if hasattr(value, "as_py") else value
+
+
+class Plan:
+    """A compiled description: the parser, and which of its columns belong to which feature."""
+
+    def __init__(self, features: Features, lists: Features, single: bool) -> None:
+        self._features, self._lists = dict(features), dict(lists)
+        self._shares: list[int] = []
+        requests: list[Request] = []
+        for described, in_steps in ((features, False), (lists, True)):
+            for name, feature in described.items():
+                if not isinstance(feature, Feature):
+                    raise TypeError(f"feature {name!r} needs an hr.io.FixedLenFeature or the like, not {feature!r}")
+                needed = feature.requests(name, single=single, in_steps=in_steps)
+                self._shares.append(len(needed))
+                requests += needed
+        self._parser = _native.ExampleParser(list(requests))
+
+    def columns(self, column: pa.LargeBinaryArray) -> tuple[Columns, Columns]:
+        """The features and the feature lists, one row a record."""
+        values, offsets = parts(column)
+        found, row, what = self._parser.parse(values, offsets)
+        if row >= 0:
+            raise ParseError(what.decode(errors="backslashreplace"), row)
+        rows = len(offsets) - 1
+        lists = iter([Found(*f) for f in found])  # type: ignore[arg-type]
+        shares = iter([list(islice(lists, share)) for share in self._shares])
+        try:
+            fixed = {name: feature.column(name, next(shares), rows) for name, feature in self._features.items()}
+        except RowError as error:
+            raise ParseError(str(error), error.row) from None
+        return fixed, {name: _in_steps(name, feature, next(shares)) for name, feature in self._lists.items()}
+
+
+def _in_steps(name: str, feature: Feature, found: list[Found]) -> Ragged:
+    """The column of a feature list: its steps as rows first, and then these cut into records."""
+    steps = found[0].steps
+    for other in found[1:]:
+        if (wrong := steps != other.steps).any():
+            raise ParseError(f"feature list {name!r} and its partitions differ in length", int(wrong.argmax()) - 1)
+    try:
+        return Ragged._of(feature.column(name, found, int(steps[-1])), steps)
+    except RowError as error:
+        record = int(steps.searchsorted(error.row, "right")) - 1
+        raise ParseError(f"{error}, in step {error.row - steps[record]}", record) from None
+
+
+def plan(features: Features, lists: Features | None = None, *, single: bool = False) -> Plan:
+    """The compiled description; made once, where it can be told that it is the same."""
+    try:
+        return _plan(tuple(features.items()), tuple((lists or {}).items()), single)
+    except TypeError as error:
+        if "unhashable" not in str(error):
+            raise
+        return Plan(features, lists or {}, single)
+
+
+@lru_cache(64)
+def _plan(features: tuple[tuple[str, Feature], ...], lists: tuple[tuple[str, Feature], ...], single: bool) -> Plan:
+    return Plan(dict(features), dict(lists), single)
+
+
+@contextmanager
+def _named(names: Sequence[Any] | None) -> Iterator[None]:
+    """Says in an error which record of the batch it was."""
+    try:
+        yield
+    except ParseError as error:
+        name = error.row if names is None else repr(names[error.row])
+        raise ParseError(f"record {name} of the batch: {error}", error.row) from None

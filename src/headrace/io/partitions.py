@@ -1,0 +1,183 @@
+"""Features as ragged tensors of any depth: values in one list, and in others how they are cut."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, TypeAlias
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from headrace.io.feature import DTYPES, INT64, Feature, Found, Request, RowError, varying
+from headrace.plan.spec import TensorSpec
+from headrace.ragged import Ragged
+
+Lengths = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class RowSplits:
+    """A list of where each row begins, and where the last one ends."""
+
+    key: str
+
+    def lengths(self, cuts: Ragged, totals: Lengths) -> tuple[Lengths, Lengths]:  # noqa: ARG002
+        """How many rows each record has, and how long each of them is."""
+        counts = np.maximum(cuts.row_lengths() - 1, 0)
+        within = np.ones(max(len(cuts.values) - 1, 0), bool)
+        edges = cuts.offsets[(cuts.offsets > 0) & (cuts.offsets < len(cuts.values))]
+        within[edges - 1] = False
+        return counts, np.diff(cuts.values)[within]
+
+
+@dataclass(frozen=True)
+class RowLengths:
+    """A list of how long each row is."""
+
+    key: str
+
+    def lengths(self, cuts: Ragged, totals: Lengths) -> tuple[Lengths, Lengths]:  # noqa: ARG002
+        """How many rows each record has, and how long each of them is."""
+        return cuts.row_lengths(), cuts.values
+
+
+@dataclass(frozen=True)
+class RowLimits:
+    """A list of where each row ends."""
+
+    key: str
+
+    def lengths(self, cuts: Ragged, totals: Lengths) -> tuple[Lengths, Lengths]:  # noqa: ARG002
+        """How many rows each record has, and how long each of them is."""
+        counts, limits = cuts.row_lengths(), cuts.values
+        before = np.concatenate([np.zeros(1, np.int64), limits])[: len(limits)]
+        before[cuts.offsets[:-1][counts > 0]] = 0
+        return counts, limits - before
+
+
+@dataclass(frozen=True)
+class RowStarts:
+    """A list of where each row begins."""
+
+    key: str
+
+    def lengths(self, cuts: Ragged, totals: Lengths) -> tuple[Lengths, Lengths]:
+        """How many rows each record has, and how long each of them is."""
+        counts, starts = cuts.row_lengths(), cuts.values
+        after = np.concatenate([starts, np.zeros(1, np.int64)])[1:]
+        after[cuts.offsets[1:][counts > 0] - 1] = totals[counts > 0]
+        return counts, after - starts
+
+
+@dataclass(frozen=True)
+class ValueRowIds:
+    """A list of the row that each value belongs to."""
+
+    key: str
+
+    def lengths(self, cuts: Ragged, totals: Lengths) -> tuple[Lengths, Lengths]:  # noqa: ARG002
+        """How many rows each record has, and how long each of them is."""
+        ids, per_record = cuts.values, cuts.row_lengths()
+        first = np.concatenate([np.ones(1, bool), np.diff(ids) >= 0])[: len(ids)]
+        first[cuts.offsets[:-1][per_record > 0]] = True
+        record = np.repeat(np.arange(len(cuts)), per_record)
+        beyond = ids >= 2**31
+        if (wrong := ~first | (ids < 0) | beyond).any():
+            raise RowError(int(record[wrong.argmax()]), f"feature {self.key!r} holds row numbers that do not rise")
+        counts = np.zeros(len(cuts), np.int64)
+        full = per_record > 0
+        counts[full] = ids[cuts.offsets[1:][full] - 1] + 1
+        begin = np.cumsum(counts) - counts
+        return counts, np.bincount(ids + begin[record], minlength=int(counts.sum())).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class UniformRowLength:
+    """Rows of one length."""
+
+    length: int
+
+
+Partition: TypeAlias = RowSplits | RowLengths | RowLimits | RowStarts | ValueRowIds | UniformRowLength
+
+
+@dataclass(frozen=True)
+class RaggedFeature(Feature):
+    """Any number of values, cut by `partitions` from the outermost to the innermost.
+
+    The offsets of an hr.Ragged are int64 whatever `row_splits_dtype` says, and partitions are always checked.
+
+    >>> record = hr.io.encode_example({"words": [b"a", b"b", b"c"], "lengths": [2, 0, 1]})
+    >>> feature = hr.io.RaggedFeature(bytes, "words", [hr.io.RaggedFeature.RowLengths("lengths")])
+    >>> hr.io.parse_single_example(record, {"sentences": feature})
+    {'sentences': Ragged([[b'a', b'b'], [], [b'c']], dtype=object)}
+    """
+
+    dtype: DTypeLike
+    value_key: str | None = None
+    partitions: Sequence[Partition] = ()
+    row_splits_dtype: DTypeLike = np.int64
+    validate: bool = False
+
+    RowSplits: ClassVar = RowSplits
+    RowLengths: ClassVar = RowLengths
+    RowStarts: ClassVar = RowStarts
+    RowLimits: ClassVar = RowLimits
+    ValueRowIds: ClassVar = ValueRowIds
+    UniformRowLength: ClassVar = UniformRowLength
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "partitions", tuple(self.partitions))
+        for partition in self.partitions:
+            if not isinstance(partition, Partition):
+                raise TypeError(f"partitions are RaggedFeature.RowSplits and the like, not {partition!r}")
+            if isinstance(partition, UniformRowLength) and partition.length < 1:
+                raise ValueError(f"a uniform row length must be positive, not {partition.length}")
+
+    def requests(self, name: str, *, single: bool, in_steps: bool) -> list[Request]:
+        """The values, and a list for each partition that has one."""
+        keys = [p.key for p in self.partitions if not isinstance(p, UniformRowLength)]
+        cuts = [varying(key, INT64, single=single, in_steps=in_steps) for key in keys]
+        return [varying(self.value_key or name, self.kind, single=single, in_steps=in_steps), *cuts]
+
+    def column(self, name: str, found: Sequence[Found], rows: int) -> Ragged:  # noqa: ARG002
+        """Ragged; with partitions its values are dense or ragged in their turn."""
+        made, cuts = found[0].ragged, list(found[1:])
+        for partition in reversed(self.partitions):
+            made = _cut(made, partition, None if isinstance(partition, UniformRowLength) else cuts.pop().ragged, name)
+        return made
+
+    def spec(self, *, batch: bool) -> TensorSpec:
+        """Only uniform lengths are known, where no ragged axis lies within."""
+        inner: list[int | None] = []
+        for partition in reversed(self.partitions):
+            known = isinstance(partition, UniformRowLength) and None not in inner
+            inner.insert(0, partition.length if known and isinstance(partition, UniformRowLength) else None)
+        return TensorSpec((None,) * batch + (None, *inner), DTYPES[self.kind])
+
+
+def _cut(whole: Ragged, partition: Partition, cuts: Ragged | None, name: str) -> Ragged:
+    """The rows of each record put together to longer ones."""
+    totals = whole.row_lengths()
+    if isinstance(partition, UniformRowLength):
+        uneven = totals % partition.length != 0
+        if uneven.any():
+            row = int(uneven.argmax())
+            raise RowError(row, f"feature {name!r} has {totals[row]} values for rows of {partition.length}")
+        counts = totals // partition.length
+        lengths = np.full(int(counts.sum()), partition.length, np.int64)
+    else:
+        assert cuts is not None
+        counts, lengths = partition.lengths(cuts, totals)
+    begins = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+    ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
+    negative = np.repeat(np.arange(len(whole)), counts)[lengths < 0]
+    wrong = ends[begins[1:]] - ends[begins[:-1]] != totals
+    if len(negative) or wrong.any():
+        row = int(negative[0]) if len(negative) else int(wrong.argmax())
+        raise RowError(row, f"feature {name!r}: {partition!r} does not cut its {totals[row]} values into rows")
+    content = whole.values
+    if isinstance(partition, UniformRowLength) and not isinstance(content, Ragged):
+        return Ragged._of(content.reshape(-1, partition.length, *content.shape[1:]), begins)
+    return Ragged._of(Ragged._of(content, ends), begins)

@@ -1,0 +1,172 @@
+"""CSV files, by the rules of tf.data's CsvDataset."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace import _native
+from headrace.block import Column
+from headrace.block import text as as_text
+from headrace.plan.spec import Spec, TensorSpec
+from headrace.plan.structure import Structure
+from headrace.records.files import Bytes
+from headrace.records.format import Bad, Format, Offsets, Part, Rows, Scan, binary
+from headrace.records.text import decoded
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+ALL = 2**62
+KINDS: Final = {"int32": 0, "int64": 1, "float32": 2, "float64": 3, "str": 4, "bytes": 4}
+NOT_SPLIT = 5
+"""Errors up to this number are of records that could not be cut into fields."""
+TOO_FEW, TOO_MANY, MISSING, NOT_TEXT = 4, 5, 6, 8
+SHOWN = 40
+
+
+@dataclass(frozen=True)
+class CsvColumn:
+    """The kind of a column, one of KINDS, and what stands for an empty field, if anything may."""
+
+    kind: str
+    default: Any = None
+
+
+@dataclass(frozen=True)
+class Csv(Format):
+    """A row a record. `select` or `exclude` say which of its fields are the columns."""
+
+    columns: tuple[CsvColumn, ...] = ()
+    arranged: Structure = None  # type: ignore[assignment]
+    names: tuple[str, ...] | None = None
+    header: bool = False
+    delimiter: str = ","
+    quotes: bool = True
+    na: str = ""
+    select: tuple[int, ...] | None = None
+    exclude: tuple[int, ...] = ()
+
+    counts_lines = True
+
+    @property
+    def structure(self) -> Structure:
+        return self.arranged
+
+    @property
+    def spec(self) -> Spec:
+        return Spec(self.arranged, tuple(TensorSpec((), c.kind) for c in self.columns))
+
+    @cached_property
+    def slots(self) -> list[int]:
+        """For each field of a record the column it goes to: -1 for none, -2 where it is one too many."""
+        if self.select is not None:
+            order = {field: column for column, field in enumerate(self.select)}
+            return [order.get(field, -1) for field in range(max(self.select) + 1)]
+        slots: list[int] = []
+        columns = iter(range(len(self.columns)))
+        while len(slots) - sum(s < 0 for s in slots) < len(self.columns) or len(slots) <= max(self.exclude, default=-1):
+            slots.append(-1 if len(slots) in self.exclude else next(columns, -2))
+        return slots
+
+    def _parsed(self, data: Bytes, rows: int, final: bool) -> tuple[list[Any], Offsets, NDArray[np.int64]]:
+        quote = b'"' if self.quotes and self.delimiter != '"' else b""
+        columns = [(KINDS[c.kind], c.default) for c in self.columns]
+        made = _native.parse_csv(
+            data.data, columns, self.slots, self.select is None, self.delimiter.encode(), quote, self.na.encode(), rows,
+            final,
+        )  # fmt: skip
+        return made[0], made[1], made[2].reshape(-1, 3)
+
+    def scan(self, data: Bytes, *, first: bool, final: bool, left: int | None) -> Scan:  # noqa: ARG002
+        start = 0
+        if first and self.header:
+            if not len(data):
+                return Scan([Bad("the file is empty: it has no header line", 0, 0)] if final else [], 0)
+            start = int(self._parsed(data, 1, final)[1][-1])
+            if not start:
+                return Scan([], 0)
+        made, starts, problems = self._parsed(data[start:], ALL, final)
+        wrong = self._wrong(problems)
+        columns = self._columns(made, len(starts) - 1, wrong)
+        return self._parts(columns, starts + start, wrong, data)
+
+    def _wrong(self, problems: NDArray[np.int64]) -> dict[int, tuple[int, int]]:
+        """For each bad row the error and the field that come first."""
+        wrong: dict[int, tuple[int, int]] = {}
+        for row, error, field in problems[np.lexsort((problems[:, 2], problems[:, 0]))].tolist():
+            wrong.setdefault(row, (error, field))
+        return wrong
+
+    def _columns(self, made: list[Any], rows: int, wrong: dict[int, tuple[int, int]]) -> list[Column]:
+        columns: list[Column] = []
+        for number, (column, values) in enumerate(zip(self.columns, made, strict=True)):
+            if column.kind not in ("str", "bytes"):
+                columns.append(values)
+                continue
+            text = binary(*values)
+            whole = decoded(text, "utf-8") if column.kind == "str" else text
+            columns.append(self._some_decoded(text, number, rows, wrong) if whole is None else whole)
+        return columns
+
+    def _some_decoded(self, text: pa.Array, number: int, rows: int, wrong: dict[int, tuple[int, int]]) -> Column:
+        """A column in which some fields are no text; their rows are bad."""
+        split = [row for row in range(rows) if wrong.get(row, (NOT_SPLIT + 1,))[0] > NOT_SPLIT]
+        column = []
+        for row, value in zip(split, text.to_pylist(), strict=True):
+            try:
+                column.append(value.decode())
+            except UnicodeDecodeError:
+                column.append("")
+                if row not in wrong or wrong[row][1] > number:
+                    wrong[row] = (NOT_TEXT, number)
+        return as_text(column)
+
+    def _parts(self, columns: list[Column], starts: Offsets, wrong: dict[int, tuple[int, int]], data: Bytes) -> Scan:
+        """Runs of good rows, and bad ones between them."""
+        rows, used = len(starts) - 1, int(starts[-1])
+        parts: list[Part] = []
+        row = place = 0  # the number of a row, and its place in the columns
+        line = lines(data[: int(starts[0])])
+        for bad in [*sorted(wrong), rows]:
+            if row < bad:
+                stop = place + bad - row
+                part = columns if stop - place == rows else [c[place:stop] for c in columns]
+                parts.append(Rows(part, bad - row, int(starts[row]), line))
+                place = stop
+            if bad < rows:
+                error, field = wrong[bad]
+                line += lines(data[int(starts[row]) : int(starts[bad])])
+                start, stop = int(starts[bad]), int(starts[bad + 1])
+                parts.append(Bad(self._reason(error, field, data[start:stop]), start, stop, line=line))
+                line += lines(data[start:stop])
+                place += error > NOT_SPLIT
+                row = bad + 1
+        line += lines(data[int(starts[row]) : used])
+        return Scan(parts, used, line)
+
+    def _reason(self, error: int, field: int, record: Bytes) -> str:
+        count = len(self.columns)
+        text = record[:SHOWN].tobytes().decode(errors="replace").rstrip("\r\n") + ("…" if len(record) > SHOWN else "")
+        if error > NOT_SPLIT:
+            column = repr(self.names[field]) if self.names else str(field)
+            what = {MISSING: "is empty, and has no default", NOT_TEXT: "is not utf-8 (bytes can be had as such)"}
+            return f"column {column} {what.get(error, f'holds no {self.columns[field].kind}')}: {text!r}"
+        what = {
+            1: f"field {field} holds a quote but is not quoted",
+            2: f"a quote within field {field} is not doubled",
+            3: f"the quotes of field {field} are never closed",
+            TOO_FEW: f"{count} fields were expected, there are too few",
+            TOO_MANY: f"{count} fields were expected, there are more",
+        }
+        return f"{what[error]}: {text!r}"
+
+
+def lines(data: Bytes) -> int:
+    """How many line ends there are."""
+    raw = data.tobytes()
+    return raw.count(b"\n") + (raw.count(b"\r") - raw.count(b"\r\n") if b"\r" in raw else 0)

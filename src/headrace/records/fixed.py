@@ -1,0 +1,66 @@
+"""Records that all have the same number of bytes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from headrace.plan.spec import Spec, TensorSpec
+from headrace.plan.structure import LEAF
+from headrace.records.files import Bytes
+from headrace.records.format import Bad, Format, Part, Rows, Scan, binary
+
+
+@dataclass(frozen=True)
+class FixedLength(Format):
+    """A header, rows of `record_bytes`, a footer."""
+
+    record_bytes: int = 1
+    header_bytes: int = 0
+    footer_bytes: int = 0
+
+    indexed = True
+
+    @property
+    def spec(self) -> Spec:
+        return Spec(LEAF, (TensorSpec((), np.bytes_),))
+
+    @property
+    def bare(self) -> Format:
+        return replace(self, header_bytes=0, footer_bytes=0)
+
+    def refusal(self, size: int) -> str | None:
+        body = size - self.header_bytes - self.footer_bytes
+        if body < 0:
+            return (
+                f"the file has {size} bytes, fewer than its header ({self.header_bytes}) and footer "
+                f"({self.footer_bytes}) together"
+            )
+        if body % self.record_bytes:
+            return f"its body of {body} bytes is not a multiple of the record size, {self.record_bytes} bytes"
+        return None
+
+    def count(self, size: int) -> int:
+        """How many records a file of this size holds."""
+        return (size - self.header_bytes - self.footer_bytes) // self.record_bytes
+
+    def scan(self, data: Bytes, *, first: bool, final: bool, left: int | None) -> Scan:  # noqa: ARG002
+        start = self.header_bytes if first else 0
+        body = len(data) - start - self.footer_bytes
+        if body < 0:
+            if not final:
+                return Scan([], 0)
+            return Scan([Bad("the file ends within its header or footer", 0, len(data), lost=True)], len(data))
+        rows = body // self.record_bytes
+        stop = start + rows * self.record_bytes
+        parts: list[Part] = []
+        if rows:
+            offsets = np.arange(rows + 1, dtype=np.int64) * self.record_bytes
+            parts.append(Rows([binary(data[start:stop].copy(), offsets)], rows, start))
+        if not final:
+            return Scan(parts, stop if rows else 0)
+        if stop - start < body:
+            reason = f"its body ends {body - (stop - start)} bytes into a record of {self.record_bytes}"
+            parts.append(Bad(reason, stop, start + body, lost=True))
+        return Scan(parts, len(data))

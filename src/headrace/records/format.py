@@ -1,0 +1,111 @@
+"""What a format is: how the bytes of a file are cut into rows."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.block import Column
+from headrace.plan.spec import Spec
+from headrace.plan.structure import LEAF, Structure
+from headrace.records.files import Bytes
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Offsets = NDArray[np.int64]
+
+
+class Rows(NamedTuple):
+    """Good rows, the first of which begins `start` bytes into what was scanned, on the `line`-th line of it."""
+
+    columns: list[Column]
+    rows: int
+    start: int
+    line: int = 0
+
+
+class Bad(NamedTuple):
+    """A row that could not be made, of the bytes from `start` to `stop`; `lost`: nobody can tell where the next is."""
+
+    reason: str
+    start: int
+    stop: int
+    lost: bool = False
+    line: int = 0
+
+
+Part: TypeAlias = Rows | Bad
+
+
+class Scan(NamedTuple):
+    """What was found in some bytes, how many of them are used up, and how many lines these hold."""
+
+    parts: list[Part]
+    used: int
+    lines: int = 0
+
+
+@dataclass(frozen=True)
+class Format(ABC):
+    """How records lie in a file. `compression` is one of tf.data's names."""
+
+    compression: str = ""
+
+    fragile = False
+    """Whether nothing behind a bad record is read, unless the user asks to go on."""
+    counts_lines = False
+    """Whether an error names the line."""
+    indexed = False
+    """Whether records can be found without reading those before them, once it is known where they begin."""
+    skimmed = False
+    """Whether `starts` finds the records of a file."""
+    terminated = False
+    """Whether LF ends a record, though the last one may lack it."""
+
+    @property
+    def structure(self) -> Structure:
+        """How the components of a row are put together."""
+        return LEAF
+
+    @property
+    @abstractmethod
+    def spec(self) -> Spec:
+        """What a row looks like."""
+
+    @property
+    def bare(self) -> Format:
+        """The format of records by themselves, without what a file has around them."""
+        return self
+
+    @abstractmethod
+    def scan(self, data: Bytes, *, first: bool, final: bool, left: int | None) -> Scan:
+        """Cut bytes into rows; what is not used comes again, with more behind it, unless they are the `final` ones.
+
+        `first` says that they are the beginning of the file; `left` how many bytes the file has from here on, where
+        that is known.
+        """
+
+    def refusal(self, size: int) -> str | None:  # noqa: ARG002
+        """Why a file of this size cannot be one of this format."""
+        return None
+
+    def resumed(self, data: Bytes, start: int, left: int | None) -> int | None:  # noqa: ARG002
+        """Where, at `start` or after it, the next record begins; None if that is not to be seen in these bytes."""
+        return None
+
+    def starts(self, data: Bytes, *, final: bool) -> tuple[Offsets, int, str | None]:
+        """Where each record begins, how many bytes they take, and what is wrong with the one after them."""
+        raise NotImplementedError(f"{type(self).__name__} files have no index")
+
+
+def binary(values: Bytes | bytes, offsets: Offsets) -> pa.Array:
+    """A column of bytes in Arrow's layout, sharing the memory of both."""
+    import pyarrow as pa
+
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(values)]
+    return pa.Array.from_buffers(pa.large_binary(), len(offsets) - 1, buffers)

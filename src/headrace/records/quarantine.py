@@ -1,0 +1,116 @@
+"""What becomes of records that cannot be read."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import threading
+from pathlib import Path
+from typing import Any
+
+from headrace.errors import QuarantineError
+
+log = logging.getLogger("headrace")
+
+MANIFEST = "manifest.jsonl"
+RECORDS = "records.bin"
+
+
+class Quarantine:
+    """Where a reader puts the records it cannot read: `on_error=hr.Quarantine("bad")`.
+
+    The folder gets their bytes in `records.bin` and a line for each in `manifest.jsonl`: file, byte offset, record
+    number, reason, and where in `records.bin` the bytes lie. Reading goes on behind them; once more than `max_fraction`
+    of the records are bad it fails. A single one is always let pass.
+
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "lines").write_bytes(b"fine" + bytes([10, 255, 10]) + b"fine too")
+    ...     bad = hr.Quarantine(Path(folder, "bad"))
+    ...     list(hr.TextLineDataset(Path(folder, "lines"), on_error=bad)), bad.count
+    (['fine', 'fine too'], 1)
+    """
+
+    def __init__(self, path: str | os.PathLike[str], max_fraction: float = 0.001) -> None:
+        if not 0 <= max_fraction <= 1:
+            raise ValueError(f"max_fraction must lie between 0 and 1, not {max_fraction}")
+        self.path = Path(path)
+        self.max_fraction = max_fraction
+        self.count = 0
+        self.read = 0
+        self._known: set[tuple[str, int]] | None = None
+        self._lock = threading.Lock()
+
+    def __str__(self) -> str:
+        return "quarantine"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Quarantine, (self.path, self.max_fraction)
+
+    def fine(self, rows: int) -> None:
+        """So many records could be read."""
+        with self._lock:
+            self.read += rows
+
+    def keep(self, file: str, offset: int, number: int, reason: str, pieces: list[bytes]) -> None:
+        """Put a bad record aside, once however often it is met; raises beyond the budget."""
+        with self._lock:
+            self.count += 1
+            self.read += 1
+            if self._known is None:
+                self._known = self._met()
+            if (file, offset) not in self._known:
+                self._known.add((file, offset))
+                self._write(file, offset, number, reason, pieces)
+            allowed = max(1.0, self.max_fraction * self.read)
+            if self.count > allowed:
+                raise QuarantineError(
+                    f"{self.count} of {self.read} records are bad, more than max_fraction={self.max_fraction} allows; "
+                    f"see {self.path / MANIFEST}. The last one: {file}, record {number}, byte {offset}: {reason}"
+                )
+
+    def _met(self) -> set[tuple[str, int]]:
+        """What earlier runs have put there."""
+        manifest = self.path / MANIFEST
+        if not manifest.exists():
+            return set()
+        lines = [json.loads(line) for line in manifest.read_text().splitlines() if line.endswith("}")]
+        return {(line["file"], line["offset"]) for line in lines}
+
+    def _write(self, file: str, offset: int, number: int, reason: str, pieces: list[bytes]) -> None:
+        self.path.mkdir(parents=True, exist_ok=True)
+        with (self.path / RECORDS).open("ab") as records:
+            at = records.tell()
+            for piece in pieces:
+                records.write(piece)
+            length = records.tell() - at
+        line = {"file": file, "offset": offset, "record": number, "reason": reason, "at": at, "length": length}
+        with (self.path / MANIFEST).open("a") as manifest:
+            manifest.write(json.dumps(line) + "\n")
+
+
+class Skip:
+    """`on_error="skip"`: bad records are logged and left out."""
+
+    def __str__(self) -> str:
+        return "skip"
+
+    def fine(self, rows: int) -> None:
+        """Nothing to count."""
+
+    def keep(self, file: str, offset: int, number: int, reason: str, pieces: list[bytes]) -> None:  # noqa: ARG002
+        """Say so."""
+        log.warning("skipped %s, record %d, byte %d: %s", file, number, offset, reason)
+
+
+def policy(on_error: Any) -> Quarantine | Skip | None:
+    """What to do about bad records; None: they are failures in their places."""
+    if on_error is None or on_error == "raise":
+        return None
+    if on_error == "skip":
+        return Skip()
+    if isinstance(on_error, Quarantine):
+        return on_error
+    raise ValueError(f'on_error must be "raise", "skip" or an hr.Quarantine, not {on_error!r}')

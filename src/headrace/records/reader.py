@@ -1,0 +1,170 @@
+"""Reading one file from a place on: rows and bad records, each with where it lies."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeAlias
+
+from headrace.block import Column
+from headrace.records.files import opened
+from headrace.records.format import Bad, Format, Scan
+from headrace.records.window import window
+
+OVERLAP = 16
+"""So many bytes are looked at again when a search for the next record goes on with more of them."""
+SKIMMED = 4 << 20
+"""So many bytes are looked at in one go where nothing is made of them, if they need not be copied for it."""
+KEPT = 16 << 20
+"""Of a bad record no more bytes than these are kept."""
+
+
+class At(NamedTuple):
+    """Where a record lies: the byte, its number, and its line, all from 0; the byte counts in the unpacked file."""
+
+    offset: int
+    number: int
+    line: int
+
+
+class Good(NamedTuple):
+    """Rows, the first of which lies at `at`."""
+
+    columns: list[Column]
+    rows: int
+    at: At
+
+
+class Wrong(NamedTuple):
+    """A record that could not be read, and its bytes."""
+
+    reason: str
+    at: At
+    pieces: list[bytes]
+    rows: int = 1
+
+
+Found: TypeAlias = Good | Wrong
+
+START = At(0, 0, 0)
+
+
+class Reader:
+    """Reads on by chunks. With `go_on` it looks for the next record behind a bad one; else a file may end there."""
+
+    def __init__(
+        self, path: str, form: Format, at: At = START, *, go_on: bool = False, chunk: int | None = None
+    ) -> None:
+        self._format = form
+        self._go_on = go_on
+        self._number, self._line = at.number, at.line
+        self._file = opened(path)
+        self.identity = self._file.identity
+        self._over = False
+        self._stopped = False
+        self._fresh = at.offset == 0
+        try:
+            self._window = window(self._file, form.compression, at.offset, chunk)
+        except BaseException:
+            self._file.close()
+            raise
+
+    def read(self) -> list[Found]:
+        """The next rows and bad records; none only at the end."""
+        found = self._refused() if self._fresh else []
+        while not found and not self._over:
+            found = self._some()
+        if self._over:
+            self.close()
+        return found
+
+    def pass_over(self, count: int) -> int:
+        """Pass over up to `count` records without making anything of them; `read` meets the bad ones, and the end."""
+        passed = 0
+        while passed < count and not self._over and not self._stopped:
+            window = self._window
+            if not window.final:
+                window.more(SKIMMED)
+            starts, used, wrong = self._format.starts(window.data, final=window.final and window.damage is None)
+            rows = min(len(starts), count - passed)
+            window.use(int(starts[rows]) if rows < len(starts) else used)
+            self._number += rows
+            passed += rows
+            self._stopped = rows < len(starts) or wrong is not None or window.final
+        self._fresh = False
+        return passed
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._over = True
+        self._window.close()
+        self._file.close()
+
+    def _at(self, offset: int, line: int) -> At:
+        return At(self._window.offset + offset, self._number, self._line + line)
+
+    def _refused(self) -> list[Found]:
+        """What is wrong with the file as a whole, as far as its size tells."""
+        self._fresh = False
+        size = self.identity.size
+        reason = None if size is None or self._format.compression else self._format.refusal(size)
+        if reason is None:
+            return []
+        self._over = True
+        return [Wrong(reason, self._at(0, 0), [])]
+
+    def _left(self) -> int | None:
+        size = self.identity.size
+        return None if size is None or self._format.compression else size - self._window.offset
+
+    def _some(self) -> list[Found]:
+        window = self._window
+        if not self._stopped and not window.final:
+            window.more()
+        whole = window.final and window.damage is None
+        scan = self._format.scan(window.data, first=window.offset == 0, final=whole, left=self._left())
+        found = self._placed(scan)
+        last = scan.parts[-1] if scan.parts else None
+        window.use(scan.used)
+        self._line += scan.lines
+        self._stopped = isinstance(last, Bad) and len(window.data) > 0
+        if isinstance(last, Bad) and not self._go_on and (last.lost or self._format.fragile):
+            self._over = True
+        elif isinstance(last, Bad) and last.lost:
+            self._search(found[-1])
+        elif window.final and not self._stopped:
+            self._over = True
+            if window.damage is not None:
+                found.append(Wrong(window.damage, self._at(0, 0), []))
+        return found
+
+    def _placed(self, scan: Scan) -> list[Found]:
+        found: list[Found] = []
+        for part in scan.parts:
+            at = self._at(part.start, part.line)
+            if isinstance(part, Bad):
+                bytes_ = [] if part.lost else [self._window.data[part.start : part.stop].tobytes()]
+                found.append(Wrong(part.reason, at, bytes_))
+                self._number += 1
+            else:
+                found.append(Good(part.columns, part.rows, at))
+                self._number += part.rows
+        return found
+
+    def _search(self, wrong: Found) -> None:
+        """Pass over bytes until a record is found, or the file ends."""
+        assert isinstance(wrong, Wrong)
+        window, start = self._window, 1
+        while True:
+            next_one = self._format.resumed(window.data, min(start, len(window.data)), self._left())
+            passed = len(window.data) if window.final else max(0, len(window.data) - OVERLAP)
+            passed = passed if next_one is None else next_one
+            if sum(map(len, wrong.pieces)) < KEPT:
+                wrong.pieces.append(window.data[:passed].tobytes())
+            window.use(passed)
+            if next_one is not None:
+                self._stopped = True
+                return
+            if window.final:
+                self._over = True
+                return
+            start = 0
+            window.more()

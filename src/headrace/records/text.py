@@ -1,0 +1,118 @@
+"""Lines of text, ended by LF or CRLF; the last one may do without."""
+
+from __future__ import annotations
+
+import codecs
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from headrace.block import Column, text
+from headrace.plan.spec import Spec, TensorSpec
+from headrace.plan.structure import LEAF
+from headrace.records.files import Bytes
+from headrace.records.format import Bad, Format, Offsets, Part, Rows, Scan, binary
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+LF, CR = 10, 13
+
+
+def encoding_name(encoding: str | None) -> str | None:
+    """A codec that Python knows and whose text can be cut at the byte LF."""
+    if encoding is None:
+        return None
+    try:
+        name = codecs.lookup(encoding).name
+        fits = "\n\rA".encode(name) == b"\n\rA"
+    except LookupError:
+        raise ValueError(f"encoding must be the name of a codec, or None for bytes, not {encoding!r}") from None
+    if not fits:
+        raise ValueError(f"encoding {encoding!r} does not keep line ends as single bytes; convert the file to UTF-8")
+    return name
+
+
+@dataclass(frozen=True)
+class Lines(Format):
+    """One row a line, as tf.data cuts them: every CR is left out, wherever it stands."""
+
+    encoding: str | None = "utf-8"
+
+    indexed = True
+    skimmed = True
+    terminated = True
+
+    @property
+    def spec(self) -> Spec:
+        return Spec(LEAF, (TensorSpec((), np.bytes_ if self.encoding is None else np.str_),))
+
+    def scan(self, data: Bytes, *, first: bool, final: bool, left: int | None) -> Scan:  # noqa: ARG002
+        ends = np.flatnonzero(data == LF)
+        used = len(data) if final else int(ends[-1]) + 1 if len(ends) else 0
+        if not used:
+            return Scan([], 0)
+        raw = data[:used].tobytes()
+        if final and raw[int(ends[-1]) + 1 if len(ends) else 0 :].strip(b"\r"):
+            ends = np.append(ends, used)
+        offsets = np.empty(len(ends) + 1, np.int64)
+        offsets[0] = 0
+        np.subtract(ends, np.arange(len(ends)), out=offsets[1:])
+        if b"\r" in raw:
+            offsets[1:] -= np.searchsorted(np.flatnonzero(data[:used] == CR), ends)
+            values = raw.translate(None, b"\r\n")
+        else:
+            values = raw.replace(b"\n", b"")
+        if not len(ends):
+            return Scan([], used)
+        starts = np.empty(len(ends) + 1, np.int64)
+        starts[0] = 0
+        np.add(ends, 1, out=starts[1:])
+        return Scan(self._parts(binary(values, offsets), starts), used)
+
+    def _parts(self, lines: pa.Array, starts: Offsets) -> list[Part]:
+        if self.encoding is None:
+            return [Rows([lines], len(lines), 0)]
+        whole = decoded(lines, self.encoding)
+        if whole is not None:
+            return [Rows([whole], len(lines), 0)]
+        parts: list[Part] = []
+        good = 0
+        for i, line in enumerate(lines.to_pylist()):
+            try:
+                line.decode(self.encoding)
+            except UnicodeDecodeError as error:
+                parts += self._run(lines, starts, good, i)
+                reason = f"not {self.encoding}: {error.reason} (encoding=None gives the bytes)"
+                parts.append(Bad(reason, int(starts[i]), int(starts[i + 1])))
+                good = i + 1
+        return parts + self._run(lines, starts, good, len(lines))
+
+    def _run(self, lines: pa.Array, starts: Offsets, start: int, stop: int) -> list[Part]:
+        if start == stop:
+            return []
+        assert self.encoding is not None
+        column = decoded(lines[start:stop], self.encoding)
+        assert column is not None
+        return [Rows([column], stop - start, int(starts[start]))]
+
+    def starts(self, data: Bytes, *, final: bool) -> tuple[Offsets, int, str | None]:
+        ends = np.flatnonzero(data == LF) + 1
+        lines = int(ends[-1]) if len(ends) else 0
+        if final and data[lines:].tobytes().strip(b"\r"):
+            lines = len(data)
+            ends = np.append(ends, lines)
+        return np.concatenate([[0], ends[:-1]]).astype(np.int64) if lines else ends, lines, None
+
+
+def decoded(lines: pa.Array, encoding: str) -> Column | None:
+    """Bytes as text; None where one of them is none."""
+    import pyarrow as pa
+
+    try:
+        if encoding == "utf-8":
+            return lines.cast(pa.large_string())
+        return text([line.decode(encoding) for line in lines.to_pylist()])
+    except (pa.ArrowInvalid, UnicodeDecodeError):
+        return None

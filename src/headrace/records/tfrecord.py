@@ -1,0 +1,73 @@
+"""TFRecord files: each record with its length and two checksums."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from headrace import _native
+from headrace.plan.spec import Spec, TensorSpec
+from headrace.plan.structure import LEAF
+from headrace.records.files import Bytes
+from headrace.records.format import Bad, Format, Offsets, Part, Rows, Scan, binary
+
+ALL = 2**62
+HEADER, FOOTER = 12, 4
+WRONG_LENGTH, WRONG_DATA = 1, 2
+
+
+@dataclass(frozen=True)
+class TFRecords(Format):
+    """One row a record."""
+
+    fragile = True
+    indexed = True
+    skimmed = True
+
+    @property
+    def spec(self) -> Spec:
+        return Spec(LEAF, (TensorSpec((), np.bytes_),))
+
+    def scan(self, data: Bytes, *, first: bool, final: bool, left: int | None) -> Scan:
+        values, offsets, used, problem = _native.unframe(data.data, 0, ALL, ALL)
+        parts: list[Part] = []
+        if len(offsets) > 1:
+            parts.append(Rows([binary(values, offsets)], len(offsets) - 1, 0))
+        what = self._wrong(data[used:], problem, first and not used, final, None if left is None else left - used)
+        if what is None:
+            return Scan(parts, used)
+        stop = used + _whole(data[used:]) if problem == WRONG_DATA else len(data)
+        parts.append(Bad(what, used, stop, lost=problem != WRONG_DATA))
+        return Scan(parts, stop if problem == WRONG_DATA else used)
+
+    def _wrong(self, data: Bytes, problem: int, first: bool, final: bool, left: int | None) -> str | None:
+        if problem == WRONG_LENGTH:
+            return "the checksum of the length is wrong" + ("; is this a TFRecord file at all?" if first else "")
+        if problem == WRONG_DATA:
+            return "the checksum of the data is wrong"
+        if final and len(data):
+            return f"the file ends {len(data)} bytes into a record" + _claimed(data)
+        if left is not None and len(data) >= HEADER and _whole(data) > left:
+            return f"the file ends {left} bytes into a record" + _claimed(data)
+        return None
+
+    def resumed(self, data: Bytes, start: int, left: int | None) -> int | None:
+        found = _native.resync(data.data, start, -1 if left is None else left)
+        return None if found < 0 else found
+
+    def starts(self, data: Bytes, *, final: bool) -> tuple[Offsets, int, str | None]:
+        starts, used, problem = _native.scan_records(data.data, 0, ALL)
+        return starts, used, self._wrong(data[used:], problem, not used, final, None)
+
+
+def _length(data: Bytes) -> int:
+    return int.from_bytes(data[:8].tobytes(), "little")
+
+
+def _whole(data: Bytes) -> int:
+    return HEADER + _length(data) + FOOTER
+
+
+def _claimed(data: Bytes) -> str:
+    return f" of {_whole(data)}" if len(data) >= HEADER else ""

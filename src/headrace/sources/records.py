@@ -1,0 +1,169 @@
+"""The records of one file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from headrace.block import Block, Failure, Indices, Item, Mark
+from headrace.errors import ElementError, StateError
+from headrace.execute.context import Context
+from headrace.execute.stream import END, Pending, Pulled, Stream
+from headrace.plan.cardinality import UNKNOWN, Cardinality
+from headrace.plan.node import TUNING, Node
+from headrace.plan.spec import Spec
+from headrace.records.access import gathered
+from headrace.records.format import Bad, Format, Rows
+from headrace.records.index import Index
+from headrace.records.quarantine import Quarantine, Skip
+from headrace.records.reader import START, At, Found, Good, Reader, Wrong
+
+NO_FILE = 0
+"""In a mark, in place of the identity of a file that could not be opened."""
+
+
+@dataclass(frozen=True, eq=False)
+class Records(Node):
+    """Rows of a file, in order. Where it can be indexed, `index` says where each begins."""
+
+    path: str
+    format: Format
+    reader: str = field(repr=False)
+    on_error: Quarantine | Skip | None = None
+    index: Index | None = field(default=None, repr=False, metadata=TUNING)
+    buffer_size: int | None = field(default=None, repr=False, metadata=TUNING)
+
+    @property
+    def operation(self) -> str:
+        return self.reader
+
+    @property
+    def spec(self) -> Spec:
+        return self.format.spec
+
+    @property
+    def cardinality(self) -> Cardinality:
+        return UNKNOWN
+
+    def open(self, ctx: Context, mark: Mark) -> Stream:
+        return RecordsStream(self, ctx, mark)
+
+    def at(self, ctx: Context, indices: Indices) -> Block:
+        """Rows by number, by way of the index."""
+        assert self.index is not None
+        data = gathered(self.path, self.index, indices, ctx.run.shared)
+        parts = self.format.bare.scan(data, first=False, final=True, left=None).parts
+        first = parts[0] if parts else Bad("nothing there", 0, 0)
+        if isinstance(first, Rows) and first.rows == len(indices):
+            return Block(self.format.structure, first.columns, first.rows, None, ctx.ids(indices))
+        wrong = next(part for part in [*parts, Bad("not where its index says", 0, 0)] if isinstance(part, Bad))
+        number = int(indices[0])  # who wants to know which of several it is asks for them one by one
+        raise self.bad(wrong.reason, At(int(self.index.starts(indices[:1])[0]), number, 0))
+
+    def bad(self, reason: str, at: At) -> ElementError:
+        """What stands in the place of a bad record."""
+        line = f", line {at.line + 1}" if self.format.counts_lines else ""
+        where = f"{self.path}, record {at.number}, byte {at.offset}{line}"
+        return ElementError(reason, operation=self.reader, ordinal=at.number, site=self.site, provenance=where)
+
+
+class RecordsStream(Stream):
+    """One pass over the file. The mark: which file it is, and where the first row of the block lies."""
+
+    def __init__(self, node: Records, ctx: Context, mark: Mark) -> None:
+        self._node = node
+        self._ctx = ctx
+        self._pending = Pending()
+        self._reader: Reader | None = None
+        self._token = NO_FILE
+        self._at = START
+        self._over = False
+        if mark is not None:
+            token, *at = mark
+            self._at = At(*at)
+            try:
+                self._open()
+            except OSError:
+                self._token = NO_FILE
+            if token != self._token:
+                self.close()
+                what = "has changed" if self._token else "cannot be opened any more"
+                raise StateError(f"{node.path} {what} since the state was taken")
+
+    def pull(self, want: int) -> Pulled:
+        while not self._pending:
+            if self._over:
+                return END
+            self._pending.add(self._read())
+        return self._pending.pull(want)
+
+    def skip(self, count: int, *, replay: bool = False) -> int:
+        done = self._pending.drop(count)
+        if done < count and not self._over:
+            done += self._leap(count - done) if self._node.index is not None else self._skim(count - done)
+        return done + super().skip(count - done, replay=replay)
+
+    def _leap(self, count: int) -> int:
+        """Go where the index says."""
+        index = self._node.index
+        assert index is not None
+        before = self._at.number
+        number = min(index.count, before + count)
+        self.close()
+        self._at = At(int(index.starts(np.array([number]))[0]), number, 0)
+        self._over = number == index.count
+        return number - before
+
+    def _skim(self, count: int) -> int:
+        """Look for where records begin, and make nothing of them."""
+        if not self._node.format.skimmed:
+            return 0
+        try:
+            passed = (self._reader or self._open()).pass_over(count)
+        except OSError:  # which is told when the next row is read
+            return 0
+        self._at = self._at._replace(number=self._at.number + passed)
+        if self._node.on_error is not None:
+            self._node.on_error.fine(passed)
+        return passed
+
+    def close(self) -> None:
+        reader, self._reader = self._reader, None
+        if reader is not None:
+            reader.close()
+
+    def _open(self) -> Reader:
+        node = self._node
+        go_on = node.on_error is not None
+        self._reader = Reader(node.path, node.format, self._at, go_on=go_on, chunk=node.buffer_size)
+        self._token = self._reader.identity.token
+        return self._reader
+
+    def _read(self) -> list[Item]:
+        """The next items; none may mean that the bad ones were left out, or that it is over."""
+        try:
+            found = (self._reader or self._open()).read()
+        except OSError as error:
+            self._over = True
+            return self._items(Wrong(_said(error), self._at, []))
+        self._over = not found
+        return [item for part in found for item in self._items(part)]
+
+    def _items(self, found: Found) -> list[Item]:
+        node, at = self._node, found.at
+        self._at = At(at.offset, at.number + found.rows, at.line)
+        mark = (self._token, *at)
+        if isinstance(found, Good):
+            if node.on_error is not None:
+                node.on_error.fine(found.rows)
+            ids = self._ctx.ids_between(at.number, at.number + found.rows)
+            return [Block(node.format.structure, found.columns, found.rows, mark, ids)]
+        if node.on_error is None:
+            return [Failure(node.bad(found.reason, at), mark)]
+        node.on_error.keep(node.path, at.offset, at.number, found.reason, found.pieces)
+        return []
+
+
+def _said(error: OSError) -> str:
+    return error.strerror or str(error) or type(error).__name__

@@ -1,0 +1,48 @@
+"""Lines of text files."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from headrace.records.text import Lines, encoding_name
+from headrace.records.window import codec
+from headrace.sources.files import read_files
+
+if TYPE_CHECKING:
+    from headrace.dataset import Dataset
+
+
+def TextLineDataset(  # noqa: N802 - as tf.data names it
+    filenames: Any,
+    compression_type: str | None = None,
+    buffer_size: int | None = None,
+    num_parallel_reads: int | None = None,
+    name: str | None = None,
+    *,
+    encoding: str | None = "utf-8",
+    on_error: Any = "raise",
+    index: bool | str = "auto",
+) -> Dataset:
+    """The lines of files as `str`, or as `bytes` with `encoding=None`.
+
+    `filenames` is a name, a path, a URL that fsspec knows, a list of these, or a dataset of them. With
+    `num_parallel_reads` so many files are read at a time, and their lines come in turn. `index=True` makes the lines
+    of uncompressed files countable and addressable, by a file `NAME.idx` beside each.
+
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "poem.txt").write_text("roses\\nviolets\\n")
+    ...     list(hr.TextLineDataset(Path(folder, "poem.txt")))
+    ['roses', 'violets']
+    """
+    return read_files(
+        "TextLineDataset",
+        filenames,
+        Lines(codec(compression_type), encoding_name(encoding)),
+        buffer_size=buffer_size,
+        num_parallel_reads=num_parallel_reads,
+        on_error=on_error,
+        index=index,
+        name=name,
+    )

@@ -1,0 +1,51 @@
+"""Records of TFRecord files."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from headrace.records.tfrecord import TFRecords
+from headrace.records.window import codec
+from headrace.sources.files import read_files
+
+if TYPE_CHECKING:
+    from headrace.dataset import Dataset
+
+
+def TFRecordDataset(  # noqa: N802 - as tf.data names it
+    filenames: Any,
+    compression_type: str | None = None,
+    buffer_size: int | None = None,
+    num_parallel_reads: int | None = None,
+    name: str | None = None,
+    *,
+    on_error: Any = "raise",
+    index: bool | str = "auto",
+) -> Dataset:
+    """The records of TFRecord files as `bytes`; every checksum is verified.
+
+    `filenames` is a name, a path, a URL that fsspec knows, a list of these, or a dataset of them. With
+    `num_parallel_reads` so many files are read at a time, and their records come in turn. A damaged record is an error
+    in its place, and the rest of its file is passed over; with `on_error="skip"` or `hr.Quarantine(folder)` it is left
+    out and reading goes on at the next good one. `index=True` makes the records of uncompressed files countable and
+    addressable (`len(ds)`, `ds[i]`, `shuffle()` of everything), by a file `NAME.idx` beside each.
+
+    >>> import struct
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> record = struct.pack("<QI", 2, 0xA74FFC8E) + b"hi" + struct.pack("<I", 0x18C3D8A5)
+    >>> with TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "data.tfrecord").write_bytes(record * 2)
+    ...     list(hr.TFRecordDataset(Path(folder, "data.tfrecord")))
+    [b'hi', b'hi']
+    """
+    return read_files(
+        "TFRecordDataset",
+        filenames,
+        TFRecords(codec(compression_type)),
+        buffer_size=buffer_size,
+        num_parallel_reads=num_parallel_reads,
+        on_error=on_error,
+        index=index,
+        name=name,
+    )

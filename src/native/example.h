@@ -1,0 +1,86 @@
+// tf.Example and tf.SequenceExample to columns and back.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "growing.h"
+#include "wire.h"
+
+namespace headrace {
+
+// What a feature holds, by the number of the field in tf.train.Feature.
+enum class Kind : uint8_t { kNone = 0, kBytes = 1, kFloat = 2, kInt64 = 3 };
+
+// One column that is asked for.
+struct Request {
+  std::string name;
+  Kind kind;
+  bool in_steps;    // one of a SequenceExample's feature lists, which has a number of values for each step
+  int64_t size;     // so many values in each record, or in each step; -1: any number
+  int64_t multiple; // any number that is a multiple of this
+  bool required;    // an error if it is missing; else the default, or no values
+  bool skip_empty;  // of several features with this name the last that is not empty counts, else just the last
+
+  // What a record without the feature gets: as many values as `size` says.
+  Growing<int64_t> default_ints;
+  Growing<float> default_floats;
+  std::vector<std::string> default_bytes;
+};
+
+// The values of all records, one after another, and where they are cut.
+struct Column {
+  Growing<int64_t> ints;
+  Growing<float> floats;
+  Growing<uint8_t> bytes;
+  Growing<int64_t> byte_ends;  // where each value of `bytes` ends, after a 0
+  Growing<int64_t> splits;     // of columns without a size: where the values of each record, or step, end, after a 0
+  Growing<int64_t> steps;      // of columns in steps: where the steps of each record end, after a 0
+
+  size_t values(Kind kind) const;
+};
+
+// Why a record was refused; row -1 if none was.
+struct Refusal {
+  int64_t row = -1;
+  std::string what;
+};
+
+// Names and their numbers, in the order in which they were added.
+using Names = std::unordered_map<std::string_view, size_t>;
+
+class ExampleParser {
+ public:
+  explicit ExampleParser(std::vector<Request> requests);
+  ExampleParser(const ExampleParser&) = delete;
+
+  const std::vector<Request>& requests() const { return requests_; }
+
+  // Record i is values[offsets[i] .. offsets[i + 1]]. Gives one column a request, whole unless a record is refused. May
+  // run in several threads at once.
+  std::vector<Column> parse(const uint8_t* values, const int64_t* offsets, int64_t rows, Refusal& refusal) const;
+
+ private:
+  std::vector<Request> requests_;
+  std::vector<size_t> numbers_;  // of each request's name, in its table
+  Names features_;
+  Names lists_;
+};
+
+// One column to be written: `rows` times `size` values, or as `splits` cut them.
+struct Written {
+  std::string name;
+  Kind kind;
+  int64_t size;
+  const int64_t* splits;     // null: `size` values a row
+  const void* values;        // int64_t, float or uint8_t
+  const int64_t* byte_ends;  // for kBytes: value i is bytes[byte_ends[i] .. byte_ends[i + 1]]
+};
+
+// Serialised Examples, one after another; offsets gets rows + 1.
+void encode_examples(const std::vector<Written>& columns, int64_t rows, Growing<uint8_t>& out, int64_t* offsets);
+
+}  // namespace headrace

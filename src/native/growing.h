@@ -1,0 +1,76 @@
+// An array that grows as a kernel fills it, whose memory can be given away whole.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <type_traits>
+#include <utility>
+
+namespace headrace {
+
+template <typename T>
+class Growing {
+  static_assert(std::is_trivially_copyable_v<T>);
+
+ public:
+  Growing() = default;
+  Growing(Growing&& other) noexcept
+      : data_(std::exchange(other.data_, nullptr)),
+        size_(std::exchange(other.size_, 0)),
+        capacity_(std::exchange(other.capacity_, 0)) {}
+  Growing& operator=(Growing&&) = delete;
+  ~Growing() { std::free(data_); }
+
+  T* data() { return data_; }
+  const T* data() const { return data_; }
+  size_t size() const { return size_; }
+  T& operator[](size_t i) { return data_[i]; }
+
+  void push(T value) {
+    if (size_ == capacity_) reserve(size_ + 1);
+    data_[size_++] = value;
+  }
+
+  // Room for `count` more; they hold what the memory held.
+  T* extend(size_t count) {
+    if (count > capacity_ - size_) reserve(size_ + count);
+    size_ += count;
+    return data_ + (size_ - count);
+  }
+
+  void append(const void* from, size_t count) {
+    T* to = extend(count);
+    if (count) std::memcpy(to, from, count * sizeof(T));
+  }
+
+  void shrink(size_t size) { size_ = size; }
+
+  // The memory belongs to the caller, who frees it.
+  T* release() {
+    T* memory = static_cast<T*>(std::realloc(data_, (size_ ? size_ : 1) * sizeof(T)));
+    if (!memory) throw std::bad_alloc();
+    data_ = nullptr;
+    size_ = capacity_ = 0;
+    return memory;
+  }
+
+ private:
+  void reserve(size_t needed) {
+    constexpr size_t most = size_t(-1) / 2 / sizeof(T);
+    if (needed > most) throw std::bad_alloc();
+    const size_t wanted = std::max<size_t>(needed, std::min(most, capacity_ + capacity_ / 2 + 16));
+    T* memory = static_cast<T*>(std::realloc(data_, wanted * sizeof(T)));
+    if (!memory) throw std::bad_alloc();
+    data_ = memory;
+    capacity_ = wanted;
+  }
+
+  T* data_ = nullptr;
+  size_t size_ = 0;
+  size_t capacity_ = 0;
+};
+
+}  // namespace headrace

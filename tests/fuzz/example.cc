@@ -1,0 +1,119 @@
+// Parsing: any bytes, as one record and as several. What is accepted is written and parsed again.
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "../../src/native/example.h"
+#include "check.h"
+
+using namespace headrace;
+
+namespace {
+
+Request request(std::string name, Kind kind, bool in_steps, int64_t size, int64_t multiple, bool required, bool skip) {
+  return Request{std::move(name), kind, in_steps, size, multiple, required, skip, {}, {}, {}};
+}
+
+std::vector<Request> requests(bool required) {
+  std::vector<Request> made;
+  for (const bool in_steps : {false, true}) {
+    made.push_back(request("i", Kind::kInt64, in_steps, -1, 1, false, false));
+    made.push_back(request("f", Kind::kFloat, in_steps, -1, 1, false, true));
+    made.push_back(request("b", Kind::kBytes, in_steps, -1, 1, false, false));
+    made.push_back(request("i2", Kind::kInt64, in_steps, -1, 2, false, true));
+  }
+  made.push_back(request("i", Kind::kInt64, false, 1, 1, required, true));
+  made.push_back(request("f", Kind::kFloat, false, 1, 1, required, true));
+  made.push_back(request("b", Kind::kBytes, false, 2, 1, required, false));
+  made.push_back(request("i", Kind::kInt64, true, 2, 1, required, false));
+  if (!required) {
+    made[8].default_ints.push(7);
+    made[9].default_floats.push(0.5f);
+    made[10].default_bytes = {"none", ""};
+  }
+  return made;
+}
+
+const ExampleParser& parser(int which) {
+  static const ExampleParser strict(requests(true)), lenient(requests(false));
+  static const ExampleParser loose([] {
+    auto all = requests(false);
+    std::vector<Request> some;
+    for (size_t i = 0; i < 8; ++i) {
+      all[i].multiple = 1;
+      some.push_back(std::move(all[i]));
+    }
+    return some;
+  }());
+  return which == 0 ? strict : which == 1 ? lenient : loose;
+}
+
+void check_cuts(const Growing<int64_t>& cuts, size_t count, size_t values) {
+  CHECK(cuts.size() == count + 1 && cuts.data()[0] == 0);
+  for (size_t i = 0; i < count; ++i) CHECK(cuts.data()[i] <= cuts.data()[i + 1]);
+  CHECK(size_t(cuts.data()[count]) == values);
+}
+
+void check_columns(const ExampleParser& parser, const std::vector<Column>& columns, size_t rows, size_t size) {
+  for (size_t i = 0; i < columns.size(); ++i) {
+    const Request& request = parser.requests()[i];
+    const Column& column = columns[i];
+    const size_t values = column.values(request.kind);
+    const size_t defaults = rows * 2;
+    CHECK(values <= size + defaults && column.bytes.size() <= size + 4 * rows);
+    size_t cells = rows;
+    if (request.in_steps) {
+      cells = size_t(column.steps.data()[rows]);
+      CHECK(cells <= size);
+      check_cuts(column.steps, rows, cells);
+    }
+    if (request.size < 0) check_cuts(column.splits, cells, values);
+    if (request.size >= 0) CHECK(values == cells * size_t(request.size));
+    if (request.kind == Kind::kBytes) check_cuts(column.byte_ends, values, column.bytes.size());
+  }
+}
+
+bool parse(int which, const uint8_t* data, const std::vector<int64_t>& offsets, std::vector<Column>* kept) {
+  Refusal refusal;
+  const size_t rows = offsets.size() - 1;
+  std::vector<Column> columns = parser(which).parse(data, offsets.data(), int64_t(rows), refusal);
+  if (refusal.row >= 0) {
+    CHECK(size_t(refusal.row) < rows && !refusal.what.empty());
+    return false;
+  }
+  check_columns(parser(which), columns, rows, size_t(offsets.back()));
+  if (kept) *kept = std::move(columns);
+  return true;
+}
+
+template <typename T>
+bool equal(const Growing<T>& a, const Growing<T>& b) {
+  return a.size() == b.size() && (!a.size() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
+}
+
+// Columns i, f, b of what was parsed, written and parsed once more.
+void there_and_back(const std::vector<Column>& columns, size_t rows) {
+  const std::vector<Written> written{
+      {"i", Kind::kInt64, 0, columns[0].splits.data(), columns[0].ints.data(), nullptr},
+      {"f", Kind::kFloat, 0, columns[1].splits.data(), columns[1].floats.data(), nullptr},
+      {"b", Kind::kBytes, 0, columns[2].splits.data(), columns[2].bytes.data(), columns[2].byte_ends.data()}};
+  Growing<uint8_t> out;
+  std::vector<int64_t> offsets(rows + 1);
+  encode_examples(written, int64_t(rows), out, offsets.data());
+  std::vector<Column> again;
+  CHECK(parse(2, out.data(), offsets, &again));
+  CHECK(equal(columns[0].ints, again[0].ints) && equal(columns[0].splits, again[0].splits));
+  CHECK(equal(columns[1].floats, again[1].floats) && equal(columns[1].splits, again[1].splits));
+  CHECK(equal(columns[2].bytes, again[2].bytes) && equal(columns[2].byte_ends, again[2].byte_ends));
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  for (const int which : {0, 1}) parse(which, data, {0, int64_t(size)}, nullptr);
+  std::vector<Column> columns;
+  if (parse(2, data, {0, int64_t(size)}, &columns)) there_and_back(columns, 1);
+  const int64_t third = int64_t(size / 3);
+  for (const int which : {0, 1, 2}) parse(which, data, {0, third, third, 2 * third, int64_t(size)}, nullptr);
+  return 0;
+}

@@ -1,0 +1,112 @@
+"""Builds the fuzz targets with AddressSanitizer and UndefinedBehaviorSanitizer, and runs them.
+
+python -m tests.fuzz.fuzz --seconds 600
+"""
+
+import argparse
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+
+from headrace import _native
+from tests.by_hand import Generator, sequence_example, steps
+
+HERE = Path(__file__).parent
+NATIVE = HERE.parents[1] / "src" / "native"
+KERNELS = {"records": ["crc32c", "records"], "example": ["encode", "example"], "csv": ["csv"]}
+PLAIN = ["-std=c++17", "-O2", "-g1"]
+CHECKS = [*PLAIN, "-fno-omit-frame-pointer", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+OPTIONS = {
+    "ASAN_OPTIONS": "handle_abort=1:max_allocation_size_mb=64:allocator_may_return_null=0",
+    "UBSAN_OPTIONS": "print_stacktrace=1",
+}
+
+
+def compiler():
+    """A C++ compiler that can do it, or None."""
+    found = os.environ.get("CXX") or shutil.which("g++") or shutil.which("clang++") or shutil.which("c++")
+    if not found:
+        return None
+    with tempfile.TemporaryDirectory() as folder:
+        source, program = Path(folder, "x.cc"), Path(folder, "x")
+        source.write_text("int main() {}\n")
+        made = subprocess.run([found, *CHECKS, source, "-o", program], capture_output=True, check=False)
+        works = made.returncode == 0 and subprocess.run([program], check=False).returncode == 0
+    return found if works else None
+
+
+def build(cxx, folder):
+    """One program a target; only the kernels tell the driver where they have been."""
+
+    def compiled(source, *flags):
+        made = folder / f"{source.parent.name}-{source.stem}.o"
+        subprocess.run([cxx, *flags, "-c", source, "-o", made], check=True)
+        return made
+
+    with ThreadPoolExecutor(2) as pool:
+        driver = pool.submit(compiled, HERE / "driver.cc", *PLAIN)
+        objects = {name: [pool.submit(compiled, HERE / f"{name}.cc", *CHECKS)] for name in KERNELS}
+        for name, kernels in KERNELS.items():
+            watched = [*CHECKS, "-fsanitize-coverage=trace-pc"]
+            objects[name] += [pool.submit(compiled, NATIVE / f"{kernel}.cc", *watched) for kernel in kernels]
+        for name, jobs in objects.items():
+            subprocess.run([cxx, *CHECKS, *(j.result() for j in (driver, *jobs)), "-o", folder / name], check=True)
+    return {name: folder / name for name in KERNELS}
+
+
+def seeds(folder):
+    """Inputs to begin with, by target."""
+    chance = random.Random(0)
+    generator = Generator(chance)
+    for name in KERNELS:
+        (folder / name).mkdir(parents=True)
+    for number in range(60):
+        record = generator.example({"i": None, "f": None, "b": None, "i2": 2})
+        lists = [steps(n.encode(), *(generator.feature(n, 2) for _ in range(3))) for n in ("i", "f", "b")]
+        (folder / "example" / f"{number}").write_bytes(record if number % 2 else sequence_example([], lists) + record)
+        offsets = np.array([0, chance.randint(0, 9), chance.randint(9, 99)])
+        framed = _native.frame(np.zeros(200, np.uint8), offsets)
+        (folder / "records" / f"{number}").write_bytes(framed.tobytes())
+        values = [str(chance.randint(-(10**12), 10**12)), repr(chance.uniform(-9, 9)), '"a ""b""\n,;"', "NA", ""]
+        lines = [",;"[number % 2].join(chance.choices(values, k=5)).encode() for _ in range(3)]
+        end = chance.choice([b"\n", b"\r\n", b"\r"])
+        (folder / "csv" / f"{number}").write_bytes(bytes([chance.randrange(256)]) + end.join(lines))
+
+
+def run(program, corpus, seconds, seed, crash):
+    """What the run has to say; AssertionError if an input broke the target."""
+    command = [program, str(seconds), str(seed), corpus, crash]
+    environment = {**os.environ, **OPTIONS}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=seconds + 120, env=environment)
+    if done.returncode:
+        raise AssertionError(f"{program.name} broke, the input is in {crash}\n{done.stderr}")
+    return done.stdout.strip()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=600, help="for each target (default 600)")
+    parser.add_argument("--seed", type=int, default=random.randrange(2**32))
+    options = parser.parse_args()
+    cxx = compiler()
+    if cxx is None:
+        sys.exit("fuzzing needs a C++ compiler with address and undefined-behaviour sanitizers: g++ or clang++")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        programs = build(cxx, folder)
+        seeds(folder / "seeds")
+        for target, program in programs.items():
+            crash = Path(tempfile.gettempdir(), f"headrace-fuzz-{target}")
+            said = run(program, folder / "seeds" / target, options.seconds, options.seed, crash)
+            print(f"{target} (seed {options.seed}): {said}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

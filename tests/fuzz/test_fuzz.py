@@ -1,0 +1,28 @@
+"""A few seconds of the fuzzer on every kernel that reads foreign bytes; `make fuzz` runs it for as long as you like."""
+
+import re
+
+import pytest
+
+from tests.fuzz.fuzz import KERNELS, build, compiler, run, seeds
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory):
+    cxx = compiler()
+    if cxx is None:
+        pytest.skip("no C++ compiler with the address and undefined-behaviour sanitizers")
+    folder = tmp_path_factory.mktemp("fuzz")
+    seeds(folder / "seeds")
+    return folder, build(cxx, folder)
+
+
+@pytest.mark.xdist_group("fuzz")
+@pytest.mark.parametrize("target", KERNELS)
+def test_no_input_breaks_a_kernel(programs, target, tmp_path):
+    folder, built = programs
+    said = run(built[target], folder / "seeds" / target, 4, 1, tmp_path / "crash")
+    runs, kept, _, branches = map(int, re.findall(r"\d+", said))
+    assert runs > 100
+    assert kept > 0, "the fuzzer is guided by what it reaches"
+    assert branches > 40
