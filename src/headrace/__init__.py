@@ -9,7 +9,7 @@
 """
 
 from headrace.dataset import Dataset
-from headrace.errors import ElementError, HeadraceError, NotIndexableError, SpecError, StateError
+from headrace.errors import ElementError, HeadraceError, NotIndexableError, SpecError, StateError, WorkerError
 from headrace.execute.context import AUTOTUNE
 from headrace.iterator import Iterator
 from headrace.keys import set_random_seed
@@ -34,5 +34,6 @@ __all__ = [
     "SpecError",
     "StateError",
     "TensorSpec",
+    "WorkerError",
     "set_random_seed",
 ]

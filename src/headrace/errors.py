@@ -78,3 +78,7 @@ class SpecError(HeadraceError, TypeError):
 
 class NotIndexableError(HeadraceError, TypeError):
     """`ds[i]` on a dataset with an operation that cannot be indexed."""
+
+
+class WorkerError(HeadraceError, RuntimeError):
+    """A worker process ended while it made an element, or could not be used at all."""

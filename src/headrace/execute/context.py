@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 from collections.abc import Callable
 from time import perf_counter_ns
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,6 +21,9 @@ from headrace.execute.workers import Ahead, Work, unchanged
 from headrace.keys import ROOT, mix
 from headrace.options import Options
 from headrace.plan.node import Node, waits
+
+if TYPE_CHECKING:
+    from headrace.execute.processes import Call, Processes
 
 AUTOTUNE = -1
 AUTOTUNE_WIDTH = 4
@@ -125,6 +130,12 @@ class Context:
         """The same place under a parent row, or for the second use of one input."""
         return self._at(mix(self.path, *values), self._level)
 
+    def identified(self) -> Context:
+        """The same place, with ids for the rows of its inputs."""
+        context = self._at(self.path, self._level)
+        context.with_ids = True
+        return context
+
     def fixed(self) -> Context:
         """The same place on the path that every pass shares: for rows that outlive a pass."""
         return self._at(ROOT, 0)
@@ -184,8 +195,23 @@ class Context:
         chosen = self.run.options.deterministic if deterministic is None else deterministic
         return chosen is not False or not self.any_order
 
-    def parallel(self, node: Node, mark: Mark, work: Work, *, width: int, ordered: bool) -> Ahead:
-        """What `work` makes of the rows of an input, on `width` threads."""
+    def processes(self, num_parallel_calls: int | None) -> int:
+        """How many processes an operation gets: what it says, else one for each CPU that the pass may use."""
+        if num_parallel_calls is not None and num_parallel_calls != AUTOTUNE:
+            return num_parallel_calls
+        cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        return min(cpus, self.run.options.cpu_budget or cpus)
+
+    def remote(self, call: Call) -> Processes:
+        """The same function of blocks, called in worker processes: one for each thread that uses it."""
+        from headrace.execute.processes import Processes
+
+        return Processes(call)
+
+    def parallel(
+        self, node: Node, mark: Mark, work: Work, *, width: int, ordered: bool, remote: Processes | None = None
+    ) -> Ahead:
+        """What `work` makes of the rows of an input, on `width` threads; `remote` are the processes that it calls."""
         # Reading that shows goes as far ahead as there are calls, which is what the user asked for.
         limits = self._limits(2 * width, None if node.pure else width)
         if not isinstance(mark, dict):
@@ -194,16 +220,33 @@ class Context:
         else:
             source = Remaining(lambda m: self.open(node, m), mark)
             delivery = Delivery(mark["done"])
-        return self._ahead(source, work, width, limits, delivery, one_by_one=True)
+        one_by_one = remote is None or not node.pure
+        return self._ahead(source, work, width, limits, delivery, one_by_one=one_by_one, remote=remote)
 
     def _ahead(
-        self, source: Source, work: Work, width: int, limits: Limits, delivery: Delivery | None, *, one_by_one: bool
+        self,
+        source: Source,
+        work: Work,
+        width: int,
+        limits: Limits,
+        delivery: Delivery | None,
+        *,
+        one_by_one: bool,
+        remote: Processes | None = None,
     ) -> Ahead:
         """Rows that a user's function makes are taken on one by one: none is held back while the next is made."""
         self.stage.threaded = True
         pace = Pace(1) if one_by_one else self.run.pace(handover=True)
         stream = Ahead(
-            source, work, self.run, width=width, limits=limits, delivery=delivery, stage=self.stage, pace=pace
+            source,
+            work,
+            self.run,
+            width=width,
+            limits=limits,
+            delivery=delivery,
+            stage=self.stage,
+            pace=pace,
+            remote=remote,
         )
         self.run.watch(stream.channel)
         return stream
