@@ -10,7 +10,7 @@ import headrace as hr
 SOURCE = Path(hr.__file__).parent
 LAYERS = [
     {"_native", "keys", "errors", "options"},
-    {"ragged"},
+    {"ragged", "random"},
     {"plan"},
     {"block"},
     {"execute"},
@@ -64,6 +64,7 @@ def test_the_public_names():
         "StateError",
         "TensorSpec",
         "UNKNOWN_CARDINALITY",
+        "WorkerError",
         "set_random_seed",
     ]
     public = [name for name in vars(hr.Dataset) if not name.startswith("_")]
@@ -72,7 +73,7 @@ def test_the_public_names():
         "choose_from_datasets", "concatenate", "counter", "element_spec", "enumerate", "explain", "filter",
         "flat_map", "from_generator", "from_tensor_slices", "from_tensors", "get_single_element", "group_by_window",
         "ignore_errors", "interleave", "iterator", "map", "options", "padded_batch", "prefetch", "progress",
-        "ragged_batch", "random", "range", "rebatch", "reduce", "rejection_resample", "repeat",
+        "ragged_batch", "random", "random_map", "range", "rebatch", "reduce", "rejection_resample", "repeat",
         "sample_from_datasets", "scan", "shard", "shuffle", "skip", "take", "take_while", "throttle", "unbatch",
         "unique", "window", "with_options", "zip",
     ]  # fmt: skip

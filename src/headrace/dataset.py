@@ -22,6 +22,7 @@ from headrace.ops.map import map
 from headrace.ops.padded_batch import padded_batch
 from headrace.ops.prefetch import prefetch
 from headrace.ops.ragged_batch import ragged_batch
+from headrace.ops.random_map import random_map
 from headrace.ops.rebatch import rebatch
 from headrace.ops.rejection_resample import rejection_resample
 from headrace.ops.repeat import repeat
@@ -98,6 +99,7 @@ class Dataset:
     prefetch = prefetch
     progress = progress
     ragged_batch = ragged_batch
+    random_map = random_map
     rebatch = rebatch
     reduce = reduce
     rejection_resample = rejection_resample

@@ -22,6 +22,7 @@ from headrace.ops.interleave import Interleave
 from headrace.ops.map import Map
 from headrace.ops.permute import Permute
 from headrace.ops.prefetch import Prefetch
+from headrace.ops.random_map import RandomMap
 from headrace.ops.repeat import Repeat
 from headrace.ops.select import Select
 from headrace.ops.shard import Shard
@@ -34,6 +35,7 @@ from headrace.ops.zip import Zip
 from headrace.plan.node import Node
 from headrace.plan.structure import flatten
 from headrace.ragged import Ragged
+from headrace.random import RowGenerator
 from headrace.sources.generator import Generator, conform
 from headrace.sources.memory import Memory
 from headrace.sources.range import Range
@@ -85,6 +87,19 @@ def _(node: Map, at: Place) -> Iterator[Row]:
         if not isinstance(made, ElementError):
             try:
                 made = value_of(call(node.fn, private(made)))
+            except Exception as error:
+                made = node.error(error, number)
+        yield Row(row.id, made)
+
+
+@rows.register
+def _(node: RandomMap, at: Place) -> Iterator[Row]:
+    for number, row in enumerate(rows(node.input, at)):
+        made = row.value
+        if not isinstance(made, ElementError):
+            rng = RowGenerator(node.key, np.array(row.id, np.uint64))
+            try:
+                made = value_of(call(lambda *args, rng=rng: node.fn(*args, rng), private(made)))
             except Exception as error:
                 made = node.error(error, number)
         yield Row(row.id, made)
