@@ -17,7 +17,7 @@ from harness import Bound, Case, Job, alternating, main
 
 import headrace as hr
 
-ROWS = 600
+ROWS = 300
 IMAGES = 300
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from headrace.errors import ElementError
@@ -42,7 +43,7 @@ from headrace.ops.zip import zip
 from headrace.optimise.rules import Applied, optimised
 from headrace.plan.cardinality import INFINITE
 from headrace.plan.explain import chain, tree
-from headrace.plan.node import Node, user_site, walk
+from headrace.plan.node import Node, rebuilt, user_site, walk
 from headrace.plan.spec import Spec
 from headrace.sinks.values import apply, as_numpy_iterator, get_single_element, reduce
 from headrace.sources.counter import counter, random
@@ -52,8 +53,9 @@ from headrace.sources.range import range
 
 
 def _first_spec(node: Node) -> Spec | None:
-    """What the first element tells of the others, None if there is none or it fails."""
-    with Iterator(node, Epochs()) as it:
+    """What the first element tells of the others, None if there is none or it fails. Starts no processes."""
+    here = rebuilt(node, lambda n: replace(n, mode="eager") if getattr(n, "mode", None) == "process" else n)
+    with Iterator(here, Epochs()) as it:
         try:
             return Spec.of(next(it)).loosened()
         except (StopIteration, ElementError):

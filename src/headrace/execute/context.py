@@ -58,9 +58,9 @@ class Run:
         self._channels: set[Channel] = set()
         self._lock = threading.RLock()  # the collector may close a pass from within
 
-    def pace(self, *, handover: bool = False) -> Pace:
+    def pace(self, *, handover: bool = False, remote: bool = False) -> Pace:
         """A fresh measure of how many rows to ask for."""
-        return Pace(self.block_rows, handover=handover)
+        return Pace(self.block_rows, handover=handover, remote=remote)
 
     def cancel(self) -> None:
         """Have every pull of this pass end, and wake up everybody who waits on a channel."""
@@ -236,7 +236,7 @@ class Context:
     ) -> Ahead:
         """Rows that a user's function makes are taken on one by one: none is held back while the next is made."""
         self.stage.threaded = True
-        pace = Pace(1) if one_by_one else self.run.pace(handover=True)
+        pace = Pace(1) if one_by_one else self.run.pace(handover=True, remote=remote is not None)
         stream = Ahead(
             source,
             work,

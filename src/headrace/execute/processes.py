@@ -21,7 +21,7 @@ from headrace.block import Block
 from headrace.errors import HeadraceError, WorkerError
 from headrace.execute.channel import Cancelled
 from headrace.execute.shared import Shared, pack, unpack
-from headrace.execute.worker import Raised, Unusable
+from headrace.execute.worker import Interrupted, Raised, Unusable
 
 Call: TypeAlias = Callable[[Block], list[Block | Exception]]
 """From a block to what became of its rows: blocks, and an exception in the place of each row that could not be made."""
@@ -124,7 +124,7 @@ class Worker:
     def begin(self, call: Call) -> None:
         """Send the function."""
         try:
-            message = pack(call, self._inbox)
+            message = pack([call], self._inbox)
         except Exception as error:
             raise TypeError(f'mode="process": the function cannot be sent to another process: {error}') from error
         self._ask(message)
@@ -132,14 +132,13 @@ class Worker:
     def answer(self, block: Block) -> list[Block | Exception]:
         """What the function makes of a block."""
         try:
-            message = pack(Block(block.structure, block.columns, block.rows, None, block.ids), self._inbox)
+            message = pack([block], self._inbox)
         except Exception as error:
             raise Unsendable(str(error)) from error
-        parts: list[Any] = self._ask(message)
-        made: list[Any] = [part.exception() if isinstance(part, Raised) else part for part in parts]
+        made: list[Any] = [part.exception() if isinstance(part, Raised) else part for part in self._ask(message)]
         return made
 
-    def _ask(self, message: bytes) -> Any:
+    def _ask(self, message: bytes) -> list[Any]:
         try:
             self._connection.send_bytes(message)
             received = self._connection.recv_bytes()
@@ -147,13 +146,14 @@ class Worker:
             self.alive = False
             raise Died(self._ending()) from None
         answer = unpack(received, self._outbox)
-        if isinstance(answer, Unusable):
-            error = answer.exception()
+        first = answer[0] if answer else None
+        if isinstance(first, Unusable):
+            error = first.exception()
             raise WorkerError(
                 f"a worker process cannot use what it was sent: {type(error).__name__}: {error}"
             ) from error
-        if isinstance(answer, Raised):
-            raise answer.exception()
+        if isinstance(first, Interrupted):
+            raise first.exception()
         return answer
 
     def _ending(self) -> str:

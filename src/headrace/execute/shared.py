@@ -8,14 +8,17 @@ import os
 import pickle
 import sys
 import tempfile
-from collections.abc import Iterable
-from functools import cache
+from collections.abc import Callable
+from functools import cache, lru_cache
 from types import FunctionType
 from typing import Any
 
 import cloudpickle
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
+
+from headrace.block import Block
+from headrace.plan.structure import Structure
 
 _ALIGNMENT = 64
 _GRAIN = 1 << 20
@@ -43,10 +46,9 @@ class Shared:
             self._map = mmap.mmap(self.fd, os.fstat(self.fd).st_size)
         return self._map
 
-    def write(self, arrays: Iterable[NDArray[Any]]) -> list[int]:
+    def write(self, arrays: list[NDArray[Any]]) -> list[int]:
         """Put arrays there; returns where each begins."""
         placed, end = [], 0
-        arrays = list(arrays)
         for array in arrays:
             placed.append(end)
             end += -(-array.nbytes // _ALIGNMENT) * _ALIGNMENT
@@ -57,11 +59,11 @@ class Shared:
                     np.copyto(np.ndarray(array.shape, array.dtype, memory, start), array)
         return placed
 
-    def read(self, start: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> NDArray[Any]:
+    def read(self, start: int, dtype: DTypeLike, shape: tuple[int, ...]) -> NDArray[Any]:
         """An array's copy, which nobody else sees."""
         out = np.empty(shape, dtype)
         if out.nbytes:
-            np.copyto(out, np.ndarray(shape, dtype, self._mapped(start + out.nbytes), start))
+            np.copyto(out, np.ndarray(shape, out.dtype, self._mapped(start + out.nbytes), start))
         return out
 
     def close(self) -> None:
@@ -70,35 +72,89 @@ class Shared:
         os.close(self.fd)
 
 
-def pack(value: Any, memory: Shared) -> bytes:
-    """A message that `unpack` turns into the value again, in a process that has the same memory."""
+def pack(parts: list[Any], memory: Shared) -> bytes:
+    """A message that `unpack` turns into the parts again, in a process that has the same memory.
+
+    Blocks are taken apart first: to pickle them as they are takes many times as long as to copy a small one.
+    """
+    arrays: list[NDArray[Any]] = []
+    rest: list[Any] = []
+    plan: list[Any] = []
+
+    def noted(column: Any) -> Any:
+        if type(column) is np.ndarray and column.dtype.kind in "biufcmM":
+            arrays.append(column)
+            return len(arrays) - 1, column.dtype.str, column.shape
+        rest.append(column)
+        return len(rest) - 1
+
+    for part in parts:
+        if isinstance(part, Block):
+            columns = [noted(c) for c in (*part.columns, part.ids)]
+            plan.append((_written(part.structure, _orders(part.structure)), part.rows, columns))
+        else:
+            plan.append(len(rest))
+            rest.append(part)
+    data, buffers = _pickled(rest, arrays) if any(r is not None for r in rest) else (b"", [])
+    places = memory.write(arrays + buffers)
+    return pickle.dumps((plan, len(rest), data, places, [buffer.nbytes for buffer in buffers]))
+
+
+def unpack(message: bytes, memory: Shared) -> list[Any]:
+    """The parts, sharing nothing with the memory."""
+    plan, count, data, places, sizes = pickle.loads(message)
+    rest: list[Any] = [None] * count
+    if data:
+        starts = places[len(places) - len(sizes) :]
+        buffers = [memory.read(start, "u1", (size,)) for start, size in zip(starts, sizes, strict=True)]
+        unpacker = _Unpacker(io.BytesIO(data), buffers=buffers)
+        unpacker.array = lambda number, dtype, shape: memory.read(places[number], dtype, shape)
+        rest = unpacker.load()
+
+    def found(place: Any) -> Any:
+        return rest[place] if isinstance(place, int) else memory.read(places[place[0]], place[1], place[2])
+
+    parts: list[Any] = []
+    for part in plan:
+        if isinstance(part, int):
+            parts.append(rest[part])
+            continue
+        structure, rows, columns = part
+        *made, ids = map(found, columns)
+        parts.append(Block(_read(structure), made, rows, None, ids))
+    return parts
+
+
+def _orders(structure: Structure) -> Any:
+    """In which order dicts were written, which makes no structure another one."""
+    return structure.written, *map(_orders, structure.children)
+
+
+@lru_cache(256)
+def _written(structure: Structure, orders: Any) -> bytes:  # noqa: ARG001
+    return _pickled(structure, [])[0]
+
+
+@lru_cache(256)
+def _read(structure: bytes) -> Structure:
+    made: Structure = pickle.loads(structure)
+    return made
+
+
+def _pickled(value: Any, arrays: list[NDArray[Any]]) -> tuple[bytes, list[NDArray[Any]]]:
+    """The value without its arrays, which are added to `arrays`, and without buffers, which come back."""
     file = io.BytesIO()
-    packer = _Packer(file)
+    buffers: list[NDArray[Any]] = []
+    packer = _Packer(file, protocol=5, buffer_callback=lambda b: buffers.append(np.frombuffer(b.raw(), np.uint8)))
+    packer.arrays = arrays
     packer.dump(value)
-    places = memory.write(packer.arrays + packer.buffers)
-    sizes = [(start, buffer.nbytes) for start, buffer in zip(places[len(packer.arrays) :], packer.buffers, strict=True)]
-    return pickle.dumps((file.getvalue(), places[: len(packer.arrays)], sizes))
-
-
-def unpack(message: bytes, memory: Shared) -> Any:
-    """The value, sharing nothing with the memory."""
-    data, places, sizes = pickle.loads(message)
-    buffers = [memory.read(start, np.dtype(np.uint8), (size,)) for start, size in sizes]
-    unpacker = _Unpacker(io.BytesIO(data), buffers=buffers)
-    unpacker.places, unpacker.memory = places, memory
-    return unpacker.load()
+    return file.getvalue(), buffers
 
 
 class _Packer(cloudpickle.Pickler):  # type: ignore[misc]
-    """Leaves out arrays, wherever they stand, and notes them; what another process could not import goes by value."""
+    """Leaves arrays out, wherever they stand; what another process could not import goes by value."""
 
-    def __init__(self, file: io.BytesIO) -> None:
-        super().__init__(file, protocol=5, buffer_callback=self._note)
-        self.arrays: list[NDArray[Any]] = []
-        self.buffers: list[NDArray[Any]] = []
-
-    def _note(self, buffer: pickle.PickleBuffer) -> None:
-        self.buffers.append(np.frombuffer(buffer.raw(), np.uint8))
+    arrays: list[NDArray[Any]]
 
     def persistent_id(self, obj: Any) -> Any:
         if type(obj) is not np.ndarray or obj.dtype.hasobject:
@@ -113,12 +169,10 @@ class _Packer(cloudpickle.Pickler):  # type: ignore[misc]
 
 
 class _Unpacker(pickle.Unpickler):
-    places: list[int]
-    memory: Shared
+    array: Callable[..., NDArray[Any]]
 
-    def persistent_load(self, pid: tuple[int, np.dtype[Any], tuple[int, ...]]) -> Any:
-        number, dtype, shape = pid
-        return self.memory.read(self.places[number], dtype, shape)
+    def persistent_load(self, pid: Any) -> Any:
+        return self.array(*pid)
 
 
 @cache

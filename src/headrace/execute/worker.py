@@ -51,6 +51,11 @@ class Unusable(Raised):
     """Why the worker cannot do its work at all."""
 
 
+@dataclass
+class Interrupted(Raised):
+    """What ends the pass, since it is no error of an element."""
+
+
 def main(connection: int, inbox: int, outbox: int) -> None:
     """Take the function, then answer one block after another, until the other end is closed or its process is gone."""
     _native.die_with_parent()
@@ -65,9 +70,9 @@ def _serve(connection: Connection, inbox: Shared, outbox: Shared) -> None:
     while True:
         message = connection.recv_bytes()
         try:
-            value = unpack(message, inbox)
+            (value,) = unpack(message, inbox)
         except Exception as error:
-            answer: Any = Unusable.of(error)
+            answer: list[Any] = [Unusable.of(error)]
         else:
             if call is None:
                 call, answer = value, []
@@ -78,14 +83,14 @@ def _serve(connection: Connection, inbox: Shared, outbox: Shared) -> None:
         connection.send_bytes(_packed(answer, outbox))
 
 
-def _answer(call: Any, block: Block) -> Any:
+def _answer(call: Any, block: Block) -> list[Block | Raised]:
     try:
         return [Raised.of(part) if isinstance(part, Exception) else part for part in call(block)]
     except BaseException as error:  # such as SystemExit, which belongs to whoever reads
-        return Raised.of(error)
+        return [Interrupted.of(error)]
 
 
-def _packed(answer: Any, outbox: Shared) -> bytes:
+def _packed(answer: list[Any], outbox: Shared) -> bytes:
     try:
         return pack(answer, outbox)
     except Exception:
@@ -100,7 +105,7 @@ def _rows(part: Block | Raised, outbox: Shared) -> list[Block | Raised]:
     for i in range(part.rows):
         row = part.slice(i, i + 1)
         try:
-            pack(row, outbox)
+            pack([row], outbox)
             rows.append(row)
         except Exception as error:
             rows.append(Raised.of(TypeError(f"the result cannot be sent to another process: {error}")))

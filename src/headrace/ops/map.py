@@ -40,8 +40,9 @@ def map(
 
     `mode="process"` makes the calls in `num_parallel_calls` worker processes (None: one for each CPU), for functions
     that hold Python's lock. They start at the first element and are gone with the iterator. Elements travel through
-    shared memory; the function is sent once, with all it captures, so what it changes stays in its worker. If a worker
-    dies, the elements it had are tried once more, one by one; one that kills its worker again is an error.
+    shared memory, several at a time if they take less than some milliseconds; the function is sent once, with all it
+    captures, so what it changes stays in its worker. If a worker dies, the elements it had are tried once more, one by
+    one; one that kills its worker again is an error.
 
     >>> list(hr.Dataset.range(3).map(lambda x: (x, x * x)))
     [(np.int64(0), np.int64(0)), (np.int64(1), np.int64(1)), (np.int64(2), np.int64(4))]
@@ -72,6 +73,10 @@ class Map(Node):
     @property
     def indexable(self) -> bool:
         return self.input.indexable
+
+    @property
+    def ready_made(self) -> bool:
+        return self.mode == "process"
 
     @property
     def spec(self) -> Spec:

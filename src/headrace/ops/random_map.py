@@ -88,6 +88,10 @@ class RandomMap(Node):
         return self.input.indexable
 
     @property
+    def ready_made(self) -> bool:
+        return self.mode == "process"
+
+    @property
     def spec(self) -> Spec:
         return self.probe.spec or Spec.UNKNOWN
 
