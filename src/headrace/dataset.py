@@ -54,7 +54,8 @@ from headrace.sources.range import range
 
 def _first_spec(node: Node) -> Spec | None:
     """What the first element tells of the others, None if there is none or it fails. Starts no processes."""
-    here = rebuilt(node, lambda n: replace(n, mode="eager") if getattr(n, "mode", None) == "process" else n)
+    eager: dict[str, Any] = {"mode": "eager"}
+    here = rebuilt(node, lambda n: replace(n, **eager) if getattr(n, "mode", None) == "process" else n)
     with Iterator(here, Epochs()) as it:
         try:
             return Spec.of(next(it)).loosened()
