@@ -7,6 +7,7 @@ by the system when the thread that started them is gone, however that ended; the
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
@@ -63,20 +64,24 @@ class Processes:
         worker: Worker | None = getattr(self._own, "worker", None)
         if worker is not None and worker.alive:
             return worker
+        with contextlib.suppress(Died):
+            return self._begun()
+        try:
+            return self._begun()
+        except Died as death:
+            raise WorkerError(f"a worker process {death} before it could begin") from None
+
+    def _begun(self) -> Worker:
         with self._lock:
             if self._stopped:
                 raise Cancelled
-            if worker is not None:
-                self._workers.remove(worker)
-                worker.close()
+            last: Worker | None = getattr(self._own, "worker", None)
+            if last is not None:
+                self._workers.remove(last)
+                last.close()
             self._own.worker = worker = Worker()
             self._workers.add(worker)
-        try:
-            worker.begin(self._call)
-        except Died as death:
-            if self._stopped:
-                raise Cancelled from None
-            raise WorkerError(f"a worker process {death} before it could begin") from None
+        worker.begin(self._call)
         return worker
 
     def stop(self) -> None:
