@@ -18,6 +18,8 @@ import psutil
 import pytest
 
 import headrace as hr
+from headrace.execute.context import Context, Run
+from headrace.execute.shared import Shared, pack, unpack
 from headrace.testing import check_transformation, difference, outcomes
 
 D = hr.Dataset
@@ -120,6 +122,15 @@ def test_large_arrays_go_through_memory_of_their_own_size():
     for i, (array, total) in enumerate(process(big, lambda a: (a + 1, int(a[::4096].sum())))):
         assert array.nbytes == size
         assert (array[0], array[-1], total) == (i + 1, i + 1, i * (size // 4096))
+
+
+def test_rows_of_text_travel_without_their_neighbours():
+    lines = D.from_tensor_slices(["x" * 1000 for _ in range(20_000)])._node
+    memory = Shared.create()
+    (row,) = unpack(pack([lines.between(Context(Run()), 500, 502)], memory), memory)
+    assert list(row.elements()) == ["x" * 1000] * 2
+    assert os.fstat(memory.fd).st_size <= 1 << 20
+    memory.close()
 
 
 def test_arrays_are_private_and_may_be_kept():

@@ -85,7 +85,7 @@ def pack(parts: list[Any], memory: Shared) -> bytes:
         if type(column) is np.ndarray and column.dtype.kind in "biufcmM":
             arrays.append(column)
             return len(arrays) - 1, column.dtype.str, column.shape
-        rest.append(column)
+        rest.append(_compact(column) if hasattr(column, "buffers") else column)
         return len(rest) - 1
 
     for part in parts:
@@ -98,6 +98,13 @@ def pack(parts: list[Any], memory: Shared) -> bytes:
     data, buffers = _pickled(rest, arrays) if any(r is not None for r in rest) else (b"", [])
     places = memory.write(arrays + buffers)
     return pickle.dumps((plan, len(rest), data, places, [buffer.nbytes for buffer in buffers]))
+
+
+def _compact(column: Any) -> Any:
+    """An Arrow array without the rows around it, which would be pickled with it."""
+    import pyarrow as pa
+
+    return pa.concat_arrays([column])
 
 
 def unpack(message: bytes, memory: Shared) -> list[Any]:
