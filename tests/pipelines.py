@@ -50,6 +50,11 @@ def _tag(*args):
     return {"it": args[0] if len(args) == 1 else args, "sum": _total(args)}
 
 
+def _drawn(*args):
+    *element, rng = args
+    return element[0] if len(element) == 1 else tuple(element), rng.integers(1000), rng.permutation(2)
+
+
 def _ragged(*args):
     return np.arange(_total(args) % 4)
 
@@ -156,6 +161,8 @@ def steps(other):
         st.just(lambda d: d.map(_ragged)),
         st.integers(2, 6).map(lambda n: lambda d: d.map(Sometimes(n))),
         st.integers(2, 6).map(lambda n: lambda d: d.map(Sometimes(n), num_parallel_calls=hr.AUTOTUNE)),
+        seeds.map(lambda seed: lambda d: d.random_map(_drawn, seed)),
+        seeds.map(lambda seed: lambda d: d.random_map(_drawn, seed, num_parallel_calls=2)),
         st.just(lambda d: d.filter(_keep)),
         st.just(lambda d: d.take_while(lambda *a: _total(a) % 11 != 7)),
         st.just(lambda d: d.scan(0, lambda s, v: (s + _total((v,)), (s, v)))),

@@ -24,6 +24,14 @@ def picky(x):
     return x * 2
 
 
+def jittered(x, rng):
+    return np.int64(picky(int(x)) + rng.integers(10)) if rng.bernoulli(0.8) else np.int64(-rng.choice(5))
+
+
+def number(x, rng):
+    return x, rng.random()
+
+
 def streamed(n=23):
     return D.from_generator(lambda: iter(range(n)), output_signature=hr.TensorSpec((), "int64"))
 
@@ -109,6 +117,19 @@ PIPELINES = {
         lambda x: x if x % 5 else float(x), output_signature=hr.TensorSpec((), "int64")
     ),
     "parallel map": lambda: D.range(30).map(picky, num_parallel_calls=3),
+    "random_map": lambda: D.range(20).random_map(jittered),
+    "random_map of structures": lambda: slices().batch(3).random_map(lambda d, rng: (rng.permutation(d["x"]), d["s"])),
+    "random_map in a row": lambda: D.range(9).random_map(jittered, seed=1).random_map(jittered, seed=1),
+    "random_map, parallel": lambda: streamed().random_map(jittered, num_parallel_calls=3),
+    "random_map a shuffle of itself": lambda: (
+        twice(D.zip, D.range(9).random_map(jittered, seed=2)).shuffle(4).repeat(2)
+    ),
+    "random_map after repeat": lambda: slices(5).shuffle(3).repeat(3).random_map(lambda d, rng: (d["s"], rng.random())),
+    "random_map in flat_map": lambda: (
+        D.range(5).flat_map(lambda n: D.range(n).random_map(jittered)).random_map(jittered)
+    ),
+    "random_map in a cache": lambda: D.range(8).random_map(jittered).cache().random_map(jittered).repeat(2),
+    "random_map of some": lambda: D.range(9).random_map(jittered).concatenate(D.range(3)).batch(2),
     "filter": lambda: D.range(30).filter(lambda x: bool(picky(x) % 3)),
     "filter in batches": lambda: streamed(60).filter(lambda x: bool(picky(x) % 3)).batch(4).batch(2),
     "batch": lambda: D.range(20).map(picky).batch(4),
@@ -195,6 +216,7 @@ PIPELINES = {
     "ignore_errors": lambda: D.range(30).map(picky).ignore_errors().batch(4),
     "unique": lambda: D.range(30).map(lambda x: x * x % 7).unique(),
     "unique structures": lambda: slices().map(lambda d: (d["s"][:1], d["x"] * 0)).unique(),
+    "unique ragged batches": lambda: ragged_results().ragged_batch(1).unique(),
     "unbatch": lambda: D.range(20).batch(3).unbatch(),
     "unbatch tuples": lambda: D.range(20).batch(3).map(lambda x: (x, x * 2)).unbatch().batch(4),
     "unbatch unequal components": lambda: D.range(9).map(lambda x: (np.arange(x % 3), np.arange(2))).unbatch(),
@@ -288,6 +310,7 @@ def test_inputs_and_seeds_are_found_by_how_they_are_declared(name):
 
 UNORDERED = {
     "map": lambda: D.range(40).map(picky, num_parallel_calls=3, deterministic=False),
+    "random_map": lambda: D.range(40).random_map(jittered, seed=3, num_parallel_calls=3, deterministic=False),
     "map then batch": lambda: D.range(40).map(lambda x: x, num_parallel_calls=3, deterministic=False),
     "interleave": lambda: D.range(7).interleave(
         lambda n: D.range(n * 10, n * 10 + 5).map(picky),

@@ -10,7 +10,7 @@ import headrace as hr
 SOURCE = Path(hr.__file__).parent
 LAYERS = [
     {"_native", "keys", "errors", "options"},
-    {"ragged"},
+    {"ragged", "random"},
     {"plan"},
     {"block"},
     {"execute"},
@@ -76,6 +76,7 @@ def test_the_public_names():
         "TensorSpec",
         "TextLineDataset",
         "UNKNOWN_CARDINALITY",
+        "WorkerError",
         "io",
         "set_random_seed",
     ]
@@ -86,10 +87,10 @@ def test_the_public_names():
         "filter", "flat_map", "from_arrow", "from_generator", "from_huggingface", "from_pandas", "from_polars",
         "from_tensor_slices", "from_tensors", "from_torch", "get_single_element", "group_by_window",
         "ignore_errors", "interleave", "iterator", "list_files", "load", "map", "options", "padded_batch",
-        "prefetch", "progress", "ragged_batch", "random", "range", "rebatch", "reduce", "rejection_resample",
-        "repeat", "sample_from_datasets", "save", "scan", "shard", "shuffle", "skip", "snapshot", "take",
-        "take_while", "throttle", "to_jax", "to_keras", "to_torch", "unbatch", "unique", "window",
-        "with_options", "zip",
+        "prefetch", "progress", "ragged_batch", "random", "random_map", "range", "rebatch", "reduce",
+        "rejection_resample", "repeat", "sample_from_datasets", "save", "scan", "shard", "shuffle", "skip",
+        "snapshot", "take", "take_while", "throttle", "to_jax", "to_keras", "to_torch", "unbatch", "unique",
+        "window", "with_options", "zip",
     ]  # fmt: skip
 
 

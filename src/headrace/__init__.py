@@ -19,6 +19,7 @@ from headrace.errors import (
     SpecError,
     StateError,
     StorageError,
+    WorkerError,
 )
 from headrace.execute.context import AUTOTUNE
 from headrace.iterator import Iterator
@@ -58,6 +59,7 @@ __all__ = [
     "TFRecordDataset",
     "TensorSpec",
     "TextLineDataset",
+    "WorkerError",
     "io",
     "set_random_seed",
 ]

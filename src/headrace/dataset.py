@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from headrace.adapters.jax import to_jax
@@ -26,6 +27,7 @@ from headrace.ops.map import map
 from headrace.ops.padded_batch import padded_batch
 from headrace.ops.prefetch import prefetch
 from headrace.ops.ragged_batch import ragged_batch
+from headrace.ops.random_map import random_map
 from headrace.ops.rebatch import rebatch
 from headrace.ops.rejection_resample import rejection_resample
 from headrace.ops.repeat import repeat
@@ -46,7 +48,7 @@ from headrace.ops.zip import zip
 from headrace.optimise.rules import Applied, optimised
 from headrace.plan.cardinality import INFINITE
 from headrace.plan.explain import chain, tree
-from headrace.plan.node import Node, user_site, walk
+from headrace.plan.node import Node, rebuilt, user_site, walk
 from headrace.plan.spec import Spec
 from headrace.sinks.count import count
 from headrace.sinks.save import save
@@ -65,8 +67,10 @@ from headrace.sources.torch import from_torch
 
 
 def _first_spec(node: Node) -> Spec | None:
-    """What the first element tells of the others, None if there is none or it fails."""
-    with Iterator(node, Epochs()) as it:
+    """What the first element tells of the others, None if there is none or it fails. Starts no processes."""
+    eager: dict[str, Any] = {"mode": "eager"}
+    here = rebuilt(node, lambda n: replace(n, **eager) if getattr(n, "mode", None) == "process" else n)
+    with Iterator(here, Epochs()) as it:
         try:
             return Spec.of(next(it)).loosened()
         except (StopIteration, ElementError):
@@ -120,6 +124,7 @@ class Dataset:
     prefetch = prefetch
     progress = progress
     ragged_batch = ragged_batch
+    random_map = random_map
     rebatch = rebatch
     reduce = reduce
     rejection_resample = rejection_resample

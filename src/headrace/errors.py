@@ -94,3 +94,7 @@ class NotIndexableError(HeadraceError, TypeError):
 
 class StorageError(HeadraceError, OSError):
     """Files of a cache, a snapshot or a saved dataset are damaged, of another pipeline, or cannot be written."""
+
+
+class WorkerError(HeadraceError, RuntimeError):
+    """A worker process ended while it made an element, or could not be used at all."""

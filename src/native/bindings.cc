@@ -25,6 +25,11 @@ using Rows = nb::ndarray<uint8_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using ConstRows = nb::ndarray<const uint8_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using ConstFloats = nb::ndarray<const float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using ConstBytes = nb::ndarray<const uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Words = nb::ndarray<uint64_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using ConstWords = nb::ndarray<const uint64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using ConstIds = nb::ndarray<const uint64_t, nb::shape<-1, 2>, nb::c_contig, nb::device::cpu>;
+using Doubles = nb::ndarray<double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using Numbers = nb::ndarray<int64_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using Released = nb::call_guard<nb::gil_scoped_release>;
 
 void require(bool holds, const char* what) {
@@ -41,6 +46,13 @@ void require_offsets(const ConstInts& offsets, size_t values) {
   require(offsets.shape(0) >= 1 && offsets.data()[0] >= 0, "offsets");
   for (size_t i = 1; i < offsets.shape(0); ++i) require(offsets.data()[i] >= offsets.data()[i - 1], "offsets");
   require(size_t(offsets.data()[offsets.shape(0) - 1]) <= values, "offsets beyond the values");
+}
+
+template <class Out>
+headrace::RowDraws row_draws(uint64_t key, const ConstIds& ids, uint64_t first, const Out& out) {
+  require(out.shape(0) == ids.shape(0), "out needs a line for each row");
+  require(out.shape(1) <= UINT64_MAX - first, "draws beyond the end");
+  return {key, ids.data(), int64_t(ids.shape(0)), first, int64_t(out.shape(1))};
 }
 
 void require_slots(const ConstInts& draws, size_t slots) {
@@ -609,5 +621,39 @@ NB_MODULE(_native, m) {
         headrace::ragged_pad(values.data(), values.shape(1), offsets.data(), rows, length, out.data());
       },
       "values"_a, "offsets"_a, "length"_a, "out"_a.noconvert(), Released());
+  m.def(
+      "random_words",
+      [](uint64_t key, ConstIds ids, uint64_t first, Words out) {
+        headrace::random_words(row_draws(key, ids, first, out), out.data());
+      },
+      "key"_a, "ids"_a, "first"_a, "out"_a.noconvert(), Released());
+  m.def(
+      "random_uniform",
+      [](uint64_t key, ConstIds ids, uint64_t first, Doubles out) {
+        headrace::random_uniform(row_draws(key, ids, first, out), out.data());
+      },
+      "key"_a, "ids"_a, "first"_a, "out"_a.noconvert(), Released());
+  m.def(
+      "random_normal",
+      [](uint64_t key, ConstIds ids, uint64_t first, Doubles out) {
+        headrace::random_normal(row_draws(key, ids, first, out), out.data());
+      },
+      "key"_a, "ids"_a, "first"_a, "out"_a.noconvert(), Released());
+  m.def(
+      "random_integers",
+      [](uint64_t key, ConstIds ids, uint64_t first, ConstWords low, ConstWords span, Words out) {
+        const auto draws = row_draws(key, ids, first, out);
+        const bool each = low.shape(0) != 1;
+        require(low.shape(0) == span.shape(0) && (!each || low.shape(0) == out.size()), "bounds do not fit");
+        headrace::random_integers(draws, low.data(), span.data(), each, out.data());
+      },
+      "key"_a, "ids"_a, "first"_a, "low"_a, "span"_a, "out"_a.noconvert(), Released());
+  m.def(
+      "random_permutation",
+      [](uint64_t key, ConstIds ids, uint64_t first, Numbers out) {
+        headrace::random_permutation(row_draws(key, ids, first, out), out.data());
+      },
+      "key"_a, "ids"_a, "first"_a, "out"_a.noconvert(), Released());
+  m.def("die_with_parent", &headrace::die_with_parent);
   m.def("release_memory", &headrace::release_memory, Released());
 }

@@ -46,6 +46,31 @@ void shuffle_drain(uint8_t* slots, size_t row_bytes, int64_t used, const int64_t
 // out[i] = the image of indices[i] under the key's permutation of [0, size).
 void permute(uint64_t key, int64_t size, const int64_t* indices, int64_t count, int64_t* out);
 
+// Draws that belong to rows: number k of a row is a function of (key, the row's id, k). Draws `first` to `first + count`
+// of each row are made, row after row; ids are (path key, ordinal) pairs.
+struct RowDraws {
+  uint64_t key;
+  const uint64_t* ids;
+  int64_t rows;
+  uint64_t first;
+  int64_t count;
+};
+
+// The numbers themselves, uniform over 64 bits; each of the following spends one of them on each result.
+void random_words(const RowDraws& draws, uint64_t* out);
+
+// Uniform in [0, 1), multiples of 2^-53.
+void random_uniform(const RowDraws& draws, double* out);
+
+// Standard normal, by the inverse of the distribution function.
+void random_normal(const RowDraws& draws, double* out);
+
+// low + uniform in [0, span), modulo 2^64; span 0 stands for 2^64. One pair for all, or one for `each` result.
+void random_integers(const RowDraws& draws, const uint64_t* low, const uint64_t* span, bool each, uint64_t* out);
+
+// A permutation of [0, count) for each row.
+void random_permutation(const RowDraws& draws, int64_t* out);
+
 // Ragged rows: row i is values[offsets[i] .. offsets[i + 1]]. Copies the rows with these numbers, one after another.
 void ragged_take(const uint8_t* values, size_t value_bytes, const int64_t* offsets, const int64_t* indices, int64_t count,
                  uint8_t* out);
@@ -149,5 +174,7 @@ void csv_convert(const uint8_t* data, const CsvLayout& layout, size_t column, Cs
 size_t csv_text_bytes(const CsvLayout& layout, size_t column, const std::string& fallback, const CsvRecords& records);
 size_t csv_text(const uint8_t* data, const CsvLayout& layout, size_t column, const std::string& fallback,
                 const CsvRecords& records, std::vector<CsvProblem>& problems, int64_t* offsets, uint8_t* out);
+// Has the system kill this process when the thread that started it is gone, where the system can.
+void die_with_parent();
 
 }  // namespace headrace

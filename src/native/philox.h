@@ -9,9 +9,9 @@ namespace headrace {
 struct Philox {
   uint64_t key;
 
-  // The two 64-bit numbers of one counter value.
-  void block(uint64_t counter, uint64_t out[2]) const {
-    uint32_t c0 = uint32_t(counter), c1 = uint32_t(counter >> 32), c2 = 0, c3 = 0;
+  // The two 64-bit numbers of one counter value; `high` are the upper half of the counter.
+  void block(uint64_t counter, uint64_t out[2], uint64_t high = 0) const {
+    uint32_t c0 = uint32_t(counter), c1 = uint32_t(counter >> 32), c2 = uint32_t(high), c3 = uint32_t(high >> 32);
     uint32_t k0 = uint32_t(key), k1 = uint32_t(key >> 32);
     for (int round = 0; round < 10; ++round) {
       const uint64_t p0 = uint64_t(0xD2511F53u) * c0, p1 = uint64_t(0xCD9E8D57u) * c2;

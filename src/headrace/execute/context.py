@@ -6,7 +6,7 @@ import contextlib
 import threading
 from collections.abc import Callable
 from time import perf_counter_ns
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,6 +22,9 @@ from headrace.execute.workers import Ahead, Work, unchanged
 from headrace.keys import ROOT, mix
 from headrace.options import Options
 from headrace.plan.node import Node, waits
+
+if TYPE_CHECKING:
+    from headrace.execute.processes import Call, Processes
 
 AUTOTUNE = -1
 AUTOTUNE_WIDTH = 4
@@ -59,9 +62,9 @@ class Run:
         self._channels: set[Channel] = set()
         self._lock = threading.RLock()  # the collector may close a pass from within
 
-    def pace(self, *, handover: bool = False) -> Pace:
+    def pace(self, *, handover: bool = False, remote: bool = False) -> Pace:
         """A fresh measure of how many rows to ask for."""
-        return Pace(self.block_rows, handover=handover)
+        return Pace(self.block_rows, handover=handover, remote=remote)
 
     def cancel(self) -> None:
         """Have every pull of this pass end, and wake up everybody who waits on a channel."""
@@ -130,6 +133,12 @@ class Context:
     def branch(self, *values: int) -> Context:
         """The same place under a parent row, or for the second use of one input."""
         return self._at(mix(self.path, *values), self._level)
+
+    def identified(self) -> Context:
+        """The same place, with ids for the rows of its inputs."""
+        context = self._at(self.path, self._level)
+        context.with_ids = True
+        return context
 
     def fixed(self) -> Context:
         """The same place on the path that every pass shares: for rows that outlive a pass."""
@@ -204,8 +213,22 @@ class Context:
         chosen = self.run.options.deterministic if deterministic is None else deterministic
         return chosen is not False or not self.any_order
 
-    def parallel(self, node: Node, mark: Mark, work: Work, *, width: int, ordered: bool) -> Ahead:
-        """What `work` makes of the rows of an input, on `width` threads."""
+    def processes(self, num_parallel_calls: int | None) -> int:
+        """How many processes an operation gets: what it says, else one for each CPU that the pass may use."""
+        if num_parallel_calls is not None and num_parallel_calls != AUTOTUNE:
+            return num_parallel_calls
+        return self.run.tuner.cpus
+
+    def remote(self, call: Call) -> Processes:
+        """The same function of blocks, called in worker processes: one for each thread that uses it."""
+        from headrace.execute.processes import Processes
+
+        return Processes(call)
+
+    def parallel(
+        self, node: Node, mark: Mark, work: Work, *, width: int, ordered: bool, remote: Processes | None = None
+    ) -> Ahead:
+        """What `work` makes of the rows of an input, on `width` threads; `remote` are the processes that it calls."""
         if not isinstance(mark, dict):
             source: Source = self.open(node, mark)
             delivery = None if ordered else Delivery()
@@ -214,7 +237,8 @@ class Context:
             delivery = Delivery(mark["done"])
         # Reading that shows goes as far ahead as there are calls, which is what the user asked for.
         limits = (lambda n: Limits(2 * n)) if node.pure else (lambda n: Limits(2 * n, n))
-        return self._ahead(source, work, self._tuned(width), limits, delivery, one_by_one=True)
+        one_by_one = remote is None or not node.pure
+        return self._ahead(source, work, self._tuned(width), limits, delivery, one_by_one=one_by_one, remote=remote)
 
     def _ahead(
         self,
@@ -226,10 +250,11 @@ class Context:
         *,
         one_by_one: bool,
         depth: Depth | None = None,
+        remote: Processes | None = None,
     ) -> Ahead:
         """Rows that a user's function makes are taken on one by one: none is held back while the next is made."""
         self.stage.threaded = True
-        pace = Pace(1) if one_by_one else self.run.pace(handover=True)
+        pace = Pace(1) if one_by_one else self.run.pace(handover=True, remote=remote is not None)
         stream = Ahead(
             source,
             work,
@@ -240,6 +265,7 @@ class Context:
             delivery=delivery,
             stage=self.stage,
             pace=pace,
+            remote=remote,
         )
         self.run.watch(stream.channel)
         return stream

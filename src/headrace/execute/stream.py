@@ -73,26 +73,29 @@ def drop(pull: Callable[[int], Pulled], count: int) -> int:
 class Pace:
     """How many rows to ask for when the choice is ours: about a millisecond of work, and blocks that stay in cache.
 
-    Between threads blocks may be larger: a hand-over costs tens of microseconds.
+    Between threads blocks may be larger: a hand-over costs tens of microseconds. To another process it costs a hundred
+    or more, and is worth several milliseconds of work.
     """
 
     BYTES = 256 << 10
     HANDOVER_BYTES = 1 << 20
     NANOSECONDS = 1_000_000
+    REMOTE_NANOSECONDS = 4_000_000
     ROWS = 1 << 15
 
-    def __init__(self, fixed: int | None = None, *, handover: bool = False) -> None:
+    def __init__(self, fixed: int | None = None, *, handover: bool = False, remote: bool = False) -> None:
         self.rows = fixed or 1
         self._fixed = fixed is not None
-        self._bytes = self.HANDOVER_BYTES if handover else self.BYTES
+        self._bytes = self.HANDOVER_BYTES if handover or remote else self.BYTES
+        self._nanoseconds = self.REMOTE_NANOSECONDS if remote else self.NANOSECONDS
 
     def observe(self, item: Item, nanoseconds: int) -> None:
         """Learn from what the last pull gave, and how long it took."""
         if self._fixed:
             return
-        if nanoseconds > 4 * self.NANOSECONDS or item.nbytes > 4 * self._bytes:
+        if nanoseconds > 4 * self._nanoseconds or item.nbytes > 4 * self._bytes:
             self.rows = max(1, self.rows // 2)
-        elif item.rows >= self.rows < self.ROWS and nanoseconds < self.NANOSECONDS and item.nbytes < self._bytes:
+        elif item.rows >= self.rows < self.ROWS and nanoseconds < self._nanoseconds and item.nbytes < self._bytes:
             self.rows *= 2
 
 

@@ -16,6 +16,7 @@ from headrace.execute.unordered import Delivery, Remaining
 
 if TYPE_CHECKING:
     from headrace.execute.context import Run
+    from headrace.execute.processes import Processes
     from headrace.execute.stats import Stage
 
 Work = Callable[[Item], list[Item]]
@@ -29,7 +30,8 @@ def unchanged(item: Item) -> list[Item]:
 class Ahead(Stream):
     """What `work` makes of the rows of `source`, made by `width` threads before it is asked for.
 
-    Without a `delivery` it is handed over in order, with one as soon as it is made.
+    Without a `delivery` it is handed over in order, with one as soon as it is made. `remote`
+    are the processes that do the work.
     """
 
     def __init__(
@@ -44,6 +46,7 @@ class Ahead(Stream):
         delivery: Delivery | None,
         stage: Stage,
         pace: Pace,
+        remote: Processes | None = None,
     ) -> None:
         self._source = source
         self._work = work
@@ -54,6 +57,7 @@ class Ahead(Stream):
         self._depth = depth
         self._stage = stage
         self._pace = pace
+        self._remote = remote
         self._pending = Pending(own=False)
         self._source_lock = threading.Lock()
         self._threads: dict[int, threading.Thread] = {}
@@ -97,10 +101,14 @@ class Ahead(Stream):
         if self._pid == os.getpid():  # after a fork the threads are not here
             with self._resizing:
                 threads = list(self._threads.values())
+            if self._remote is not None:
+                self._remote.stop()
             for thread in threads:
                 if thread is not threading.current_thread():
                     thread.join()
                 self._pass.threads.discard(thread.ident or 0)
+            if self._remote is not None:
+                self._remote.close()
         self.channel.close()
 
     def _start(self) -> None:

@@ -35,6 +35,20 @@ def width(num_parallel_calls: int | None) -> int | None:
     return positive("num_parallel_calls", num_parallel_calls)
 
 
+MODES = ("auto", "eager", "process")
+
+
+def execution(mode: str, *, synchronous: bool = False) -> str:
+    """Where a user's function is called."""
+    if mode not in MODES:
+        raise ValueError(f"mode is one of {', '.join(map(repr, MODES))}, not {mode!r}")
+    if mode == "process" and synchronous:
+        raise ValueError(
+            'synchronous=True keeps the calls in the consumer\'s thread, mode="process" in other processes'
+        )
+    return mode
+
+
 def with_its_own_closure(fn: Any) -> Any:
     """The function with the closure's variables as they are now, as in tf.data; alive where it writes to them."""
     if not isinstance(fn, FunctionType) or not fn.__closure__:
@@ -64,8 +78,8 @@ def _written(code: CodeType) -> set[str]:
     return found & set(code.co_freevars)
 
 
-def function(operation: str, fn: Any, spec: Spec) -> Callable[..., Any]:
-    """A callable that takes as many arguments as elements have components."""
+def function(operation: str, fn: Any, spec: Spec, *, and_a: str = "") -> Callable[..., Any]:
+    """A callable that takes as many arguments as elements have components, `and_a` something more."""
     if not callable(fn):
         raise TypeError(f"{operation} takes a function, not {fn!r}")
     fn = with_its_own_closure(fn)
@@ -77,10 +91,10 @@ def function(operation: str, fn: Any, spec: Spec) -> Callable[..., Any]:
     except (TypeError, ValueError):  # some C functions do not tell
         return fn  # type: ignore[no-any-return]
     try:
-        signature.bind(*range(count))
+        signature.bind(*range(count + bool(and_a)))
     except TypeError as error:
         raise TypeError(
             f"{operation}: {function_name(fn)}{signature} cannot be called with the {count} "
-            f"component{'s' * (count != 1)} of an element, {spec}: {error}"
+            f"component{'s' * (count != 1)} of an element, {spec}{and_a and ', and a ' + and_a}: {error}"
         ) from None
     return fn  # type: ignore[no-any-return]

@@ -3,15 +3,51 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headrace.block import Block, Column, Failure, Indices, Item, Mark, ordinal, shifted, values
+from headrace.block import (
+    Block,
+    Column,
+    Failure,
+    Indices,
+    Item,
+    Mark,
+    concat,
+    element,
+    from_elements,
+    ordinal,
+    shifted,
+    values,
+)
+from headrace.errors import SpecError
 from headrace.execute.context import Context
 from headrace.execute.stream import Pending, Pulled, Source, Stream
 from headrace.plan.node import Node
+from headrace.plan.spec import Spec, leaf_spec
+from headrace.plan.structure import Structure
 from headrace.ragged import Ragged
+
+if TYPE_CHECKING:
+    from typing import Protocol
+
+    from headrace.execute.processes import Call
+
+    class Caller(Protocol):
+        """map or random_map."""
+
+        @property
+        def input(self) -> Node: ...
+        @property
+        def num_parallel_calls(self) -> int | None: ...
+        @property
+        def deterministic(self) -> bool | None: ...
+        @property
+        def mode(self) -> str: ...
+        def error(self, cause: BaseException | str, ordinal: int) -> Any: ...
+
 
 Outcome = tuple[bool, Any]
 """True and what the function returned, or False and the exception."""
@@ -72,12 +108,91 @@ def with_failures(
         if not fine:
             if start < i:
                 items += good(start, i)
-            error = node.error(value, first + i if numbers is None else int(numbers[i]))
-            items.append(Failure(error, shifted(block.mark, i)))
+            number = first + i if numbers is None else int(numbers[i])
+            items.append(Failure(node.error(value, number), shifted(block.mark, i)))
             start = i + 1
     if start < block.rows:
         items += good(start, block.rows)
     return items
+
+
+def promised(value: Any, signature: Spec | None) -> tuple[Structure, list[Any]]:
+    """What a function returned as an element; an error where it is not what was promised."""
+    structure, leaves = element(value)
+    reason = signature and signature.conflict(Spec(structure, tuple(leaf_spec(v) for v in leaves)))
+    if reason:
+        raise SpecError(f"the function does not keep to output_signature: {reason}")
+    return structure, leaves
+
+
+def mapped(fn: Callable[..., Any], signature: Spec | None, block: Block) -> list[Block | Exception]:
+    """What a function makes of each row."""
+    made: list[Block | Exception] = []
+    run: list[tuple[Structure, list[Any]]] = []
+    for fine, value in outcomes(fn, block):
+        if fine:
+            try:
+                run.append(promised(value, signature))
+                continue
+            except Exception as error:
+                value = error  # noqa: PLW2901
+        made += from_elements(run)
+        made.append(value)
+        run = []
+    return [*made, *from_elements(run)]
+
+
+def placed(node: Caller, call: Call, keep_ids: bool, block: Block, numbers: Indices | None = None) -> list[Item]:
+    """What `call` makes of a block, row for row, with the marks and ids of the rows it came from.
+
+    `numbers` are the ordinals of the rows, where they do not count up from the block's mark.
+    """
+    ids = block.ids if keep_ids else None
+    items: list[Item] = []
+    first = ordinal(block.mark)
+    start = 0
+    for part in call(block):
+        mark = shifted(block.mark, start)
+        if isinstance(part, Exception):
+            error = node.error(part, first + start if numbers is None else int(numbers[start]))
+            items.append(Failure(error, mark))
+            start += 1
+        else:
+            part.mark = mark
+            part.ids = None if ids is None else ids[start : start + part.rows]
+            items.append(part)
+            start += part.rows
+    return items
+
+
+def open_calls(node: Caller, ctx: Context, mark: Mark, call: Call, *, with_ids: bool = False) -> Stream:
+    """What `call` makes of the input's rows: in the puller's thread, on threads or in processes, as the node says."""
+    inner = ctx.identified() if with_ids else ctx
+    ordered = ctx.ordered(node.deterministic)
+    if node.mode == "process":
+        remote = ctx.remote(call)
+        work = partial(_work, partial(placed, node, remote, ctx.with_ids))
+        width = ctx.processes(node.num_parallel_calls)
+        return inner.parallel(node.input, mark, work, width=width, ordered=ordered, remote=remote)
+    apply = partial(placed, node, call, ctx.with_ids)
+    threads = node.num_parallel_calls
+    if threads is None and not isinstance(mark, dict):
+        return CallStream(inner, node.input, mark, apply, one_to_one=True)
+    return inner.parallel(node.input, mark, partial(_work, apply), width=threads or 1, ordered=ordered)
+
+
+def _work(apply: Callable[[Block], list[Item]], item: Item) -> list[Item]:
+    return apply(item) if isinstance(item, Block) else [item]
+
+
+def fetched(node: Caller, ctx: Context, indices: Indices, call: Call, *, with_ids: bool = False) -> Block:
+    """What `call` makes of the input's rows with these ordinals; raises where one of them cannot be made."""
+    rows = node.input.at(ctx.identified() if with_ids else ctx, indices)
+    items = placed(node, call, ctx.with_ids, rows, indices)
+    for item in items:
+        if isinstance(item, Failure):
+            raise item.error
+    return concat([item for item in items if isinstance(item, Block)])
 
 
 class CallStream(Stream):

@@ -7,19 +7,18 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from headrace.block import Block, Failure, Indices, Item, Mark, concat, element, from_elements, shifted
-from headrace.errors import SpecError
+from headrace.block import Block, Indices, Mark
 from headrace.execute.context import Context
 from headrace.execute.stream import Stream
-from headrace.ops.arguments import function, width
-from headrace.ops.calls import CallStream, Outcome, outcomes, with_failures
+from headrace.ops.arguments import execution, function, width
+from headrace.ops.calls import fetched, mapped, open_calls
 from headrace.plan.cardinality import Cardinality
 from headrace.plan.node import TUNING, Node
-from headrace.plan.spec import Probe, Spec, leaf_spec
-from headrace.plan.structure import Structure
+from headrace.plan.spec import Probe, Spec
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
+    from headrace.execute.processes import Call
 
 
 def map(
@@ -31,6 +30,7 @@ def map(
     use_unbounded_threadpool: bool = False,  # noqa: ARG001 - threads are bounded by num_parallel_calls
     name: str | None = None,
     *,
+    mode: str = "auto",
     output_signature: Any = None,
 ) -> Dataset:
     """Replace each element by what `map_func` makes of it. Tuples arrive as separate arguments.
@@ -40,13 +40,20 @@ def map(
     the moment `map` is called, unless the function writes to them. `output_signature` says in advance what comes out:
     an element that is something else is an error.
 
+    `mode="process"` makes the calls in `num_parallel_calls` worker processes (None: one for each CPU), for functions
+    that hold Python's lock. They start at the first element and are gone with the iterator. Elements travel through
+    shared memory, several at a time if they take less than some milliseconds; the function is sent once, with all it
+    captures, so what it changes stays in its worker. If a worker dies, the elements it had are tried once more, one by
+    one; one that kills its worker again is an error.
+
     >>> list(hr.Dataset.range(3).map(lambda x: (x, x * x)))
     [(np.int64(0), np.int64(0)), (np.int64(1), np.int64(1)), (np.int64(2), np.int64(4))]
     """
     signature = None if output_signature is None else Spec.of_signature(output_signature)
     fn = function("map", map_func, self._node.spec)
     calls = None if synchronous else width(num_parallel_calls)
-    return self._then(Map, fn, calls, deterministic, Probe(signature), signature, name=name)
+    chosen = execution(mode, synchronous=bool(synchronous))
+    return self._then(Map, fn, calls, deterministic, Probe(signature), signature, chosen, name=name)
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +66,7 @@ class Map(Node):
     deterministic: bool | None = field(default=None, metadata=TUNING)
     probe: Probe = field(repr=False, default_factory=lambda: Probe(None))
     signature: Spec | None = field(default=None, repr=False)
+    mode: str = field(default="auto", metadata=TUNING)
 
     one_to_one = True
     costly = True
@@ -70,6 +78,10 @@ class Map(Node):
         return self.input.indexable
 
     @property
+    def ready_made(self) -> bool:
+        return self.mode == "process"
+
+    @property
     def spec(self) -> Spec:
         return self.probe.spec or Spec.UNKNOWN
 
@@ -78,52 +90,11 @@ class Map(Node):
         return self.input.cardinality
 
     def open(self, ctx: Context, mark: Mark) -> Stream:
-        apply = partial(mapped_block, self)
-        width = self.num_parallel_calls
-        if width is None and not isinstance(mark, dict):
-            return CallStream(ctx, self.input, mark, apply, one_to_one=True)
-        work = partial(_work, apply)
-        return ctx.parallel(self.input, mark, work, width=width or 1, ordered=ctx.ordered(self.deterministic))
+        return open_calls(self, ctx, mark, self._call)
 
-    def made(self, value: Any) -> tuple[Structure, list[Any]]:
-        """What the function returned as an element; an error where it is not what was promised."""
-        structure, leaves = element(value)
-        reason = self.signature and self.signature.conflict(Spec(structure, tuple(leaf_spec(v) for v in leaves)))
-        if reason:
-            raise SpecError(f"the function does not keep to output_signature: {reason}")
-        return structure, leaves
+    @property
+    def _call(self) -> Call:
+        return partial(mapped, self.fn, self.signature)
 
     def at(self, ctx: Context, indices: Indices) -> Block:
-        items = mapped_block(self, self.input.at(ctx, indices), indices)
-        for item in items:
-            if isinstance(item, Failure):
-                raise item.error
-        return concat([item for item in items if isinstance(item, Block)])
-
-
-def mapped_block(node: Map, block: Block, numbers: Indices | None = None) -> list[Item]:
-    """What the function makes of a block: blocks, and failures where it raised."""
-    results: list[Outcome] = []
-    for fine, value in outcomes(node.fn, block):
-        if fine:
-            try:
-                results.append((True, node.made(value)))
-            except Exception as error:
-                results.append((False, error))
-        else:
-            results.append((False, value))
-
-    def good(start: int, stop: int) -> list[Item]:
-        ids = None if block.ids is None else block.ids[start:stop]
-        made: list[Item] = []
-        for part in from_elements([value for _, value in results[start:stop]], ids):
-            part.mark = shifted(block.mark, start)
-            start += part.rows
-            made.append(part)
-        return made
-
-    return with_failures(node, block, results, good, numbers)
-
-
-def _work(apply: Callable[[Block], list[Item]], item: Item) -> list[Item]:
-    return apply(item) if isinstance(item, Block) else [item]
+        return fetched(self, ctx, indices, self._call)

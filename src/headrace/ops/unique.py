@@ -14,6 +14,7 @@ from headrace.ops.passing import Keeping
 from headrace.plan.cardinality import UNKNOWN, Cardinality
 from headrace.plan.spec import DatasetSpec
 from headrace.plan.structure import flatten
+from headrace.ragged import Ragged
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
@@ -79,6 +80,8 @@ def identity(value: Any) -> Any:
 
 
 def _leaf(value: Any) -> Any:
+    if isinstance(value, Ragged):
+        return tuple(_leaf(row) for row in value)
     if isinstance(value, np.ndarray | np.generic) and not value.dtype.hasobject:
         return (value.dtype.str, value.shape, value.tobytes())
     return (value.shape, tuple(value.flat)) if isinstance(value, np.ndarray) else (type(value).__name__, value)

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from headrace.errors import ElementError, SpecError
-from headrace.execute.reference.base import Place, Row, boxed, call, draw, folded, private, rows
+from headrace.execute.reference.base import Place, Row, boxed, call, draw, folded, private, rows, value_of
 from headrace.execute.state import keyed
 from headrace.keys import ROOT, Seed, keyed_seeds, mix
 from headrace.ops.batch import Batch
 from headrace.ops.cache import Cache
+from headrace.ops.calls import promised
 from headrace.ops.concatenate import Concatenate
 from headrace.ops.enumerate import Enumerate
 from headrace.ops.filter import Filter, truth
@@ -22,6 +23,7 @@ from headrace.ops.interleave import Interleave
 from headrace.ops.map import Map
 from headrace.ops.permute import Permute
 from headrace.ops.prefetch import Prefetch
+from headrace.ops.random_map import RandomMap
 from headrace.ops.repeat import Repeat
 from headrace.ops.select import Select
 from headrace.ops.shard import Shard
@@ -35,6 +37,7 @@ from headrace.ops.zip import Zip
 from headrace.plan.node import Node
 from headrace.plan.structure import flatten
 from headrace.ragged import Ragged
+from headrace.random import RowGenerator
 from headrace.sources.generator import Generator, conform
 from headrace.sources.memory import Memory
 from headrace.sources.range import Range
@@ -85,8 +88,21 @@ def _(node: Map, at: Place) -> Iterator[Row]:
         made = row.value
         if not isinstance(made, ElementError):
             try:
-                structure, leaves = node.made(call(node.fn, private(made)))
+                structure, leaves = promised(call(node.fn, private(made)), node.signature)
                 made = structure.pack(leaves)
+            except Exception as error:
+                made = node.error(error, number)
+        yield Row(row.id, made)
+
+
+@rows.register
+def _(node: RandomMap, at: Place) -> Iterator[Row]:
+    for number, row in enumerate(rows(node.input, at)):
+        made = row.value
+        if not isinstance(made, ElementError):
+            rng = RowGenerator(node.key, np.array(row.id, np.uint64))
+            try:
+                made = value_of(call(lambda *args, rng=rng: node.fn(*args, rng), private(made)))
             except Exception as error:
                 made = node.error(error, number)
         yield Row(row.id, made)

@@ -1,0 +1,181 @@
+"""Worker processes: a function of blocks, called where no other thread holds Python's lock.
+
+Each thread of a parallel stage that calls a `Processes` has a worker of its own, so order, limits and states are those
+of threads. Workers are new interpreters, not forks of one that has threads. They are killed when the stage closes, and
+by the system when the thread that started them is gone, however that ended; their memory has no name to leave behind.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from typing import Any, TypeAlias
+
+from headrace.block import Block
+from headrace.errors import HeadraceError, WorkerError
+from headrace.execute.channel import Cancelled
+from headrace.execute.shared import Shared, pack, unpack
+from headrace.execute.worker import Interrupted, Raised, Unusable
+
+Call: TypeAlias = Callable[[Block], list[Block | Exception]]
+"""From a block to what became of its rows: blocks, and an exception in the place of each row that could not be made."""
+
+REAP_SECONDS = 5.0
+"""How long a worker that hung up may take to end before it is killed."""
+
+
+class Processes:
+    """The function `call`, made by worker processes, one for each thread that asks.
+
+    A block whose worker dies is tried again, row by row, in a new one: what killed it may have been chance, such as
+    memory that ran out. A row that kills the second worker too has failed.
+    """
+
+    def __init__(self, call: Call) -> None:
+        self._call = call
+        self._own = threading.local()
+        self._workers: set[Worker] = set()
+        self._lock = threading.Lock()
+        self._stopped = False
+
+    def __call__(self, block: Block) -> list[Block | Exception]:
+        try:
+            return self._worker().answer(block)
+        except (Died, Unsendable):
+            return [part for i in range(block.rows) for part in self._alone(block.slice(i, i + 1))]
+
+    def _alone(self, row: Block) -> list[Block | Exception]:
+        try:
+            return self._worker().answer(row)
+        except Died as death:
+            return [WorkerError(f"the worker process {death} while it made this element")]
+        except Unsendable as reason:
+            return [TypeError(f"the element cannot be sent to another process: {reason}")]
+
+    def _worker(self) -> Worker:
+        """The worker of this thread; a new one if there is none, or none any more."""
+        worker: Worker | None = getattr(self._own, "worker", None)
+        if worker is not None and worker.alive:
+            return worker
+        with contextlib.suppress(Died):
+            return self._begun()
+        try:
+            return self._begun()
+        except Died as death:
+            raise WorkerError(f"a worker process {death} before it could begin") from None
+
+    def _begun(self) -> Worker:
+        with self._lock:
+            if self._stopped:
+                raise Cancelled
+            last: Worker | None = getattr(self._own, "worker", None)
+            if last is not None:
+                self._workers.remove(last)
+                last.close()
+            self._own.worker = worker = Worker()
+            self._workers.add(worker)
+        worker.begin(self._call)
+        return worker
+
+    def stop(self) -> None:
+        """End all workers, whatever they are doing; a thread that waits for one is Cancelled."""
+        with self._lock:
+            self._stopped = True
+            for worker in self._workers:
+                worker.kill()
+
+    def close(self) -> None:
+        """Free what is left, once no thread asks any more."""
+        self.stop()
+        for worker in self._workers:
+            worker.close()
+        self._workers = set()
+
+
+class Died(Exception):  # noqa: N818
+    """A worker is gone: how it ended."""
+
+
+class Unsendable(Exception):  # noqa: N818
+    """A block holds what cannot be pickled: why."""
+
+
+class Worker:
+    """One process, a connection to it, and memory for each direction."""
+
+    def __init__(self) -> None:
+        if os.name != "posix" or not sys.executable:
+            raise HeadraceError('mode="process" needs Linux or macOS and a Python interpreter to start; use threads')
+        here, there = socket.socketpair()
+        self._inbox, self._outbox = Shared.create(), Shared.create()
+        self._connection = Connection(here.detach())
+        self.alive = True
+        with there:
+            fds = there.fileno(), self._inbox.fd, self._outbox.fd
+            path = [entry for entry in sys.path if isinstance(entry, str)]
+            program = f"import sys; sys.path[:] = {path}; from headrace.execute.worker import main; main{fds}"
+            # In a group of its own: Ctrl-C is for the process that the user started, and that one ends this one.
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", program], stdin=subprocess.DEVNULL, pass_fds=fds, process_group=0
+            )
+
+    def begin(self, call: Call) -> None:
+        """Send the function."""
+        try:
+            message = pack([call], self._inbox)
+        except Exception as error:
+            raise TypeError(f'mode="process": the function cannot be sent to another process: {error}') from error
+        self._ask(message)
+
+    def answer(self, block: Block) -> list[Block | Exception]:
+        """What the function makes of a block."""
+        try:
+            message = pack([block], self._inbox)
+        except Exception as error:
+            raise Unsendable(str(error)) from error
+        made: list[Any] = [part.exception() if isinstance(part, Raised) else part for part in self._ask(message)]
+        return made
+
+    def _ask(self, message: bytes) -> list[Any]:
+        try:
+            self._connection.send_bytes(message)
+            received = self._connection.recv_bytes()
+        except (EOFError, OSError):
+            self.alive = False
+            raise Died(self._ending()) from None
+        answer = unpack(received, self._outbox)
+        first = answer[0] if answer else None
+        if isinstance(first, Unusable):
+            error = first.exception()
+            raise WorkerError(
+                f"a worker process cannot use what it was sent: {type(error).__name__}: {error}"
+            ) from error
+        if isinstance(first, Interrupted):
+            raise first.exception()
+        return answer
+
+    def _ending(self) -> str:
+        try:
+            code = self._process.wait(REAP_SECONDS)
+        except subprocess.TimeoutExpired:
+            return "hung up"
+        return f"ended with exit code {code}" + (f" ({signal.Signals(-code).name})" if code < 0 else "")
+
+    def kill(self) -> None:
+        """End the process, without more ado."""
+        self._process.kill()
+
+    def close(self) -> None:
+        """End the process if it has not ended yet, and free what this side holds."""
+        self._process.kill()
+        self._process.wait()
+        self._connection.close()
+        self._inbox.close()
+        self._outbox.close()

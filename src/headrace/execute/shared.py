@@ -1,0 +1,209 @@
+"""Values for another process: arrays through memory that both see, all else pickled."""
+
+from __future__ import annotations
+
+import io
+import mmap
+import os
+import pickle
+import sys
+import tempfile
+from collections.abc import Callable
+from functools import cache, lru_cache
+from types import FunctionType
+from typing import Any
+
+import cloudpickle
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from headrace.block import Block
+from headrace.plan.structure import Structure
+
+_ALIGNMENT = 64
+_GRAIN = 1 << 20
+
+
+class Shared:
+    """Memory without a name, which goes with the last process that holds it. Whoever writes makes it large enough."""
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+        self._map: mmap.mmap | None = None
+
+    @classmethod
+    def create(cls) -> Shared:
+        """New memory, of no size yet."""
+        if hasattr(os, "memfd_create"):
+            return cls(os.memfd_create("headrace", os.MFD_CLOEXEC))
+        with tempfile.TemporaryFile() as file:  # has no name either
+            return cls(os.dup(file.fileno()))
+
+    def _mapped(self, size: int) -> mmap.mmap:
+        if self._map is None or len(self._map) < size:
+            if os.fstat(self.fd).st_size < size:
+                os.ftruncate(self.fd, -(-size // _GRAIN) * _GRAIN)
+            self._map = mmap.mmap(self.fd, os.fstat(self.fd).st_size)
+        return self._map
+
+    def write(self, arrays: list[NDArray[Any]]) -> list[int]:
+        """Put arrays there; returns where each begins."""
+        placed, end = [], 0
+        for array in arrays:
+            placed.append(end)
+            end += -(-array.nbytes // _ALIGNMENT) * _ALIGNMENT
+        if end:
+            memory = self._mapped(end)
+            for array, start in zip(arrays, placed, strict=True):
+                if array.nbytes:
+                    np.copyto(np.ndarray(array.shape, array.dtype, memory, start), array)
+        return placed
+
+    def read(self, start: int, dtype: DTypeLike, shape: tuple[int, ...]) -> NDArray[Any]:
+        """An array's copy, which nobody else sees."""
+        out = np.empty(shape, dtype)
+        if out.nbytes:
+            np.copyto(out, np.ndarray(shape, out.dtype, self._mapped(start + out.nbytes), start))
+        return out
+
+    def close(self) -> None:
+        """Let go of it."""
+        self._map = None
+        os.close(self.fd)
+
+
+def pack(parts: list[Any], memory: Shared) -> bytes:
+    """A message that `unpack` turns into the parts again, in a process that has the same memory.
+
+    Blocks are taken apart first: to pickle them as they are takes many times as long as to copy a small one.
+    """
+    arrays: list[NDArray[Any]] = []
+    rest: list[Any] = []
+    plan: list[Any] = []
+
+    def noted(column: Any) -> Any:
+        if type(column) is np.ndarray and column.dtype.kind in "biufcmM":
+            arrays.append(column)
+            return len(arrays) - 1, column.dtype.str, column.shape
+        rest.append(_compact(column) if hasattr(column, "buffers") else column)
+        return len(rest) - 1
+
+    for part in parts:
+        if isinstance(part, Block):
+            columns = [noted(c) for c in (*part.columns, part.ids)]
+            plan.append((_written(part.structure, _orders(part.structure)), part.rows, columns))
+        else:
+            plan.append(len(rest))
+            rest.append(part)
+    data, buffers = _pickled(rest, arrays) if any(r is not None for r in rest) else (b"", [])
+    places = memory.write(arrays + buffers)
+    return pickle.dumps((plan, len(rest), data, places, [buffer.nbytes for buffer in buffers]))
+
+
+def _compact(column: Any) -> Any:
+    """An Arrow array without the rows around it, which would be pickled with it."""
+    import pyarrow as pa
+
+    return pa.concat_arrays([column])
+
+
+def unpack(message: bytes, memory: Shared) -> list[Any]:
+    """The parts, sharing nothing with the memory."""
+    plan, count, data, places, sizes = pickle.loads(message)
+    rest: list[Any] = [None] * count
+    if data:
+        starts = places[len(places) - len(sizes) :]
+        buffers = [memory.read(start, "u1", (size,)) for start, size in zip(starts, sizes, strict=True)]
+        unpacker = _Unpacker(io.BytesIO(data), buffers=buffers)
+        unpacker.array = lambda number, dtype, shape: memory.read(places[number], dtype, shape)
+        rest = unpacker.load()
+
+    def found(place: Any) -> Any:
+        return rest[place] if isinstance(place, int) else memory.read(places[place[0]], place[1], place[2])
+
+    parts: list[Any] = []
+    for part in plan:
+        if isinstance(part, int):
+            parts.append(rest[part])
+            continue
+        structure, rows, columns = part
+        *made, ids = map(found, columns)
+        parts.append(Block(_read(structure), made, rows, None, ids))
+    return parts
+
+
+def _orders(structure: Structure) -> Any:
+    """In which order dicts were written, which makes no structure another one."""
+    return structure.written, *map(_orders, structure.children)
+
+
+@lru_cache(256)
+def _written(structure: Structure, orders: Any) -> bytes:  # noqa: ARG001
+    return _pickled(structure, [])[0]
+
+
+@lru_cache(256)
+def _read(structure: bytes) -> Structure:
+    made: Structure = pickle.loads(structure)
+    return made
+
+
+def _pickled(value: Any, arrays: list[NDArray[Any]]) -> tuple[bytes, list[NDArray[Any]]]:
+    """The value without its arrays, which are added to `arrays`, and without buffers, which come back."""
+    file = io.BytesIO()
+    buffers: list[NDArray[Any]] = []
+    packer = _Packer(file, protocol=5, buffer_callback=lambda b: buffers.append(np.frombuffer(b.raw(), np.uint8)))
+    packer.arrays = arrays
+    packer.dump(value)
+    return file.getvalue(), buffers
+
+
+class _Packer(cloudpickle.Pickler):  # type: ignore[misc]
+    """Leaves arrays out, wherever they stand; what another process could not import goes by value."""
+
+    arrays: list[NDArray[Any]]
+
+    def persistent_id(self, obj: Any) -> Any:
+        if type(obj) is not np.ndarray or obj.dtype.hasobject:
+            return None
+        self.arrays.append(obj)
+        return len(self.arrays) - 1, obj.dtype, obj.shape
+
+    def reducer_override(self, obj: Any) -> Any:
+        if isinstance(obj, FunctionType | type):
+            _prepare(obj.__module__)
+        return super().reducer_override(obj)
+
+
+class _Unpacker(pickle.Unpickler):
+    array: Callable[..., NDArray[Any]]
+
+    def persistent_load(self, pid: Any) -> Any:
+        return self.array(*pid)
+
+
+@cache
+def _prepare(name: str | None) -> None:
+    """Have what a module defines sent by value, if another process cannot import it: that of a test file, for one."""
+    module = sys.modules.get(name or "")
+    if (
+        module is not None
+        and name != "__main__"
+        and not _importable(module.__name__, getattr(module, "__file__", None))
+    ):
+        cloudpickle.register_pickle_by_value(module)
+
+
+def _importable(name: str, file: str | None) -> bool:
+    """Whether an import would find this file; `find_spec` would only tell what has been imported here."""
+    path: Any = None
+    spec: Any = None
+    parts = name.split(".")
+    for end in range(1, len(parts) + 1):
+        finders = [finder.find_spec for finder in sys.meta_path if hasattr(finder, "find_spec")]
+        specs = (find(".".join(parts[:end]), path) for find in finders)
+        spec = next((s for s in specs if s is not None), None)
+        if spec is None:
+            return False
+        path = spec.submodule_search_locations
+    return file is None or spec.origin == file

@@ -1,0 +1,427 @@
+"""Functions in worker processes: the same elements and errors, and nothing left behind however it ends."""
+
+import collections
+import dataclasses
+import gc
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+
+import headrace as hr
+from headrace.execute.context import Context, Run
+from headrace.execute.shared import Shared, pack, unpack
+from headrace.testing import check_transformation, difference, outcomes
+
+D = hr.Dataset
+
+
+def children():
+    return psutil.Process().children(recursive=True)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_stays():
+    fds = psutil.Process().num_fds()
+    yield
+    gc.collect()
+    assert children() == []
+    assert psutil.Process().num_fds() <= fds
+
+
+def process(ds, fn, calls=1, **how):
+    return ds.map(fn, calls, mode="process", **how)
+
+
+def check_alike(ds, fn, calls=1):
+    """In processes the function does what it does here."""
+    want = outcomes(iter(ds.map(fn)))
+    reason = difference(outcomes(iter(process(ds, fn, calls))), want)
+    assert reason is None
+    return want
+
+
+Point = collections.namedtuple("Point", ["x", "y"])
+
+
+@dataclasses.dataclass
+class Sample:
+    image: np.ndarray
+    label: str
+
+
+class Odd(Exception):
+    """Cannot be made again from its arguments."""
+
+    def __init__(self, a, b):
+        super().__init__(f"{a} and {b}")
+
+
+def test_lambdas_and_closures_run_elsewhere_in_order():
+    offset, table = 100, np.arange(50) * 3
+    rows = list(process(D.range(50), lambda x: (x + offset, table[x], os.getpid()), 2))
+    assert [(int(a), int(b)) for a, b, _ in rows] == [(i + 100, i * 3) for i in range(50)]
+    assert os.getpid() not in {int(pid) for *_, pid in rows}
+
+
+KINDS = {
+    "number": lambda x: x * 1.5,
+    "structure": lambda x: {"a": np.full((3, 2), x, np.float32), "b": (x, None)},
+    "ragged": lambda x: np.arange(x % 4),
+    "empty": lambda x: np.zeros((0, x % 3)),
+    "text": lambda x: ("é" * int(x), b"\x00" * int(x)),
+    "list": lambda x: [str(x), "b"],
+    "namedtuple": lambda x: Point(x, -x),
+    "dataclass": lambda x: Sample(np.ones(3) * x, f"label {x}"),
+    "date": lambda x: np.datetime64("2020-01-01") + np.timedelta64(int(x), "D"),
+    "record": lambda x: np.array([(x, 1.5)], dtype=[("a", "i4"), ("b", "f8")]),
+    "changing dtype": lambda x: x if x % 2 else float(x),
+    "object": lambda x: {1, 2, int(x)},
+    "strided": lambda x: np.asfortranarray(np.arange(6).reshape(2, 3) + x)[:, ::2],
+}
+
+
+def test_results_of_all_kinds_come_back():
+    check_alike(D.range(30), lambda x: {name: fn(x) for name, fn in KINDS.items()})
+    check_alike(D.range(9), lambda x: None if x % 2 else (x, x))
+    rows = list(process(D.range(3), lambda x: hr.Ragged.from_rows([[x], [], [x, x]])))
+    assert [row.to_list() for row in rows] == [[[i], [], [i, i]] for i in range(3)]
+
+
+def sources():
+    text = [f"row {i} é" for i in range(40)]
+    return {
+        "dense": D.from_tensor_slices((np.arange(120.0).reshape(40, 3)[:, ::-1], np.arange(40, dtype=np.uint8))),
+        "text": D.from_tensor_slices({"s": text, "b": [t.encode() for t in text]}),
+        "slices of text": D.from_tensor_slices(text).skip(7).shard(3, 1),
+        "ragged": D.from_tensor_slices(hr.Ragged.from_rows([np.arange(i % 4) for i in range(40)])).skip(3),
+        "batches of text": D.from_tensor_slices(text).batch(3),
+        "objects": D.range(40).map(lambda x: Sample(np.ones(x % 3), "a") if x % 2 else Point(x, "b")),
+        "nothing": D.range(0),
+        "batches": D.from_tensor_slices(np.eye(40)).batch(7),
+    }
+
+
+@pytest.mark.parametrize("name", sources())
+def test_elements_of_all_kinds_go_there(name):
+    check_alike(sources()[name], lambda *args: args if len(args) > 1 else args[0])
+
+
+def test_large_arrays_go_through_memory_of_their_own_size():
+    size = 40 << 20
+    big = D.range(3).map(lambda x: np.full(size, x, np.uint8))
+    for i, (array, total) in enumerate(process(big, lambda a: (a + 1, int(a[::4096].sum())))):
+        assert array.nbytes == size
+        assert (array[0], array[-1], total) == (i + 1, i + 1, i * (size // 4096))
+
+
+def test_rows_of_text_travel_without_their_neighbours():
+    lines = D.from_tensor_slices(["x" * 1000 for _ in range(20_000)])._node
+    memory = Shared.create()
+    (row,) = unpack(pack([lines.between(Context(Run()), 500, 502)], memory), memory)
+    assert list(row.elements()) == ["x" * 1000] * 2
+    assert os.fstat(memory.fd).st_size <= 1 << 20
+    memory.close()
+
+
+def test_arrays_are_private_and_may_be_kept():
+    kept = []
+
+    def keep(row):
+        row += 1
+        kept.append(row)
+        return np.stack(kept).sum(axis=0)
+
+    rows = np.arange(12).reshape(6, 2)
+    got = list(process(D.from_tensor_slices(rows), keep))
+    assert np.array_equal(got, np.cumsum(rows + 1, axis=0))
+    assert kept == []
+    assert got[0].flags.writeable
+
+
+def test_every_promise_is_kept_with_failures_too():
+    def picky(x):
+        if x % 3 == 1:
+            raise ValueError(f"bad {x}")
+        return x * 2
+
+    check_transformation(process(D.range(4), picky), cuts=2, epochs=1)
+
+
+def test_any_order_stays_exact():
+    ds = process(D.range(40), lambda x: x, 2, deterministic=False)
+    with iter(ds) as it:
+        got = [int(next(it)) for _ in range(11)]
+        state = json.loads(json.dumps(it.state()))
+    got += [int(x) for x in process(D.range(40), lambda x: x, 2).iterator(state)]
+    assert sorted(got) == list(range(40))
+
+
+def test_exceptions_come_back_to_their_places_with_the_users_traceback():
+    def explode(x):
+        if x == 2:
+            raise KeyError("missing")
+        if x == 4:
+            raise Odd("salt", "pepper")
+        return x
+
+    it = iter(process(D.range(6), explode, 2))
+    got = []
+    for _ in range(6):
+        try:
+            got.append(int(next(it)))
+        except hr.ElementError as error:
+            got.append(error)
+    it.close()
+    missing, odd = got[2], got[4]
+    assert [got[i] for i in (0, 1, 3, 5)] == [0, 1, 3, 5]
+    assert isinstance(missing.__cause__, KeyError)
+    assert "map failed on element 2: KeyError: 'missing'" in str(missing)
+    assert 'raise KeyError("missing")' in missing.__cause__.__notes__[0]
+    assert "map failed on element 4: Odd: salt and pepper" in str(odd)
+    assert "in explode" in odd.__cause__.__notes__[0]
+
+
+def test_what_cannot_be_sent_is_an_error_that_says_so():
+    lock = threading.Lock()
+    with pytest.raises(TypeError, match="the function cannot be sent to another process: cannot pickle"):
+        list(process(D.range(3), lambda x: lock.locked()))
+    with pytest.raises(hr.ElementError, match="element 1: TypeError: the result cannot be sent"):
+        list(process(D.range(3), lambda x: threading.Lock() if x == 1 else x))
+    some = process(D.range(9), lambda x: threading.Lock() if x % 4 == 1 else x).ignore_errors()
+    assert [int(x) for x in some] == [0, 2, 3, 4, 6, 7, 8]
+    locks = D.range(3).map(lambda x: threading.Lock() if x == 1 else x)
+    with pytest.raises(hr.ElementError, match="element 1: TypeError: the element cannot be sent"):
+        list(process(locks, lambda x: 1))
+
+
+def test_a_function_that_cannot_be_loaded_is_an_error_and_no_hang():
+    class Stubborn:
+        def __reduce__(self):
+            return eval, ("1 / 0",)
+
+    stubborn = Stubborn()
+    with pytest.raises(hr.WorkerError, match="cannot use what it was sent: ZeroDivisionError"):
+        list(process(D.range(3), lambda x: stubborn))
+
+
+@pytest.mark.parametrize(
+    ("end", "words"),
+    [
+        (lambda: os._exit(7), "ended with exit code 7 while"),
+        (lambda: os.kill(os.getpid(), signal.SIGKILL), r"ended with exit code -9 \(SIGKILL\) while"),
+        (lambda: os.abort(), r"ended with exit code -6 \(SIGABRT\) while"),
+    ],
+)
+def test_a_worker_that_dies_is_an_error_of_its_element(end, words):
+    def deadly(x):
+        if x == 20:
+            end()
+        return x
+
+    with iter(process(D.range(40), deadly, 2)) as it:
+        got = [int(next(it)) for _ in range(20)]
+        with pytest.raises(hr.ElementError, match=f"element 20: WorkerError: the worker process {words}") as caught:
+            next(it)
+        assert isinstance(caught.value.__cause__, hr.WorkerError)
+        got += [int(x) for x in it]
+    assert got == [*range(20), *range(21, 40)]
+
+
+def test_a_worker_that_dies_once_loses_nothing(tmp_path):
+    flag = tmp_path / "died"
+
+    def unlucky(x):
+        if x == 5 and not flag.exists():
+            flag.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return x
+
+    assert [int(x) for x in process(D.range(12), unlucky, 2)] == list(range(12))
+
+
+def test_a_worker_killed_from_outside_is_replaced():
+    with iter(process(D.range(30), lambda x: (x, os.getpid()))) as it:
+        _, pid = next(it)
+        os.kill(int(pid), signal.SIGKILL)
+        rows = list(it)
+    assert [int(x) for x, _ in rows] == list(range(1, 30))
+
+
+def test_system_exit_reaches_the_consumer():
+    def leave(x):
+        raise SystemExit(7)
+
+    it = iter(process(D.range(3), leave))
+    with pytest.raises(SystemExit) as caught:
+        next(it)
+    assert caught.value.code == 7
+    it.close()
+
+
+def test_workers_start_with_the_first_element_and_no_more_than_asked():
+    it = iter(process(D.range(100), lambda x: x, 2))
+    assert children() == []
+    next(it)
+    assert 1 <= len(children()) <= 2
+    it.close()
+
+
+def test_asking_for_the_spec_starts_none(monkeypatch):
+    monkeypatch.setattr(subprocess, "Popen", None)
+    ds = process(D.range(3), lambda x: np.ones(3) * x).map(lambda x: (x, len(x)))
+    assert ds.element_spec == (hr.TensorSpec((None,), "float64"), hr.TensorSpec((), "int64"))
+
+
+def test_without_a_number_there_is_a_worker_for_each_cpu():
+    ds = process(D.range(400), lambda x: (x, os.getpid()), None)
+    cpus = len(os.sched_getaffinity(0))
+    assert len({int(pid) for _, pid in ds}) <= cpus
+    assert len({int(pid) for _, pid in ds.with_options(hr.Options(cpu_budget=1))}) == 1
+
+
+@pytest.mark.parametrize("ending", ["close", "drop", "leave", "restore"])
+def test_however_a_pass_ends_its_workers_are_gone_even_in_the_midst_of_a_call(ending):
+    def hang(x):
+        if x == 3:
+            time.sleep(1000)
+        return x
+
+    it = iter(process(D.range(10), hang, 2))
+    state = it.state()
+    next(it)
+    started = time.monotonic()
+    if ending == "close":
+        it.close()
+    elif ending == "leave":
+        with it:
+            pass
+    elif ending == "restore":
+        it.restore(state)
+        assert children() == []
+        it.close()
+    del it
+    gc.collect()
+    assert children() == []
+    assert time.monotonic() - started < 20
+
+
+def test_mode_is_checked_and_no_part_of_a_state():
+    with pytest.raises(ValueError, match="mode is one of"):
+        D.range(3).map(lambda x: x, mode="fork")
+    with pytest.raises(ValueError, match="synchronous"):
+        D.range(3).map(lambda x: x, mode="process", synchronous=True)
+    with iter(process(D.range(5), lambda x: x + 1)) as it:
+        next(it)
+        state = it.state()
+    assert [int(x) for x in D.range(5).map(lambda x: x + 1).iterator(state)] == [2, 3, 4, 5]
+    assert "mode=process" in process(D.range(5), lambda x: x).explain()
+
+
+def script(tmp_path, source):
+    path = tmp_path / "users_script.py"
+    path.write_text(textwrap.dedent(source))
+    return [sys.executable, str(path)]
+
+
+def test_a_script_without_a_main_guard_works_and_is_not_run_again(tmp_path):
+    done = subprocess.run(
+        script(
+            tmp_path,
+            """
+            import collections, dataclasses, os
+            import headrace as hr
+            print("started", flush=True)
+            SCALE = 3
+            Pair = collections.namedtuple("Pair", "a b")
+            class Refused(Exception):
+                pass
+            @dataclasses.dataclass
+            class Row:
+                n: int
+            def helper(x):
+                return x * SCALE
+            def work(x):
+                print("hello from a worker") if x == 1 else None
+                if x == 4:
+                    raise Refused("four")
+                return Pair(Row(helper(x)), str(x))
+            it = iter(hr.Dataset.range(5).map(work, num_parallel_calls=2, mode="process"))
+            rows = [next(it) for _ in range(4)]
+            assert all(type(r) is Pair and type(r.a) is Row for r in rows), rows
+            print([int(r.a.n) for r in rows])
+            try:
+                next(it)
+            except hr.ElementError as error:
+                assert type(error.__cause__) is Refused, error.__cause__
+            """,
+        ),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert sorted(done.stdout.splitlines()) == ["[0, 3, 6, 9]", "hello from a worker", "started"]
+
+
+ENDLESS = """
+    import os, time
+    import headrace as hr
+    def work(x):
+        if x >= 20:
+            time.sleep(1000)
+        return x, os.getpid()
+    it = iter(hr.Dataset.range(100).map(work, num_parallel_calls=2, mode="process"))
+    print(*{int(next(it)[1]) for _ in range(6)}, flush=True)
+"""
+
+
+def gone(pids, seconds=20):
+    _, alive = psutil.wait_procs([psutil.Process(p) for p in pids if psutil.pid_exists(p)], timeout=seconds)
+    return [p for p in alive if p.status() != psutil.STATUS_ZOMBIE] == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_when_the_parent_is_killed_nothing_is_left(tmp_path, number):
+    parent = subprocess.Popen(
+        script(tmp_path, ENDLESS + "    list(it)\n"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        workers = [int(p) for p in parent.stdout.readline().split()]
+        everyone = [parent.pid, *(p.pid for p in psutil.Process(parent.pid).children(recursive=True))]
+        assert set(workers) < set(everyone)
+        assert not any("/dev/shm" in Path(f"/proc/{pid}/maps").read_text() for pid in everyone), "memory with a name"
+        if number == signal.SIGINT:  # as the terminal does on Ctrl-C
+            os.killpg(parent.pid, number)
+        else:
+            os.kill(parent.pid, number)
+        _, errors = parent.communicate(timeout=60)
+    finally:
+        parent.kill()
+        parent.communicate()
+    assert gone(everyone)
+    if number == signal.SIGINT:
+        assert errors.count("Traceback") == 1
+        assert errors.rstrip().endswith("KeyboardInterrupt")
+
+
+@pytest.mark.parametrize("ending", ["", "del it", "it.close()", "raise SystemExit(0)", "os._exit(0)"])
+def test_the_interpreter_exits_with_workers_under_way(tmp_path, ending):
+    source = ENDLESS + f"    {ending}\n"
+    done = subprocess.run(script(tmp_path, source), capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert gone([int(p) for p in done.stdout.split()])
