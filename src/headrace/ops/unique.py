@@ -14,6 +14,7 @@ from headrace.plan.cardinality import UNKNOWN, Cardinality
 from headrace.plan.node import Node
 from headrace.plan.spec import Spec
 from headrace.plan.structure import flatten
+from headrace.ragged import Ragged
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
@@ -82,6 +83,8 @@ def identity(value: Any) -> Any:
 
 
 def _leaf(value: Any) -> Any:
+    if isinstance(value, Ragged):
+        return ("ragged", _leaf(value.offsets), _leaf(value.values))
     if isinstance(value, np.ndarray | np.generic) and not value.dtype.hasobject:
         return (value.dtype.str, value.shape, value.tobytes())
     return (value.shape, tuple(value.flat)) if isinstance(value, np.ndarray) else (type(value).__name__, value)
