@@ -13,6 +13,7 @@ LAYERS = [
     {"ragged"},
     {"plan"},
     {"block"},
+    {"trace"},
     {"execute"},
     {"sources", "ops"},
     {"optimise"},

@@ -184,8 +184,10 @@ class Context:
         chosen = self.run.options.deterministic if deterministic is None else deterministic
         return chosen is not False or not self.any_order
 
-    def parallel(self, node: Node, mark: Mark, work: Work, *, width: int, ordered: bool) -> Ahead:
-        """What `work` makes of the rows of an input, on `width` threads."""
+    def parallel(
+        self, node: Node, mark: Mark, work: Work, *, width: int, ordered: bool, one_by_one: bool = True
+    ) -> Ahead:
+        """What `work` makes of the rows of an input, on `width` threads, `one_by_one` or in blocks."""
         # Reading that shows goes as far ahead as there are calls, which is what the user asked for.
         limits = self._limits(2 * width, None if node.pure else width)
         if not isinstance(mark, dict):
@@ -194,7 +196,7 @@ class Context:
         else:
             source = Remaining(lambda m: self.open(node, m), mark)
             delivery = Delivery(mark["done"])
-        return self._ahead(source, work, width, limits, delivery, one_by_one=True)
+        return self._ahead(source, work, width, limits, delivery, one_by_one=one_by_one)
 
     def _ahead(
         self, source: Source, work: Work, width: int, limits: Limits, delivery: Delivery | None, *, one_by_one: bool
@@ -232,7 +234,12 @@ class Input:
         self._rows = 0
         inner, offset = mark, 0
         if not self._plain:
-            inner, offset = (None, mark or 0) if self._positional else (None, 0) if mark is None else (mark[1], mark[2])
+            if self._positional or mark is None or isinstance(mark, int):
+                # A function that is traced here may not have been where the state was taken, or the other way round:
+                # an ordinal is enough for any node, at the price of passing over the rows before it.
+                inner, offset = None, ordinal(mark)
+            else:
+                inner, offset = mark[1], mark[2]
         self.ordinal = ordinal(mark) - offset
         self._mark: Mark = Place(*mark) if isinstance(mark, list) else mark
         owner.add(self)

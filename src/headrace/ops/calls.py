@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,56 @@ from headrace.execute.context import Context
 from headrace.execute.stream import Pending, Pulled, Source, Stream
 from headrace.plan.node import Node
 from headrace.ragged import Ragged
+from headrace.trace.function import Function
+from headrace.trace.graph import Graph
 
 Outcome = tuple[bool, Any]
 """True and what the function returned, or False and the exception."""
+
+
+class Calls(Node):
+    """An operation that calls a user's function on each row, or, where it could be traced, on whole blocks."""
+
+    input: Node
+    function: Function
+
+    @cached_property
+    def graph(self) -> Graph | str:
+        """What the function does, or why it runs row by row, as far as the plan tells."""
+        return self.function.graph(self.input.spec)
+
+    @cached_property
+    def traced(self) -> bool:
+        """Whether nobody can tell when, how often and on how many rows at once the function runs."""
+        return isinstance(self.graph, Graph)
+
+    @cached_property
+    def pure(self) -> bool:
+        return self.traced and self.input.pure
+
+    @property
+    def live(self) -> bool:  # type: ignore[override]
+        return not self.traced
+
+    @property
+    def costly(self) -> bool:  # type: ignore[override]
+        return not self.traced
+
+    def remark(self) -> str | None:
+        return self.graph.summary if isinstance(self.graph, Graph) else self.graph
+
+    def whole(self, block: Block) -> tuple[Graph, list[Column]] | None:
+        """What the function makes of all rows at once, None where it must be called on each."""
+        return self.function.columns(block, partial(outcomes, self.function.fn, keep=True))
+
+
+def single(found: tuple[Graph, list[Column]] | None, kinds: str) -> np.ndarray[Any, Any] | None:
+    """The results of a function as one column of numbers of these kinds, None if they are anything else."""
+    if found is None or found[0].structure.kind is not None:
+        return None
+    (column,) = found[1]
+    plain = isinstance(column, np.ndarray) and column.ndim == 1 and column.dtype.kind in kinds
+    return column if plain else None  # type: ignore[return-value]
 
 
 def private_elements(block: Block, *, keep: bool = False) -> Iterator[Any]:
@@ -84,11 +132,12 @@ class CallStream(Stream):
     """Rows of the input through a function from one block to items, in the puller's own thread."""
 
     def __init__(
-        self, ctx: Context, node: Node, mark: Mark, apply: Callable[[Block], list[Item]], one_to_one: bool
+        self, ctx: Context, node: Calls, mark: Mark, apply: Callable[[Block], list[Item]], one_to_one: bool
     ) -> None:
-        self._input: Source = ctx.open(node, mark, any_order=True)
+        self._input: Source = ctx.open(node.input, mark, any_order=True)
         self._apply = apply
         self._one_to_one = one_to_one
+        self._unseen = node.traced
         self._pending = Pending()
 
     def pull(self, want: int) -> Pulled:
@@ -100,7 +149,7 @@ class CallStream(Stream):
         return self._pending.pull(want)
 
     def skip(self, count: int, *, replay: bool = False) -> int:
-        if not (replay and self._one_to_one):
+        if not (self._one_to_one and (replay or self._unseen)):
             return super().skip(count)
         done = self._pending.drop(count)
-        return done + self._input.skip(count - done, replay=True)
+        return done + self._input.skip(count - done, replay=replay)

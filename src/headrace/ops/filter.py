@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -14,10 +14,11 @@ from headrace.errors import SpecError
 from headrace.execute.context import Context
 from headrace.execute.stream import Stream
 from headrace.ops.arguments import function
-from headrace.ops.calls import CallStream, Outcome, outcomes, with_failures
+from headrace.ops.calls import Calls, CallStream, Outcome, outcomes, single, with_failures
 from headrace.plan.cardinality import UNKNOWN, Cardinality
 from headrace.plan.node import Node
 from headrace.plan.spec import Spec
+from headrace.trace.function import Function
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
@@ -29,18 +30,17 @@ def filter(self: Dataset, predicate: Callable[..., Any], *, name: str | None = N
     >>> list(hr.Dataset.range(6).filter(lambda x: x % 2 == 1))
     [np.int64(1), np.int64(3), np.int64(5)]
     """
-    return self._then(Filter, function("filter", predicate, self._node.spec), name=name)
+    fn = function("filter", predicate, self._node.spec)
+    return self._then(Filter, fn, Function(fn), name=name)
 
 
 @dataclass(frozen=True, eq=False)
-class Filter(Node):
-    """Calls the predicate row by row."""
+class Filter(Calls):
+    """Keeps the rows that the predicate is true for."""
 
     input: Node
     predicate: Callable[..., Any]
-
-    pure = False
-    live = True
+    function: Function = field(repr=False, default_factory=lambda: Function(bool))
 
     @property
     def spec(self) -> Spec:
@@ -51,7 +51,7 @@ class Filter(Node):
         return UNKNOWN
 
     def open(self, ctx: Context, mark: Mark) -> Stream:
-        return CallStream(ctx, self.input, mark, partial(kept, self), one_to_one=False)
+        return CallStream(ctx, self, mark, partial(kept, self), one_to_one=False)
 
 
 def kept(node: Filter, block: Block) -> list[Item]:
@@ -59,6 +59,9 @@ def kept(node: Filter, block: Block) -> list[Item]:
 
     Marks: an item begins where the rows before it were decided, so that none is decided twice or left out.
     """
+    decided = single(node.whole(block), "b")
+    if decided is not None:
+        return _kept(block, decided)
     results: list[Outcome] = []
     for fine, value in outcomes(node.predicate, block, keep=True):
         if not fine:
@@ -70,13 +73,16 @@ def kept(node: Filter, block: Block) -> list[Item]:
                 results.append((False, error))
 
     def good(start: int, stop: int) -> list[Item]:
-        keep = np.array([value for _, value in results[start:stop]], bool)
-        if keep.all():
-            return [block.slice(start, stop)]
-        chosen = block.slice(start, stop).take(np.flatnonzero(keep))
-        return [chosen] if chosen.rows else []
+        return _kept(block.slice(start, stop), np.array([value for _, value in results[start:stop]], bool))
 
     return with_failures(node, block, results, good)
+
+
+def _kept(block: Block, keep: np.ndarray[Any, Any]) -> list[Item]:
+    if keep.all():
+        return [block]
+    chosen = block.take(np.flatnonzero(keep))
+    return [chosen] if chosen.rows else []
 
 
 def truth(value: Any) -> bool:

@@ -11,10 +11,12 @@ from headrace.block import Block, Failure, Indices, Item, Mark, concat, element,
 from headrace.execute.context import Context
 from headrace.execute.stream import Stream
 from headrace.ops.arguments import function, width
-from headrace.ops.calls import CallStream, Outcome, outcomes, with_failures
+from headrace.ops.calls import Calls, CallStream, Outcome, outcomes, with_failures
 from headrace.plan.cardinality import Cardinality
 from headrace.plan.node import TUNING, Node
 from headrace.plan.spec import Probe, Spec
+from headrace.trace.function import Function
+from headrace.trace.graph import Graph
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
@@ -28,6 +30,7 @@ def map(
     synchronous: bool | None = None,
     use_unbounded_threadpool: bool = False,  # noqa: ARG001 - threads are bounded by num_parallel_calls
     *,
+    mode: str = "auto",
     output_signature: Any = None,
     name: str | None = None,
 ) -> Dataset:
@@ -37,29 +40,34 @@ def map(
     `synchronous=True` has the calls run in the consumer's own thread all the same. A closure's variables are those of
     the moment `map` is called, unless the function writes to them.
 
+    A function of plain NumPy code runs on whole blocks of elements, with the same results to the last bit; one that has
+    effects, or decides by data, is called on each (`explain()` says which and why). `mode="eager"` has it called on
+    each in any case; `mode="vectorized"` never, last bits may differ, and what cannot be vectorised is an error.
+
     >>> list(hr.Dataset.range(3).map(lambda x: (x, x * x)))
     [(np.int64(0), np.int64(0)), (np.int64(1), np.int64(1)), (np.int64(2), np.int64(4))]
     """
     signature = None if output_signature is None else Spec.of_signature(output_signature)
     fn = function("map", map_func, self._node.spec)
     calls = None if synchronous else width(num_parallel_calls)
-    return self._then(Map, fn, calls, deterministic, Probe(signature), name=name)
+    made = self._then(Map, fn, calls, deterministic, Probe(signature), Function(fn, mode), name=name)
+    if mode == "vectorized" and self._node.spec.known:
+        made._node.graph  # noqa: B018 - it cannot be: better said here than later
+    return made
 
 
 @dataclass(frozen=True, eq=False)
-class Map(Node):
-    """Calls the function row by row."""
+class Map(Calls):
+    """Calls the function, on blocks if nobody can tell."""
 
     input: Node
     fn: Callable[..., Any]
     num_parallel_calls: int | None = field(metadata=TUNING)
     deterministic: bool | None = field(default=None, metadata=TUNING)
     probe: Probe = field(repr=False, default_factory=lambda: Probe(None))
+    function: Function = field(repr=False, default_factory=lambda: Function(bool))
 
     one_to_one = True
-    costly = True
-    pure = False
-    live = True
 
     @property
     def indexable(self) -> bool:
@@ -67,7 +75,9 @@ class Map(Node):
 
     @property
     def spec(self) -> Spec:
-        return self.probe.spec or Spec.UNKNOWN
+        if self.probe.spec is not None:
+            return self.probe.spec
+        return self.graph.spec if isinstance(self.graph, Graph) else Spec.UNKNOWN
 
     @property
     def cardinality(self) -> Cardinality:
@@ -77,9 +87,10 @@ class Map(Node):
         apply = partial(mapped_block, self)
         width = ctx.width(self.num_parallel_calls)
         if width is None and not isinstance(mark, dict):
-            return CallStream(ctx, self.input, mark, apply, one_to_one=True)
+            return CallStream(ctx, self, mark, apply, one_to_one=True)
         work = partial(_work, apply)
-        return ctx.parallel(self.input, mark, work, width=width or 1, ordered=ctx.ordered(self.deterministic))
+        ordered = ctx.ordered(self.deterministic)
+        return ctx.parallel(self.input, mark, work, width=width or 1, ordered=ordered, one_by_one=not self.traced)
 
     def at(self, ctx: Context, indices: Indices) -> Block:
         items = mapped_block(self, self.input.at(ctx, indices), indices)
@@ -91,6 +102,9 @@ class Map(Node):
 
 def mapped_block(node: Map, block: Block, numbers: Indices | None = None) -> list[Item]:
     """What the function makes of a block: blocks, and failures where it raised."""
+    found = node.whole(block)
+    if found is not None:
+        return [Block(found[0].structure, found[1], block.rows, block.mark, block.ids)]
     results: list[Outcome] = []
     for fine, value in outcomes(node.fn, block):
         if fine:
