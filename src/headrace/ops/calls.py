@@ -26,6 +26,9 @@ class Calls(Node):
     input: Node
     function: Function
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {key: value for key, value in self.__dict__.items() if key != "graph"}
+
     @cached_property
     def graph(self) -> Graph | str:
         """What the function does, or why it runs row by row, as far as the plan tells."""
@@ -129,14 +132,13 @@ def with_failures(
 
 
 class CallStream(Stream):
-    """Rows of the input through a function from one block to items, in the puller's own thread."""
+    """Rows of the input through a function that makes one of each, in the puller's own thread."""
 
     def __init__(
-        self, ctx: Context, node: Calls, mark: Mark, apply: Callable[[Block], list[Item]], one_to_one: bool
+        self, ctx: Context, node: Calls, mark: Mark, apply: Callable[[Block], list[Item]]
     ) -> None:
         self._input: Source = ctx.open(node.input, mark, any_order=True)
         self._apply = apply
-        self._one_to_one = one_to_one
         self._unseen = node.traced
         self._pending = Pending()
 
@@ -149,7 +151,7 @@ class CallStream(Stream):
         return self._pending.pull(want)
 
     def skip(self, count: int, *, replay: bool = False) -> int:
-        if not (self._one_to_one and (replay or self._unseen)):
+        if not (replay or self._unseen):
             return super().skip(count)
         done = self._pending.drop(count)
         return done + self._input.skip(count - done, replay=replay)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,9 +11,9 @@ import numpy as np
 from headrace.block import Block, Item, Mark
 from headrace.errors import SpecError
 from headrace.execute.context import Context
-from headrace.execute.stream import Stream
+from headrace.execute.stream import Pending, Pulled, Stream
 from headrace.ops.arguments import function
-from headrace.ops.calls import Calls, CallStream, Outcome, outcomes, single, with_failures
+from headrace.ops.calls import Calls, Outcome, outcomes, single, with_failures
 from headrace.plan.cardinality import UNKNOWN, Cardinality
 from headrace.plan.node import Node
 from headrace.plan.spec import Spec
@@ -51,7 +50,33 @@ class Filter(Calls):
         return UNKNOWN
 
     def open(self, ctx: Context, mark: Mark) -> Stream:
-        return CallStream(ctx, self, mark, partial(kept, self), one_to_one=False)
+        return FilterStream(self, ctx, mark)
+
+
+class FilterStream(Stream):
+    """Reads as many rows as it must keep; where nobody can tell, as many as that takes at the rate so far."""
+
+    MOST = 1 << 15
+
+    def __init__(self, node: Filter, ctx: Context, mark: Mark) -> None:
+        self._node = node
+        self._input = ctx.open(node.input, mark, any_order=True)
+        self._pending = Pending()
+        self._seen = self._kept = 1
+
+    def pull(self, want: int) -> Pulled:
+        ask = want
+        if self._node.pure:
+            ask = max(want, min(self.MOST, want * 9 * self._seen // (8 * self._kept) + 1))
+        while not self._pending:
+            item = self._input.pull(ask)
+            if not isinstance(item, Block):
+                return item
+            self._seen += item.rows
+            made = kept(self._node, item)
+            self._kept += sum(part.rows for part in made)
+            self._pending.add(made)
+        return self._pending.pull(want)
 
 
 def kept(node: Filter, block: Block) -> list[Item]:

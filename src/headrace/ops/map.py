@@ -87,7 +87,7 @@ class Map(Calls):
         apply = partial(mapped_block, self)
         width = ctx.width(self.num_parallel_calls)
         if width is None and not isinstance(mark, dict):
-            return CallStream(ctx, self, mark, apply, one_to_one=True)
+            return CallStream(ctx, self, mark, apply)
         work = partial(_work, apply)
         ordered = ctx.ordered(self.deterministic)
         return ctx.parallel(self.input, mark, work, width=width or 1, ordered=ordered, one_by_one=not self.traced)

@@ -28,6 +28,7 @@ class Function:
         self.fn = fn
         self.mode = mode
         self._graphs: dict[Spec, Graph | str] = {}
+        self._specs: dict[Any, Spec] = {}
         self._lock = threading.Lock()
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -57,7 +58,10 @@ class Function:
         """
         if self.mode == "eager" or block.rows < FEW:
             return None
-        spec = Spec(block.structure, tuple(column_spec(c) for c in block.columns))
+        key = (block.structure, *[_kind(c) for c in block.columns])
+        spec = self._specs.get(key)
+        if spec is None:
+            spec = self._specs[key] = Spec(block.structure, tuple(column_spec(c) for c in block.columns))
         graph = self.graph(spec)
         if isinstance(graph, str):
             return None
@@ -73,6 +77,10 @@ class Function:
                 return None
             graph.rows_to_verify -= some
         return graph, made
+
+
+def _kind(column: Column) -> Any:
+    return (column.dtype, column.shape[1:]) if isinstance(column, np.ndarray) else column_spec(column)
 
 
 def _same(head: Block, called: Iterable[tuple[bool, Any]]) -> bool:

@@ -29,6 +29,10 @@ EXACT = frozenset({
     "floor_divide", "remainder", "fmod", "gcd", "lcm", "bitwise_count", "conjugate",
 })  # fmt: skip
 GUARDED = frozenset({"maximum", "minimum", "fmax", "fmin", "sqrt"})
+MIXING = frozenset({
+    "add", "subtract", "multiply", "divide", "true_divide", "floor_divide", "remainder", "fmod"
+})  # fmt: skip
+"""Of two NaNs one comes out, and which may depend on the loop."""
 COMPLEX = frozenset({"add", "subtract", "negative", "positive", "equal", "not_equal", "conjugate", "isnan", "isfinite"})
 """The operations that are exact on complex numbers too; a vector loop may fuse the steps of the others."""
 SQUARES = (2, -1, 0.5, 1)
@@ -48,11 +52,11 @@ def ufunc(call: Call, exact: bool) -> Kernel | None:
     kinds = {d.kind for d in [*dtypes(call), _dtype(call.sample)]}
     wide = any(d.char in "gG" for d in dtypes(call))
     if call.name in EXACT and (("c" not in kinds and not wide) or call.name in COMPLEX):
-        return direct
+        return guarded(call, direct, two_nans) if call.name in MIXING and kinds & {"f", "c"} else direct
     if not kinds & {"f", "c"}:
         return direct if call.name in EXACT | GUARDED | {"power"} else None
     if call.name in GUARDED and "c" not in kinds and not wide:
-        return guarded(call, direct)
+        return guarded(call, direct, nan_or_zero)
     return per_row_loop(call, fn)
 
 
@@ -75,8 +79,31 @@ def _dtype(sample: Any) -> np.dtype[Any]:
     return (sample[0] if isinstance(sample, tuple | list) else sample).dtype  # type: ignore[no-any-return]
 
 
-def guarded(call: Call, direct: Kernel) -> Kernel:
-    """As `direct`, but rows with a NaN, or with zeros whose sign is open, are made again one by one."""
+Doubt = Callable[[Any, list[Any]], Any]
+"""From a result and its operands to a mask of the values that may depend on the loop, None for none."""
+
+
+def nan_or_zero(made: Any, operands: list[Any]) -> Any:
+    """NaNs, and zeros that come of a negative zero."""
+    doubtful = np.isnan(made)
+    zeros = made == 0
+    if zeros.any():
+        for part in operands:
+            doubtful |= zeros & np.signbit(part) & (part == 0)
+    return doubtful
+
+
+def two_nans(made: Any, operands: list[Any]) -> Any:
+    """NaNs of which two met."""
+    nans = np.isnan(made)
+    if not nans.any():
+        return None
+    met = [np.isnan(part) for part in operands]
+    return nans & met[0] & met[1] if len(met) == 2 else None
+
+
+def guarded(call: Call, direct: Kernel, doubt: Doubt) -> Kernel:
+    """As `direct`, but rows with a value in doubt are made again one by one."""
     again = by_row(call)
     axes = rank_of(call.sample)
     parts = [*call.args, *call.kwargs.values()]
@@ -85,13 +112,8 @@ def guarded(call: Call, direct: Kernel) -> Kernel:
 
     def kernel(values: Values, n: int) -> Any:
         made = direct(values, n)
-        doubtful = np.isnan(made)
-        zeros = made == 0
-        if zeros.any():
-            for get in getters:
-                part = get(values)
-                doubtful = doubtful | (zeros & np.signbit(part) & (part == 0))
-        if doubtful.any():
+        doubtful = doubt(made, [get(values) for get in getters])
+        if doubtful is not None and doubtful.any():
             rows = np.flatnonzero(doubtful.reshape(n, -1).any(axis=1))
             some = list(values)
             for slot in slots:
@@ -107,10 +129,12 @@ def per_row_loop(call: Call, fn: np.ufunc) -> Kernel | None:
     sample = call.sample
     if fn.nout != 1 or not isinstance(sample, np.ndarray) or sample.size < 2 or not sample.flags.c_contiguous:
         return None
+    if sample.dtype.kind != "f":
+        return None
     values = call.values
     if any(v.sample.dtype != sample.dtype or not v.faithful or not _contiguous(v) for v in values):
         return None
-    if any(v.sample.shape not in (sample.shape, ()) for v in values) or not any(rank(v) for v in values if v.batched):
+    if any(v.sample.shape != sample.shape for v in values):
         return None
     axes, size, shape = sample.ndim, sample.size, sample.shape
     getters = [operand(a, axes) for a in call.args]
@@ -137,7 +161,7 @@ def pow_operator(call: Call, exact: bool) -> Kernel | None:
     array = isinstance(base, Value) and isinstance(base.sample, np.ndarray) and base.sample.ndim > 0
     if plain and array and base.batched and exponent in SQUARES and base.sample.dtype.kind == "f":
         direct: Kernel = lambda values, _: values[base.slot] ** exponent  # noqa: E731
-        return guarded(call, direct) if exponent == 0.5 else direct
+        return guarded(call, direct, nan_or_zero) if exponent == 0.5 else direct
     return per_row_loop(call, np.power) if array and not plain else None
 
 
@@ -158,7 +182,7 @@ def clip(call: Call, exact: bool) -> Kernel | None:
     direct: Kernel = lambda values, _: np.clip(*[g(values) for g in getters])  # noqa: E731
     if not exact or not {d.kind for d in dtypes(call)} & {"f", "c"}:
         return direct
-    return None if any(d.kind == "c" or d.char == "g" for d in dtypes(call)) else guarded(call, direct)
+    return None if any(d.kind == "c" or d.char == "g" for d in dtypes(call)) else guarded(call, direct, nan_or_zero)
 
 
 def select(call: Call, exact: bool) -> Kernel | None:  # noqa: ARG001
@@ -197,7 +221,7 @@ def in_place(name: str) -> Callable[[Call, bool], Kernel | None]:
         def kernel(values: Values, n: int) -> Any:
             return fn(*[g(values) for g in getters], out=np.empty((n, *shape), dtype), casting="same_kind")
 
-        return kernel
+        return guarded(call, kernel, two_nans) if exact and name in MIXING and kinds & {"f", "c"} else kernel
 
     return rule
 
