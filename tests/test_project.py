@@ -72,8 +72,8 @@ def test_the_public_names():
         "apply", "as_numpy_iterator", "batch", "bucket_by_sequence_length", "cache", "cardinality",
         "choose_from_datasets", "concatenate", "counter", "element_spec", "enumerate", "explain", "filter",
         "flat_map", "from_generator", "from_tensor_slices", "from_tensors", "get_single_element", "group_by_window",
-        "ignore_errors", "interleave", "iterator", "map", "options", "padded_batch", "prefetch", "progress",
-        "ragged_batch", "random", "range", "rebatch", "reduce", "rejection_resample", "repeat",
+        "ignore_errors", "interleave", "iterator", "map", "map_batches", "options", "padded_batch", "prefetch",
+        "progress", "ragged_batch", "random", "range", "rebatch", "reduce", "rejection_resample", "repeat",
         "sample_from_datasets", "scan", "shard", "shuffle", "skip", "take", "take_while", "throttle", "unbatch",
         "unique", "window", "with_options", "zip",
     ]  # fmt: skip

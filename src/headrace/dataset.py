@@ -19,6 +19,7 @@ from headrace.ops.group_by_window import group_by_window
 from headrace.ops.ignore_errors import ignore_errors
 from headrace.ops.interleave import interleave
 from headrace.ops.map import map
+from headrace.ops.map_batches import map_batches
 from headrace.ops.padded_batch import padded_batch
 from headrace.ops.prefetch import prefetch
 from headrace.ops.ragged_batch import ragged_batch
@@ -93,6 +94,7 @@ class Dataset:
     ignore_errors = ignore_errors
     interleave = interleave
     map = map
+    map_batches = map_batches
     options = options
     padded_batch = padded_batch
     prefetch = prefetch

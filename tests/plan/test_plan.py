@@ -121,7 +121,8 @@ def test_every_cardinality_of_the_semantics():
 def test_repr_shows_the_shape_of_the_plan():
     ds = D.range(10).shuffle(4, seed=1).map(abs).batch(2)
     assert (
-        repr(ds) == "<Dataset range(start=0, stop=10).shuffle(buffer_size=4, seed=1).map(abs).batch(batch_size=2) of int64[?]>"
+        repr(ds)
+        == "<Dataset range(start=0, stop=10).shuffle(buffer_size=4, seed=1).map(abs).batch(batch_size=2) of int64[?]>"
     )
 
 

@@ -4,10 +4,10 @@ import operator
 
 import numpy as np
 import pytest
+from tests.trace.checks import rows
 
 from headrace.plan.spec import Spec, TensorSpec
 from headrace.trace.graph import Graph, trace
-from tests.trace.checks import rows
 
 DTYPES = ["?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8", "F", "D"]
 SHAPES = [(), (1,), (5,), (33,), (3, 7), (2, 3, 4)]
@@ -88,8 +88,7 @@ def test_every_in_place_operator(name):
     op = getattr(operator, name)
 
     def change(x, y):
-        x = op(x, y)
-        return x
+        return op(x, y)
 
     for dtype in DTYPES:
         for shape in [(), (6,), (2, 3)]:
@@ -139,8 +138,8 @@ def test_every_product_of_matrices(shapes):
     for dtype in ("i4", "f4", "f8"):
         table = rows(dtype, *shapes[1], n=1, seed=9)[0]
         block = rows(dtype, *shapes[0])
-        compare(lambda x: x @ table, block)
-        compare(lambda x: np.dot(x, table), block)
+        compare(lambda x, table=table: x @ table, block)
+        compare(lambda x, table=table: np.dot(x, table), block)
         compare(lambda a, b: a @ b, block, rows(dtype, *shapes[1], seed=4))
-        compare(lambda a: np.tensordot(a, table, 1), block)
+        compare(lambda a, table=table: np.tensordot(a, table, 1), block)
         compare(lambda a: np.einsum("...,...->...", a, a), block)

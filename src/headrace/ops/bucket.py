@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from headrace.execute.context import Context, Input
 from headrace.execute.stream import Stream
 from headrace.ops.arguments import function, positive
 from headrace.ops.batch import Batch
+from headrace.ops.calls import Outcome, results
 from headrace.ops.children import OneFailure
 from headrace.ops.group_by_window import GroupStream
 from headrace.ops.padded_batch import PaddedBatch, Padding
@@ -22,6 +24,7 @@ from headrace.plan.cardinality import INFINITE, UNKNOWN, Cardinality
 from headrace.plan.node import Node
 from headrace.plan.spec import Spec
 from headrace.sources.memory import Memory
+from headrace.trace.function import Function
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
@@ -95,9 +98,21 @@ class Bucket(Node):
         count = self.input.cardinality
         return count if count in (0, INFINITE) else UNKNOWN
 
-    def key_of(self, args: tuple[Any, ...]) -> int:
-        """The bucket of a row."""
-        length = leaf(self.length_func(*args))
+    @cached_property
+    def function(self) -> Function:
+        """The length function and its traces."""
+        return Function(self.length_func)
+
+    def remark(self) -> str | None:
+        return self.function.remark(self.input.spec)
+
+    def keys(self, block: Block) -> Iterator[Outcome]:
+        """What the length function gives for each row."""
+        return results(self.function, block, "iu")
+
+    def key_of(self, value: Any) -> int:
+        """The bucket of a row, of what the function gave."""
+        length = leaf(value)
         if not isinstance(length, np.integer):
             raise SpecError(f"the length must be an integer, not {length!r}")
         bucket = bisect_right(self.boundaries, int(length))

@@ -52,7 +52,7 @@ class Calls(Node):
         return not self.traced
 
     def remark(self) -> str | None:
-        return self.graph.summary if isinstance(self.graph, Graph) else self.graph
+        return self.function.remark(self.input.spec)
 
     def whole(self, block: Block) -> tuple[Graph, list[Column]] | None:
         """What the function makes of all rows at once, None where it must be called on each."""
@@ -105,6 +105,12 @@ def outcomes(fn: Callable[..., Any], block: Block, *, keep: bool = False) -> Ite
             yield True, result
 
 
+def results(function: Function, block: Block, kinds: str) -> Iterator[Outcome]:
+    """The function's results for each row, numbers of these kinds from the whole block at once where it is traced."""
+    column = single(function.columns(block, partial(outcomes, function.fn, keep=True)), kinds)
+    return outcomes(function.fn, block, keep=True) if column is None else ((True, value) for value in column)
+
+
 def with_failures(
     node: Node,
     block: Block,
@@ -134,9 +140,7 @@ def with_failures(
 class CallStream(Stream):
     """Rows of the input through a function that makes one of each, in the puller's own thread."""
 
-    def __init__(
-        self, ctx: Context, node: Calls, mark: Mark, apply: Callable[[Block], list[Item]]
-    ) -> None:
+    def __init__(self, ctx: Context, node: Calls, mark: Mark, apply: Callable[[Block], list[Item]]) -> None:
         self._input: Source = ctx.open(node.input, mark, any_order=True)
         self._apply = apply
         self._unseen = node.traced

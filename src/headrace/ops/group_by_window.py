@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -17,12 +18,13 @@ from headrace.execute.context import Context, Input
 from headrace.execute.state import keyed
 from headrace.execute.stream import END, Pulled, Stream
 from headrace.ops.arguments import function, positive
-from headrace.ops.calls import arguments
+from headrace.ops.calls import Outcome, results
 from headrace.ops.children import OneFailure
 from headrace.plan.cardinality import INFINITE, UNKNOWN, Cardinality
 from headrace.plan.node import TUNING, Node
 from headrace.plan.spec import Probe, Spec
 from headrace.sources.memory import Memory
+from headrace.trace.function import Function
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
@@ -71,6 +73,11 @@ class GroupByWindow(Node):
 
     probe: Probe = field(repr=False, default_factory=lambda: Probe(None))
 
+    @cached_property
+    def function(self) -> Function:
+        """The key function and its traces."""
+        return Function(self.key_func)
+
     pure = False
     live = True
 
@@ -87,9 +94,16 @@ class GroupByWindow(Node):
         count = self.input.cardinality
         return count if count in (0, INFINITE) else UNKNOWN
 
-    def key_of(self, args: tuple[Any, ...]) -> int:
-        """The key of a row."""
-        key = leaf(self.key_func(*args))
+    def remark(self) -> str | None:
+        return self.function.remark(self.input.spec)
+
+    def keys(self, block: Block) -> Iterator[Outcome]:
+        """What the key function gives for each row."""
+        return results(self.function, block, "iub")
+
+    def key_of(self, value: Any) -> int:
+        """The key of a row, of what the function gave."""
+        key = leaf(value)
         if not isinstance(key, np.integer | np.bool_):
             raise SpecError(f"the key must be an integer, not {key!r}")
         return int(key)
@@ -128,7 +142,8 @@ class Grouping(Protocol):
 
     @property
     def input(self) -> Node: ...
-    def key_of(self, args: tuple[Any, ...]) -> int: ...
+    def keys(self, block: Block) -> Iterator[Outcome]: ...
+    def key_of(self, value: Any) -> int: ...
     def size_of(self, key: int) -> int: ...
     def outcome(self, ctx: Context, key: int, rows: Block, mark: Mark) -> Input | OneFailure: ...
     def error(self, cause: BaseException | str, ordinal: int) -> ElementError: ...
@@ -153,7 +168,7 @@ class GroupStream(Stream):
         self._child_mark: Mark = None
         self._block: Block | None = None
         self._at = 0
-        self._args: Iterator[tuple[Any, ...]] = iter(())
+        self._keys: Iterator[Outcome] = iter(())
         self._local: dict[int, list[int]] = {}
         base, read, waiting, flushing, current = mark or (None, 0, [], None, None)
         self._input = ctx.open(node.input, base, with_ids=True)
@@ -178,9 +193,11 @@ class GroupStream(Stream):
 
     def _sort(self, block: Block, wanted: dict[int, int]) -> None:
         found: dict[int, list[int]] = {}
-        for i, args in enumerate(arguments(block, keep=True)):
+        for i, (fine, value) in enumerate(self._node.keys(block)):
             try:
-                key = self._node.key_of(args)
+                if not fine:
+                    raise value
+                key = self._node.key_of(value)
             except Exception as error:
                 log.debug("passed over again: %s", error)  # it was given out as a failure then
                 continue
@@ -235,11 +252,13 @@ class GroupStream(Stream):
                 item.mark = self._mark(item.mark)
                 return item
             self._block = block = item
-            self._at, self._args = 0, arguments(item, keep=True)
-        for args in self._args:
+            self._at, self._keys = 0, self._node.keys(item)
+        for fine, value in self._keys:
             row = self._at
             try:
-                key = self._node.key_of(args)
+                if not fine:
+                    raise value
+                key = self._node.key_of(value)
                 size = self._node.size_of(key)
             except Exception as error:
                 place = shifted(block.mark, row)

@@ -50,10 +50,10 @@ def map(
     signature = None if output_signature is None else Spec.of_signature(output_signature)
     fn = function("map", map_func, self._node.spec)
     calls = None if synchronous else width(num_parallel_calls)
-    made = self._then(Map, fn, calls, deterministic, Probe(signature), Function(fn, mode), name=name)
+    traced = Function(fn, mode)
     if mode == "vectorized" and self._node.spec.known:
-        made._node.graph  # noqa: B018 - it cannot be: better said here than later
-    return made
+        traced.graph(self._node.spec)  # if it cannot be, that is better said here than later
+    return self._then(Map, fn, calls, deterministic, Probe(signature), traced, name=name)
 
 
 @dataclass(frozen=True, eq=False)

@@ -78,7 +78,8 @@ class TakeWhileStream(Stream):
         decided = single(self._node.whole(block), "b")
         if decided is not None:
             self._over = not decided.all()
-            return [block.slice(0, int(decided.argmin()))] if self._over and decided[0] else [] if self._over else [block]
+            kept = int(decided.argmin()) if self._over else block.rows
+            return [block.slice(0, kept)] if kept else []
         results: list[Outcome] = []
         for fine, value in outcomes(self._node.predicate, block, keep=True):
             outcome: Outcome = (fine, value)

@@ -7,6 +7,7 @@ import enum
 import functools
 import math
 from collections.abc import Callable
+from pathlib import Path
 from types import BuiltinFunctionType, CellType, FunctionType, MethodType, ModuleType
 from typing import Any
 
@@ -31,6 +32,7 @@ class Capture:
         self._copies: dict[int, Any] = {}
 
     def refuse(self, what: str) -> Untraceable:
+        """End the trace before it has begun."""
         if self.recorder.failed is None:
             self.recorder.failed = what
         return Untraceable(self.recorder.failed)
@@ -56,7 +58,7 @@ class Capture:
         return known
 
     def _substitute(self, value: Any, name: str) -> Any:
-        if isinstance(value, PLAIN) or isinstance(value, enum.Enum):
+        if isinstance(value, (*PLAIN, enum.Enum)):
             return value
         if isinstance(value, np.generic):
             if value.dtype.kind not in KINDS:
@@ -137,7 +139,9 @@ class Capture:
                 self.guards.append(_same_name(fn.__globals__, name, value))
             elif name not in scope["__builtins__"]:
                 raise self.refuse(f"uses {name}(), which is not known to be without effects")
-        copy.__defaults__ = None if fn.__defaults__ is None else tuple(self.value(d, "a default") for d in fn.__defaults__)
+        copy.__defaults__ = (
+            None if fn.__defaults__ is None else tuple(self.value(d, "a default") for d in fn.__defaults__)
+        )
         if fn.__kwdefaults__:
             copy.__kwdefaults__ = {key: self.value(d, key) for key, d in fn.__kwdefaults__.items()}
         return copy
@@ -159,13 +163,18 @@ class _Names:
             raise self._capture.recorder.refuse(error.reason) from None
 
 
+_LIBRARY = Path(dataclasses.__file__).parent
+
+
 def _library(fn: FunctionType) -> bool:
-    return fn.__module__ in ("dataclasses", "typing", "collections", "abc", "enum")
+    """Whether Python's own library wrote it, such as the `__repr__` of dataclasses."""
+    path = Path(fn.__code__.co_filename)
+    return _LIBRARY in path.parents and "site-packages" not in path.parts
 
 
 def _of_numpy(value: Any) -> bool:
     module = getattr(value, "__module__", None)
-    return isinstance(module, str) and module.partition(".")[0] == "numpy" and (callable(value) or isinstance(value, type))
+    return isinstance(module, str) and module.partition(".")[0] == "numpy" and callable(value)
 
 
 def _same_name(scope: dict[str, Any], name: str, value: Any) -> Guard:
@@ -180,4 +189,3 @@ def _same_contents(cell: CellType, contents: Any) -> Guard:
             return False
 
     return same
-

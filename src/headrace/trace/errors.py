@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-class Untraceable(BaseException):  # noqa: N818 - a signal to the tracer, not an error of anybody's
+class Untraceable(BaseException):
     """The function must run row by row. No `Exception`, so that a user's `except` does not take it for its own."""
 
     def __init__(self, reason: str) -> None:

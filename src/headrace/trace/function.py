@@ -20,7 +20,7 @@ FEW = 3
 
 
 class Function:
-    """`fn` as an operation calls it. Traces are made once for each kind of rows, and again when a captured name changes."""
+    """`fn` as an operation calls it, traced once for each kind of rows, and again when a captured name changes."""
 
     def __init__(self, fn: Callable[..., Any], mode: str = "auto") -> None:
         if mode not in MODES:
@@ -47,11 +47,21 @@ class Function:
             raise VectorisedError(f"{function_name(self.fn)} cannot be vectorised: {found.removeprefix('eager: ')}")
         return found
 
+    def remark(self, spec: Spec) -> str:
+        """For `explain`: how it runs on elements of this spec, and why."""
+        found = self.graph(spec)
+        if isinstance(found, Graph):
+            return found.summary
+        seen = [g for s, g in self._graphs.items() if s != spec and isinstance(g, Graph)]
+        return f"{seen[0].summary}, by the shapes that came" if seen else found
+
     def give_up(self, spec: Spec, reason: str) -> None:
         """Run row by row from here on."""
         self._graphs[spec] = f"eager: {reason}"
 
-    def columns(self, block: Block, rows: Callable[[Block], Iterable[tuple[bool, Any]]]) -> tuple[Graph, list[Column]] | None:
+    def columns(
+        self, block: Block, rows: Callable[[Block], Iterable[tuple[bool, Any]]]
+    ) -> tuple[Graph, list[Column]] | None:
         """What the function makes of a whole block, None where it must be called row by row.
 
         `rows` calls the function on each row: the first rows of each kind are made both ways and compared.

@@ -120,6 +120,7 @@ def _trace(fn: Callable[..., Any], spec: Spec, exact: bool, fill: int | None) ->
         element = spec.structure.pack(symbols)
         del symbols
         result = _called(copy, list(element) if spec.structure.unpacks else [element])
+        recorder.returned = True
         if recorder.failed is None:
             return _finished(recorder, capture, result)
     except Untraceable as signal:
@@ -146,7 +147,7 @@ def _called(fn: Callable[..., Any], args: list[Any]) -> Any:
 
 def _classes(structure: Structure) -> set[type]:
     found = {kind for child in structure.children for kind in _classes(child)}
-    return found | ({structure.kind} if structure.kind not in (None, tuple, dict, type(None)) else set())  # type: ignore[arg-type]
+    return found | ({structure.kind} if structure.kind not in (None, tuple, dict, type(None)) else set())
 
 
 def _finished(recorder: Recorder, capture: Capture, result: Any) -> Graph:
@@ -169,7 +170,7 @@ def _finished(recorder: Recorder, capture: Capture, result: Any) -> Graph:
         structure,
         made.loosened() if recorder.loose else made,
         tuple(outputs),
-        _needed(recorder),
+        recorder.steps,
         recorder.template,
         recorder.captured,
         capture.guards,
@@ -179,9 +180,8 @@ def _finished(recorder: Recorder, capture: Capture, result: Any) -> Graph:
 
 def _output(recorder: Recorder, item: Any) -> tuple[Any, TensorSpec]:
     """The value of a component that the function returned, or the constant that it is, and its spec."""
-    if isinstance(item, list):
-        if any(True for _ in leaves(swapped(item, recorder.value_of))):
-            item = recorder.call(np.asarray, "asarray", (item,), {})
+    if isinstance(item, list) and any(True for _ in leaves(swapped(item, recorder.value_of))):
+        item = recorder.call(np.asarray, "asarray", (item,), {})
     value = recorder.value_of(item)
     if isinstance(value, Value):
         if value.opaque:
@@ -196,10 +196,6 @@ def _output(recorder: Recorder, item: Any) -> tuple[Any, TensorSpec]:
     if isinstance(kept, np.ndarray | np.generic) and kept.dtype.kind not in "biufcmM":
         raise recorder.refuse(f"returns an array of {kept.dtype}")
     return kept, leaf_spec(kept)
-
-
-def _needed(recorder: Recorder) -> list[Step]:
-    return recorder.steps
 
 
 def column_spec(column: Column) -> TensorSpec:

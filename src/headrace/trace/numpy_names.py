@@ -19,15 +19,16 @@ SHAPE_ONLY = frozenset({
 """Functions of shapes and dtypes, which the samples have too."""
 SHAPED_LIKE = frozenset({"zeros_like", "ones_like", "empty_like", "full_like"})
 CREATORS = frozenset({
-    "zeros", "ones", "empty", "full", "arange", "linspace", "logspace", "geomspace", "eye", "identity", "tri", "indices",
-    "fromiter", "hanning", "hamming", "blackman", "bartlett", "tril_indices", "triu_indices", "ix_", "mgrid", "ogrid",
+    "zeros", "ones", "empty", "full", "arange", "linspace", "logspace", "geomspace", "eye", "identity", "tri",
+    "indices", "fromiter", "hanning", "hamming", "blackman", "bartlett", "tril_indices", "triu_indices", "ix_",
+    "mgrid", "ogrid",
 })  # fmt: skip
 MODULES = ("linalg", "fft")
 BARRED = frozenset({
     "save", "savez", "savetxt", "savez_compressed", "load", "loadtxt", "genfromtxt", "fromfile", "memmap", "seterr",
     "seterrcall", "setbufsize", "set_printoptions", "copyto", "put", "place", "putmask", "fill_diagonal",
-    "put_along_axis", "vectorize", "frompyfunc", "apply_along_axis", "piecewise", "fromfunction", "nditer", "show_config",
-    "show_runtime", "test", "info", "printoptions",
+    "put_along_axis", "vectorize", "frompyfunc", "apply_along_axis", "piecewise", "fromfunction", "nditer",
+    "show_config", "show_runtime", "test", "info", "printoptions",
 })  # fmt: skip
 
 
@@ -77,6 +78,7 @@ class Recorded:
         self.__name__ = fn.__name__
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Record a call."""
         args, kwargs = real(args), real(kwargs)
         if isinstance(self._fn, np.ufunc):
             return apply_ufunc(self._recorder, self._fn, "__call__", args, kwargs)
@@ -106,7 +108,7 @@ class _ScalarKind(type):
         return issubclass(_real(other), cls.real)
 
     def __eq__(cls, other: object) -> bool:
-        return cls.real == _real(other)
+        return bool(cls.real == _real(other))
 
     def __hash__(cls) -> int:
         return hash(cls.real)

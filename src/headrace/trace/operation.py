@@ -17,9 +17,9 @@ def traced_operation(*, spec: Callable[..., Any], block: Callable[..., Any]) -> 
     """Make a function of one element's components an operation of graphs.
 
     Called on components it runs as written. Within a traced function, where arguments are symbols, it becomes a step:
-    `spec` gets TensorSpecs in place of the symbols and says what comes out (TensorSpecs in the structure of the result);
-    `block` gets whole columns in their place (arrays, Ragged, Arrow arrays, lists) and gives columns in that structure.
-    It must give the same bits, and raise where any row raises.
+    `spec` gets TensorSpecs in place of the symbols and gives TensorSpecs in the structure of the result; `block` gets
+    whole columns in their place (arrays, Ragged, Arrow arrays, lists) and gives columns in that structure. It must give
+    the same bits, and raise where any row raises.
     """
 
     def decorate(fn: F) -> F:
@@ -46,5 +46,3 @@ def _first_symbol(tree: Any) -> Symbol | None:
 
     swapped(tree, look)
     return found[0] if found else None
-
-

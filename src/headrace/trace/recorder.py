@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -41,6 +41,7 @@ class Value:
 
     @property
     def opaque(self) -> bool:
+        """Whether it only travels through."""
         return self.sample is None
 
 
@@ -56,6 +57,7 @@ class Call:
 
     @property
     def values(self) -> list[Value]:
+        """The values among the arguments."""
         return list(leaves((self.args, self.kwargs)))
 
 
@@ -122,6 +124,7 @@ class Recorder:
         self.captured: list[tuple[Value, np.ndarray[Any, Any]]] = []
         self.failed: str | None = None
         self.loose = False
+        self.returned = False
         self._choose = choose
         self._symbol = symbol
         self._live: list[weakref.ref[Any]] = []
@@ -335,6 +338,3 @@ def dummy(spec: TensorSpec, *, fill: int | None = None) -> Any:
     size = int(np.prod([n or 0 for n in shape]))
     numbers = np.arange(size) % 2 if fill is None else np.full(size, fill)
     return numbers.astype(dtype).reshape(shape)
-
-
-Arguments = Mapping[str, Any] | Sequence[Any]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from headrace.trace.errors import Untraceable
-from headrace.trace.recorder import Call, Recorder, Value, swapped
+from headrace.trace.recorder import KINDS, Call, Recorder, Value, swapped
 
 BINARY = {
     "add": operator.add, "sub": operator.sub, "mul": operator.mul, "truediv": operator.truediv,
@@ -18,7 +18,12 @@ BINARY = {
     "rshift": operator.rshift,
 }  # fmt: skip
 COMPARISONS = {n: getattr(operator, n) for n in ("lt", "le", "gt", "ge", "eq", "ne")}
-UNARY = {"neg": operator.neg, "pos": operator.pos, "abs": operator.abs, "invert": operator.invert}
+UNARY: dict[str, Callable[..., Any]] = {
+    "neg": operator.neg,
+    "pos": operator.pos,
+    "abs": operator.abs,
+    "invert": operator.invert,
+}
 ARRAY_NAMES = {
     "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "true_divide", "floordiv": "floor_divide",
     "mod": "remainder", "pow": "pow", "matmul": "matmul", "and": "bitwise_and", "or": "bitwise_or",
@@ -78,15 +83,20 @@ class Symbol:
         self._recorder = recorder
         self._value = value
 
-    @property
+    @property  # type: ignore[misc]
     def __class__(self) -> type:
         """`isinstance` asks for it: the symbol of an array is an array, that of a scalar a scalar."""
         value = self._value
         if value.sample is not None:
             return type(value.sample)
-        kind = None if value.spec is None or value.spec.dtype is None else value.spec.dtype.kind
-        if kind in ("U", "S") and value.spec is not None and value.spec.shape == ():
+        if self._recorder.returned:
+            return Symbol
+        spec = value.spec
+        kind = "" if spec is None or spec.dtype is None or spec.shape is None else spec.dtype.kind
+        if kind in ("U", "S") and spec is not None and spec.shape == ():
             return str if kind == "U" else bytes
+        if kind and kind in KINDS:
+            return np.ndarray
         raise self._recorder.refuse("asks for the class of a component that is not a dense array")
 
     def _sample(self, what: str) -> Any:
@@ -179,7 +189,7 @@ class Symbol:
     def __format__(self, spec: str) -> str:
         return format(self._known("makes text of data"), spec)
 
-    def __array__(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ARG002
+    def __array__(self, *args: Any, **kwargs: Any) -> Any:
         raise self._recorder.refuse("hands data to a function that is not traced")
 
     def __reduce_ex__(self, protocol: Any) -> Any:
@@ -197,7 +207,7 @@ class Symbol:
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         return apply_ufunc(self._recorder, ufunc, method, inputs, kwargs)
 
-    def __array_function__(self, func: Callable[..., Any], types: Any, args: Any, kwargs: Any) -> Any:  # noqa: ARG002
+    def __array_function__(self, func: Callable[..., Any], types: Any, args: Any, kwargs: Any) -> Any:
         from headrace.trace.numpy_names import apply_function
 
         return apply_function(self._recorder, func, args, kwargs)
@@ -211,10 +221,13 @@ def apply_ufunc(
         raise recorder.refuse(f"uses np.{ufunc.__name__}.at")
     out = kwargs.pop("out", None)
     out = out[0] if isinstance(out, tuple) and len(out) == 1 else out
-    fn, name = (ufunc, ufunc.__name__) if method == "__call__" else (getattr(ufunc, method), f"{ufunc.__name__}.{method}")
+    fn: Any = ufunc
+    name = ufunc.__name__
+    if method != "__call__":
+        fn, name = getattr(ufunc, method), f"{name}.{method}"
     if out is None:
         return recorder.call(fn, name, inputs, kwargs)
-    if not isinstance(out, np.ndarray) or type(out) is not Symbol:
+    if type(out) is not Symbol or not isinstance(out._value.sample, np.ndarray):
         raise recorder.refuse(f"np.{name} with out=")
 
     def into(target: Any, *args: Any, **settings: Any) -> None:

@@ -7,6 +7,7 @@ called on row after row. What has no rule and is not in `ROWWISE` is not traced.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -28,7 +29,7 @@ RULES: dict[str, Rule] = {
 }
 
 ROWWISE = frozenset(RULES) | {
-    "angle", "average", "builtin round", "convolve", "corrcoef", "correlate", "cov", "cross", "diagonal", "diff", "ediff1d",
+    "angle", "average", "builtin round", "convolve", "corrcoef", "correlate", "cov", "cross", "diagonal", "ediff1d",
     "fft", "fft2", "fftn", "gradient", "ifft", "ifft2", "ifftn", "interp", "irfft", "kron", "median", "nanargmax",
     "nanargmin", "nancumsum", "nanmax", "nanmean", "nanmedian", "nanmin", "nanpercentile", "nanprod", "nanquantile",
     "nanstd", "nansum", "nanvar", "outer", "percentile", "quantile", "rfft", "sinc", "trace", "trapezoid", "unwrap",
@@ -61,5 +62,6 @@ def chooser(exact: bool) -> Callable[[Call], tuple[Kernel, bool, bool]]:
     return choose
 
 
-def _dense(sample: object) -> bool:
-    return all(np.ndim(s) == 0 or s.flags.c_contiguous for s in (sample if isinstance(sample, tuple | list) else [sample]))  # type: ignore[attr-defined]
+def _dense(sample: Any) -> bool:
+    several = sample if isinstance(sample, tuple | list) else [sample]
+    return all(not isinstance(one, np.ndarray) or one.flags.c_contiguous for one in several)

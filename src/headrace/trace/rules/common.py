@@ -11,9 +11,9 @@ from headrace.trace.errors import Mismatch
 from headrace.trace.recorder import Call, Kernel, Value, Values, swapped
 
 LAYOUT_FREE = frozenset({
-    "getitem", "setitem", "reshape", "ravel", "transpose", "T", "copy", "where", "astype", "concatenate", "stack", "array",
-    "asarray", "take", "pad", "repeat", "tile", "roll", "flip", "squeeze", "expand_dims", "isin", "diag", "bincount",
-    "histogram", "delete", "insert", "append", "resize", "triu", "tril", "pow", "power", "argsort", "sort",
+    "getitem", "setitem", "reshape", "ravel", "transpose", "T", "copy", "where", "astype", "concatenate", "stack",
+    "array", "asarray", "take", "pad", "repeat", "tile", "roll", "flip", "squeeze", "expand_dims", "isin", "diag",
+    "bincount", "histogram", "delete", "insert", "append", "resize", "triu", "tril", "pow", "power", "argsort", "sort",
 })  # fmt: skip
 """Operations whose results do not depend on how their operands lie in memory."""
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from headrace.trace.recorder import Call, Kernel, Value, Values, swapped
-from headrace.trace.rules.common import by_row, dtypes, known, operand, rank
+from headrace.trace.rules.common import by_row, dtypes, known, operand
 
 UFUNCS = {name: fn for name in dir(np) if isinstance(fn := getattr(np, name), np.ufunc)}
 UFUNCS |= {fn.__name__: fn for fn in UFUNCS.values()}
@@ -72,6 +72,7 @@ def broadcast(call: Call, fn: Elementwise) -> Kernel:
 
 
 def rank_of(sample: Any) -> int:
+    """The number of axes of a result, or of the first of several."""
     return int(np.ndim(sample[0] if isinstance(sample, tuple | list) else sample))
 
 
@@ -165,7 +166,8 @@ def pow_operator(call: Call, exact: bool) -> Kernel | None:
     return per_row_loop(call, np.power) if array and not plain else None
 
 
-def where(call: Call, exact: bool) -> Kernel | None:  # noqa: ARG001 - a choice is always exact
+def where(call: Call, exact: bool) -> Kernel | None:  # noqa: ARG001
+    """A choice, which is always exact."""
     return broadcast(call, np.where) if len(call.args) == 3 and not call.kwargs else None
 
 
@@ -186,6 +188,7 @@ def clip(call: Call, exact: bool) -> Kernel | None:
 
 
 def select(call: Call, exact: bool) -> Kernel | None:  # noqa: ARG001
+    """A choice among several."""
     axes = rank_of(call.sample)
     args = swapped(call.args, lambda item: operand(item, axes))
     kwargs = swapped(call.kwargs, lambda item: operand(item, axes))
@@ -199,7 +202,8 @@ def select(call: Call, exact: bool) -> Kernel | None:  # noqa: ARG001
     return kernel
 
 
-def isclose(call: Call, exact: bool) -> Kernel | None:  # noqa: ARG001 - made of comparisons and exact operations
+def isclose(call: Call, exact: bool) -> Kernel | None:  # noqa: ARG001
+    """Comparisons and exact operations."""
     return broadcast(call, np.isclose) if known(list(call.kwargs.values())) else None
 
 

@@ -146,6 +146,7 @@ def take(call: Call, exact: bool) -> Kernel | None:
 
 
 def take_along_axis(call: Call, exact: bool) -> Kernel | None:  # noqa: ARG001
+    """Along an axis one further on."""
     given = arguments(call, "arr", "indices", "axis", axis=-1)
     if given is None or given["axis"] is None or rank(given["arr"]) != rank(given["indices"]):
         return None

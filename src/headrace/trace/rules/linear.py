@@ -20,7 +20,7 @@ def matmul(call: Call, exact: bool) -> Kernel | None:
     a, b = call.args
     if min(rank(a), rank(b)) < 1 or max(rank(a), rank(b)) > 2:
         return None
-    if exact and call.sample.dtype.kind in "fc" and 1 in (rank(a), rank(b)) and not (rank(a), rank(b)) == (1, 2):
+    if exact and call.sample.dtype.kind in "fc" and 1 in (rank(a), rank(b)) and (rank(a), rank(b)) != (1, 2):
         return None
     if not exact and not b.batched and rank(a) == 1 and rank(b) == 2:
         return lambda values, _: values[a.slot] @ values[b.slot]
@@ -48,5 +48,5 @@ def row_by_row(call: Call, exact: bool) -> Kernel | None:  # noqa: ARG001
 
 RULES: dict[str, Rule] = {
     "matmul": matmul,
-    **{name: row_by_row for name in ("dot", "vdot", "inner", "einsum", "tensordot", "norm", "vecdot", "matvec", "vecmat")},
+    **dict.fromkeys(("dot", "vdot", "inner", "einsum", "tensordot", "norm", "vecdot", "matvec", "vecmat"), row_by_row),
 }

@@ -1,7 +1,7 @@
 """Sums, means, extremes over axes of a row.
 
-With rows on the outermost axis NumPy runs a reduction's inner loop once a row, on the same count and strides as it would
-on that row alone: the pairwise sums are the same sums. That holds for rows that lie in memory in C order, and where
+With rows on the outermost axis NumPy runs a reduction's inner loop once a row, on the same count and strides as on
+that row alone: the pairwise sums are the same sums. That holds for rows that lie in memory in C order, and where
 nothing is converted on the way in buffers, which end elsewhere in a block.
 """
 
@@ -74,8 +74,8 @@ def _plain(source: Value) -> bool:
 
 def ufunc_reduce(fn: np.ufunc) -> Rule:
     """`np.add.reduce`: over the first axis, unless told otherwise."""
-    inner = {"add": np.sum, "multiply": np.prod, "maximum": np.max, "minimum": np.min}
-    called = inner[fn.__name__]
+    inner: dict[str, Callable[..., Any]] = {"add": np.sum, "multiply": np.prod, "maximum": np.max, "minimum": np.min}
+    called: Callable[..., Any] = inner[fn.__name__]
     rule = reduction(called, "dtype", "keepdims")
 
     def first_axis(call: Call, exact: bool) -> Kernel | None:

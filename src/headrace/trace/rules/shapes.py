@@ -71,7 +71,7 @@ def view(move: Callable[[Any, Any], Any], *names: str, **defaults: Any) -> Rule:
     return rule
 
 
-def _transpose(call: Call, exact: bool) -> Kernel | None:
+def _transpose(call: Call, exact: bool) -> Kernel | None:  # noqa: ARG001
     source = one_operand(call)
     if source is None:
         return None
@@ -146,7 +146,9 @@ def joined(combine: Callable[..., Any], default: int, *, new_axis: bool) -> Rule
             return None
         if not all(isinstance(a, Value) for a in given["arrays"]):
             return None
-        axis = shifted(given["axis"], call.sample.ndim) if new_axis else shifted(given["axis"], rank(given["arrays"][0]))
+        axis = (
+            shifted(given["axis"], call.sample.ndim) if new_axis else shifted(given["axis"], rank(given["arrays"][0]))
+        )
         getters = [rows_of(a) for a in given["arrays"]]
         return lambda values, n: combine([g(values, n) for g in getters], axis=axis)
 
@@ -181,6 +183,7 @@ def stacked(which: str) -> Rule:
 
 
 def broadcast_to(call: Call, exact: bool) -> Kernel | None:  # noqa: ARG001
+    """New axes go between the rows and what they hold."""
     source = one_operand(call)
     if source is None:
         return None
