@@ -43,6 +43,7 @@ unit: $(VENV)/.installed-test
 bench: $(VENV)/.installed-bench
 	$(BIN)/python benchmarks/core.py
 	$(BIN)/python benchmarks/operations.py
+	$(BIN)/python benchmarks/functions.py
 
 soak: $(VENV)/.installed-test
 	HEADRACE_TESTS=soak $(BIN)/python -m pytest -n $(WORKERS) --timeout 7200 tests/test_properties.py

@@ -14,7 +14,7 @@ from headrace.plan.structure import Structure, flatten
 from headrace.ragged import Ragged
 from headrace.trace.capture import Capture, Guard
 from headrace.trace.errors import Mismatch, Untraceable
-from headrace.trace.recorder import Recorder, Step, Value, Values, dummy, leaves, swapped
+from headrace.trace.recorder import Fresh, Kernel, Recorder, Step, Value, Values, dummy, leaves, swapped
 from headrace.trace.rules import chooser
 from headrace.trace.symbols import Symbol
 
@@ -170,12 +170,36 @@ def _finished(recorder: Recorder, capture: Capture, result: Any) -> Graph:
         structure,
         made.loosened() if recorder.loose else made,
         tuple(outputs),
-        recorder.steps,
+        in_place(recorder.steps, {o for o in outputs if isinstance(o, int)}),
         recorder.template,
         recorder.captured,
         capture.guards,
         unbatched=frozenset(unbatched),
     )
+
+
+def in_place(steps: list[Step], kept: set[int]) -> list[Step]:
+    """The steps, those that can writing into an array that nobody reads any more: memory that is warm costs less."""
+    uses = [value.slot for step in steps for value in step.uses]
+    makers = {step.slot: step for step in steps}
+    for step in steps:
+        into = step.kernel.into if isinstance(step.kernel, Fresh) else None
+        for value in step.uses if into is not None else ():
+            made = makers.get(value.slot)
+            again = uses.count(value.slot) > 1 or value.slot in kept or made is None
+            if again or made is None or not isinstance(made.kernel, Fresh) or not _alike(value.sample, step.sample):
+                continue
+            step.kernel = Fresh(_into(into, value.slot), None)
+            break
+    return steps
+
+
+def _into(into: Any, slot: int) -> Kernel:
+    return lambda values, _: into(values, values[slot])
+
+
+def _alike(a: Any, b: Any) -> bool:
+    return bool(a.dtype == b.dtype and a.shape == b.shape and (not isinstance(a, np.ndarray) or a.strides == b.strides))
 
 
 def _output(recorder: Recorder, item: Any) -> tuple[Any, TensorSpec]:

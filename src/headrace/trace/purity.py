@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from types import CodeType, FunctionType
 
 BUILTINS = frozenset({
-    "abs", "all", "any", "bool", "bytes", "callable", "chr", "complex", "dict", "divmod", "enumerate", "filter",
-    "float", "format", "frozenset", "getattr", "hasattr", "int", "isinstance", "issubclass", "iter", "len", "list", "map",
-    "max", "min", "next", "ord", "pow", "range", "repr", "reversed", "round", "set", "slice", "sorted", "str", "sum", "tuple",
-    "zip", "True", "False", "None", "Ellipsis", "NotImplemented", "__debug__",
+    "Ellipsis", "False", "None", "NotImplemented", "True", "__debug__", "abs", "all", "any", "bool", "bytes",
+    "callable", "chr", "complex", "dict", "divmod", "enumerate", "filter", "float", "format", "frozenset", "getattr",
+    "hasattr", "int", "isinstance", "issubclass", "iter", "len", "list", "map", "max", "min", "next", "ord", "pow",
+    "range", "repr", "reversed", "round", "set", "slice", "sorted", "str", "sum", "tuple", "zip",
 })  # fmt: skip
 EFFECTS = {
     "STORE_GLOBAL": "assigns the global {}",

@@ -61,6 +61,18 @@ class Call:
         return list(leaves((self.args, self.kwargs)))
 
 
+class Fresh:
+    """A kernel whose result is always a new array; `into` writes it to one that is given instead."""
+
+    def __init__(self, kernel: Kernel, into: Callable[[Values, Any], Any] | None = None) -> None:
+        self.kernel = kernel
+        self.into = into
+
+    def __call__(self, values: Values, n: int) -> Any:
+        """The result."""
+        return self.kernel(values, n)
+
+
 @dataclass(eq=False, slots=True)
 class Step:
     """A call as it runs on a block."""
@@ -70,6 +82,8 @@ class Step:
     kernel: Kernel
     rowwise: bool = False
     errors: dict[str, Any] = field(default_factory=dict)
+    uses: tuple[Value, ...] = ()
+    sample: Any = None
 
 
 def leaves(tree: Any) -> Iterator[Value]:
@@ -235,7 +249,8 @@ class Recorder:
                 raise self.refuse(error.reason) from None
         else:
             kernel, rowwise = plain(call), False
-        self.steps.append(Step(call.name, value.slot, kernel, rowwise, dict(self._errors[-1]) if self._errors else {}))
+        errors = dict(self._errors[-1]) if self._errors else {}
+        self.steps.append(Step(call.name, value.slot, kernel, rowwise, errors, tuple(call.values), sample))
         return self._items(value) if several else self.wrap(value)
 
     def _items(self, value: Value) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from headrace.trace.recorder import Call, Kernel, Value, Values
+from headrace.trace.recorder import Call, Fresh, Kernel, Value, Values
 from headrace.trace.rules.common import by_row, rank, rows_of
 
 
@@ -35,7 +35,7 @@ def exactly(source: np.dtype[Any], target: np.dtype[Any]) -> bool | None:
 def converted(call: Call, item: Value, exact: bool) -> Kernel | None:
     """The value of one operand in the dtype of the result."""
     source, target, slot = item.sample.dtype, call.sample.dtype, item.slot
-    direct: Kernel = lambda values, _: values[slot].astype(target)  # noqa: E731
+    direct = Fresh(lambda values, _: values[slot].astype(target))
     fine = exactly(source, target)
     if fine or not exact:
         return direct

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from headrace.trace.recorder import Call, Kernel, Value, Values, swapped
+from headrace.trace.recorder import Call, Fresh, Kernel, Value, Values, swapped
 from headrace.trace.rules.common import by_row, dtypes, known, operand
 
 UFUNCS = {name: fn for name in dir(np) if isinstance(fn := getattr(np, name), np.ufunc)}
@@ -52,7 +52,7 @@ def ufunc(call: Call, exact: bool) -> Kernel | None:
     kinds = {d.kind for d in [*dtypes(call), _dtype(call.sample)]}
     wide = any(d.char in "gG" for d in dtypes(call))
     if call.name in EXACT and (("c" not in kinds and not wide) or call.name in COMPLEX):
-        return guarded(call, direct, two_nans) if call.name in MIXING and kinds & {"f", "c"} else direct
+        return guarded(call, direct, two_nans) if call.name in MIXING and _two_may_be_nan(call) else direct
     if not kinds & {"f", "c"}:
         return direct if call.name in EXACT | GUARDED | {"power"} else None
     if call.name in GUARDED and "c" not in kinds and not wide:
@@ -65,10 +65,10 @@ def broadcast(call: Call, fn: Elementwise) -> Kernel:
     axes = rank_of(call.sample)
     getters = [operand(a, axes) for a in call.args]
     settings = call.kwargs
-    if len(getters) == 2 and not settings:
-        first, second = getters
-        return lambda values, _: fn(first(values), second(values))
-    return lambda values, _: fn(*[g(values) for g in getters], **settings)
+    kernel: Kernel = lambda values, _: fn(*[g(values) for g in getters], **settings)  # noqa: E731
+    if isinstance(fn, np.ufunc) and fn.nout == 1:
+        return Fresh(kernel, lambda values, out: fn(*[g(values) for g in getters], out=out, **settings))
+    return kernel
 
 
 def rank_of(sample: Any) -> int:
@@ -101,6 +101,11 @@ def two_nans(made: Any, operands: list[Any]) -> Any:
         return None
     met = [np.isnan(part) for part in operands]
     return nans & met[0] & met[1] if len(met) == 2 else None
+
+
+def _two_may_be_nan(call: Call) -> bool:
+    floats = [v for v in call.values if v.sample.dtype.kind in "fc"]
+    return len(floats) + sum(isinstance(a, float) and a != a for a in call.args) > 1  # noqa: PLR0124
 
 
 def guarded(call: Call, direct: Kernel, doubt: Doubt) -> Kernel:
@@ -225,7 +230,7 @@ def in_place(name: str) -> Callable[[Call, bool], Kernel | None]:
         def kernel(values: Values, n: int) -> Any:
             return fn(*[g(values) for g in getters], out=np.empty((n, *shape), dtype), casting="same_kind")
 
-        return guarded(call, kernel, two_nans) if exact and name in MIXING and kinds & {"f", "c"} else kernel
+        return guarded(call, kernel, two_nans) if exact and name in MIXING and _two_may_be_nan(call) else kernel
 
     return rule
 
