@@ -26,10 +26,7 @@ class Calls(Node):
     input: Node
     function: Function
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {key: value for key, value in self.__dict__.items() if key != "graph"}
-
-    @cached_property
+    @property
     def graph(self) -> Graph | str:
         """What the function does, or why it runs row by row, as far as the plan tells."""
         return self.function.graph(self.input.spec)

@@ -77,7 +77,8 @@ class Map(Calls):
     def spec(self) -> Spec:
         if self.probe.spec is not None:
             return self.probe.spec
-        return self.graph.spec if isinstance(self.graph, Graph) else Spec.UNKNOWN
+        graph = self.graph
+        return graph.spec if isinstance(graph, Graph) else Spec.UNKNOWN
 
     @property
     def cardinality(self) -> Cardinality:

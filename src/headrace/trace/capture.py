@@ -17,7 +17,8 @@ from headrace.plan.node import function_name
 from headrace.trace.errors import Untraceable
 from headrace.trace.numpy_names import OPERATORS, Namespace, numpy_name
 from headrace.trace.purity import effect, global_names, pure_builtins
-from headrace.trace.recorder import KINDS, Recorder
+from headrace.trace.recorder import Recorder
+from headrace.trace.values import KINDS
 
 PLAIN = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis), range, slice, np.dtype)
 Guard = Callable[[], bool]

@@ -14,9 +14,10 @@ from headrace.plan.structure import Structure, flatten
 from headrace.ragged import Ragged
 from headrace.trace.capture import Capture, Guard
 from headrace.trace.errors import Mismatch, Untraceable
-from headrace.trace.recorder import Fresh, Kernel, Recorder, Step, Value, Values, dummy, leaves, swapped
+from headrace.trace.recorder import Recorder
 from headrace.trace.rules import chooser
 from headrace.trace.symbols import Symbol
+from headrace.trace.values import Fresh, Kernel, Step, Value, Values, dummy, leaves, swapped
 
 
 @dataclass(eq=False)
@@ -118,8 +119,9 @@ def _trace(fn: Callable[..., Any], spec: Spec, exact: bool, fill: int | None) ->
         symbols = [recorder.input(dummy(s, fill=fill), s) for s in spec.leaves]
         copy = capture.callable(fn)
         element = spec.structure.pack(symbols)
-        del symbols
-        result = _called(copy, list(element) if spec.structure.unpacks else [element])
+        args = list(element) if spec.structure.unpacks else [element]
+        del symbols, element
+        result = _called(copy, args)
         recorder.returned = True
         if recorder.failed is None:
             return _finished(recorder, capture, result)

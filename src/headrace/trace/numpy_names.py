@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from headrace.trace.recorder import KINDS, Recorder, Value, leaves, swapped
+from headrace.trace.recorder import Recorder
 from headrace.trace.symbols import Symbol, apply_ufunc
+from headrace.trace.values import KINDS, Value, leaves, swapped
 
 SHAPE_ONLY = frozenset({
     "shape", "ndim", "size", "result_type", "can_cast", "iscomplexobj", "isrealobj", "promote_types", "min_scalar_type",
@@ -40,7 +41,7 @@ def apply_function(recorder: Recorder, func: Callable[..., Any], args: tuple[Any
     if name in SHAPE_ONLY:
         found = swapped((args, kwargs), recorder.value_of)
         if any(v.opaque for v in leaves(found)):
-            raise recorder.refuse(f"np.{name} of a component that is not a dense array")
+            raise recorder.refuse(f"np.{name} of a component that is not a dense array of known shape")
         args, kwargs = swapped(found, lambda i: i.sample if isinstance(i, Value) else i)
         return func(*args, **kwargs)
     if name in SHAPED_LIKE:
@@ -60,7 +61,7 @@ def _like(
     value = recorder.value_of(prototype)
     sample = value.sample if isinstance(value, Value) else value
     if sample is None:
-        raise recorder.refuse(f"np.{name} of a component that is not a dense array")
+        raise recorder.refuse(f"np.{name} of a component that is not a dense array of known shape")
     if not isinstance(sample, np.ndarray | np.generic | int | float):
         return recorder.call(func, name, (prototype, *rest), kwargs)
     if any(not v.static for v in leaves(swapped((tuple(rest), kwargs), recorder.value_of))):

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from headrace.plan.structure import flatten
-from headrace.trace.recorder import swapped
 from headrace.trace.symbols import Symbol
+from headrace.trace.values import swapped
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from headrace.trace.errors import Untraceable
-from headrace.trace.recorder import Call, Kernel
 from headrace.trace.rules import casts, elementwise, indexing, linear, ordering, reductions, shapes
 from headrace.trace.rules.common import LAYOUT_FREE, by_row, laid_out_alike, self_test
+from headrace.trace.values import Call, Kernel
 
 Rule = Callable[[Call, bool], Kernel | None]
 

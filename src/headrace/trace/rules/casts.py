@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from headrace.trace.recorder import Call, Fresh, Kernel, Value, Values
 from headrace.trace.rules.common import by_row, rank, rows_of
+from headrace.trace.values import Call, Fresh, Kernel, Value, Values
 
 
 def exactly(source: np.dtype[Any], target: np.dtype[Any]) -> bool | None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from headrace.trace.errors import Mismatch
-from headrace.trace.recorder import Call, Kernel, Value, Values, swapped
+from headrace.trace.values import Call, Kernel, Value, Values, swapped
 
 LAYOUT_FREE = frozenset({
     "getitem", "setitem", "reshape", "ravel", "transpose", "T", "copy", "where", "astype", "concatenate", "stack",
@@ -68,7 +68,7 @@ def is_static(item: Any) -> bool:
 
 
 def _values(item: Any) -> Iterator[Value]:
-    from headrace.trace.recorder import leaves
+    from headrace.trace.values import leaves
 
     return leaves(item)
 

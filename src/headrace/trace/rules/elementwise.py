@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from headrace.trace.recorder import Call, Fresh, Kernel, Value, Values, swapped
 from headrace.trace.rules.common import by_row, dtypes, known, operand
+from headrace.trace.values import Call, Fresh, Kernel, Value, Values, swapped
 
 UFUNCS = {name: fn for name in dir(np) if isinstance(fn := getattr(np, name), np.ufunc)}
 UFUNCS |= {fn.__name__: fn for fn in UFUNCS.values()}

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from headrace.trace.errors import Untraceable
-from headrace.trace.recorder import Call, Kernel, Value, Values, leaves
 from headrace.trace.rules.casts import exactly
 from headrace.trace.rules.common import arguments, constant, known, operand, rank, rows_of
 from headrace.trace.rules.shapes import mapped, shifted
+from headrace.trace.values import Call, Kernel, Value, Values, leaves
 
 Rule = Callable[[Call, bool], Kernel | None]
 

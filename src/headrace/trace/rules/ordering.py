@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from headrace.trace.recorder import Call, Kernel, Value, Values
 from headrace.trace.rules.common import arguments, constant, known, rank
 from headrace.trace.rules.shapes import shifted
+from headrace.trace.values import Call, Kernel, Value, Values
 
 Rule = Callable[[Call, bool], Kernel | None]
 

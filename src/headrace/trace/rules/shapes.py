@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from headrace.trace.recorder import Call, Kernel, Value, Values
 from headrace.trace.rules.common import arguments, constant, is_static, known, rank, rows_of
+from headrace.trace.values import Call, Kernel, Value, Values
 
 Rule = Callable[[Call, bool], Kernel | None]
 
