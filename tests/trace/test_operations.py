@@ -114,6 +114,9 @@ def test_the_modes():
     assert list(D.range(3).map(lambda x: x + 1, mode="vectorized")) == [1, 2, 3]
     with pytest.raises(TypeError, match=r"cannot be vectorised: branches on data at .*test_operations\.py"):
         D.range(3).map(branch, mode="vectorized")
+    unknown = D.range(9).map(lambda x: x, mode="eager").map(branch, mode="vectorized")
+    with pytest.raises(TypeError, match="cannot be vectorised"):
+        list(unknown)
     with pytest.raises(ValueError, match="mode must be one of"):
         D.range(3).map(branch, mode="fast")
 

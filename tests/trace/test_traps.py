@@ -325,6 +325,21 @@ def test_a_global_may_change_between_epochs():
         SCALE = 2.0
 
 
+def test_a_captured_array_may_change_its_shape():
+    table = np.arange(6.0)
+    ds = D.range(2).repeat(4).map(lambda i: table[i].sum())
+    assert list(ds)[:2] == [0, 1]
+    table.shape = (2, 3)
+    assert list(ds)[:2] == [3, 12]
+
+
+def test_more_words_than_the_bag_holds():
+    tokens = np.array([[0, 1], [1, 1], [2, 0], [9, 1], [0, 0]])
+    ds = D.from_tensor_slices(tokens).map(lambda t: np.bincount(t, minlength=4))
+    assert [len(bag) for bag in ds] == [4, 4, 4, 10, 4]
+    assert ds.element_spec == hr.TensorSpec([None], np.int64)
+
+
 def test_a_function_owns_its_results():
     table = np.zeros(3)
     ds = D.range(5).map(lambda x: (x, table, table))

@@ -51,8 +51,7 @@ def map(
     fn = function("map", map_func, self._node.spec)
     calls = None if synchronous else width(num_parallel_calls)
     traced = Function(fn, mode)
-    if mode == "vectorized" and self._node.spec.known:
-        traced.graph(self._node.spec)  # if it cannot be, that is better said here than later
+    traced.check(self._node.spec)
     return self._then(Map, fn, calls, deterministic, Probe(signature), traced, name=name)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from headrace.block import Block, Column, element
 from headrace.plan.node import function_name
 from headrace.plan.spec import Spec
-from headrace.trace.errors import VectorisedError
+from headrace.trace.errors import Mismatch, VectorisedError
 from headrace.trace.graph import Graph, column_spec, trace
 
 MODES = ("auto", "vectorized", "eager")
@@ -43,9 +43,13 @@ class Function:
             with self._lock:
                 found = trace(self.fn, spec, exact=self.mode == "auto")
                 self._graphs[spec] = found
-        if isinstance(found, str) and self.mode == "vectorized":
-            raise VectorisedError(f"{function_name(self.fn)} cannot be vectorised: {found.removeprefix('eager: ')}")
         return found
+
+    def check(self, spec: Spec) -> None:
+        """Raise where the user wants a graph and there is none. Elements of no known shape have to come first."""
+        found = self.graph(spec) if self.mode == "vectorized" and spec.known else ""
+        if found and isinstance(found, str) and all(s.shape is not None and None not in s.shape for s in spec.leaves):
+            raise VectorisedError(f"{function_name(self.fn)} cannot be vectorised: {found.removeprefix('eager: ')}")
 
     def remark(self, spec: Spec) -> str:
         """For `explain`: how it runs on elements of this spec, and why."""
@@ -66,7 +70,7 @@ class Function:
 
         `rows` calls the function on each row: the first rows of each kind are made both ways and compared.
         """
-        if self.mode == "eager" or block.rows < FEW:
+        if self.mode == "eager" or (block.rows < FEW and self.mode == "auto"):
             return None
         key = (block.structure, *[_kind(c) for c in block.columns])
         spec = self._specs.get(key)
@@ -74,9 +78,13 @@ class Function:
             spec = self._specs[key] = Spec(block.structure, tuple(column_spec(c) for c in block.columns))
         graph = self.graph(spec)
         if isinstance(graph, str):
+            self.check(spec)
             return None
         try:
             made = graph.run(block.columns, block.rows)
+        except Mismatch:
+            self.give_up(spec, "gave rows of other shapes than the first")
+            return None
         except Exception:  # whatever it is, calling row by row finds the row at fault, or that there is none
             return None
         if graph.rows_to_verify:

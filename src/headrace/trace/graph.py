@@ -36,9 +36,7 @@ class Graph:
 
     def current(self) -> bool:
         """Whether what the function holds on to is still what it was."""
-        return all(guard() for guard in self.guards) and all(
-            a.shape == v.sample.shape and a.dtype == v.sample.dtype for v, a in self.captured
-        )
+        return all(guard() for guard in self.guards)
 
     @property
     def summary(self) -> str:
@@ -168,6 +166,7 @@ def _finished(recorder: Recorder, capture: Capture, result: Any) -> Graph:
             unbatched.add(output.slot)
         specs.append(spec)
     made = Spec(structure, tuple(specs))
+    guards = [*capture.guards, *[_same_layout(array) for _, array in recorder.captured]]
     return Graph(
         structure,
         made.loosened() if recorder.loose else made,
@@ -175,9 +174,14 @@ def _finished(recorder: Recorder, capture: Capture, result: Any) -> Graph:
         in_place(recorder.steps, {o for o in outputs if isinstance(o, int)}),
         recorder.template,
         recorder.captured,
-        capture.guards,
+        guards,
         unbatched=frozenset(unbatched),
     )
+
+
+def _same_layout(array: np.ndarray[Any, Any]) -> Guard:
+    layout = (array.shape, array.dtype, array.strides)
+    return lambda: (array.shape, array.dtype, array.strides) == layout
 
 
 def in_place(steps: list[Step], kept: set[int]) -> list[Step]:
