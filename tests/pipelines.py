@@ -71,6 +71,33 @@ def _cached(*args):
     return D.range(_total(args) % 3).map(lambda x: x + 1).cache().repeat(2)
 
 
+# Functions that are traced where components are dense, and called on each row elsewhere.
+
+
+def _first(*args):
+    return args[0]
+
+
+def _doubled(*args):
+    return {"it": args, "more": args[0]}
+
+
+def _arithmetic(*args):
+    return (args[0] * 2 + 1) / 3
+
+
+def _table(*args):
+    return TABLE[np.sum(args[0]).astype(np.int64)]
+
+
+def _reduced(*args):
+    return np.exp(np.mean(args[0])), np.shape(args[0])[:1], np.asarray(args[0], np.float32)
+
+
+TABLE = np.arange(20.0)
+TRACED = [_first, _doubled, _arithmetic, _table, _reduced]
+
+
 def _count_to(n):
     def numbers():
         yield from range(n)
@@ -155,6 +182,20 @@ def steps(other):
             lambda a: lambda d: _batched(d.window(*a[1:]), a[0])
         ),
     )
+    traced = st.one_of(
+        st.sampled_from(TRACED).map(lambda f: lambda d: d.map(f)),
+        st.sampled_from(TRACED).map(lambda f: lambda d: d.map(f, num_parallel_calls=2)),
+        st.integers(2, 4).map(lambda n: lambda d: d.map(_first).filter(lambda x: np.sum(x) % n != 1)),
+        st.just(lambda d: d.map(_first).take_while(lambda x: np.max(x) < 9)),
+        counts.map(
+            lambda n: (
+                lambda d: d.map(_first).group_by_window(
+                    lambda x: np.sum(x).astype(np.int64) % 3, lambda k, w: w.shuffle(2), n
+                )
+            )
+        ),
+        counts.map(lambda n: lambda d: d.map_batches(lambda *a: a, n)),
+    )
     functions = st.one_of(
         st.just(lambda d: d.map(_tag)),
         st.just(lambda d: d.map(_tag, num_parallel_calls=2)),
@@ -182,7 +223,7 @@ def steps(other):
         st.just(lambda d: d.concatenate(d)),
         st.just(lambda d: d.shuffle() if _uniform(d) else d),
     )
-    return st.one_of(simple, simple, functions, binary)
+    return st.one_of(simple, simple, functions, traced, binary)
 
 
 def _flat(windows):

@@ -289,7 +289,7 @@ PIPELINES = {
     "windows at once, of a stream": lambda: streamed().window(4, 3).flat_map(lambda w: w.batch(4)).shuffle(3).batch(2),
     "buckets of known lengths": lambda: ragged().bucket_by_sequence_length(len, [2, 3], [2, 3, 2]),
     "rebatch of rows that do not fit together": lambda: ragged().padded_batch(2).batch(2).rebatch([3, 0, 1]),
-    "unique ragged batches": lambda: ragged().ragged_batch(5).repeat(2).unique(),
+    "unique ragged batches again": lambda: ragged().ragged_batch(5).repeat(2).unique(),
     "no components": lambda: D.range(5).map(lambda n: None).shuffle(2),
 }
 

@@ -13,6 +13,7 @@ LAYERS = [
     {"ragged", "random"},
     {"plan"},
     {"block"},
+    {"trace"},
     {"execute"},
     {"storage"},
     {"records"},
@@ -86,11 +87,11 @@ def test_the_public_names():
         "choose_from_datasets", "concatenate", "count", "counter", "element_spec", "enumerate", "explain",
         "filter", "flat_map", "from_arrow", "from_generator", "from_huggingface", "from_pandas", "from_polars",
         "from_tensor_slices", "from_tensors", "from_torch", "get_single_element", "group_by_window",
-        "ignore_errors", "interleave", "iterator", "list_files", "load", "map", "options", "padded_batch",
-        "prefetch", "progress", "ragged_batch", "random", "random_map", "range", "rebatch", "reduce",
-        "rejection_resample", "repeat", "sample_from_datasets", "save", "scan", "shard", "shuffle", "skip",
-        "snapshot", "take", "take_while", "throttle", "to_jax", "to_keras", "to_torch", "unbatch", "unique",
-        "window", "with_options", "zip",
+        "ignore_errors", "interleave", "iterator", "list_files", "load", "map", "map_batches", "options",
+        "padded_batch", "prefetch", "progress", "ragged_batch", "random", "random_map", "range", "rebatch",
+        "reduce", "rejection_resample", "repeat", "sample_from_datasets", "save", "scan", "shard", "shuffle",
+        "skip", "snapshot", "take", "take_while", "throttle", "to_jax", "to_keras", "to_torch", "unbatch",
+        "unique", "window", "with_options", "zip",
     ]  # fmt: skip
 
 

@@ -24,6 +24,7 @@ from headrace.ops.group_by_window import group_by_window
 from headrace.ops.ignore_errors import ignore_errors
 from headrace.ops.interleave import interleave
 from headrace.ops.map import map
+from headrace.ops.map_batches import map_batches
 from headrace.ops.padded_batch import padded_batch
 from headrace.ops.prefetch import prefetch
 from headrace.ops.ragged_batch import ragged_batch
@@ -119,6 +120,7 @@ class Dataset:
     ignore_errors = ignore_errors
     interleave = interleave
     map = map
+    map_batches = map_batches
     options = options
     padded_batch = padded_batch
     prefetch = prefetch
@@ -192,7 +194,7 @@ class Dataset:
         """
         for node in walk(self._node):
             probe = getattr(node, "probe", None)
-            if probe is not None and probe.spec is None:
+            if probe is not None and probe.spec is None and not node.spec.known:
                 probe.spec = _first_spec(node)
         return self._node.spec.public()
 
