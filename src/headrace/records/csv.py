@@ -118,7 +118,7 @@ class Csv(Format):
         columns: list[Column] = []
         for number, (column, values) in enumerate(zip(self.columns, made, strict=True)):
             if column.kind not in ("str", "bytes"):
-                columns.append(values)
+                columns.append(values.view(column.kind))  # NumPy has two types that are int64, and this is the other
                 continue
             text = binary(*values)
             whole = decoded(text, "utf-8") if column.kind == "str" else text
