@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.framing import framed
 
 import headrace as hr
 from headrace import _native
@@ -19,11 +20,6 @@ from headrace.records.files import REMOTE_BLOCK
 from headrace.testing import check_transformation, difference, outcomes, reference_outcomes
 
 D = hr.Dataset
-
-
-def framed(rows):
-    offsets = np.cumsum([0, *(len(r) for r in rows)])
-    return _native.frame(np.frombuffer(b"".join(rows), np.uint8), offsets).tobytes()
 
 
 def packed_zstd(data):
@@ -34,18 +30,6 @@ def packed_zstd(data):
 
 
 PACK = {"": bytes, "GZIP": gzip.compress, "ZLIB": zlib.compress, "ZSTD": packed_zstd}
-
-
-@pytest.fixture
-def put(tmp_path):
-    def write(*contents, name="file"):
-        paths = []
-        for i, content in enumerate(contents):
-            paths.append(tmp_path / f"{name}-{i}")
-            paths[-1].write_bytes(content)
-        return paths
-
-    return write
 
 
 def errors(ds):

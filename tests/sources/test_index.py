@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.sources.test_files import framed, put
+from tests.framing import framed
 
 import headrace as hr
 from headrace.execute.context import Context, Run
@@ -15,7 +15,6 @@ from headrace.records.index import SUFFIX, build_index, fresh_index
 from headrace.records.text import Lines
 from headrace.records.tfrecord import TFRecords
 
-assert put
 ROWS = [b"%d" % i * (i % 7) for i in range(3000)]
 
 

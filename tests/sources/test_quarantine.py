@@ -6,12 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.sources.test_files import framed, put
+from tests.framing import framed
 
 import headrace as hr
 from headrace.testing import outcomes
 
-assert put
 ROWS = [b"row %d" % i for i in range(2000)]
 
 

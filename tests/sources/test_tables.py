@@ -8,12 +8,10 @@ import pyarrow.compute as pc
 import pyarrow.feather as feather
 import pyarrow.parquet as pq
 import pytest
-from tests.sources.test_files import put
 
 import headrace as hr
 from headrace.testing import check_transformation, outcomes, same
 
-assert put
 TABLE = pa.table(
     {
         "id": pa.array(range(20), pa.int32()),

@@ -11,7 +11,7 @@ import numpy as np
 from headrace.plan.structure import flatten
 from headrace.records.csv import Csv, CsvColumn, table
 from headrace.records.reader import first_bytes
-from headrace.records.window import codec
+from headrace.records.unpack import codec
 from headrace.sources.csv import column, delimiter
 from headrace.sources.files import read_files
 from headrace.sources.list_files import matching

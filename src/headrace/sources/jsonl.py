@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.records.jsonl import JsonLines, parsed
 from headrace.records.reader import first_bytes
-from headrace.records.window import codec
+from headrace.records.unpack import codec
 from headrace.sources.files import read_files
 from headrace.sources.list_files import matching
 
