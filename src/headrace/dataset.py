@@ -56,6 +56,7 @@ from headrace.sinks.save import save
 from headrace.sinks.values import apply, get_single_element, reduce
 from headrace.sources.arrow import from_arrow
 from headrace.sources.counter import counter, random
+from headrace.sources.from_csv import from_csv
 from headrace.sources.generator import from_generator
 from headrace.sources.huggingface import from_huggingface
 from headrace.sources.list_files import list_files
@@ -91,6 +92,7 @@ class Dataset:
     from_tensors = staticmethod(from_tensors)
     from_tensor_slices = staticmethod(from_tensor_slices)
     from_arrow = staticmethod(from_arrow)
+    from_csv = staticmethod(from_csv)
     from_generator = staticmethod(from_generator)
     load = staticmethod(load)
     from_huggingface = staticmethod(from_huggingface)

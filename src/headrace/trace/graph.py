@@ -159,7 +159,7 @@ def _finished(recorder: Recorder, capture: Capture, result: Any) -> Graph:
     for kind in _classes(structure):
         capture.check_class(kind)
     outputs: list[Any] = []
-    specs: list[TensorSpec] = []
+    specs: list[LeafSpec] = []
     unbatched = set()
     for item in found:
         output, spec = _output(recorder, item)
