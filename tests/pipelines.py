@@ -1,5 +1,9 @@
 """Random pipelines, for property tests."""
 
+import hashlib
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
 import numpy as np
 from hypothesis import strategies as st
 
@@ -72,10 +76,39 @@ def _mixed(n):
     return {"x": np.arange(3 * n, dtype=np.int32).reshape(n, 3), "s": [f"row {i}" for i in range(n)]}
 
 
+_folder = TemporaryDirectory(prefix="headrace-pipelines-")
+
+
+def _file(data):
+    path = Path(_folder.name, hashlib.blake2b(data, digest_size=8).hexdigest())
+    if not path.exists():
+        path.write_bytes(data)
+    return str(path)
+
+
+def _lines(n):
+    """Lines of two files, in turn where there are many, one of them no text where there are more."""
+    data = b"".join(b"line %d\n" % i if i != 9 else b"\xff\n" for i in range(n))
+    return hr.TextLineDataset([_file(data), _file(b"last")], buffer_size=5, num_parallel_reads=2 if n > 5 else None)
+
+
+def _records(n):
+    """Records by number, two bytes each."""
+    return hr.FixedLengthRecordDataset(_file(b"".join(b"%02d" % i for i in range(n))), 2)
+
+
+def _csv(n):
+    data = b"".join(b"%d,%s\n" % (i, b"x" * i if i % 5 != 3 else b'a"b') for i in range(n))
+    return hr.CsvDataset(_file(data), [np.int64, str], buffer_size=7)
+
+
 sizes = st.integers(0, 12)
 
 sources = st.one_of(
     sizes.map(D.range),
+    sizes.map(_lines),
+    sizes.map(_records),
+    sizes.map(_csv),
     sizes.map(lambda n: D.from_tensor_slices((np.arange(n) * 1.5, np.arange(n)))),
     st.integers(1, 9).map(lambda n: D.from_tensor_slices(_mixed(n))),
     sizes.map(lambda n: D.from_generator(_count_to(n), output_signature=hr.TensorSpec((), "int16"))),

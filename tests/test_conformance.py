@@ -1,5 +1,8 @@
 """Every operation, alone and where marks are hard, through the public conformance kit at every cut."""
 
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
 import numpy as np
 import pytest
 
@@ -29,6 +32,21 @@ def ragged(n=17):
 
 def ragged_results(n=17):
     return D.range(n).map(lambda i: np.arange(i % 5))
+
+
+_folder = TemporaryDirectory(prefix="headrace-conformance-")
+
+
+def files(name, *contents):
+    """Names of files with these contents."""
+    paths = [Path(_folder.name, f"{name}-{i}") for i in range(len(contents))]
+    for path, content in zip(paths, contents, strict=True):
+        if not path.exists():
+            path.write_bytes(content)
+    return paths
+
+
+LINES = b"".join(b"line %d\n" % i for i in range(9))
 
 
 def twice(combine, ds):
@@ -183,6 +201,26 @@ PIPELINES = {
     ),
     "options": lambda: D.range(9).map(picky).with_options(hr.Options(cpu_budget=1)).batch(2),
     "throttle and progress": lambda: slices(6).throttle(rows_per_second=1e6).progress("test").batch(2),
+    "list_files": lambda: D.list_files([str(f) for f in files("list", b"", b"", b"")]).batch(2),
+    "TextLineDataset": lambda: hr.TextLineDataset(files("text", LINES, b"", b"\xff\nend"), buffer_size=10),
+    "TextLineDataset in turn": lambda: hr.TextLineDataset(
+        files("turn", LINES, b"a", LINES), num_parallel_reads=2
+    ).batch(4),
+    "TextLineDataset by number": lambda: hr.TextLineDataset(files("index", LINES, b"a"), index=True).shuffle().batch(3),
+    "TextLineDataset of shuffled names": lambda: hr.TextLineDataset(
+        D.list_files([str(f) for f in files("names", b"a\nb", b"c", b"d")])
+    ),
+    "FixedLengthRecordDataset": lambda: hr.FixedLengthRecordDataset(files("fixed", LINES[:21], LINES[:7]), 7).shuffle(
+        3
+    ),
+    "interleave over files": lambda: (
+        D.from_tensor_slices([str(f) for f in files("inter", LINES, b"a\nb", LINES)])
+        .interleave(hr.TextLineDataset, 2, 3)
+        .batch(5)
+    ),
+    "CsvDataset": lambda: hr.CsvDataset(files("csv", b'1,a\n2\n3,"b\nc"\nx,d\n'), [np.int64, str], buffer_size=3).batch(
+        2
+    ),
     "no components": lambda: D.range(5).map(lambda n: None).shuffle(2),
 }
 

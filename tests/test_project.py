@@ -54,6 +54,7 @@ def test_data_flows_one_way():
 def test_the_public_names():
     assert sorted(hr.__all__) == [
         "AUTOTUNE",
+        "ArrowDataset",
         "CsvDataset",
         "Dataset",
         "ElementError",
@@ -61,8 +62,10 @@ def test_the_public_names():
         "HeadraceError",
         "INFINITE_CARDINALITY",
         "Iterator",
+        "JsonLinesDataset",
         "NotIndexableError",
         "Options",
+        "ParquetDataset",
         "ParseError",
         "Quarantine",
         "QuarantineError",
@@ -80,9 +83,10 @@ def test_the_public_names():
     assert sorted(public) == [
         "apply", "as_numpy_iterator", "batch", "bucket_by_sequence_length", "cache", "cardinality",
         "choose_from_datasets", "concatenate", "count", "counter", "element_spec", "enumerate", "explain", "filter",
-        "flat_map", "from_generator", "from_tensor_slices", "from_tensors", "get_single_element", "group_by_window",
-        "ignore_errors", "interleave", "iterator", "list_files", "map", "options", "padded_batch", "prefetch",
-        "progress", "ragged_batch", "random", "range", "rebatch", "reduce", "rejection_resample", "repeat",
+        "flat_map", "from_csv", "from_generator", "from_tensor_slices", "from_tensors", "get_single_element",
+        "group_by_window", "ignore_errors", "interleave", "iterator", "list_files", "map", "options",
+        "padded_batch", "prefetch", "progress", "ragged_batch", "random", "range",
+        "rebatch", "reduce", "rejection_resample", "repeat",
         "sample_from_datasets", "scan", "shard", "shuffle", "skip", "take", "take_while", "throttle", "unbatch",
         "unique", "window", "with_options", "zip",
     ]  # fmt: skip

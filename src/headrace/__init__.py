@@ -29,6 +29,8 @@ from headrace.ragged import Ragged
 from headrace.records.quarantine import Quarantine
 from headrace.sources.csv import CsvDataset
 from headrace.sources.fixed import FixedLengthRecordDataset
+from headrace.sources.jsonl import JsonLinesDataset
+from headrace.sources.tables import ArrowDataset, ParquetDataset
 from headrace.sources.text import TextLineDataset
 from headrace.sources.tfrecord import TFRecordDataset
 
@@ -38,14 +40,17 @@ __all__ = [
     "AUTOTUNE",
     "INFINITE_CARDINALITY",
     "UNKNOWN_CARDINALITY",
+    "ArrowDataset",
     "CsvDataset",
     "Dataset",
     "ElementError",
     "FixedLengthRecordDataset",
     "HeadraceError",
     "Iterator",
+    "JsonLinesDataset",
     "NotIndexableError",
     "Options",
+    "ParquetDataset",
     "ParseError",
     "Quarantine",
     "QuarantineError",

@@ -46,6 +46,7 @@ from headrace.plan.spec import Spec
 from headrace.sinks.count import count
 from headrace.sinks.values import apply, as_numpy_iterator, get_single_element, reduce
 from headrace.sources.counter import counter, random
+from headrace.sources.from_csv import from_csv
 from headrace.sources.generator import from_generator
 from headrace.sources.list_files import list_files
 from headrace.sources.memory import from_tensor_slices, from_tensors
@@ -73,6 +74,7 @@ class Dataset:
 
     from_tensors = staticmethod(from_tensors)
     from_tensor_slices = staticmethod(from_tensor_slices)
+    from_csv = staticmethod(from_csv)
     from_generator = staticmethod(from_generator)
     range = staticmethod(range)
     counter = staticmethod(counter)
