@@ -316,7 +316,7 @@ def test_however_a_pass_ends_its_workers_are_gone_even_in_the_midst_of_a_call(en
 
 
 def test_mode_is_checked_and_no_part_of_a_state():
-    with pytest.raises(ValueError, match="mode is one of"):
+    with pytest.raises(ValueError, match="mode must be one of"):
         D.range(3).map(lambda x: x, mode="fork")
     with pytest.raises(ValueError, match="synchronous"):
         D.range(3).map(lambda x: x, mode="process", synchronous=True)

@@ -162,7 +162,7 @@ def test_a_generator_kept_for_later_says_so():
         (lambda: D.range(3).random_map(lambda x: x), TypeError, "1 component of an element.*and a generator"),
         (lambda: D.range(3).random_map(5), TypeError, "random_map takes a function"),
         (lambda: D.range(3).random_map(number, seed="x"), TypeError, "seed must be an integer"),
-        (lambda: D.range(3).random_map(number, mode="fork"), ValueError, "mode is one of .*'process'.*not 'fork'"),
+        (lambda: D.range(3).random_map(number, mode="fork"), ValueError, "mode must be one of .*'process'.*not 'fork'"),
         (lambda: D.range(3).random_map(number, num_parallel_calls=0), ValueError, "at least 1"),
     ],
 )

@@ -22,7 +22,7 @@ LABEL = small("i8")
 TABLE = np.arange(30.0).reshape(10, 3)
 SCALE = 2.0
 SEEN = []
-LOOKUP = {0: 1.0}
+LOOKUP = [1.0]
 COUNT = 0
 
 
@@ -236,7 +236,7 @@ EAGER = {
     "a write to a view": (writes_to_a_view, V, "another name or view"),
     "a view kept": (keeps_a_view, V, "another name or view"),
     "a write to a captured array": (writes_to_the_table, LABEL, "does not own"),
-    "a mutable capture": (lambda x: x * LOOKUP[0], X, "LOOKUP, a dict"),
+    "a mutable capture": (lambda x: x * LOOKUP[0], X, "LOOKUP, a list"),
     "a callable object": (Doubler(), X, "Doubler"),
     "a method": (Doubler().double, X, "method"),
     "a local class": (lambda x: Doubler()(x), X, "Doubler"),

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.plan.spec import TensorSpec
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -31,6 +33,13 @@ def binary(records: Any) -> pa.LargeBinaryArray:
         if not isinstance(row, bytes | str | memoryview | bytearray):
             raise TypeError(f"record {number} is {type(row).__name__} where bytes are needed")
     return pa.array([row.encode() if isinstance(row, str) else row for row in rows], pa.large_binary())
+
+
+def record(spec: Any) -> bool:
+    """Whether a traced function has one record here; a batch of them it does not."""
+    if not isinstance(spec, TensorSpec) or spec.shape != () or spec.dtype is None or spec.dtype.kind not in "SUO":
+        raise ValueError(f"it is given {spec} where a single record is needed")
+    return True
 
 
 def parts(column: pa.LargeBinaryArray) -> tuple[Bytes, Offsets]:

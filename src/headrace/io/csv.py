@@ -11,14 +11,24 @@ from numpy.typing import NDArray
 from headrace import _native
 from headrace.block import Column, objects
 from headrace.errors import ParseError
-from headrace.io.binary import Offsets, binary, one, parts, shape_of
+from headrace.io.binary import Offsets, binary, one, parts, record, shape_of
+from headrace.plan.spec import TensorSpec
 from headrace.records.csv import KINDS, NOT_SPLIT
 from headrace.records.format import binary as binary_of
+from headrace.trace.operation import traced_operation
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
+def _fields(records: Any, record_defaults: Sequence[Any], *_: Any, **__: Any) -> tuple[TensorSpec, ...]:
+    record(records)
+    return tuple(TensorSpec((), kind) for kind, _ in map(_column, record_defaults))
+
+
+@traced_operation(
+    spec=_fields, block=lambda records, *how, **named: tuple(decode_csv_columns(binary(records), *how, **named))
+)
 def decode_csv(
     records: Any,
     record_defaults: Sequence[Any],

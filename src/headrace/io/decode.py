@@ -13,13 +13,27 @@ from numpy.typing import DTypeLike, NDArray
 
 from headrace.block import Column, column, leaf, objects
 from headrace.errors import ParseError
-from headrace.io.binary import binary, one, parts, shape_of
+from headrace.io.binary import binary, one, parts, record, shape_of
+from headrace.plan.spec import TensorSpec
 from headrace.ragged import Ragged
+from headrace.trace.operation import traced_operation
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
+def _raw_spec(
+    input_bytes: Any, out_type: DTypeLike, little_endian: bool = True, fixed_length: int | None = None
+) -> TensorSpec:
+    del little_endian
+    record(input_bytes)
+    dtype = np.dtype(getattr(out_type, "as_numpy_dtype", out_type))
+    return TensorSpec((fixed_length // dtype.itemsize if fixed_length else None,), dtype)
+
+
+@traced_operation(
+    spec=_raw_spec, block=lambda input_bytes, *how, **named: decode_raw_column(binary(input_bytes), *how, **named)
+)
 def decode_raw(
     input_bytes: Any, out_type: DTypeLike, little_endian: bool = True, fixed_length: int | None = None
 ) -> NDArray[Any]:
@@ -82,6 +96,10 @@ def _of_length(values: NDArray[np.uint8], offsets: NDArray[np.int64], length: in
     return made.ravel()
 
 
+@traced_operation(
+    spec=lambda bytes, compression_type="": record(bytes) and TensorSpec((), "S"),  # noqa: ARG005
+    block=lambda bytes, compression_type="": decode_compressed_column(binary(bytes), compression_type),
+)
 def decode_compressed(bytes: Any, compression_type: str = "") -> Any:
     """Decompressed bytes; `compression_type` is "GZIP", "ZLIB", "ZSTD", or "" for bytes that are not compressed.
 

@@ -66,6 +66,8 @@ class Feature(ABC):
             raise ValueError(f"an Example holds float32, int64 and bytes: parse as one of these instead of {dtype}")
         return FLOAT if dtype == np.float32 else INT64
 
+    _headrace_constant = True  # a traced function may hold on to it
+
     @abstractmethod
     def requests(self, name: str, *, single: bool, in_steps: bool) -> list[Request]:
         """The lists it is made of."""

@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 from headrace import _native
 from headrace.errors import ParseError
-from headrace.io.binary import binary, one, parts
+from headrace.io.binary import binary, one, parts, record
 from headrace.io.feature import Feature, Found, Request
 from headrace.io.features import FixedLenSequenceFeature
 from headrace.io.sparse import Sparse
+from headrace.plan.spec import TensorSpec
 from headrace.ragged import Ragged
+from headrace.trace.operation import traced_operation
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -41,6 +43,10 @@ def parse_example(serialized: Any, features: Features, example_names: Sequence[A
     return {name: feature.batched(columns[name]) for name, feature in features.items()}
 
 
+@traced_operation(
+    spec=lambda serialized, features: record(serialized) and specs(features),
+    block=lambda serialized, features: parse_example_columns(binary(serialized), features),
+)
 def parse_single_example(serialized: bytes, features: Features) -> Columns:
     """Parse one serialized tf.Example.
 
@@ -83,6 +89,15 @@ def parse_sequence_example(
     )
 
 
+@traced_operation(
+    spec=lambda serialized, context_features=None, sequence_features=None: (
+        record(serialized) and specs(context_features or {}),
+        _lists(sequence_features or {}),
+    ),
+    block=lambda serialized, context_features=None, sequence_features=None: parse_sequence_example_columns(
+        binary(serialized), context_features or {}, sequence_features or {}
+    ),
+)
 def parse_single_sequence_example(
     serialized: bytes, context_features: Features | None = None, sequence_features: Features | None = None
 ) -> tuple[Columns, Columns]:
@@ -107,6 +122,11 @@ def parse_sequence_example_columns(
 def specs(features: Features, *, batch: bool = False) -> dict[str, Any]:
     """What parsing gives, in advance: of one record, or of a batch."""
     return {name: feature.spec(batch=batch) for name, feature in features.items()}
+
+
+def _lists(features: Features) -> dict[str, Any]:
+    """What the lists of one SequenceExample are: their dtypes."""
+    return {name: TensorSpec(None, feature.spec(batch=False).dtype) for name, feature in features.items()}
 
 
 def first_row(columns: Columns) -> Columns:

@@ -41,7 +41,7 @@ MODES = ("auto", "vectorized", "eager", "process")
 def execution(mode: str, *, synchronous: bool = False) -> str:
     """Where a user's function is called."""
     if mode not in MODES:
-        raise ValueError(f"mode is one of {', '.join(map(repr, MODES))}, not {mode!r}")
+        raise ValueError(f"mode must be one of {', '.join(map(repr, MODES))}, not {mode!r}")
     if mode == "process" and synchronous:
         raise ValueError(
             'synchronous=True keeps the calls in the consumer\'s thread, mode="process" in other processes'

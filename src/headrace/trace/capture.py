@@ -8,7 +8,7 @@ import functools
 import math
 from collections.abc import Callable
 from pathlib import Path
-from types import BuiltinFunctionType, CellType, FunctionType, MethodType, ModuleType
+from types import BuiltinFunctionType, CellType, FunctionType, MappingProxyType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -59,7 +59,7 @@ class Capture:
         return known
 
     def _substitute(self, value: Any, name: str) -> Any:
-        if isinstance(value, (*PLAIN, enum.Enum)):
+        if isinstance(value, (*PLAIN, enum.Enum)) or getattr(value, "_headrace_constant", False) is True:
             return value
         if isinstance(value, np.generic):
             if value.dtype.kind not in KINDS:
@@ -67,8 +67,8 @@ class Capture:
             return self.recorder.constant(value)
         if isinstance(value, np.ndarray):
             return self.recorder.capture(value)
-        if type(value) in (tuple, frozenset):
-            return type(value)([self.value(item, name) for item in value])
+        if type(value) in (tuple, frozenset, dict):
+            return self._container(value, name)
         if isinstance(value, ModuleType):
             return self._module(value)
         if isinstance(value, FunctionType):
@@ -85,6 +85,12 @@ class Capture:
                 return value
             raise self.refuse(f"uses {name}, which is not known to be without effects")
         raise self.refuse(f"captures {name}, a {type(value).__name__}, which may change")
+
+    def _container(self, value: Any, name: str) -> Any:
+        if type(value) is not dict:
+            return type(value)([self.value(item, name) for item in value])
+        self.guards.append(_same_items(value))
+        return MappingProxyType({key: self.value(item, name) for key, item in value.items()})  # to be read only
 
     def _module(self, module: ModuleType) -> Any:
         if module is np or module.__name__ in ("numpy.linalg", "numpy.fft"):
@@ -180,6 +186,16 @@ def _of_numpy(value: Any) -> bool:
 
 def _same_name(scope: dict[str, Any], name: str, value: Any) -> Guard:
     return lambda: scope.get(name, scope) is value
+
+
+def _same_items(given: dict[Any, Any]) -> Guard:
+    before = list(given.items())
+
+    def same() -> bool:
+        now = list(given.items())
+        return len(now) == len(before) and all(a is c and b is d for (a, b), (c, d) in zip(now, before, strict=True))
+
+    return same
 
 
 def _same_contents(cell: CellType, contents: Any) -> Guard:

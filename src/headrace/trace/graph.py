@@ -237,6 +237,7 @@ def column_spec(column: Column) -> TensorSpec:
     if isinstance(column, Ragged):
         return TensorSpec((None, *column.values.shape[1:]), column.dtype)
     if isinstance(column, list):
-        return TensorSpec(None, None)
+        text = column and isinstance(column[0], str | bytes)  # the first row tells: operations refuse what is no text
+        return TensorSpec((), type(column[0])) if text else TensorSpec(None, None)
     kind = str(column.type)
     return TensorSpec((), str if "string" in kind else bytes if "binary" in kind else object)
