@@ -48,6 +48,7 @@ bench: $(VENV)/.installed-bench
 	$(BIN)/python benchmarks/storage.py
 	$(BIN)/python benchmarks/trainers.py
 	$(BIN)/python benchmarks/records.py
+	$(BIN)/python benchmarks/functions.py
 
 soak: $(VENV)/.installed-test
 	HEADRACE_TESTS=soak $(BIN)/python -m pytest -n $(WORKERS) --timeout 7200 tests/test_properties.py

@@ -2,7 +2,9 @@
 
 import atexit
 import functools
+import hashlib
 import tempfile
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -71,6 +73,33 @@ def _cached(*args):
     return D.range(_total(args) % 3).map(lambda x: x + 1).cache().repeat(2)
 
 
+# Functions that are traced where components are dense, and called on each row elsewhere.
+
+
+def _first(*args):
+    return args[0]
+
+
+def _doubled(*args):
+    return {"it": args, "more": args[0]}
+
+
+def _arithmetic(*args):
+    return (args[0] * 2 + 1) / 3
+
+
+def _table(*args):
+    return TABLE[np.sum(args[0]).astype(np.int64)]
+
+
+def _reduced(*args):
+    return np.exp(np.mean(args[0])), np.shape(args[0])[:1], np.asarray(args[0], np.float32)
+
+
+TABLE = np.arange(20.0)
+TRACED = [_first, _doubled, _arithmetic, _table, _reduced]
+
+
 def _count_to(n):
     def numbers():
         yield from range(n)
@@ -112,10 +141,36 @@ class Rows:
         return Sometimes(5)(np.arange(i % 4), i)
 
 
+def _file(data):
+    path = Path(_folder(), hashlib.blake2b(data, digest_size=8).hexdigest())
+    if not path.exists():
+        path.write_bytes(data)
+    return str(path)
+
+
+def _lines(n):
+    """Lines of two files, in turn where there are many, one of them no text where there are more."""
+    data = b"".join(b"line %d\n" % i if i != 9 else b"\xff\n" for i in range(n))
+    return hr.TextLineDataset([_file(data), _file(b"last")], buffer_size=5, num_parallel_reads=2 if n > 5 else None)
+
+
+def _records(n):
+    """Records by number, two bytes each."""
+    return hr.FixedLengthRecordDataset(_file(b"".join(b"%02d" % i for i in range(n))), 2)
+
+
+def _csv(n):
+    data = b"".join(b"%d,%s\n" % (i, b"x" * i if i % 5 != 3 else b'a"b') for i in range(n))
+    return hr.CsvDataset(_file(data), [np.int64, str], buffer_size=7)
+
+
 sizes = st.integers(0, 12)
 
 sources = st.one_of(
     sizes.map(D.range),
+    sizes.map(_lines),
+    sizes.map(_records),
+    sizes.map(_csv),
     sizes.map(lambda n: D.from_tensor_slices((np.arange(n) * 1.5, np.arange(n)))),
     st.integers(1, 9).map(lambda n: D.from_tensor_slices(_mixed(n))),
     st.tuples(sizes, st.integers(0, 5)).map(lambda a: D.from_arrow(_table(*a))[60 : 60 + a[0]]),
@@ -155,6 +210,20 @@ def steps(other):
             lambda a: lambda d: _batched(d.window(*a[1:]), a[0])
         ),
     )
+    traced = st.one_of(
+        st.sampled_from(TRACED).map(lambda f: lambda d: d.map(f)),
+        st.sampled_from(TRACED).map(lambda f: lambda d: d.map(f, num_parallel_calls=2)),
+        st.integers(2, 4).map(lambda n: lambda d: d.map(_first).filter(lambda x: np.sum(x) % n != 1)),
+        st.just(lambda d: d.map(_first).take_while(lambda x: np.max(x) < 9)),
+        counts.map(
+            lambda n: (
+                lambda d: d.map(_first).group_by_window(
+                    lambda x: np.sum(x).astype(np.int64) % 3, lambda k, w: w.shuffle(2), n
+                )
+            )
+        ),
+        counts.map(lambda n: lambda d: d.map_batches(lambda *a: a, n)),
+    )
     functions = st.one_of(
         st.just(lambda d: d.map(_tag)),
         st.just(lambda d: d.map(_tag, num_parallel_calls=2)),
@@ -182,7 +251,7 @@ def steps(other):
         st.just(lambda d: d.concatenate(d)),
         st.just(lambda d: d.shuffle() if _uniform(d) else d),
     )
-    return st.one_of(simple, simple, functions, binary)
+    return st.one_of(simple, simple, functions, traced, binary)
 
 
 def _flat(windows):

@@ -2,6 +2,8 @@
 
 import tempfile
 from dataclasses import fields
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pyarrow as pa
@@ -49,7 +51,7 @@ def ragged_results(n=17):
 
 
 def saved(ds, **how):
-    folder = tempfile.mkdtemp()
+    folder = tempfile.mkdtemp(dir=_folder.name)
     ds.save(folder, **how)
     return D.load(folder)
 
@@ -90,6 +92,21 @@ def frame(library):
 def split(n=150):
     datasets = pytest.importorskip("datasets")
     return datasets.Dataset.from_dict({"x": range(n), "s": [None if i % 50 == 7 else str(i) for i in range(n)]})
+
+
+_folder = TemporaryDirectory(prefix="headrace-conformance-")
+
+
+def files(name, *contents):
+    """Names of files with these contents."""
+    paths = [Path(_folder.name, f"{name}-{i}") for i in range(len(contents))]
+    for path, content in zip(paths, contents, strict=True):
+        if not path.exists():
+            path.write_bytes(content)
+    return paths
+
+
+LINES = b"".join(b"line %d\n" % i for i in range(9))
 
 
 def twice(combine, ds):
@@ -179,10 +196,12 @@ PIPELINES = {
     ),
     "prefetch": lambda: slices().shuffle(5).prefetch(3).batch(4).prefetch(hr.AUTOTUNE),
     "cache": lambda: streamed().cache(),
-    "cache in files": lambda: slices().shuffle(7).cache(tempfile.mkdtemp()).repeat(2),
-    "cache failures in files": lambda: D.range(20).map(picky).cache(tempfile.mkdtemp()).shuffle(5).batch(3),
-    "cache ragged rows in files": lambda: ragged_results().cache(tempfile.mkdtemp()).repeat(2),
-    "snapshot": lambda: slices().shuffle(7).snapshot(tempfile.mkdtemp()).batch(3),
+    "cache in files": lambda: slices().shuffle(7).cache(tempfile.mkdtemp(dir=_folder.name)).repeat(2),
+    "cache failures in files": lambda: (
+        D.range(20).map(picky).cache(tempfile.mkdtemp(dir=_folder.name)).shuffle(5).batch(3)
+    ),
+    "cache ragged rows in files": lambda: ragged_results().cache(tempfile.mkdtemp(dir=_folder.name)).repeat(2),
+    "snapshot": lambda: slices().shuffle(7).snapshot(tempfile.mkdtemp(dir=_folder.name)).batch(3),
     "load": lambda: saved(slices()),
     "load and shuffle": lambda: saved(ragged_results()).shuffle(5).batch(1),
     "load shards": lambda: saved(D.range(20), shard_func=lambda x: x % 3),
@@ -289,6 +308,27 @@ PIPELINES = {
     "windows at once, of a stream": lambda: streamed().window(4, 3).flat_map(lambda w: w.batch(4)).shuffle(3).batch(2),
     "buckets of known lengths": lambda: ragged().bucket_by_sequence_length(len, [2, 3], [2, 3, 2]),
     "rebatch of rows that do not fit together": lambda: ragged().padded_batch(2).batch(2).rebatch([3, 0, 1]),
+    "unique ragged batches again": lambda: ragged().ragged_batch(5).repeat(2).unique(),
+    "list_files": lambda: D.list_files([str(f) for f in files("list", b"", b"", b"")]).batch(2),
+    "TextLineDataset": lambda: hr.TextLineDataset(files("text", LINES, b"", b"\xff\nend"), buffer_size=10),
+    "TextLineDataset in turn": lambda: hr.TextLineDataset(
+        files("turn", LINES, b"a", LINES), num_parallel_reads=2
+    ).batch(4),
+    "TextLineDataset by number": lambda: hr.TextLineDataset(files("index", LINES, b"a"), index=True).shuffle().batch(3),
+    "TextLineDataset of shuffled names": lambda: hr.TextLineDataset(
+        D.list_files([str(f) for f in files("names", b"a\nb", b"c", b"d")])
+    ),
+    "FixedLengthRecordDataset": lambda: hr.FixedLengthRecordDataset(files("fixed", LINES[:21], LINES[:7]), 7).shuffle(
+        3
+    ),
+    "interleave over files": lambda: (
+        D.from_tensor_slices([str(f) for f in files("inter", LINES, b"a\nb", LINES)])
+        .interleave(hr.TextLineDataset, 2, 3)
+        .batch(5)
+    ),
+    "CsvDataset": lambda: hr.CsvDataset(files("csv", b'1,a\n2\n3,"b\nc"\nx,d\n'), [np.int64, str], buffer_size=3).batch(
+        2
+    ),
     "no components": lambda: D.range(5).map(lambda n: None).shuffle(2),
 }
 

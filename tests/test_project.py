@@ -13,6 +13,7 @@ LAYERS = [
     {"ragged", "random"},
     {"plan"},
     {"block"},
+    {"trace"},
     {"execute"},
     {"storage"},
     {"records"},
@@ -55,6 +56,7 @@ def test_data_flows_one_way():
 def test_the_public_names():
     assert sorted(hr.__all__) == [
         "AUTOTUNE",
+        "ArrowDataset",
         "CsvDataset",
         "Dataset",
         "DatasetSpec",
@@ -63,8 +65,10 @@ def test_the_public_names():
         "HeadraceError",
         "INFINITE_CARDINALITY",
         "Iterator",
+        "JsonLinesDataset",
         "NotIndexableError",
         "Options",
+        "ParquetDataset",
         "ParseError",
         "Quarantine",
         "QuarantineError",
@@ -84,13 +88,14 @@ def test_the_public_names():
     assert sorted(public) == [
         "apply", "as_numpy_iterator", "batch", "bucket_by_sequence_length", "cache", "cardinality",
         "choose_from_datasets", "concatenate", "count", "counter", "element_spec", "enumerate", "explain",
-        "filter", "flat_map", "from_arrow", "from_generator", "from_huggingface", "from_pandas", "from_polars",
-        "from_tensor_slices", "from_tensors", "from_tfrecord", "from_torch", "get_single_element", "group_by_window",
-        "ignore_errors", "interleave", "iterator", "list_files", "load", "map", "options", "padded_batch",
-        "prefetch", "progress", "ragged_batch", "random", "random_map", "range", "rebatch", "reduce",
-        "rejection_resample", "repeat", "sample_from_datasets", "save", "scan", "shard", "shuffle", "skip",
-        "snapshot", "take", "take_while", "throttle", "to_jax", "to_keras", "to_torch", "unbatch", "unique",
-        "window", "with_options", "write_parquet", "write_tfrecord", "zip",
+        "filter", "flat_map", "from_arrow", "from_csv", "from_generator", "from_huggingface", "from_pandas",
+        "from_polars", "from_tensor_slices", "from_tensors", "from_tfrecord", "from_torch", "get_single_element",
+        "group_by_window", "ignore_errors", "interleave", "iterator", "list_files", "load", "map",
+        "map_batches", "options", "padded_batch", "prefetch", "progress", "ragged_batch", "random",
+        "random_map", "range", "rebatch", "reduce", "rejection_resample", "repeat", "sample_from_datasets",
+        "save", "scan", "shard", "shuffle", "skip", "snapshot", "take", "take_while", "throttle", "to_jax",
+        "to_keras", "to_torch", "unbatch", "unique", "window", "with_options",
+        "write_parquet", "write_tfrecord", "zip",
     ]  # fmt: skip
 
 

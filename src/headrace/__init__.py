@@ -31,6 +31,8 @@ from headrace.ragged import Ragged
 from headrace.records.quarantine import Quarantine
 from headrace.sources.csv import CsvDataset
 from headrace.sources.fixed import FixedLengthRecordDataset
+from headrace.sources.jsonl import JsonLinesDataset
+from headrace.sources.tables import ArrowDataset, ParquetDataset
 from headrace.sources.text import TextLineDataset
 from headrace.sources.tfrecord import TFRecordDataset
 
@@ -40,6 +42,7 @@ __all__ = [
     "AUTOTUNE",
     "INFINITE_CARDINALITY",
     "UNKNOWN_CARDINALITY",
+    "ArrowDataset",
     "CsvDataset",
     "Dataset",
     "DatasetSpec",
@@ -47,8 +50,10 @@ __all__ = [
     "FixedLengthRecordDataset",
     "HeadraceError",
     "Iterator",
+    "JsonLinesDataset",
     "NotIndexableError",
     "Options",
+    "ParquetDataset",
     "ParseError",
     "Quarantine",
     "QuarantineError",

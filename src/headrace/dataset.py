@@ -24,6 +24,7 @@ from headrace.ops.group_by_window import group_by_window
 from headrace.ops.ignore_errors import ignore_errors
 from headrace.ops.interleave import interleave
 from headrace.ops.map import map
+from headrace.ops.map_batches import map_batches
 from headrace.ops.padded_batch import padded_batch
 from headrace.ops.prefetch import prefetch
 from headrace.ops.ragged_batch import ragged_batch
@@ -57,6 +58,7 @@ from headrace.sinks.write_parquet import write_parquet
 from headrace.sinks.write_tfrecord import write_tfrecord
 from headrace.sources.arrow import from_arrow
 from headrace.sources.counter import counter, random
+from headrace.sources.from_csv import from_csv
 from headrace.sources.from_tfrecord import from_tfrecord
 from headrace.sources.generator import from_generator
 from headrace.sources.huggingface import from_huggingface
@@ -93,6 +95,7 @@ class Dataset:
     from_tensors = staticmethod(from_tensors)
     from_tensor_slices = staticmethod(from_tensor_slices)
     from_arrow = staticmethod(from_arrow)
+    from_csv = staticmethod(from_csv)
     from_generator = staticmethod(from_generator)
     load = staticmethod(load)
     from_huggingface = staticmethod(from_huggingface)
@@ -123,6 +126,7 @@ class Dataset:
     ignore_errors = ignore_errors
     interleave = interleave
     map = map
+    map_batches = map_batches
     options = options
     padded_batch = padded_batch
     prefetch = prefetch
@@ -198,7 +202,7 @@ class Dataset:
         """
         for node in walk(self._node):
             probe = getattr(node, "probe", None)
-            if probe is not None and probe.spec is None:
+            if probe is not None and probe.spec is None and not node.spec.known:
                 probe.spec = _first_spec(node)
         return self._node.spec.public()
 

@@ -16,7 +16,6 @@ from headrace.cli.formats import kind_of
 from headrace.cli.main import app
 
 HEADRACE = Path(sys.executable).with_name("headrace")
-needs_tables = pytest.mark.skipif(not hasattr(hr, "ParquetDataset"), reason="files of tables are not read here yet")
 
 
 def rows(n):
@@ -143,7 +142,6 @@ def test_convert_to_parquet(tmp_path, good):
     assert table["x"].to_pylist() == list(range(300)) and table["ids"][5].as_py() == [0, 1]
 
 
-@needs_tables
 @pytest.mark.parametrize("name", ["t.csv", "t.csv.gz", "t.jsonl", "t.parquet", "t.arrow"])
 def test_convert_from_tables(tmp_path, name):
     path = tmp_path / name

@@ -12,7 +12,7 @@ def stages(it):
 
 
 def test_rows_blocks_and_bytes_of_each_stage():
-    it = iter(D.range(100).map(lambda x: x).batch(10))
+    it = iter(D.range(100).map(lambda x: x, mode="eager").batch(10))
     assert it.stats()["stages"] == []
     list(it)
     found = stages(it)

@@ -49,13 +49,7 @@ ANOTHER_NAME = {
 
 NOT_YET = {
     "files": [
-        "Dataset.list_files",
-        "FixedLengthRecordDataset",
-        "TFRecordDataset",
-        "TextLineDataset",
-        "CsvDataset",
         "SqlDataset",
-        "io.TFRecordWriter",
         "experimental.make_batched_features_dataset",
         "experimental.make_csv_dataset",
         "experimental.parse_example_dataset",

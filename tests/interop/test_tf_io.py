@@ -289,3 +289,19 @@ def test_specs_are_those_of_tf_io():
         for name, spec in expected.items():
             assert got[name].shape == tuple(spec.shape.as_list()), name
             assert got[name].dtype.kind == np.dtype(spec.dtype.as_numpy_dtype).kind.replace("O", "S"), name
+
+
+@pytest.mark.parametrize("compression", [None, "GZIP", "ZLIB"])
+def test_files_that_either_has_written(tmp_path, compression):
+    records = [b"one", b"", b"\0" * 5000, *(b"%d" % i for i in range(1000))]
+    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    with hr.io.TFRecordWriter(ours, compression) as writer:
+        for record in records:
+            writer.write(record)
+    with tf.io.TFRecordWriter(str(theirs), compression) as writer:
+        for record in records:
+            writer.write(record)
+    assert list(tf.data.TFRecordDataset(str(ours), compression).as_numpy_iterator()) == records
+    assert list(hr.TFRecordDataset(theirs, compression)) == records
+    if compression is None:
+        assert ours.read_bytes() == theirs.read_bytes()

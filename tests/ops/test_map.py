@@ -164,7 +164,7 @@ def test_a_bad_number_of_calls_is_refused():
 def test_the_spec_comes_from_the_signature_or_from_the_first_element():
     said = D.range(3).map(np.zeros, output_signature=hr.TensorSpec([None], "float64"))
     assert said.element_spec == hr.TensorSpec([None], "float64")
-    seen = D.range(3).map(lambda x: (np.zeros(5), "a"))
+    seen = D.range(3).map(lambda x: (np.zeros(5), "a"), mode="eager")
     assert seen.element_spec == (hr.TensorSpec([None], "float64"), hr.TensorSpec([], str))
     assert seen.batch(2).element_spec[0] == hr.TensorSpec([None, None], "float64")
 

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import threading
 import zlib
 from pathlib import Path
 
@@ -11,17 +12,14 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.framing import framed
 
 import headrace as hr
 from headrace import _native
+from headrace.records.files import REMOTE_BLOCK
 from headrace.testing import check_transformation, difference, outcomes, reference_outcomes
 
 D = hr.Dataset
-
-
-def framed(rows):
-    offsets = np.cumsum([0, *(len(r) for r in rows)])
-    return _native.frame(np.frombuffer(b"".join(rows), np.uint8), offsets).tobytes()
 
 
 def packed_zstd(data):
@@ -32,18 +30,6 @@ def packed_zstd(data):
 
 
 PACK = {"": bytes, "GZIP": gzip.compress, "ZLIB": zlib.compress, "ZSTD": packed_zstd}
-
-
-@pytest.fixture
-def put(tmp_path):
-    def write(*contents, name="file"):
-        paths = []
-        for i, content in enumerate(contents):
-            paths.append(tmp_path / f"{name}-{i}")
-            paths[-1].write_bytes(content)
-        return paths
-
-    return write
 
 
 def errors(ds):
@@ -193,6 +179,74 @@ class TestRemoteFiles:
         assert len(errors(hr.TextLineDataset("memory://nothing"))) == 1
         with pytest.raises(FileNotFoundError, match="memory://n"):
             D.list_files("memory://nothing/*")
+
+
+class TestRangesOfRemoteFiles:
+    DATA = b"".join(b"line %d\n" % i for i in range(1_500_000))
+
+    @pytest.fixture
+    def ranges(self):
+        """A file system that can only be read by ranges, and the ranges that were asked for."""
+        import fsspec
+        from fsspec.spec import AbstractBufferedFile, AbstractFileSystem
+
+        asked, data = [], self.DATA
+
+        class RangedFile(AbstractBufferedFile):
+            def _fetch_range(self, start, end):
+                asked.append((start, end))
+                return data[start:end]
+
+        class Ranged(AbstractFileSystem):
+            protocol = "ranged"
+
+            def info(self, path, **options):
+                return {"name": path, "size": len(data), "type": "file", "etag": "1"}
+
+            def _open(self, path, mode="rb", **options):
+                return RangedFile(self, path, mode, **options)
+
+        fsspec.register_implementation("ranged", Ranged, clobber=True)
+        return asked
+
+    def test_are_fetched_as_they_are_needed(self, ranges):
+        with iter(hr.TextLineDataset("ranged://file")) as it:
+            assert [next(it) for _ in range(3)] == ["line 0", "line 1", "line 2"]
+        assert sum(stop - start for start, stop in ranges) <= 2 * REMOTE_BLOCK < len(self.DATA)
+
+    def test_each_once_and_in_order(self, ranges):
+        assert hr.TextLineDataset("ranged://file").count() == 1_500_000
+        assert [start for start, _ in sorted(ranges)] == list(range(0, len(self.DATA), REMOTE_BLOCK))
+        assert not [t.name for t in threading.enumerate() if "ThreadPool" in t.name]
+
+    def test_a_resume_begins_where_it_stopped(self, ranges):
+        it = iter(hr.TextLineDataset("ranged://file").skip(1_400_000))
+        next(it)
+        state = it.state()
+        it.close()
+        ranges.clear()
+        ds = hr.TextLineDataset("ranged://file").skip(1_400_000)
+        with ds.iterator(state=state) as again:
+            assert next(again) == "line 1400001"
+        assert min(start for start, _ in ranges) > len(self.DATA) // 2
+
+
+class TestFilesThatChangeWhileTheyAreRead:
+    def test_a_file_that_shrinks_is_an_error(self, put):
+        (name,) = put(b"line\n" * 200_000)
+        with iter(hr.TextLineDataset(name, index=False)) as it:
+            next(it)
+            with name.open("r+b") as file:
+                file.truncate(1000)
+            with pytest.raises(hr.ElementError, match="shrunk"):
+                list(it)
+
+    def test_a_file_that_is_removed_is_read_to_its_end(self, put):
+        (name,) = put(b"line\n" * 200_000)
+        with iter(hr.TextLineDataset(name, index=False)) as it:
+            next(it)
+            name.unlink()
+            assert sum(1 for _ in it) == 199_999
 
 
 class TestStates:

@@ -226,9 +226,20 @@ class Context:
         return Processes(call)
 
     def parallel(
-        self, node: Node, mark: Mark, work: Work, *, width: int, ordered: bool, remote: Processes | None = None
+        self,
+        node: Node,
+        mark: Mark,
+        work: Work,
+        *,
+        width: int,
+        ordered: bool,
+        one_by_one: bool = True,
+        remote: Processes | None = None,
     ) -> Ahead:
-        """What `work` makes of the rows of an input, on `width` threads; `remote` are the processes that it calls."""
+        """What `work` makes of the rows of an input, `one_by_one` or in blocks, on `width` threads.
+
+        `remote` are the processes that it calls.
+        """
         if not isinstance(mark, dict):
             source: Source = self.open(node, mark)
             delivery = None if ordered else Delivery()
@@ -237,7 +248,6 @@ class Context:
             delivery = Delivery(mark["done"])
         # Reading that shows goes as far ahead as there are calls, which is what the user asked for.
         limits = (lambda n: Limits(2 * n)) if node.pure else (lambda n: Limits(2 * n, n))
-        one_by_one = remote is None or not node.pure
         return self._ahead(source, work, self._tuned(width), limits, delivery, one_by_one=one_by_one, remote=remote)
 
     def _ahead(
@@ -294,8 +304,12 @@ class Input:
         self._rows = 0
         inner, offset = mark, 0
         if not self._plain:
-            by_number = self._positional or isinstance(mark, int)  # what can be indexed now may not have been, or be
-            inner, offset = (None, ordinal(mark)) if by_number else (None, 0) if mark is None else (mark[1], mark[2])
+            if self._positional or mark is None or isinstance(mark, int):
+                # What can be indexed here may not have been where the state was taken, or the other way round: an
+                # ordinal is enough for any node, at the price of passing over the rows before it.
+                inner, offset = None, ordinal(mark)
+            else:
+                inner, offset = mark[1], mark[2]
         self.ordinal = ordinal(mark) - offset
         self._mark: Mark = Place(*mark) if isinstance(mark, list) else mark
         owner.add(self)

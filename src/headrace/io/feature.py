@@ -83,14 +83,6 @@ class Feature(ABC):
         """A TensorSpec, or several in a structure: what is known before any record is read."""
 
 
-class RowError(ValueError):
-    """What is wrong with one row of a column."""
-
-    def __init__(self, row: int, what: str) -> None:
-        self.row = row
-        super().__init__(what)
-
-
 def varying(name: str, kind: int, *, single: bool, in_steps: bool) -> Request:
     """A list of any length. Of several with one name tf.io takes the last; of a single Example the last not empty."""
     return Request(name.encode(), kind, in_steps, -1, skip_empty=single and not in_steps)

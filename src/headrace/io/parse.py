@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from headrace import _native
 from headrace.errors import ParseError
 from headrace.io.binary import binary, one, parts
-from headrace.io.feature import Feature, Found, Request, RowError
+from headrace.io.feature import Feature, Found, Request
 from headrace.io.features import FixedLenSequenceFeature
 from headrace.io.sparse import Sparse
 from headrace.ragged import Ragged
@@ -146,10 +146,7 @@ class Plan:
         rows = len(offsets) - 1
         lists = iter([Found(*f) for f in found])  # type: ignore[arg-type]
         shares = iter([list(islice(lists, share)) for share in self._shares])
-        try:
-            fixed = {name: feature.column(name, next(shares), rows) for name, feature in self._features.items()}
-        except RowError as error:
-            raise ParseError(str(error), error.row) from None
+        fixed = {name: feature.column(name, next(shares), rows) for name, feature in self._features.items()}
         return fixed, {name: _in_steps(name, feature, next(shares)) for name, feature in self._lists.items()}
 
 
@@ -161,7 +158,7 @@ def _in_steps(name: str, feature: Feature, found: list[Found]) -> Ragged:
             raise ParseError(f"feature list {name!r} and its partitions differ in length", int(wrong.argmax()) - 1)
     try:
         return Ragged._of(feature.column(name, found, int(steps[-1])), steps)
-    except RowError as error:
+    except ParseError as error:
         record = int(steps.searchsorted(error.row, "right")) - 1
         raise ParseError(f"{error}, in step {error.row - steps[record]}", record) from None
 

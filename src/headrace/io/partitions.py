@@ -9,7 +9,8 @@ from typing import ClassVar, TypeAlias
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from headrace.io.feature import DTYPES, INT64, Feature, Found, Request, RowError, varying
+from headrace.errors import ParseError
+from headrace.io.feature import DTYPES, INT64, Feature, Found, Request, varying
 from headrace.plan.spec import TensorSpec
 from headrace.ragged import Ragged
 
@@ -84,7 +85,7 @@ class ValueRowIds:
         record = np.repeat(np.arange(len(cuts)), per_record)
         beyond = ids >= 2**31
         if (wrong := ~first | (ids < 0) | beyond).any():
-            raise RowError(int(record[wrong.argmax()]), f"feature {self.key!r} holds row numbers that do not rise")
+            raise ParseError(f"feature {self.key!r} holds row numbers that do not rise", int(record[wrong.argmax()]))
         counts = np.zeros(len(cuts), np.int64)
         full = per_record > 0
         counts[full] = ids[cuts.offsets[1:][full] - 1] + 1
@@ -164,7 +165,7 @@ def _cut(whole: Ragged, partition: Partition, cuts: Ragged | None, name: str) ->
         uneven = totals % partition.length != 0
         if uneven.any():
             row = int(uneven.argmax())
-            raise RowError(row, f"feature {name!r} has {totals[row]} values for rows of {partition.length}")
+            raise ParseError(f"feature {name!r} has {totals[row]} values for rows of {partition.length}", row)
         counts = totals // partition.length
         lengths = np.full(int(counts.sum()), partition.length, np.int64)
     else:
@@ -176,7 +177,7 @@ def _cut(whole: Ragged, partition: Partition, cuts: Ragged | None, name: str) ->
     wrong = ends[begins[1:]] - ends[begins[:-1]] != totals
     if len(negative) or wrong.any():
         row = int(negative[0]) if len(negative) else int(wrong.argmax())
-        raise RowError(row, f"feature {name!r}: {partition!r} does not cut its {totals[row]} values into rows")
+        raise ParseError(f"feature {name!r}: {partition!r} does not cut its {totals[row]} values into rows", row)
     content = whole.values
     if isinstance(partition, UniformRowLength) and not isinstance(content, Ragged):
         return Ragged._of(content.reshape(-1, partition.length, *content.shape[1:]), begins)

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from headrace.io.feature import DTYPES, INT64, Feature, Found, Request, RowError, sizes_of, varying
+from headrace.errors import ParseError
+from headrace.io.feature import DTYPES, INT64, Feature, Found, Request, sizes_of, varying
 from headrace.plan.spec import TensorSpec
 from headrace.ragged import Ragged
 
@@ -78,12 +79,12 @@ class SparseFeature(Feature):
         for key, axis in zip(self._keys, axes, strict=True):
             if (wrong := axis.row_lengths() != lengths).any():
                 row = int(wrong.argmax())
-                raise RowError(row, f"feature {key!r} has {len(axis[row])} indices for {lengths[row]} values")
+                raise ParseError(f"feature {key!r} has {len(axis[row])} indices for {lengths[row]} values", row)
         indices = np.stack([axis.values for axis in axes], axis=1)
         if (outside := ((indices < 0) | (indices >= size)).any(axis=1)).any():
             at = int(outside.argmax())
             row = int(np.searchsorted(values.offsets, at, "right")) - 1
-            raise RowError(row, f"feature {name!r} has the index {indices[at].tolist()} in a size of {size.tolist()}")
+            raise ParseError(f"feature {name!r} has the index {indices[at].tolist()} in a size of {size.tolist()}", row)
         content = values.values
         if not self.already_sorted:
             order = np.lexsort((*indices.T[::-1], np.repeat(np.arange(rows), lengths)))

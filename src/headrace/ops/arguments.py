@@ -35,7 +35,7 @@ def width(num_parallel_calls: int | None) -> int | None:
     return positive("num_parallel_calls", num_parallel_calls)
 
 
-MODES = ("auto", "eager", "process")
+MODES = ("auto", "vectorized", "eager", "process")
 
 
 def execution(mode: str, *, synchronous: bool = False) -> str:

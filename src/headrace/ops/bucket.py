@@ -6,6 +6,7 @@ import sys
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,8 +19,9 @@ from headrace.execute.stream import Stream
 from headrace.ops.arguments import function, positive
 from headrace.ops.batch import Batch
 from headrace.ops.batching import stacked
+from headrace.ops.calls import results
 from headrace.ops.children import OneRow
-from headrace.ops.group_by_window import GroupStream, keys_one_by_one
+from headrace.ops.group_by_window import GroupStream, keys_of
 from headrace.ops.padded_batch import PaddedBatch, Padding
 from headrace.plan.cardinality import Cardinality
 from headrace.plan.node import Node
@@ -27,6 +29,7 @@ from headrace.plan.spec import Spec
 from headrace.plan.structure import LEAF
 from headrace.ragged import Ragged
 from headrace.sources.memory import Memory
+from headrace.trace.function import Function
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
@@ -98,9 +101,17 @@ class Bucket(Node):
     def cardinality(self) -> Cardinality:
         return self.input.cardinality.vague
 
-    def key_of(self, args: tuple[Any, ...]) -> int:
-        """The bucket of a row."""
-        length = self.length_func(*args)
+    @cached_property
+    def function(self) -> Function:
+        """The length function and its traces."""
+        return Function(self.length_func)
+
+    def remark(self) -> str | None:
+        return self.function.remark(self.input.spec)
+
+    def key_of(self, value: Any) -> int:
+        """The bucket of a row, of what the function gave."""
+        length = value
         if type(length) is not int or length > sys.maxsize:
             length = leaf(length)
             if not isinstance(length, np.integer):
@@ -116,10 +127,10 @@ class Bucket(Node):
         """The buckets of rows: of columns that know their lengths, all at once, else each when it is asked for."""
         lengths = _lengths(block) if self.length_func is len else None
         if lengths is None:
-            return keys_one_by_one(self, block)
+            return keys_of(self, results(self.function, block, "iu"))
         found = np.searchsorted(self.boundaries, lengths, side="right")
         if self.to_boundary and (found == len(self.boundaries)).any():
-            return keys_one_by_one(self, block)
+            return keys_of(self, results(self.function, block, "iu"))
         return iter(found.tolist())
 
     def size_of(self, key: int) -> int:

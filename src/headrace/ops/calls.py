@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from functools import cached_property, partial
+from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,6 +30,8 @@ from headrace.plan.node import Node
 from headrace.plan.spec import Spec, leaf_spec
 from headrace.plan.structure import Structure
 from headrace.ragged import Ragged
+from headrace.trace.function import Function
+from headrace.trace.graph import Graph
 
 if TYPE_CHECKING:
     from typing import Protocol
@@ -46,11 +49,58 @@ if TYPE_CHECKING:
         def deterministic(self) -> bool | None: ...
         @property
         def mode(self) -> str: ...
+        @property
+        def traced(self) -> bool: ...
         def error(self, cause: BaseException | str, ordinal: int) -> Any: ...
 
 
 Outcome = tuple[bool, Any]
 """True and what the function returned, or False and the exception."""
+
+
+class Calls(Node):
+    """An operation that calls a user's function on each row, or, where it could be traced, on whole blocks."""
+
+    input: Node
+    function: Function
+
+    @property
+    def graph(self) -> Graph | str:
+        """What the function does, or why it runs row by row, as far as the plan tells."""
+        return self.function.graph(self.input.spec)
+
+    @cached_property
+    def traced(self) -> bool:
+        """Whether nobody can tell when, how often and on how many rows at once the function runs."""
+        return isinstance(self.graph, Graph)
+
+    @cached_property
+    def pure(self) -> bool:
+        return self.traced and self.input.pure
+
+    @property
+    def live(self) -> bool:  # type: ignore[override]
+        return not self.traced
+
+    @property
+    def costly(self) -> bool:  # type: ignore[override]
+        return not self.traced
+
+    def remark(self) -> str | None:
+        return self.function.remark(self.input.spec)
+
+    def whole(self, block: Block) -> tuple[Graph, list[Column]] | None:
+        """What the function makes of all rows at once, None where it must be called on each."""
+        return self.function.columns(block, partial(outcomes, self.function.fn, keep=True))
+
+
+def single(found: tuple[Graph, list[Column]] | None, kinds: str) -> np.ndarray[Any, Any] | None:
+    """The results of a function as one column of numbers of these kinds, None if they are anything else."""
+    if found is None or found[0].structure.kind is not None:
+        return None
+    (column,) = found[1]
+    plain = isinstance(column, np.ndarray) and column.ndim == 1 and column.dtype.kind in kinds
+    return column if plain else None  # type: ignore[return-value]
 
 
 def private_elements(block: Block, *, keep: bool = False) -> Iterator[Any]:
@@ -88,6 +138,12 @@ def outcomes(fn: Callable[..., Any], block: Block, *, keep: bool = False) -> Ite
             yield False, error
         else:
             yield True, result
+
+
+def results(function: Function, block: Block, kinds: str) -> Iterator[Outcome]:
+    """The function's results for each row, numbers of these kinds from the whole block at once where it is traced."""
+    column = single(function.columns(block, partial(outcomes, function.fn, keep=True)), kinds)
+    return outcomes(function.fn, block, keep=True) if column is None else zip(repeat(True), column)
 
 
 def with_failures(
@@ -173,12 +229,15 @@ def open_calls(node: Caller, ctx: Context, mark: Mark, call: Call, *, with_ids: 
         remote = ctx.remote(call)
         work = partial(_work, partial(placed, node, remote, ctx.with_ids))
         width = ctx.processes(node.num_parallel_calls)
-        return inner.parallel(node.input, mark, work, width=width, ordered=ordered, remote=remote)
+        return inner.parallel(
+            node.input, mark, work, width=width, ordered=ordered, one_by_one=not node.input.pure, remote=remote
+        )
     apply = partial(placed, node, call, ctx.with_ids)
     threads = node.num_parallel_calls
     if threads is None and not isinstance(mark, dict):
-        return CallStream(inner, node.input, mark, apply, one_to_one=True)
-    return inner.parallel(node.input, mark, partial(_work, apply), width=threads or 1, ordered=ordered)
+        return CallStream(inner, node.input, mark, apply, unseen=node.traced)
+    work = partial(_work, apply)
+    return inner.parallel(node.input, mark, work, width=threads or 1, ordered=ordered, one_by_one=not node.traced)
 
 
 def _work(apply: Callable[[Block], list[Item]], item: Item) -> list[Item]:
@@ -196,14 +255,14 @@ def fetched(node: Caller, ctx: Context, indices: Indices, call: Call, *, with_id
 
 
 class CallStream(Stream):
-    """Rows of the input through a function from one block to items, in the puller's own thread."""
+    """Rows of the input through a function that makes one of each, in the puller's own thread."""
 
     def __init__(
-        self, ctx: Context, node: Node, mark: Mark, apply: Callable[[Block], list[Item]], one_to_one: bool
+        self, ctx: Context, node: Node, mark: Mark, apply: Callable[[Block], list[Item]], *, unseen: bool = False
     ) -> None:
         self._input: Source = ctx.open(node, mark, any_order=True)
         self._apply = apply
-        self._one_to_one = one_to_one
+        self._unseen = unseen
         self._pending = Pending()
 
     def pull(self, want: int) -> Pulled:
@@ -215,7 +274,7 @@ class CallStream(Stream):
         return self._pending.pull(want)
 
     def skip(self, count: int, *, replay: bool = False) -> int:
-        if not (replay and self._one_to_one):
+        if not (replay or self._unseen):
             return super().skip(count)
         done = self._pending.drop(count)
-        return done + self._input.skip(count - done, replay=True)
+        return done + self._input.skip(count - done, replay=replay)

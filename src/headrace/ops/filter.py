@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,11 +11,13 @@ import numpy as np
 from headrace.block import Block, Item, Mark
 from headrace.errors import SpecError
 from headrace.execute.context import Context
-from headrace.execute.stream import Stream
+from headrace.execute.stream import Pending, Pulled, Stream
 from headrace.ops.arguments import function
-from headrace.ops.calls import CallStream, Outcome, outcomes, with_failures
-from headrace.ops.passing import Keeping
+from headrace.ops.calls import Calls, Outcome, outcomes, single, with_failures
 from headrace.plan.cardinality import UNKNOWN, Cardinality
+from headrace.plan.node import Node
+from headrace.plan.spec import Spec
+from headrace.trace.function import Function
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
@@ -28,24 +29,54 @@ def filter(self: Dataset, predicate: Callable[..., Any], name: str | None = None
     >>> list(hr.Dataset.range(6).filter(lambda x: x % 2 == 1))
     [np.int64(1), np.int64(3), np.int64(5)]
     """
-    return self._then(Filter, function("filter", predicate, self._node.spec), name=name)
+    fn = function("filter", predicate, self._node.spec)
+    return self._then(Filter, fn, Function(fn), name=name)
 
 
 @dataclass(frozen=True, eq=False)
-class Filter(Keeping):
-    """Calls the predicate row by row."""
+class Filter(Calls):
+    """Keeps the rows that the predicate is true for."""
 
+    input: Node
     predicate: Callable[..., Any]
+    function: Function = field(repr=False, default_factory=lambda: Function(bool))
 
-    pure = False
-    live = True
+    @property
+    def spec(self) -> Spec:
+        return self.input.spec
 
     @property
     def cardinality(self) -> Cardinality:
         return UNKNOWN
 
     def open(self, ctx: Context, mark: Mark) -> Stream:
-        return CallStream(ctx, self.input, mark, partial(kept, self), one_to_one=False)
+        return FilterStream(self, ctx, mark)
+
+
+class FilterStream(Stream):
+    """Reads as many rows as it must keep; where nobody can tell, as many as that takes at the rate so far."""
+
+    MOST = 1 << 15
+
+    def __init__(self, node: Filter, ctx: Context, mark: Mark) -> None:
+        self._node = node
+        self._input = ctx.open(node.input, mark, any_order=True)
+        self._pending = Pending()
+        self._seen = self._kept = 1
+
+    def pull(self, want: int) -> Pulled:
+        ask = want
+        if self._node.pure:
+            ask = max(want, min(self.MOST, want * 9 * self._seen // (8 * self._kept) + 1))
+        while not self._pending:
+            item = self._input.pull(ask)
+            if not isinstance(item, Block):
+                return item
+            self._seen += item.rows
+            made = kept(self._node, item)
+            self._kept += sum(part.rows for part in made)
+            self._pending.add(made)
+        return self._pending.pull(want)
 
 
 def kept(node: Filter, block: Block) -> list[Item]:
@@ -53,6 +84,9 @@ def kept(node: Filter, block: Block) -> list[Item]:
 
     Marks: an item begins where the rows before it were decided, so that none is decided twice or left out.
     """
+    decided = single(node.whole(block), "b")
+    if decided is not None:
+        return _kept(block, decided)
     results: list[Outcome] = []
     for fine, value in outcomes(node.predicate, block, keep=True):
         if not fine:
@@ -64,13 +98,16 @@ def kept(node: Filter, block: Block) -> list[Item]:
                 results.append((False, error))
 
     def good(start: int, stop: int) -> list[Item]:
-        keep = np.array([value for _, value in results[start:stop]], bool)
-        if keep.all():
-            return [block.slice(start, stop)]
-        chosen = block.slice(start, stop).take(np.flatnonzero(keep))
-        return [chosen] if chosen.rows else []
+        return _kept(block.slice(start, stop), np.array([value for _, value in results[start:stop]], bool))
 
     return with_failures(node, block, results, good)
+
+
+def _kept(block: Block, keep: np.ndarray[Any, Any]) -> list[Item]:
+    if keep.all():
+        return [block]
+    chosen = block.take(np.flatnonzero(keep))
+    return [chosen] if chosen.rows else []
 
 
 def truth(value: Any) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -17,12 +18,13 @@ from headrace.execute.context import Context, Input
 from headrace.execute.state import keyed
 from headrace.execute.stream import END, Pulled, Stream
 from headrace.ops.arguments import function, positive
-from headrace.ops.calls import arguments
+from headrace.ops.calls import Outcome, results
 from headrace.ops.children import OneRow
 from headrace.plan.cardinality import Cardinality
 from headrace.plan.node import TUNING, Node
 from headrace.plan.spec import Probe, Spec
 from headrace.sources.memory import Memory
+from headrace.trace.function import Function
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
@@ -70,6 +72,11 @@ class GroupByWindow(Node):
 
     probe: Probe = field(repr=False, default_factory=lambda: Probe(None))
 
+    @cached_property
+    def function(self) -> Function:
+        """The key function and its traces."""
+        return Function(self.key_func)
+
     pure = False
     live = True
 
@@ -85,19 +92,21 @@ class GroupByWindow(Node):
     def cardinality(self) -> Cardinality:
         return self.input.cardinality.vague
 
-    def key_of(self, args: tuple[Any, ...]) -> int:
-        """The key of a row."""
-        key = self.key_func(*args)
-        if type(key) is np.int64:  # as most keys are
-            return int(key)
-        key = leaf(key)
+    def remark(self) -> str | None:
+        return self.function.remark(self.input.spec)
+
+    def key_of(self, value: Any) -> int:
+        """The key of a row, of what the function gave."""
+        if type(value) is np.int64:  # as most keys are
+            return int(value)
+        key = leaf(value)
         if not isinstance(key, np.integer | np.bool_):
             raise SpecError(f"the key must be an integer, not {key!r}")
         return int(key)
 
     def keys(self, block: Block) -> Iterator[int | Exception]:
-        """The keys of rows, each made when it is asked for."""
-        return keys_one_by_one(self, block)
+        """The keys of rows: all at once where the function is traced, else each made when it is asked for."""
+        return keys_of(self, results(self.function, block, "iub"))
 
     def size_of(self, key: int) -> int:
         """How many rows with this key make a window."""
@@ -135,18 +144,18 @@ class Grouping(Protocol):
 
     @property
     def input(self) -> Node: ...
-    def key_of(self, args: tuple[Any, ...]) -> int: ...
+    def key_of(self, value: Any) -> int: ...
     def keys(self, block: Block) -> Iterator[int | Exception]: ...
     def size_of(self, key: int) -> int: ...
     def outcome(self, ctx: Context, key: int, rows: Block, mark: Mark) -> Input | OneRow: ...
     def error(self, cause: BaseException | str, ordinal: int) -> ElementError: ...
 
 
-def keys_one_by_one(node: Grouping, block: Block) -> Iterator[int | Exception]:
-    """The keys of rows from calls of a user's function, or why there is none."""
-    for args in arguments(block, keep=True):
+def keys_of(node: Grouping, given: Iterator[Outcome]) -> Iterator[int | Exception]:
+    """The keys of rows, of what a user's function gave for each, or why there is none."""
+    for fine, value in given:
         try:
-            key = node.key_of(args)
+            key = node.key_of(value) if fine else value
         except Exception as error:
             yield error
         else:

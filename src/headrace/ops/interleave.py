@@ -94,20 +94,30 @@ class Slot:
         self._reads_ahead = reads_ahead
         self._pending = Pending(own=False)
         self._pace = Pace()
+        self._ended = False
 
     def pull(self, want: int) -> Pulled:
         """The next rows. Where nobody can tell, more are read than wanted."""
-        if not self._pending:
-            started = perf_counter_ns()
-            item = self._child.pull(max(want, self._pace.rows) if self._reads_ahead else want)
-            if item is END:
-                return END
-            self._pace.observe(item, perf_counter_ns() - started)
-            self._pending.add([item])
+        if not self._pending and not self._fill(max(want, self._pace.rows) if self._reads_ahead else want):
+            return END
         return self._pending.pull(want)
 
+    def _fill(self, want: int) -> bool:
+        if self._ended:
+            return False
+        started = perf_counter_ns()
+        item = self._child.pull(want)
+        if item is END:
+            self._ended = True
+            return False
+        self._pace.observe(item, perf_counter_ns() - started)
+        self._pending.add([item])
+        return True
+
     def head(self) -> Block | None:
-        """The rows that lie ready, if they are a block."""
+        """The rows that lie ready, if they are a block; where nobody can tell, some are made ready."""
+        if not self._pending and self._reads_ahead:
+            self._fill(self._pace.rows)
         return self._pending.block()
 
     def mark(self) -> Mark:
@@ -205,26 +215,32 @@ class InterleaveStream(Stream):
         self._pinned = False
 
     def pull(self, want: int) -> Pulled:
-        rounds = self._whole_rounds(want)
-        return rounds if rounds is not None else self._turn_by_turn(want)
+        turns = self._many_turns(want)
+        return turns if turns is not None else self._turn_by_turn(want)
 
-    def _whole_rounds(self, want: int) -> Block | None:
-        """Several rounds at once, where every slot has rows ready for them."""
-        length, slots = self._node.block_length, self._slots
-        most = want // (length * len(slots))
-        if most < 1 or self._turn or self._given or not self._ordered:
+    def _many_turns(self, want: int) -> Block | None:
+        """Several turns at once, where every slot has rows ready for its share of them."""
+        length, count = self._node.block_length, len(self._slots)
+        if want < 2 * length or self._given or not self._ordered:
             return None
-        live = [slot for slot in slots if slot is not None]
+        live = [slot for i in range(count) if (slot := self._slots[(self._turn + i) % count]) is not None]
         heads = [head for slot in live if (head := slot.head()) is not None]
-        rounds = min([most, *(head.rows // length for head in heads)])
-        if len(heads) < len(slots) or rounds < 1 or any(h.structure != heads[0].structure for h in heads):
+        if len(heads) < count or any(head.structure != heads[0].structure for head in heads):
+            return None
+        turns = min([want // length, *(head.rows // length * count + i for i, head in enumerate(heads))])
+        if turns < 2:
             return None
         mark = self._mark()
-        self._changed.update(range(len(slots)))
-        whole = concat([block for slot in live if isinstance(block := slot.pull(rounds * length), Block)])
-        order = np.arange(whole.rows).reshape(len(live), rounds, length).swapaxes(0, 1).ravel()
-        whole = whole.take(order)
+        self._changed.update(range(count))
+        shares = [-(-(turns - i) // count) for i in range(count)]
+        parts = [slot.pull(share * length) for slot, share in zip(live, shares, strict=True) if share]
+        whole = concat([part for part in parts if isinstance(part, Block)])
+        places = [np.arange(share) * count + i for i, share in enumerate(shares)]
+        order = np.argsort(np.concatenate(places))[:, None] * length + np.arange(length)
+        whole = whole.take(order.ravel())
         whole.mark = mark
+        self._turn = (self._turn + turns) % count
+        self._pinned = False
         return whole
 
     def _turn_by_turn(self, want: int) -> Pulled:

@@ -11,14 +11,15 @@ from headrace.block import Block, Indices, Mark
 from headrace.execute.context import Context
 from headrace.execute.stream import Stream
 from headrace.ops.arguments import execution, function, width
-from headrace.ops.calls import fetched, mapped, open_calls
+from headrace.ops.calls import Calls, fetched, mapped, open_calls
 from headrace.plan.cardinality import Cardinality
 from headrace.plan.node import TUNING, Node
 from headrace.plan.spec import Probe, Spec
+from headrace.trace.function import Function
+from headrace.trace.graph import Graph
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
-    from headrace.execute.processes import Call
 
 
 def map(
@@ -46,6 +47,10 @@ def map(
     captures, so what it changes stays in its worker. If a worker dies, the elements it had are tried once more, one by
     one; one that kills its worker again is an error.
 
+    A function of plain NumPy code runs on whole blocks of elements, with the same results to the last bit; one that has
+    effects, or decides by data, is called on each (`explain()` says which and why). `mode="eager"` has it called on
+    each in any case; `mode="vectorized"` never, last bits may differ, and what cannot be vectorised is an error.
+
     >>> list(hr.Dataset.range(3).map(lambda x: (x, x * x)))
     [(np.int64(0), np.int64(0)), (np.int64(1), np.int64(1)), (np.int64(2), np.int64(4))]
     """
@@ -53,12 +58,14 @@ def map(
     fn = function("map", map_func, self._node.spec)
     calls = None if synchronous else width(num_parallel_calls)
     chosen = execution(mode, synchronous=bool(synchronous))
-    return self._then(Map, fn, calls, deterministic, Probe(signature), signature, chosen, name=name)
+    traced = Function(fn, "eager" if chosen == "process" else chosen)
+    traced.check(self._node.spec)
+    return self._then(Map, fn, calls, deterministic, Probe(signature), signature, chosen, traced, name=name)
 
 
 @dataclass(frozen=True, eq=False)
-class Map(Node):
-    """Calls the function row by row."""
+class Map(Calls):
+    """Calls the function, on blocks if nobody can tell."""
 
     input: Node
     fn: Callable[..., Any]
@@ -67,11 +74,9 @@ class Map(Node):
     probe: Probe = field(repr=False, default_factory=lambda: Probe(None))
     signature: Spec | None = field(default=None, repr=False)
     mode: str = field(default="auto", metadata=TUNING)
+    function: Function = field(repr=False, default_factory=lambda: Function(bool))
 
     one_to_one = True
-    costly = True
-    pure = False
-    live = True
 
     @property
     def indexable(self) -> bool:
@@ -83,18 +88,25 @@ class Map(Node):
 
     @property
     def spec(self) -> Spec:
-        return self.probe.spec or Spec.UNKNOWN
+        if self.probe.spec is not None:
+            return self.probe.spec
+        graph = self.graph
+        return graph.spec if isinstance(graph, Graph) else Spec.UNKNOWN
 
     @property
     def cardinality(self) -> Cardinality:
         return self.input.cardinality
 
     def open(self, ctx: Context, mark: Mark) -> Stream:
-        return open_calls(self, ctx, mark, self._call)
-
-    @property
-    def _call(self) -> Call:
-        return partial(mapped, self.fn, self.signature)
+        call = partial(mapped, self.fn, self.signature) if self.mode == "process" else self._mapped
+        return open_calls(self, ctx, mark, call)
 
     def at(self, ctx: Context, indices: Indices) -> Block:
-        return fetched(self, ctx, indices, self._call)
+        return fetched(self, ctx, indices, self._mapped)
+
+    def _mapped(self, block: Block) -> list[Block | Exception]:
+        """What the function makes of a block: as a whole, or of each row."""
+        found = self.whole(block)
+        if found is None or (self.signature and self.signature.conflict(found[0].spec)):
+            return mapped(self.fn, self.signature, block)
+        return [Block(found[0].structure, found[1], block.rows)]

@@ -78,6 +78,7 @@ class RandomMap(Node):
     costly = True
     pure = False
     live = True
+    traced = False
 
     @property
     def operation(self) -> str:

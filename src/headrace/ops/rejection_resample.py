@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from headrace import _native, keys
-from headrace.block import Block, Failure, Mark, leaf, ordinal
+from headrace.block import Block, Column, Failure, Item, Mark, column, leaf, ordinal, shifted
 from headrace.errors import SpecError
 from headrace.execute.context import Context
-from headrace.execute.stream import END, Pulled, Stream
+from headrace.execute.stream import END, Pending, Pulled, Stream
 from headrace.ops.arguments import function, integer
-from headrace.ops.calls import outcomes
+from headrace.ops.calls import results
 from headrace.plan.cardinality import Cardinality
 from headrace.plan.node import Node
 from headrace.plan.spec import Probe, Spec, TensorSpec
 from headrace.plan.structure import LEAF, tuple_of
+from headrace.trace.function import Function
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
@@ -88,6 +90,14 @@ class RejectionResample(Node):
     def open(self, ctx: Context, mark: Mark) -> Stream:
         return RejectionStream(self, ctx, mark)
 
+    @cached_property
+    def function(self) -> Function:
+        """The class function and its traces."""
+        return Function(self.class_func)
+
+    def remark(self) -> str | None:
+        return self.function.remark(self.input.spec)
+
     def class_of(self, value: Any) -> np.integer[Any] | np.bool_:
         """What the user's function returned, if it is a class; it keeps its dtype."""
         number = leaf(value)
@@ -105,7 +115,7 @@ class RejectionResample(Node):
 
 
 class RejectionStream(Stream):
-    """One row at a time. The mark is the input's and how often each class was seen, a value by nature."""
+    """The mark is the input's and how often each class was seen, a value by nature."""
 
     def __init__(self, node: RejectionResample, ctx: Context, mark: Mark) -> None:
         self._node = node
@@ -113,32 +123,46 @@ class RejectionStream(Stream):
         inner, seen = mark or (None, [0] * len(node.target))
         self._input = ctx.open(node.input, inner)
         self._seen = list(seen)
+        self._pending = Pending()
 
-    def pull(self, want: int) -> Pulled:  # noqa: ARG002 - whether a row stays depends on those before it
-        while True:
-            item = self._input.pull(1)
+    def pull(self, want: int) -> Pulled:
+        while not self._pending:
+            item = self._input.pull(want)
             if item is END:
                 return END
-            mark = (item.mark, tuple(self._seen))
             if isinstance(item, Failure):
-                item.mark = mark
+                item.mark = (item.mark, tuple(self._seen))
                 return item
-            made = self._decide(item)
-            if made is not None:
-                made.mark = mark
-                return made
+            self._pending.add(self._decided(item))
+        return self._pending.pull(want)
 
-    def _decide(self, row: Block) -> Block | Failure | None:
-        number = ordinal(row.mark)
-        try:
-            ((fine, value),) = outcomes(self._node.class_func, row, keep=True)
-            if not fine:
-                raise value
-            kind = self._node.class_of(value)
-        except Exception as error:
-            return Failure(self._node.error(error, number))
-        self._seen[int(kind)] += 1
-        if not self._node.accepts(self._key, number, int(kind), self._seen):
-            return None
-        structure = tuple_of([LEAF, row.structure])
-        return Block(structure, [np.array([kind]), *row.columns], 1, None, row.ids)
+    def _decided(self, block: Block) -> list[Item]:
+        """What stays of a block, in runs between rows that have no class."""
+        items: list[Item] = []
+        first = ordinal(block.mark)
+        kinds: list[Any] = []
+        rows: list[int] = []
+        mark = (block.mark, tuple(self._seen))
+        for i, (fine, value) in enumerate(results(self._node.function, block, "iub")):
+            try:
+                if not fine:
+                    raise value
+                kind = self._node.class_of(value)
+            except Exception as error:
+                items += self._kept(block, kinds, rows, mark)
+                kinds, rows = [], []
+                items.append(Failure(self._node.error(error, first + i), (shifted(block.mark, i), tuple(self._seen))))
+                mark = (shifted(block.mark, i + 1), tuple(self._seen))
+                continue
+            self._seen[int(kind)] += 1
+            if self._node.accepts(self._key, first + i, int(kind), self._seen):
+                kinds.append(kind)
+                rows.append(i)
+        return items + self._kept(block, kinds, rows, mark)
+
+    def _kept(self, block: Block, kinds: list[Any], rows: list[int], mark: Mark) -> list[Item]:
+        if not rows:
+            return []
+        chosen = block.take(np.array(rows))
+        columns: list[Column] = [column(kinds), *chosen.columns]
+        return [Block(tuple_of([LEAF, block.structure]), columns, len(rows), mark, chosen.ids)]

@@ -94,7 +94,7 @@ class Tag(Node):
         return self.input.cardinality
 
     def open(self, ctx: Context, mark: Mark) -> Stream:
-        return CallStream(ctx, self.input, mark, self._tagged, one_to_one=True)
+        return CallStream(ctx, self.input, mark, self._tagged)
 
     def _tagged(self, block: Block) -> list[Item]:
         results = [_number(outcome) for outcome in outcomes(self.shard_func, block, keep=True)]

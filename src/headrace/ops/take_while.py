@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from headrace.block import Block, Item, Mark
 from headrace.execute.context import Context
 from headrace.execute.stream import END, Pending, Pulled, Stream
 from headrace.ops.arguments import function
-from headrace.ops.calls import Outcome, outcomes, with_failures
+from headrace.ops.calls import Calls, Outcome, outcomes, single, with_failures
 from headrace.ops.filter import truth
-from headrace.ops.passing import Keeping
 from headrace.plan.cardinality import UNKNOWN, Cardinality
+from headrace.plan.node import Node
+from headrace.plan.spec import Spec
+from headrace.trace.function import Function
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
@@ -25,17 +27,21 @@ def take_while(self: Dataset, predicate: Callable[..., Any], name: str | None = 
     >>> list(hr.Dataset.range(10).take_while(lambda x: x < 3))
     [np.int64(0), np.int64(1), np.int64(2)]
     """
-    return self._then(TakeWhile, function("take_while", predicate, self._node.spec), name=name)
+    fn = function("take_while", predicate, self._node.spec)
+    return self._then(TakeWhile, fn, Function(fn), name=name)
 
 
 @dataclass(frozen=True, eq=False)
-class TakeWhile(Keeping):
-    """Calls the predicate row by row until it says no."""
+class TakeWhile(Calls):
+    """The rows until the predicate says no."""
 
+    input: Node
     predicate: Callable[..., Any]
+    function: Function = field(repr=False, default_factory=lambda: Function(bool))
 
-    pure = False
-    live = True
+    @property
+    def spec(self) -> Spec:
+        return self.input.spec
 
     @property
     def operation(self) -> str:
@@ -69,6 +75,11 @@ class TakeWhileStream(Stream):
         return self._pending.pull(want)
 
     def _kept(self, block: Block) -> list[Item]:
+        decided = single(self._node.whole(block), "b")
+        if decided is not None:
+            self._over = not decided.all()
+            kept = int(decided.argmin()) if self._over else block.rows
+            return [block.slice(0, kept)] if kept else []
         results: list[Outcome] = []
         for fine, value in outcomes(self._node.predicate, block, keep=True):
             outcome: Outcome = (fine, value)

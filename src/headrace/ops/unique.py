@@ -81,7 +81,7 @@ def identity(value: Any) -> Any:
 
 def _leaf(value: Any) -> Any:
     if isinstance(value, Ragged):
-        return tuple(_leaf(row) for row in value)
+        return ("ragged", _leaf(value.offsets), _leaf(value.values))
     if isinstance(value, np.ndarray | np.generic) and not value.dtype.hasobject:
         return (value.dtype.str, value.shape, value.tobytes())
     return (value.shape, tuple(value.flat)) if isinstance(value, np.ndarray) else (type(value).__name__, value)

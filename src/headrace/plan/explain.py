@@ -11,7 +11,8 @@ def tree(node: Node, indent: str = "") -> str:
     count = node.cardinality
     size = f"{count:,}" if count.known else "∞" if count == INFINITE else "?"
     where = f"   {node.site}" if node.site else ""
-    lines = [f"{indent}{node.label()}  → {node.spec} × {size}{where}"]
+    remark = f"   [{said}]" if (said := node.remark()) else ""
+    lines = [f"{indent}{node.label()}  → {node.spec} × {size}{where}{remark}"]
     lines += [tree(child, indent + "  ") for child in node.inputs]
     return "\n".join(lines)
 

@@ -151,6 +151,10 @@ class Node(ABC):
         """See the class."""
         return self.addressable
 
+    def remark(self) -> str | None:
+        """How this node runs, where `explain` should say."""
+        return None
+
     def error(self, cause: BaseException | str, ordinal: int) -> ElementError:
         """The error of one element of this node."""
         return ElementError(cause, operation=self.operation, ordinal=ordinal, site=self.site)

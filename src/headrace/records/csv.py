@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import csv
+import io
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,7 +42,10 @@ class CsvColumn:
 
 @dataclass(frozen=True)
 class Csv(Format):
-    """A row a record. `select` or `exclude` say which of its fields are the columns."""
+    """A row a record. `select` or `exclude` say which of its fields are the columns, `order` how they are arranged.
+
+    A file whose header line is not `heading` is refused, where that is given.
+    """
 
     columns: tuple[CsvColumn, ...] = ()
     arranged: Structure = None  # type: ignore[assignment]
@@ -50,6 +56,8 @@ class Csv(Format):
     na: str = ""
     select: tuple[int, ...] | None = None
     exclude: tuple[int, ...] = ()
+    order: tuple[int, ...] | None = None
+    heading: tuple[str, ...] | None = None
 
     counts_lines = True
 
@@ -59,7 +67,8 @@ class Csv(Format):
 
     @property
     def spec(self) -> Spec:
-        return Spec(self.arranged, tuple(TensorSpec((), c.kind) for c in self.columns))
+        kinds = [TensorSpec((), c.kind) for c in self.columns]
+        return Spec(self.arranged, tuple(kinds[i] for i in self.order or range(len(kinds))))
 
     @cached_property
     def slots(self) -> list[int]:
@@ -90,6 +99,9 @@ class Csv(Format):
             start = int(self._parsed(data, 1, final)[1][-1])
             if not start:
                 return Scan([], 0)
+            if self.heading is not None and heading(data[:start].tobytes(), self) != self.heading:
+                reason = f"its header line names other columns than {', '.join(self.heading)}"
+                return Scan([Bad(reason, 0, start, lost=True)], 0)
         made, starts, problems = self._parsed(data[start:], ALL, final)
         wrong = self._wrong(problems)
         columns = self._columns(made, len(starts) - 1, wrong)
@@ -106,12 +118,12 @@ class Csv(Format):
         columns: list[Column] = []
         for number, (column, values) in enumerate(zip(self.columns, made, strict=True)):
             if column.kind not in ("str", "bytes"):
-                columns.append(values)
+                columns.append(values.view(column.kind))  # NumPy has two types that are int64, and this is the other
                 continue
             text = binary(*values)
             whole = decoded(text, "utf-8") if column.kind == "str" else text
             columns.append(self._some_decoded(text, number, rows, wrong) if whole is None else whole)
-        return columns
+        return columns if self.order is None else [columns[i] for i in self.order]
 
     def _some_decoded(self, text: pa.Array, number: int, rows: int, wrong: dict[int, tuple[int, int]]) -> Column:
         """A column in which some fields are no text; their rows are bad."""
@@ -164,6 +176,18 @@ class Csv(Format):
             TOO_MANY: f"{count} fields were expected, there are more",
         }
         return f"{what[error]}: {text!r}"
+
+
+def heading(record: bytes, form: Csv) -> tuple[str, ...]:
+    """The names in a header line."""
+    return next(table(record, form), ())
+
+
+def table(data: bytes, form: Csv) -> Iterator[tuple[str, ...]]:
+    """Records as Python's own reader cuts them: for looking at the first few."""
+    quoting: Literal[0, 3] = csv.QUOTE_MINIMAL if form.quotes else csv.QUOTE_NONE
+    text = io.StringIO(data.decode(errors="replace"), newline="")
+    return (tuple(row) for row in csv.reader(text, delimiter=form.delimiter, quoting=quoting))
 
 
 def lines(data: Bytes) -> int:

@@ -152,6 +152,9 @@ class RemoteFile:
 
     def close(self) -> None:
         self._file.close()
+        ahead = getattr(getattr(self._file, "cache", None), "_thread_executor", None)
+        if ahead is not None:  # else its thread would stay until the collector comes by
+            ahead.shutdown(wait=False, cancel_futures=True)
 
 
 def opened(path: str) -> File:

@@ -168,3 +168,18 @@ class Reader:
                 return
             start = 0
             window.more()
+
+
+def first_bytes(path: str, compression: str, size: int) -> bytes:
+    """The first `size` bytes of a file, unpacked; fewer if it has no more. Raises OSError, also for damaged data."""
+    file = opened(path)
+    view = window(file, compression, 0, size)
+    try:
+        while len(view.data) < size and not view.final:
+            view.more(size)
+        if view.damage is not None and not len(view.data):
+            raise OSError(f"{path}: {view.damage}")
+        return view.data[:size].tobytes()
+    finally:
+        view.close()
+        file.close()

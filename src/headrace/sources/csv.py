@@ -11,7 +11,7 @@ import numpy as np
 from headrace.ops.arguments import integer
 from headrace.plan.structure import LEAF, tuple_of
 from headrace.records.csv import KINDS, Csv, CsvColumn
-from headrace.records.window import codec
+from headrace.records.unpack import codec
 from headrace.sources.files import read_files
 
 if TYPE_CHECKING:

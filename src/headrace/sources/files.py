@@ -36,13 +36,14 @@ SEED = keys.Seed(0, explicit=True)
 def read_files(
     reader: str,
     filenames: Any,
-    form: Format,
+    form: Format | Any,
     *,
     buffer_size: int | None,
     num_parallel_reads: int | None,
     on_error: Any,
     index: bool | str = False,
     name: str | None,
+    child: Callable[..., Node] = Records,
 ) -> Dataset:
     """A dataset of the records of these files: what all readers come down to."""
     from headrace.dataset import Dataset
@@ -61,7 +62,7 @@ def read_files(
         )
     return Dataset(
         Files(
-            names, form, reader, files, turns, policy(on_error), known, num_parallel_reads, chunk,
+            names, form, reader, files, turns, policy(on_error), known, num_parallel_reads, chunk, child,
             site=user_site(), name=name,
         )
     )  # fmt: skip
@@ -102,7 +103,7 @@ class Files(Node):
     """Opens one file for each row of the input; `cycle_length` of them in turn, if that is given."""
 
     input: Node
-    format: Format
+    format: Format | Any
     reader: str = field(repr=False)
     files: FileList | None
     cycle_length: int | None = None
@@ -110,6 +111,7 @@ class Files(Node):
     indexes: tuple[Index, ...] | None = field(default=None, repr=False, metadata=TUNING)
     num_parallel_calls: int | None = field(default=None, repr=False, metadata=TUNING)
     buffer_size: int | None = field(default=None, repr=False, metadata=TUNING)
+    child: Callable[..., Node] = field(default=Records, repr=False, metadata=TUNING)
 
     seed = SEED
     block_length = 1
@@ -121,7 +123,8 @@ class Files(Node):
 
     @property
     def spec(self) -> Spec:
-        return self.format.spec
+        known: Spec = self.format.spec
+        return known
 
     @property
     def cardinality(self) -> Cardinality:
@@ -140,7 +143,7 @@ class Files(Node):
 
     def _records(self, name: Any) -> Node:
         path = as_path(name)
-        return Records(
+        return self.child(
             path, self.format, self.reader, self.on_error, self._index.get(path), self.buffer_size,
             site=self.site, name=self.name,
         )  # fmt: skip

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.ops.arguments import integer, positive
 from headrace.records.fixed import FixedLength
-from headrace.records.window import codec
+from headrace.records.unpack import codec
 from headrace.sources.files import read_files
 
 if TYPE_CHECKING:

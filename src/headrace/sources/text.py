@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from headrace.records.text import Lines, encoding_name
-from headrace.records.window import codec
+from headrace.records.unpack import codec
 from headrace.sources.files import read_files
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from headrace.records.tfrecord import TFRecords
-from headrace.records.window import codec
+from headrace.records.unpack import codec
 from headrace.sources.files import read_files
 
 if TYPE_CHECKING:
@@ -30,10 +30,9 @@ def TFRecordDataset(  # noqa: N802 - as tf.data names it
     out and reading goes on at the next good one. `index=True` makes the records of uncompressed files countable and
     addressable (`len(ds)`, `ds[i]`, `shuffle()` of everything), by a file `NAME.idx` beside each.
 
-    >>> import struct
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
-    >>> record = struct.pack("<QI", 2, 0xA74FFC8E) + b"hi" + struct.pack("<I", 0x18C3D8A5)
+    >>> record = bytes.fromhex("020000000000000078270b34") + b"hi" + bytes.fromhex("13d60856")
     >>> with TemporaryDirectory() as folder:
     ...     _ = Path(folder, "data.tfrecord").write_bytes(record * 2)
     ...     list(hr.TFRecordDataset(Path(folder, "data.tfrecord")))

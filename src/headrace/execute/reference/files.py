@@ -8,8 +8,11 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
+
 from headrace import _native
-from headrace.errors import ParseError
+from headrace.block import Block
+from headrace.errors import ParseError, SpecError
 from headrace.execute.reference.base import Place, Row, rows
 from headrace.execute.reference.csv import csv_records
 from headrace.io.parse import parse_single_example
@@ -19,12 +22,16 @@ from headrace.plan.node import Node
 from headrace.records.csv import Csv
 from headrace.records.files import read_all
 from headrace.records.fixed import FixedLength
+from headrace.records.format import Bad
+from headrace.records.jsonl import JsonLines
 from headrace.records.reader import At
+from headrace.records.tables import rows_of
 from headrace.records.text import Lines
 from headrace.records.tfrecord import TFRecords
 from headrace.sources.files import Files
 from headrace.sources.from_tfrecord import Examples
 from headrace.sources.records import Records
+from headrace.sources.tables import TableRows
 
 Found = tuple[Any, int, int]
 """A value or, as a _Wrong, why there is none; the byte and the line where it begins."""
@@ -75,8 +82,45 @@ def _found(node: Records) -> Iterator[Found]:
     elif isinstance(form, Csv):
         for value, offset, line in csv_records(data, form):
             yield (_Wrong(value) if isinstance(value, str) else value), offset, line
+    elif isinstance(form, JsonLines):
+        yield from _json(data, form)
     else:
         raise NotImplementedError(f"the reference executor does not know {type(form).__name__}")
+
+
+@rows.register
+def _(node: TableRows, at: Place) -> Iterator[Row]:
+    for number, (group, value) in enumerate(_table(node)):
+        if not isinstance(value, _Wrong):
+            yield Row((at.path, number), value)
+        elif node.on_error is None:
+            yield Row((at.path, number), node.bad(value, group, number))
+
+
+def _table(node: TableRows) -> Iterator[tuple[int, Any]]:
+    form, structure = node.format, node.spec.structure
+    assert structure is not None
+    groups = form.groups(node.path, form.columns, form.kept)
+    for group in range(groups.count):
+        for batch in groups.batches(group):
+            for i in range(batch.num_rows):
+                try:
+                    columns = rows_of(batch.slice(i, 1), structure, dict(form.nulls))
+                    yield group, next(Block(structure, columns, 1).elements())
+                except SpecError as error:
+                    yield group, _Wrong(error)
+    groups.close()
+
+
+def _json(data: bytes, form: JsonLines) -> Iterator[Found]:
+    offset = 0
+    for number, line in enumerate(data.splitlines(keepends=True)):
+        for part in form.scan(np.frombuffer(line, np.uint8), first=False, final=True, left=None).parts:
+            if isinstance(part, Bad):
+                yield _Wrong(part.reason), offset, number
+            else:
+                yield next(Block(form.structure, part.columns, 1).elements()), offset, number
+        offset += len(line)
 
 
 def _unpacked(data: bytes, compression: str) -> bytes:

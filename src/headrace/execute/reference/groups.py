@@ -323,7 +323,7 @@ def _grouped(node: Any, at: Place, reduced: Any, numbers: dict[tuple[int, int], 
         numbers[row.id] = number
         value = private(row.value)
         try:
-            key = node.key_of(value if type(value) is tuple else (value,))
+            key = node.key_of(call(node.function.fn, value))
             size = node.size_of(key)
         except Exception as error:
             yield Row(row.id, node.error(error, number))

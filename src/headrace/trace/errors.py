@@ -1,0 +1,19 @@
+"""Why a function is not traced."""
+
+from __future__ import annotations
+
+
+class Untraceable(BaseException):
+    """The function must run row by row. No `Exception`, so that a user's `except` does not take it for its own."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class VectorisedError(TypeError):
+    """`mode="vectorized"` was asked for, and the function cannot be."""
+
+
+class Mismatch(Exception):  # noqa: N818
+    """Rows turned out other than the trace said."""

@@ -1,0 +1,127 @@
+"""A user's function and what is known of it: how it runs on a block, and why not otherwise."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from headrace.block import Block, Column, element
+from headrace.plan.node import function_name
+from headrace.plan.spec import Spec
+from headrace.trace.errors import Mismatch, VectorisedError
+from headrace.trace.graph import Graph, column_spec, trace
+
+MODES = ("auto", "vectorized", "eager")
+FEW = 3
+"""Blocks of fewer rows are not worth the steps of a graph."""
+
+
+class Function:
+    """`fn` as an operation calls it, traced once for each kind of rows, and again when a captured name changes."""
+
+    def __init__(self, fn: Callable[..., Any], mode: str = "auto") -> None:
+        if mode not in MODES:
+            raise ValueError(f"mode must be one of {', '.join(map(repr, MODES))}, not {mode!r}")
+        self.fn = fn
+        self.mode = mode
+        self._graphs: dict[Spec, Graph | str] = {}
+        self._specs: dict[Any, Spec] = {}
+        self._lock = threading.Lock()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Function, (self.fn, self.mode)
+
+    def graph(self, spec: Spec) -> Graph | str:
+        """The graph for elements of this spec, or why the function runs row by row."""
+        if self.mode == "eager":
+            return "eager: as asked for"
+        found = self._graphs.get(spec)
+        if found is None or (isinstance(found, Graph) and not found.current()):
+            with self._lock:
+                found = trace(self.fn, spec, exact=self.mode == "auto")
+                self._graphs[spec] = found
+        return found
+
+    def check(self, spec: Spec) -> None:
+        """Raise where the user wants a graph and there is none. Elements of no known shape have to come first."""
+        found = self.graph(spec) if self.mode == "vectorized" and spec.known else ""
+        if found and isinstance(found, str) and all(s.shape is not None and None not in s.shape for s in spec.leaves):
+            raise VectorisedError(f"{function_name(self.fn)} cannot be vectorised: {found.removeprefix('eager: ')}")
+
+    def remark(self, spec: Spec) -> str:
+        """For `explain`: how it runs on elements of this spec, and why."""
+        found = self.graph(spec)
+        if isinstance(found, Graph):
+            return found.summary
+        seen = [g for s, g in self._graphs.items() if s != spec and isinstance(g, Graph)]
+        return f"{seen[0].summary}, by the shapes that came" if seen else found
+
+    def give_up(self, spec: Spec, reason: str) -> None:
+        """Run row by row from here on."""
+        self._graphs[spec] = f"eager: {reason}"
+
+    def columns(
+        self, block: Block, rows: Callable[[Block], Iterable[tuple[bool, Any]]]
+    ) -> tuple[Graph, list[Column]] | None:
+        """What the function makes of a whole block, None where it must be called row by row.
+
+        `rows` calls the function on each row: the first rows of each kind are made both ways and compared.
+        """
+        if self.mode == "eager" or (block.rows < FEW and self.mode == "auto"):
+            return None
+        key = (block.structure, *[_kind(c) for c in block.columns])
+        spec = self._specs.get(key)
+        if spec is None:
+            spec = self._specs[key] = Spec(block.structure, tuple(column_spec(c) for c in block.columns))
+        graph = self.graph(spec)
+        if isinstance(graph, str):
+            self.check(spec)
+            return None
+        try:
+            made = graph.run(block.columns, block.rows)
+        except Mismatch:
+            self.give_up(spec, "gave rows of other shapes than the first")
+            return None
+        except Exception:  # whatever it is, calling row by row finds the row at fault, or that there is none
+            return None
+        if graph.rows_to_verify:
+            some = min(block.rows, graph.rows_to_verify)
+            head = Block(graph.structure, [c[:some] for c in made], some)
+            if self.mode == "auto" and not _same(head, rows(block.slice(0, some))):
+                self.give_up(spec, "gave other values when run on a block")
+                return None
+            graph.rows_to_verify -= some
+        return graph, made
+
+
+def _kind(column: Column) -> Any:
+    return (column.dtype, column.shape[1:]) if isinstance(column, np.ndarray) else column_spec(column)
+
+
+def _same(head: Block, called: Iterable[tuple[bool, Any]]) -> bool:
+    """Whether rows of a block are, to the bit, what calling the function gives."""
+    for made, (fine, value) in zip(head.elements(), called, strict=True):
+        if not fine:
+            return False
+        structure, leaves = element(value)
+        if structure != head.structure:
+            return False
+        _, ours = element(made)
+        if not all(_same_leaf(a, b) for a, b in zip(ours, leaves, strict=True)):
+            return False
+    return True
+
+
+def _same_leaf(a: Any, b: Any) -> bool:
+    if not isinstance(b, np.ndarray | np.generic):
+        return type(a) is type(b) and bool(a == b)
+    if type(a) is not type(b) or a.dtype != b.dtype or a.shape != b.shape:
+        return False
+    if b.dtype.hasobject:
+        return bool(np.array_equal(a, b))
+    if b.dtype.char in "gG":
+        return bool(np.array_equal(a, b, equal_nan=True))
+    return np.asarray(a).tobytes() == np.asarray(b).tobytes()

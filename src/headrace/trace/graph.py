@@ -1,0 +1,242 @@
+"""A traced function: its graph for rows of one kind, run on whole blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from headrace.block import Column, leaf
+from headrace.plan.spec import DatasetSpec, LeafSpec, Spec, TensorSpec, leaf_spec
+from headrace.plan.structure import Structure, flatten
+from headrace.ragged import Ragged
+from headrace.trace.capture import Capture, Guard
+from headrace.trace.errors import Mismatch, Untraceable
+from headrace.trace.recorder import Recorder
+from headrace.trace.rules import chooser
+from headrace.trace.symbols import Symbol
+from headrace.trace.values import Fresh, Kernel, Step, Value, Values, dummy, leaves, swapped
+
+
+@dataclass(eq=False)
+class Graph:
+    """What a function does, as steps on columns."""
+
+    structure: Structure
+    spec: Spec
+    outputs: tuple[Any, ...]
+    """For each component of the result a slot, or a constant in a tuple."""
+    steps: list[Step]
+    template: Values
+    captured: list[tuple[Value, np.ndarray[Any, Any]]]
+    guards: list[Guard]
+    rows_to_verify: int = 8
+
+    def current(self) -> bool:
+        """Whether what the function holds on to is still what it was."""
+        return all(guard() for guard in self.guards)
+
+    @property
+    def summary(self) -> str:
+        """For `explain`."""
+        named = [s for s in self.steps if s.name]
+        alone = [s.name for s in named if s.rowwise]
+        text = f"vectorised: {len(named)} operation{'s' * (len(named) != 1)}"
+        return text + (f", {', '.join(sorted(set(alone)))} row by row" if alone else "")
+
+    def run(self, columns: Sequence[Column], n: int) -> list[Column]:
+        """The columns of the result for a block of `n` rows."""
+        values = self.template.copy()
+        for i, column in enumerate(columns):
+            values[i] = np.ascontiguousarray(column) if isinstance(column, np.ndarray) else column
+        for value, array in self.captured:
+            values[value.slot] = array
+        for step in self.steps:
+            if step.errors:
+                with np.errstate(**step.errors):
+                    values[step.slot] = step.kernel(values, n)
+            else:
+                values[step.slot] = step.kernel(values, n)
+        return self._given(values, n)
+
+    def _given(self, values: Values, n: int) -> list[Column]:
+        """The columns, each in memory of its own, as results of the function would be."""
+        made: list[Column] = []
+        kept: list[np.ndarray[Any, Any]] = []
+        for output, spec in zip(self.outputs, self.spec.leaves, strict=True):
+            column = _spread(output[0], n) if isinstance(output, tuple) else values[output]
+            if isinstance(column, np.ndarray) and spec.dtype is not None and spec.dtype.kind not in "USO":
+                if column.ndim == len(spec.shape or ()) and not self._batched(output):
+                    column = np.broadcast_to(column, (n, *column.shape))
+                shared = not column.flags.writeable or any(np.may_share_memory(column, k) for k in kept)
+                shared = shared or any(np.may_share_memory(column, a) for _, a in self.captured)
+                column = np.array(column, order="C") if shared else np.ascontiguousarray(column)
+                if len(column) != n:
+                    raise Mismatch
+                kept.append(column)
+            made.append(column)
+        return made
+
+    def _batched(self, output: Any) -> bool:
+        return output not in self.unbatched
+
+    unbatched: frozenset[int] = frozenset()
+
+
+def _spread(value: Any, n: int) -> Column:
+    """A column of the same value."""
+    if isinstance(value, np.ndarray | np.generic):
+        return np.broadcast_to(value, (n, *value.shape))
+    return [value] * n
+
+
+def trace(fn: Callable[..., Any], spec: Spec, *, exact: bool) -> Graph | str:
+    """The graph of `fn` for elements of this spec, or why there is none."""
+    if spec.structure is None:
+        return "eager: its elements are not known before they are there"
+    if any(isinstance(s, DatasetSpec) for s in spec.leaves):
+        return "eager: its elements hold datasets"
+    reason = ""
+    for fill in (None, 0):
+        made = _trace(fn, spec, exact, fill)
+        if isinstance(made, Graph):
+            return made
+        reason = reason or made
+        if "raises IndexError" not in made:
+            break
+    return f"eager: {reason}"
+
+
+def _trace(fn: Callable[..., Any], spec: Spec, exact: bool, fill: int | None) -> Graph | str:
+    assert spec.structure is not None
+    recorder = Recorder(chooser(exact), Symbol)
+    try:
+        capture = Capture(recorder)
+        for kind in _classes(spec.structure):
+            capture.check_class(kind)
+        symbols = [recorder.input(dummy(s, fill=fill), s) for s in spec.leaves if isinstance(s, TensorSpec)]
+        copy = capture.callable(fn)
+        element = spec.structure.pack(symbols)
+        args = list(element) if spec.structure.unpacks else [element]
+        del symbols, element
+        result = _called(copy, args)
+        recorder.returned = True
+        if recorder.failed is None:
+            return _finished(recorder, capture, result)
+    except Untraceable as signal:
+        recorder.failed = recorder.failed or signal.reason
+    except RecursionError:
+        recorder.failed = "calls itself too often"
+    except Exception as error:
+        recorder.failed = recorder.failed or f"raises {type(error).__name__} ({error}) for such elements"
+    return recorder.failed or ""
+
+
+def _called(fn: Callable[..., Any], args: list[Any]) -> Any:
+    """The function's result, the function alone holding its arguments: so it shows which it has let go."""
+    args.reverse()
+    match len(args):
+        case 1:
+            return fn(args.pop())
+        case 2:
+            return fn(args.pop(), args.pop())
+        case 3:
+            return fn(args.pop(), args.pop(), args.pop())
+    return fn(*reversed(args))
+
+
+def _classes(structure: Structure) -> set[type]:
+    found = {kind for child in structure.children for kind in _classes(child)}
+    return found | ({structure.kind} if structure.kind not in (None, tuple, dict, type(None)) else set())
+
+
+def _finished(recorder: Recorder, capture: Capture, result: Any) -> Graph:
+    if type(result) is list:
+        result = tuple(result)
+    structure, found = flatten(result)
+    for kind in _classes(structure):
+        capture.check_class(kind)
+    outputs: list[Any] = []
+    specs: list[LeafSpec] = []
+    unbatched = set()
+    for item in found:
+        output, spec = _output(recorder, item)
+        outputs.append(output.slot if isinstance(output, Value) else (output,))
+        if isinstance(output, Value) and not output.batched:
+            unbatched.add(output.slot)
+        specs.append(spec)
+    made = Spec(structure, tuple(specs))
+    guards = [*capture.guards, *[_same_layout(array) for _, array in recorder.captured]]
+    return Graph(
+        structure,
+        made.loosened() if recorder.loose else made,
+        tuple(outputs),
+        in_place(recorder.steps, {o for o in outputs if isinstance(o, int)}),
+        recorder.template,
+        recorder.captured,
+        guards,
+        unbatched=frozenset(unbatched),
+    )
+
+
+def _same_layout(array: np.ndarray[Any, Any]) -> Guard:
+    layout = (array.shape, array.dtype, array.strides)
+    return lambda: (array.shape, array.dtype, array.strides) == layout
+
+
+def in_place(steps: list[Step], kept: set[int]) -> list[Step]:
+    """The steps, those that can writing into an array that nobody reads any more: memory that is warm costs less."""
+    uses = [value.slot for step in steps for value in step.uses]
+    makers = {step.slot: step for step in steps}
+    for step in steps:
+        into = step.kernel.into if isinstance(step.kernel, Fresh) else None
+        for value in step.uses if into is not None else ():
+            made = makers.get(value.slot)
+            again = uses.count(value.slot) > 1 or value.slot in kept or made is None
+            if again or made is None or not isinstance(made.kernel, Fresh) or not _alike(value.sample, step.sample):
+                continue
+            step.kernel = Fresh(_into(into, value.slot), None)
+            break
+    return steps
+
+
+def _into(into: Any, slot: int) -> Kernel:
+    return lambda values, _: into(values, values[slot])
+
+
+def _alike(a: Any, b: Any) -> bool:
+    return bool(a.dtype == b.dtype and a.shape == b.shape and (not isinstance(a, np.ndarray) or a.strides == b.strides))
+
+
+def _output(recorder: Recorder, item: Any) -> tuple[Any, LeafSpec]:
+    """The value of a component that the function returned, or the constant that it is, and its spec."""
+    if isinstance(item, list) and any(True for _ in leaves(swapped(item, recorder.value_of))):
+        item = recorder.call(np.asarray, "asarray", (item,), {})
+    value = recorder.value_of(item)
+    if isinstance(value, Value):
+        if value.opaque:
+            return value, value.spec or TensorSpec(None, None)
+        if value.static:
+            kept = leaf(value.sample)
+            return kept, leaf_spec(kept)
+        return value, TensorSpec(np.shape(value.sample), value.sample.dtype)
+    if not isinstance(item, bool | int | float | complex | str | bytes | list):
+        raise recorder.refuse(f"returns a {type(item).__name__}")
+    kept = leaf(item)
+    if isinstance(kept, np.ndarray | np.generic) and kept.dtype.kind not in "biufcmM":
+        raise recorder.refuse(f"returns an array of {kept.dtype}")
+    return kept, leaf_spec(kept)
+
+
+def column_spec(column: Column) -> TensorSpec:
+    """What rows of a column look like, for a trace: a size only where all have it."""
+    if isinstance(column, np.ndarray):
+        return TensorSpec(column.shape[1:], column.dtype)
+    if isinstance(column, Ragged):
+        return TensorSpec((None, *column.values.shape[1:]), column.dtype)
+    if isinstance(column, list):
+        return TensorSpec(None, None)
+    kind = str(column.type)
+    return TensorSpec((), str if "string" in kind else bytes if "binary" in kind else object)

@@ -1,0 +1,48 @@
+"""Functions of ours that work on whole columns when a traced function calls them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from headrace.plan.structure import flatten
+from headrace.trace.symbols import Symbol
+from headrace.trace.values import swapped
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def traced_operation(*, spec: Callable[..., Any], block: Callable[..., Any]) -> Callable[[F], F]:
+    """Make a function of one element's components an operation of graphs.
+
+    Called on components it runs as written. Within a traced function, where arguments are symbols, it becomes a step:
+    `spec` gets TensorSpecs in place of the symbols and gives TensorSpecs in the structure of the result; `block` gets
+    whole columns in their place (arrays, Ragged, Arrow arrays, lists) and gives columns in that structure. It must give
+    the same bits, and raise where any row raises.
+    """
+
+    def decorate(fn: F) -> F:
+        @functools.wraps(fn)
+        def operation(*args: Any, **kwargs: Any) -> Any:
+            symbol = _first_symbol((args, kwargs))
+            if symbol is None:
+                return fn(*args, **kwargs)
+            return symbol._recorder.operation(fn.__name__, args, kwargs, spec, block, flatten)
+
+        operation._headrace_operation = True  # type: ignore[attr-defined]
+        return operation  # type: ignore[return-value]
+
+    return decorate
+
+
+def _first_symbol(tree: Any) -> Symbol | None:
+    found: list[Symbol] = []
+
+    def look(item: Any) -> Any:
+        if type(item) is Symbol:
+            found.append(item)
+        return item
+
+    swapped(tree, look)
+    return found[0] if found else None

@@ -1,0 +1,73 @@
+"""Whether calling a function could be noticed: by what its code does, and by what it holds on to."""
+
+from __future__ import annotations
+
+import builtins
+import dis
+import inspect
+from collections.abc import Iterator
+from types import CodeType, FunctionType
+
+BUILTINS = frozenset({
+    "Ellipsis", "False", "None", "NotImplemented", "True", "__debug__", "abs", "all", "any", "bool", "bytes",
+    "callable", "chr", "complex", "dict", "divmod", "enumerate", "filter", "float", "format", "frozenset", "getattr",
+    "hasattr", "int", "isinstance", "issubclass", "iter", "len", "list", "map", "max", "min", "next", "ord", "pow",
+    "range", "repr", "reversed", "round", "set", "slice", "sorted", "str", "sum", "tuple", "zip",
+})  # fmt: skip
+EFFECTS = {
+    "STORE_GLOBAL": "assigns the global {}",
+    "DELETE_GLOBAL": "deletes the global {}",
+    "STORE_ATTR": "assigns the attribute {}",
+    "DELETE_ATTR": "deletes the attribute {}",
+    "LOAD_BUILD_CLASS": "makes a class",
+    "IMPORT_NAME": "imports {}",
+    "LOAD_NAME": "uses the name {}",
+}
+
+
+def pure_builtins() -> dict[str, object]:
+    """The builtins a traced function may use."""
+    return {
+        name: value
+        for name, value in vars(builtins).items()
+        if name in BUILTINS or (isinstance(value, type) and issubclass(value, BaseException))
+    }
+
+
+def codes(code: CodeType) -> Iterator[CodeType]:
+    """The code of a function and of those within it."""
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from codes(constant)
+
+
+def effect(fn: FunctionType) -> str | None:
+    """What the function's code does that somebody could notice, None if nothing."""
+    code = fn.__code__
+    if code.co_flags & (inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):
+        return "is a generator or a coroutine"
+    for part in codes(code):
+        line = part.co_firstlineno
+        for instruction in dis.get_instructions(part):
+            line = instruction.starts_line if type(instruction.starts_line) is int else _line(instruction) or line
+            what = EFFECTS.get(instruction.opname)
+            if what is None and instruction.opname in ("STORE_DEREF", "DELETE_DEREF"):
+                what = "assigns {} of the function around it" if instruction.argval in code.co_freevars else None
+            if what is not None:
+                return f"{what.format(instruction.argval)} at {code.co_filename}:{line}"
+    return None
+
+
+def _line(instruction: dis.Instruction) -> int | None:
+    return getattr(instruction, "line_number", None)
+
+
+def global_names(code: CodeType) -> set[str]:
+    """The names of globals and builtins that the function, and functions within it, look up."""
+    return {
+        str(instruction.argval)
+        for part in codes(code)
+        for instruction in dis.get_instructions(part)
+        if instruction.opname == "LOAD_GLOBAL"
+    }

@@ -1,0 +1,233 @@
+"""The graph of a function: which operations it applied to which values."""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from headrace.plan.spec import TensorSpec
+from headrace.trace.errors import Untraceable
+from headrace.trace.values import KINDS, Call, Kernel, Step, Value, Values, dummy, plain, sample_of, swapped
+
+_HERE = str(Path(__file__).parent)
+_NUMPY = str(Path(np.__file__).parent)
+
+
+def user_line() -> str:
+    """File and line of the user's code that runs now."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith((_HERE, _NUMPY, "<__array_function__")):
+        frame = frame.f_back
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+Chooser = Callable[[Call], tuple[Kernel, bool, bool]]
+"""From a call to its kernel, whether that goes row by row, and whether its rows lie in memory as the samples do."""
+
+
+class Recorder:
+    """Records what a function does to symbols."""
+
+    def __init__(self, choose: Chooser, symbol: Callable[[Recorder, Value], Any]) -> None:
+        self.template: Values = []
+        self.steps: list[Step] = []
+        self.captured: list[tuple[Value, np.ndarray[Any, Any]]] = []
+        self.failed: str | None = None
+        self.loose = False
+        self.returned = False
+        self._choose = choose
+        self._symbol = symbol
+        self._live: list[weakref.ref[Any]] = []
+        self._errors: list[dict[str, Any]] = []
+
+    def refuse(self, what: str) -> Untraceable:
+        """End the trace, now and, should somebody catch this, afterwards. The first reason counts."""
+        if self.failed is None:
+            self.failed = f"{what} at {user_line()}"
+        return Untraceable(self.failed)
+
+    def _value(self, sample: Any, *, batched: bool, static: bool = False, constant: Any = None) -> Value:
+        self.template.append(constant)
+        return Value(len(self.template) - 1, sample, batched, static)
+
+    def wrap(self, value: Value) -> Any:
+        """The symbol that stands for a value."""
+        made = self._symbol(self, value)
+        self._live.append(weakref.ref(made))
+        return made
+
+    def input(self, sample: Any, spec: TensorSpec | None = None) -> Any:
+        """A column of the block; without a sample, one that only travels through."""
+        value = self._value(sample, batched=True)
+        value.spec = spec
+        return self.wrap(value)
+
+    def capture(self, array: np.ndarray[Any, Any]) -> Any:
+        """An array from around the function: an input of the graph, read anew for each block."""
+        for value, known in self.captured:
+            if known is array:
+                return self.wrap(value)
+        if type(array) is not np.ndarray or array.dtype.kind not in KINDS:
+            raise self.refuse(f"captures an array of {type(array).__name__} and dtype {array.dtype}")
+        value = self._value(array, batched=False)
+        self.captured.append((value, array))
+        return self.wrap(value)
+
+    def constant(self, value: Any) -> Any:
+        """A value that is the same for ever."""
+        kept = value.copy() if isinstance(value, np.ndarray) else value
+        return self.wrap(self._value(value, batched=False, static=True, constant=kept))
+
+    @contextmanager
+    def errstate(self, settings: dict[str, Any]) -> Iterator[None]:
+        """Operations of the function under its own np.errstate."""
+        self._errors.append({**(self._errors[-1] if self._errors else {}), **settings})
+        try:
+            yield
+        finally:
+            self._errors.pop()
+
+    def evaluated(self, fn: Callable[..., Any], name: str, args: Any, kwargs: Any) -> Any:
+        """What the operation makes of the samples."""
+        try:
+            with np.errstate(all="ignore"):
+                return fn(*swapped(args, sample_of), **swapped(kwargs, sample_of))
+        except Exception as error:
+            raise self.refuse(f"{name} raises {type(error).__name__} ({error}) for values of such a shape") from None
+
+    def call(self, fn: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Apply an operation: to the samples now, to blocks when the graph runs."""
+        if self.failed is not None:
+            raise Untraceable(self.failed)
+        args, kwargs = swapped(args, self.value_of), swapped(kwargs, self.value_of)
+        call = Call(fn, name, args, kwargs)
+        used = call.values
+        if any(v.opaque for v in used):
+            raise self.refuse(f"{name} of a component that is not a dense array of known shape")
+        call.sample = self.evaluated(fn, name, args, kwargs)
+        if all(v.static for v in used):
+            return self._constants(call.sample, name)
+        return self.record(call)
+
+    def value_of(self, item: Any) -> Any:
+        """The value a symbol stands for; captured arrays that come in by other ways are inputs too."""
+        value = getattr(type(item), "_traced", None)
+        if value is not None:
+            if item._recorder is not self:
+                raise self.refuse("uses a value of another trace")
+            return item._value
+        if type(item) is np.ndarray:
+            return self.capture(item)._value
+        return item
+
+    def _constants(self, sample: Any, name: str) -> Any:
+        if isinstance(sample, np.ndarray | np.generic):
+            if sample.dtype.kind not in KINDS:
+                raise self.refuse(f"{name} gives {sample.dtype}")
+            return self.constant(sample)
+        if isinstance(sample, tuple | list):
+            return type(sample)([self._constants(s, name) for s in sample])
+        return sample
+
+    def record(self, call: Call) -> Any:
+        """Add a step to the graph; its symbol, or symbols."""
+        sample = call.sample
+        batched = any(v.batched for v in call.values)
+        several = type(sample) in (tuple, list)
+        for one in sample if several else (sample,):
+            if not isinstance(one, np.ndarray | np.generic) or one.dtype.kind not in KINDS:
+                raise self.refuse(f"{call.name} gives {_described(one)}")
+        value = self._value(sample, batched=batched)
+        if batched:
+            try:
+                kernel, rowwise, value.faithful = self._choose(call)
+            except Untraceable as error:
+                raise self.refuse(error.reason) from None
+        else:
+            kernel, rowwise = plain(call), False
+        errors = dict(self._errors[-1]) if self._errors else {}
+        self.steps.append(Step(call.name, value.slot, kernel, rowwise, errors, tuple(call.values), sample))
+        return self._items(value) if several else self.wrap(value)
+
+    def _items(self, value: Value) -> Any:
+        """The results of an operation that has several."""
+        made = []
+        for i, one in enumerate(value.sample):
+            item = self._value(one, batched=value.batched)
+            item.faithful = value.faithful
+            self.steps.append(Step("", item.slot, _picker(value.slot, i)))
+            made.append(self.wrap(item))
+        return type(value.sample)(made)
+
+    def operation(
+        self,
+        name: str,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        spec: Callable[..., Any],
+        block: Callable[..., Any],
+        flatten: Callable[[Any], tuple[Any, list[Any]]],
+    ) -> Any:
+        """A function of ours that works on whole columns."""
+        args, kwargs = swapped(args, self.value_of), swapped(kwargs, self.value_of)
+        try:
+            structure, specs = flatten(spec(*swapped(args, _spec_of), **swapped(kwargs, _spec_of)))
+        except Exception as error:
+            raise self.refuse(f"{name} raises {type(error).__name__} ({error})") from None
+        whole = self._value((), batched=True)
+
+        def kernel(values: Values, _: int) -> Any:
+            def column(item: Any) -> Any:
+                return values[item.slot] if isinstance(item, Value) else item
+
+            return flatten(block(*swapped(args, column), **swapped(kwargs, column)))[1]
+
+        self.steps.append(Step(name, whole.slot, kernel))
+        made = []
+        for i, one in enumerate(specs):
+            item = self._value(dummy(one), batched=True)
+            item.spec = one
+            self.steps.append(Step("", item.slot, _picker(whole.slot, i)))
+            made.append(self.wrap(item))
+        return structure.pack(made)
+
+    def check_written(self, symbol: Any) -> None:
+        """Refuse to write to an array that is not the function's own, or that something else looks at."""
+        memory = symbol._value.sample
+        if not isinstance(memory, np.ndarray):
+            raise self.refuse("assigns into what is no array")
+        if not memory.flags.writeable or any(np.may_share_memory(memory, a) for _, a in self.captured):
+            raise self.refuse("writes to an array that it does not own")
+        others = [s for ref in self._live if (s := ref()) is not None and s is not symbol]
+        if any(_overlap(memory, s._value.sample) for s in others):
+            raise self.refuse("writes to an array while another name or view of it is in use")
+
+    def recorded(self, call: Call) -> Value:
+        """The value of a call whose sample is known: a constant where all that goes in is."""
+        made = self.constant(call.sample) if all(v.static for v in call.values) else self.record(call)
+        return made._value  # type: ignore[no-any-return]
+
+
+def _described(value: Any) -> str:
+    dtype = getattr(value, "dtype", None)
+    return f"an array of {dtype}" if dtype is not None else f"a Python {type(value).__name__} that depends on the data"
+
+
+def _overlap(memory: Any, other: Any) -> bool:
+    return isinstance(other, np.ndarray) and np.may_share_memory(memory, other)
+
+
+def _picker(slot: int, index: int) -> Kernel:
+    return lambda values, _: values[slot][index]
+
+
+def _spec_of(item: Any) -> Any:
+    if not isinstance(item, Value):
+        return item
+    return item.spec or TensorSpec(np.shape(item.sample), item.sample.dtype)

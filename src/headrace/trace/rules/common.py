@@ -1,0 +1,184 @@
+"""What batching rules share: operands of a block, rows one by one, layout in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from headrace.trace.errors import Mismatch
+from headrace.trace.values import Call, Kernel, Value, Values, swapped
+
+LAYOUT_FREE = frozenset({
+    "getitem", "setitem", "reshape", "ravel", "transpose", "T", "copy", "where", "astype", "concatenate", "stack",
+    "array", "asarray", "take", "pad", "repeat", "tile", "roll", "flip", "squeeze", "expand_dims", "isin", "diag",
+    "bincount", "histogram", "delete", "insert", "append", "resize", "triu", "tril", "pow", "power", "argsort", "sort",
+})  # fmt: skip
+"""Operations whose results do not depend on how their operands lie in memory."""
+
+Getter = Callable[[Values], Any]
+
+
+def rank(item: Any) -> int:
+    """The number of axes that an operand has in a row."""
+    return int(np.ndim(item.sample if isinstance(item, Value) else item))
+
+
+def operand(item: Any, axes: int) -> Getter:
+    """The operand for a whole block, for broadcasting against rows with so many axes."""
+    if not isinstance(item, Value):
+        return lambda _: item
+    slot, missing = item.slot, axes - rank(item)
+    if not item.batched or missing <= 0 or rank(item) == axes:
+        return lambda values: values[slot]
+    shift = (slice(None), *(None,) * missing)
+    return lambda values: values[slot][shift]
+
+
+def rows_of(item: Any) -> Callable[[Values, int], Any]:
+    """The operand as every row has it: (rows, …), repeated where it is the same for all."""
+    if isinstance(item, Value) and item.batched:
+        slot = item.slot
+        return lambda values, _: values[slot]
+
+    def spread(values: Values, n: int) -> Any:
+        value = np.asarray(values[item.slot] if isinstance(item, Value) else item)
+        return np.broadcast_to(value, (n, *value.shape))
+
+    return spread
+
+
+def dtypes(call: Call) -> list[np.dtype[Any]]:
+    """The dtypes of the values that go in."""
+    return [v.sample.dtype for v in call.values]
+
+
+def arguments(call: Call, *names: str, **defaults: Any) -> dict[str, Any] | None:
+    """Arguments by name, as given by position or by keyword; None if there are others."""
+    given = dict(zip(names, call.args, strict=False))
+    if len(call.args) > len(names) or set(call.kwargs) & set(given) or not set(call.kwargs) <= {*names, *defaults}:
+        return None
+    return {**defaults, **given, **call.kwargs}
+
+
+def is_static(item: Any) -> bool:
+    """Whether an argument holds no values of the graph."""
+    return not any(True for _ in _values(item))
+
+
+def _values(item: Any) -> Iterator[Value]:
+    from headrace.trace.values import leaves
+
+    return leaves(item)
+
+
+def constant(item: Any) -> Any:
+    """A static argument, constants of the graph included."""
+    return swapped(item, lambda i: i.sample if isinstance(i, Value) else i)
+
+
+def known(item: Any) -> bool:
+    """Whether an argument is the same for all rows and for ever."""
+    return all(v.static for v in _values(item))
+
+
+def single_rows(value: Value) -> Callable[[Values], Iterator[Any]]:
+    """The rows of a value as the function would see them."""
+    slot = value.slot
+    if isinstance(value.sample, np.ndarray) and value.sample.ndim == 0:
+        return lambda values: (np.asarray(v) for v in values[slot])
+    return lambda values: iter(values[slot])
+
+
+def by_row(call: Call) -> Kernel:
+    """The operation itself, called on row after row: the same bits by construction."""
+    batched = list({v.slot: v for v in call.values if v.batched}.values())
+    sources = [single_rows(v) for v in batched]
+    position = {v.slot: i for i, v in enumerate(batched)}
+    fn, args, kwargs, sample = call.fn, call.args, call.kwargs, call.sample
+    flat = len(batched) == len(args) and not kwargs and all(isinstance(a, Value) and a.batched for a in args)
+
+    def outcomes(values: Values) -> Iterator[Any]:
+        rows = zip(*[source(values) for source in sources], strict=True)
+        if flat:
+            return (fn(*row) for row in rows)
+
+        def one(row: tuple[Any, ...]) -> Any:
+            def filled(item: Any) -> Any:
+                if not isinstance(item, Value):
+                    return item
+                return row[position[item.slot]] if item.batched else values[item.slot]
+
+            return fn(*swapped(args, filled), **swapped(kwargs, filled))
+
+        return map(one, rows)
+
+    if type(sample) in (tuple, list):
+        return lambda values, n: _columns(outcomes(values), sample, n)
+    return lambda values, n: _column(outcomes(values), sample, n)
+
+
+def _column(results: Iterator[Any], sample: Any, n: int) -> Any:
+    if not isinstance(sample, np.ndarray):
+        scalars = list(results)
+        if any(type(r) is not type(sample) or r.dtype != sample.dtype for r in scalars):
+            raise Mismatch
+        return np.array(scalars, sample.dtype)
+    out = np.empty((n, *sample.shape), sample.dtype)
+    for i, row in enumerate(results):
+        if row.shape != sample.shape or row.dtype != sample.dtype:
+            raise Mismatch
+        out[i] = row
+    return out
+
+
+def _columns(results: Iterator[Any], sample: Any, n: int) -> Any:
+    columns = zip(*results, strict=True)
+    return [_column(iter(column), one, n) for column, one in zip(columns, sample, strict=True)]
+
+
+def laid_out_alike(made: Any, sample: Any) -> bool:
+    """Whether rows of a block lie in memory as the sample does."""
+    if isinstance(sample, tuple | list):
+        return all(laid_out_alike(m, s) for m, s in zip(made, sample, strict=True))
+    if not isinstance(sample, np.ndarray):
+        return True
+    pairs = zip(made.strides[1:], sample.strides, sample.shape, strict=True)
+    return all(a == b for a, b, size in pairs if size > 1)
+
+
+ROWS = 3
+
+
+def self_test(call: Call, kernel: Kernel, exact: bool) -> Any:
+    """What the kernel makes of a block of samples, None unless its rows are what the operation makes of one."""
+    values: Values = []
+    for value in call.values:
+        values += [None] * (value.slot + 1 - len(values))
+        sample = value.sample
+        values[value.slot] = np.stack([sample] * ROWS) if value.batched else sample
+    for value in call.values:  # rows that lie as the sample does
+        if value.batched and isinstance(value.sample, np.ndarray) and not value.sample.flags.c_contiguous:
+            values[value.slot] = _like(value.sample)
+    try:
+        with np.errstate(all="ignore"):
+            made = kernel(values, ROWS)
+    except Exception:
+        return None
+    several = isinstance(call.sample, tuple | list)
+    pairs = zip(made, call.sample, strict=True) if several else [(made, call.sample)]
+    return made if all(_agrees(m, s, exact) for m, s in pairs) else None
+
+
+def _like(sample: Any) -> Any:
+    """Rows with the sample's strides."""
+    order = sorted(range(sample.ndim), key=lambda axis: -abs(sample.strides[axis]))
+    block = np.stack([sample.transpose(order)] * ROWS)
+    return block.transpose(0, *[1 + i for i in np.argsort(order)])
+
+
+def _agrees(made: Any, sample: Any, exact: bool) -> bool:
+    if made.shape != (ROWS, *sample.shape) or made.dtype != sample.dtype:
+        return False
+    return not exact or all(np.asarray(row).tobytes() == np.asarray(sample).tobytes() for row in made)

@@ -1,0 +1,266 @@
+"""Ufuncs and operators, `where`, `clip`.
+
+Three kinds, found by the sweep in tests/trace/test_sweep.py and by what IEEE 754 promises:
+
+- exact: integers, comparisons and the operations IEEE rounds correctly. Any loop gives the same bits.
+- exact but for the sign of zero and the bits of NaN, which depend on the loop: those rows are made again one by one.
+- inexact: `exp`, `sin`, powers … A vector loop may give other last bits than the scalar one, a loop's tail others than
+  its middle. Rows of arrays run with the same inner loop on the same count as they would alone; scalars one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from headrace.trace.rules.common import by_row, dtypes, known, operand
+from headrace.trace.values import Call, Fresh, Kernel, Value, Values, swapped
+
+UFUNCS = {name: fn for name in dir(np) if isinstance(fn := getattr(np, name), np.ufunc)}
+UFUNCS |= {fn.__name__: fn for fn in UFUNCS.values()}
+
+EXACT = frozenset({
+    "add", "subtract", "multiply", "divide", "true_divide", "negative", "positive", "absolute", "fabs", "sign",
+    "floor", "ceil", "trunc", "rint", "square", "reciprocal", "equal", "not_equal", "less", "less_equal", "greater",
+    "greater_equal", "logical_and", "logical_or", "logical_xor", "logical_not", "bitwise_and", "bitwise_or",
+    "bitwise_xor", "invert", "left_shift", "right_shift", "isnan", "isinf", "isfinite", "isnat", "signbit", "copysign",
+    "floor_divide", "remainder", "fmod", "gcd", "lcm", "bitwise_count", "conjugate",
+})  # fmt: skip
+GUARDED = frozenset({"maximum", "minimum", "fmax", "fmin", "sqrt"})
+MIXING = frozenset({
+    "add", "subtract", "multiply", "divide", "true_divide", "floor_divide", "remainder", "fmod"
+})  # fmt: skip
+"""Of two NaNs one comes out, and which may depend on the loop."""
+COMPLEX = frozenset({"add", "subtract", "negative", "positive", "equal", "not_equal", "conjugate", "isnan", "isfinite"})
+"""The operations that are exact on complex numbers too; a vector loop may fuse the steps of the others."""
+SQUARES = (2, -1, 0.5, 1)
+"""Exponents for which `x ** y` of an array is a square, a reciprocal, a square root."""
+
+Elementwise = Callable[..., Any]
+
+
+def ufunc(call: Call, exact: bool) -> Kernel | None:
+    """The rule of all ufuncs."""
+    fn = UFUNCS.get(call.name)
+    if fn is None or fn.signature is not None or not set(call.kwargs) <= {"dtype", "casting"}:
+        return None
+    direct = broadcast(call, fn)
+    if not exact:
+        return direct
+    kinds = {d.kind for d in [*dtypes(call), _dtype(call.sample)]}
+    wide = any(d.char in "gG" for d in dtypes(call))
+    if call.name in EXACT and (("c" not in kinds and not wide) or call.name in COMPLEX):
+        return guarded(call, direct, two_nans) if call.name in MIXING and _two_may_be_nan(call) else direct
+    if not kinds & {"f", "c"}:
+        return direct if call.name in EXACT | GUARDED | {"power"} else None
+    if call.name in GUARDED and "c" not in kinds and not wide:
+        return guarded(call, direct, nan_or_zero)
+    return per_row_loop(call, fn)
+
+
+def broadcast(call: Call, fn: Elementwise) -> Kernel:
+    """The function on operands that line up along the rows."""
+    axes = rank_of(call.sample)
+    getters = [operand(a, axes) for a in call.args]
+    settings = call.kwargs
+    kernel: Kernel = lambda values, _: fn(*[g(values) for g in getters], **settings)  # noqa: E731
+    if isinstance(fn, np.ufunc) and fn.nout == 1:
+        return Fresh(kernel, lambda values, out: fn(*[g(values) for g in getters], out=out, **settings))
+    return kernel
+
+
+def rank_of(sample: Any) -> int:
+    """The number of axes of a result, or of the first of several."""
+    return int(np.ndim(sample[0] if isinstance(sample, tuple | list) else sample))
+
+
+def _dtype(sample: Any) -> np.dtype[Any]:
+    return (sample[0] if isinstance(sample, tuple | list) else sample).dtype  # type: ignore[no-any-return]
+
+
+Doubt = Callable[[Any, list[Any]], Any]
+"""From a result and its operands to a mask of the values that may depend on the loop, None for none."""
+
+
+def nan_or_zero(made: Any, operands: list[Any]) -> Any:
+    """NaNs, and zeros that come of a negative zero."""
+    doubtful = np.isnan(made)
+    zeros = made == 0
+    if zeros.any():
+        for part in operands:
+            doubtful |= zeros & np.signbit(part) & (part == 0)
+    return doubtful
+
+
+def two_nans(made: Any, operands: list[Any]) -> Any:
+    """NaNs of which two met."""
+    nans = np.isnan(made)
+    if not nans.any():
+        return None
+    met = [np.isnan(part) for part in operands]
+    return nans & met[0] & met[1] if len(met) == 2 else None
+
+
+def _two_may_be_nan(call: Call) -> bool:
+    floats = [v for v in call.values if v.sample.dtype.kind in "fc"]
+    return len(floats) + sum(isinstance(a, float) and a != a for a in call.args) > 1  # noqa: PLR0124
+
+
+def guarded(call: Call, direct: Kernel, doubt: Doubt) -> Kernel:
+    """As `direct`, but rows with a value in doubt are made again one by one."""
+    again = by_row(call)
+    axes = rank_of(call.sample)
+    parts = [*call.args, *call.kwargs.values()]
+    getters = [operand(p, axes) for p in parts if isinstance(p, Value | float)]
+    slots = [v.slot for v in call.values if v.batched]
+
+    def kernel(values: Values, n: int) -> Any:
+        made = direct(values, n)
+        doubtful = doubt(made, [get(values) for get in getters])
+        if doubtful is not None and doubtful.any():
+            rows = np.flatnonzero(doubtful.reshape(n, -1).any(axis=1))
+            some = list(values)
+            for slot in slots:
+                some[slot] = values[slot][rows]
+            made[rows] = again(some, len(rows))
+        return made
+
+    return kernel
+
+
+def per_row_loop(call: Call, fn: np.ufunc) -> Kernel | None:
+    """The ufunc's inner loop on one row at a time, within one call: a gap between rows keeps them apart."""
+    sample = call.sample
+    if fn.nout != 1 or not isinstance(sample, np.ndarray) or sample.size < 2 or not sample.flags.c_contiguous:
+        return None
+    if sample.dtype.kind != "f":
+        return None
+    values = call.values
+    if any(v.sample.dtype != sample.dtype or not v.faithful or not _contiguous(v) for v in values):
+        return None
+    if any(v.sample.shape != sample.shape for v in values):
+        return None
+    axes, size, shape = sample.ndim, sample.size, sample.shape
+    getters = [operand(a, axes) for a in call.args]
+    settings = call.kwargs
+
+    def kernel(values: Values, n: int) -> Any:
+        out = np.empty((n, size + 1), sample.dtype)[:, :size].reshape(n, *shape)
+        return fn(*[g(values) for g in getters], out=out, **settings)
+
+    return kernel
+
+
+def _contiguous(value: Value) -> bool:
+    return not isinstance(value.sample, np.ndarray) or bool(value.sample.flags.c_contiguous)
+
+
+def pow_operator(call: Call, exact: bool) -> Kernel | None:
+    """`x ** y`: of arrays, some exponents are no power at all; of scalars, always one."""
+    base, exponent = call.args
+    both = dtypes(call)
+    if not exact or not any(d.kind in "fc" for d in [*both, call.sample.dtype]):
+        return broadcast(call, np.power) if isinstance(base, Value) and both else None
+    plain = isinstance(exponent, int | float) and not isinstance(exponent, bool)
+    array = isinstance(base, Value) and isinstance(base.sample, np.ndarray) and base.sample.ndim > 0
+    if plain and array and base.batched and exponent in SQUARES and base.sample.dtype.kind == "f":
+        direct: Kernel = lambda values, _: values[base.slot] ** exponent  # noqa: E731
+        return guarded(call, direct, nan_or_zero) if exponent == 0.5 else direct
+    return per_row_loop(call, np.power) if array and not plain else None
+
+
+def where(call: Call, exact: bool) -> Kernel | None:  # noqa: ARG001
+    """A choice, which is always exact."""
+    return broadcast(call, np.where) if len(call.args) == 3 and not call.kwargs else None
+
+
+def clip(call: Call, exact: bool) -> Kernel | None:
+    """`np.clip` and the method, bounds by position or by name."""
+    names = ("a", "a_min", "a_max")
+    if not set(call.kwargs) <= {"a_min", "a_max", "min", "max"} or not call.args:
+        return None
+    given = dict(zip(names, call.args, strict=False))
+    low = given.get("a_min", call.kwargs.get("a_min", call.kwargs.get("min")))
+    high = given.get("a_max", call.kwargs.get("a_max", call.kwargs.get("max")))
+    axes = rank_of(call.sample)
+    getters = [operand(i, axes) for i in (given["a"], low, high)]
+    direct: Kernel = lambda values, _: np.clip(*[g(values) for g in getters])  # noqa: E731
+    if not exact or not {d.kind for d in dtypes(call)} & {"f", "c"}:
+        return direct
+    return None if any(d.kind == "c" or d.char == "g" for d in dtypes(call)) else guarded(call, direct, nan_or_zero)
+
+
+def select(call: Call, exact: bool) -> Kernel | None:  # noqa: ARG001
+    """A choice among several."""
+    axes = rank_of(call.sample)
+    args = swapped(call.args, lambda item: operand(item, axes))
+    kwargs = swapped(call.kwargs, lambda item: operand(item, axes))
+
+    def kernel(values: Values, _: int) -> Any:
+        def got(getter: Any) -> Any:
+            return getter(values)
+
+        return np.select(*swapped(args, got), **swapped(kwargs, got))
+
+    return kernel
+
+
+def isclose(call: Call, exact: bool) -> Kernel | None:  # noqa: ARG001
+    """Comparisons and exact operations."""
+    return broadcast(call, np.isclose) if known(list(call.kwargs.values())) else None
+
+
+def in_place(name: str) -> Callable[[Call, bool], Kernel | None]:
+    """`x += y`: the operation in the dtype it has, cast to that of the array, which keeps its shape."""
+    fn = UFUNCS[name]
+
+    def rule(call: Call, exact: bool) -> Kernel | None:
+        kinds = {d.kind for d in dtypes(call)}
+        sample = call.sample
+        fine = not kinds & {"f", "c"} or (name in EXACT and ("c" not in kinds or name in COMPLEX))
+        if exact and not fine:
+            return None
+        if name == "power" and exact and kinds & {"f", "c"}:
+            return None
+        axes, shape, dtype = sample.ndim, sample.shape, sample.dtype
+        getters = [operand(a, axes) for a in call.args]
+
+        def kernel(values: Values, n: int) -> Any:
+            return fn(*[g(values) for g in getters], out=np.empty((n, *shape), dtype), casting="same_kind")
+
+        return guarded(call, kernel, two_nans) if exact and name in MIXING and _two_may_be_nan(call) else kernel
+
+    return rule
+
+
+IN_PLACE = {
+    "iadd": "add", "isub": "subtract", "imul": "multiply", "itruediv": "true_divide", "ifloordiv": "floor_divide",
+    "imod": "remainder", "ipow": "power", "iand": "bitwise_and", "ior": "bitwise_or", "ixor": "bitwise_xor",
+    "ilshift": "left_shift", "irshift": "right_shift",
+}  # fmt: skip
+
+
+def out_argument(name: str) -> Callable[[Call, bool], Kernel | None]:
+    """`np.add(x, y, out=x)`: what was in the array before does not matter."""
+    rule = in_place(name)
+
+    def without_target(call: Call, exact: bool) -> Kernel | None:
+        if call.kwargs:
+            return None
+        return rule(Call(call.fn, call.name, call.args[1:], {}, call.sample), exact)
+
+    return without_target
+
+
+RULES: dict[str, Callable[[Call, bool], Kernel | None]] = {
+    **{name: ufunc for name, fn in UFUNCS.items() if fn.signature is None},
+    "pow": pow_operator,
+    "where": where,
+    "clip": clip,
+    "select": select,
+    "isclose": isclose,
+    **{name: in_place(called) for name, called in IN_PLACE.items()},
+    **{f"{name} out": out_argument(name) for name, fn in UFUNCS.items() if fn.signature is None and fn.nout == 1},
+}

@@ -1,0 +1,94 @@
+"""Sorting and running sums: each row's lanes go through the same code, alone or in a block."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from headrace.trace.rules.common import arguments, constant, known, rank
+from headrace.trace.rules.shapes import shifted
+from headrace.trace.values import Call, Kernel, Value, Values
+
+Rule = Callable[[Call, bool], Kernel | None]
+
+
+def along(fn: Callable[..., Any], default: int | None, *others: str) -> Rule:
+    """A function along one axis; over the flattened row where the axis is None."""
+
+    def rule(call: Call, exact: bool) -> Kernel | None:  # noqa: ARG001
+        given = arguments(call, "a", "axis", *others, axis=default)
+        if given is None:
+            return None
+        source = given.pop("a")
+        if not isinstance(source, Value) or not source.batched or not known(list(given.values())):
+            return None
+        axis = constant(given.pop("axis"))
+        settings = {key: constant(value) for key, value in given.items()}
+        slot, axes = source.slot, rank(source)
+        if axes == 0:
+            return None
+        if axis is None:
+            return lambda values, n: fn(values[slot].reshape(n, -1), axis=1, **settings)
+        whole = shifted(axis, axes)
+        return lambda values, _: fn(values[slot], axis=whole, **settings)
+
+    return rule
+
+
+def filled(call: Call, exact: bool) -> Kernel | None:  # noqa: ARG001
+    """`x.fill(value)`: row by row is good enough."""
+    return None
+
+
+def accumulate(fn: np.ufunc) -> Rule:
+    """Running sums and products go from left to right, in every loop."""
+    inner = along(fn.accumulate, 0, "dtype")
+
+    def rule(call: Call, exact: bool) -> Kernel | None:
+        source = call.args[0] if call.args else None
+        if exact and (not isinstance(source, Value) or source.sample.dtype.char in "egFDG"):
+            return None
+        return inner(call, exact)
+
+    return rule
+
+
+def running(fn: Callable[..., Any]) -> Rule:
+    """`cumsum` and `cumprod`."""
+    inner = along(fn, None, "dtype")
+
+    def rule(call: Call, exact: bool) -> Kernel | None:
+        source = call.args[0] if call.args else None
+        if exact and (not isinstance(source, Value) or source.sample.dtype.char in "egFDG"):
+            return None
+        return inner(call, exact)
+
+    return rule
+
+
+def diff(call: Call, exact: bool) -> Kernel | None:  # noqa: ARG001
+    """Differences of neighbours."""
+    given = arguments(call, "a", "n", "axis", n=1, axis=-1)
+    if given is None or not isinstance(given["a"], Value) or not known([given["n"], given["axis"]]):
+        return None
+    source = given["a"]
+    axis, times, slot = shifted(constant(given["axis"]), rank(source)), constant(given["n"]), source.slot
+
+    def kernel(values: Values, _: int) -> Any:
+        return np.diff(values[slot], times, axis)
+
+    return kernel if source.sample.dtype.kind in "biufmM" else None
+
+
+RULES: dict[str, Rule] = {
+    "sort": along(np.sort, -1, "kind", "stable"),
+    "argsort": along(np.argsort, -1, "kind", "stable"),
+    "cumsum": running(np.cumsum),
+    "cumprod": running(np.cumprod),
+    "add.accumulate": accumulate(np.add),
+    "multiply.accumulate": accumulate(np.multiply),
+    "diff": diff,
+    "fill": filled,
+}

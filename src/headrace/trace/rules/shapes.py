@@ -1,0 +1,234 @@
+"""Operations that move values and change none: exact however they run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from headrace.trace.rules.common import arguments, constant, is_static, known, rank, rows_of
+from headrace.trace.values import Call, Kernel, Value, Values
+
+Rule = Callable[[Call, bool], Kernel | None]
+
+
+def one_operand(call: Call) -> Value | None:
+    """The batched array that the call is about, if all other arguments are the same for ever."""
+    first = call.args[0] if call.args else None
+    if not isinstance(first, Value) or not first.batched or not known([call.args[1:], call.kwargs]):
+        return None
+    return first
+
+
+def mapped(call: Call, exact: bool) -> Kernel | None:  # noqa: ARG001
+    """Any such operation: done once to the positions of the values, it tells where each value goes."""
+    source = one_operand(call)
+    if source is None:
+        return None
+    rest, named = constant(call.args[1:]), constant(call.kwargs)
+    shape, slot = np.shape(source.sample), source.slot
+    size = int(np.prod(shape, dtype=np.int64))
+    places = call.fn(np.arange(size).reshape(shape) if shape else np.int64(0), *rest, **named)
+    if type(places) in (tuple, list):
+        several = [np.asarray(p) for p in places]
+        return lambda values, n: [values[slot].reshape(n, size).take(p, axis=1) for p in several]
+    places = np.asarray(places)
+    return lambda values, n: values[slot].reshape(n, size).take(places, axis=1)
+
+
+def shifted(axis: int, axes: int) -> int:
+    """An axis of a row as an axis of a block; `axes` of the result, where it is one."""
+    axis = int(axis)
+    return axis + 1 if axis >= 0 else axis + axes + 1
+
+
+def reshape(call: Call, exact: bool) -> Kernel | None:
+    """To the shape that the sample has got."""
+    source = one_operand(call)
+    if source is None or "order" in call.kwargs or any(isinstance(a, str) for a in call.args):
+        return mapped(call, exact)
+    shape, slot = call.sample.shape, source.slot
+    return lambda values, n: values[slot].reshape(n, *shape)
+
+
+def view(move: Callable[[Any, Any], Any], *names: str, **defaults: Any) -> Rule:
+    """An operation that NumPy does by strides: `move(block, arguments)`."""
+
+    def rule(call: Call, exact: bool) -> Kernel | None:
+        source = one_operand(call)
+        given = arguments(call, "a", *names, **defaults)
+        if source is None or given is None:
+            return mapped(call, exact)
+        given = {key: constant(value) for key, value in given.items() if key != "a"}
+        axes, slot = rank(source), source.slot
+        try:
+            block_move = move(axes, given)
+        except (TypeError, ValueError):
+            return mapped(call, exact)
+        return lambda values, _: block_move(values[slot])
+
+    return rule
+
+
+def _transpose(call: Call, exact: bool) -> Kernel | None:  # noqa: ARG001
+    source = one_operand(call)
+    if source is None:
+        return None
+    axes = rank(source)
+    given = constant([*call.args[1:], *call.kwargs.values()])
+    order = given[0] if len(given) == 1 and not isinstance(given[0], int) else given or None
+    order = range(axes)[::-1] if order is None else [int(i) % axes for i in order]
+    slot, whole = source.slot, (0, *[i + 1 for i in order])
+    return lambda values, _: values[slot].transpose(whole)
+
+
+def _axes(given: Any, axes: int) -> Any:
+    if isinstance(given, tuple | list):
+        return tuple(shifted(a, axes) for a in given)
+    return shifted(given, axes)
+
+
+def _swapaxes(axes: int, given: dict[str, Any]) -> Callable[[Any], Any]:
+    a, b = shifted(given["axis1"], axes), shifted(given["axis2"], axes)
+    return lambda block: block.swapaxes(a, b)
+
+
+def _moveaxis(axes: int, given: dict[str, Any]) -> Callable[[Any], Any]:
+    a, b = _axes(given["source"], axes), _axes(given["destination"], axes)
+    return lambda block: np.moveaxis(block, a, b)
+
+
+def _flip(axes: int, given: dict[str, Any]) -> Callable[[Any], Any]:
+    axis = tuple(range(1, axes + 1)) if given["axis"] is None else _axes(given["axis"], axes)
+    return lambda block: np.flip(block, axis)
+
+
+def _roll(axes: int, given: dict[str, Any]) -> Callable[[Any], Any]:
+    if given["axis"] is None:
+        raise ValueError("rolls over all axes at once")
+    shift, axis = given["shift"], _axes(given["axis"], axes)
+    return lambda block: np.roll(block, shift, axis)
+
+
+def _repeat(axes: int, given: dict[str, Any]) -> Callable[[Any], Any]:
+    if given["axis"] is None:
+        raise ValueError("repeats the flattened array")
+    axis = shifted(given["axis"], axes)
+    return lambda block: np.repeat(block, given["repeats"], axis)
+
+
+def pad(call: Call, exact: bool) -> Kernel | None:
+    """With a constant; other modes are a mapping of positions, or arithmetic."""
+    source = one_operand(call)
+    given = arguments(call, "array", "pad_width", "mode", mode="constant", constant_values=0)
+    if source is None or given is None:
+        return mapped(call, exact) if call.kwargs.get("mode") in ("edge", "reflect", "wrap", "symmetric") else None
+    if given["mode"] in ("edge", "reflect", "wrap", "symmetric"):
+        return mapped(call, exact)
+    if given["mode"] != "constant" or not is_static(given["constant_values"]):
+        return None
+    if not isinstance(given["constant_values"], int | float):
+        return None
+    axes, slot = rank(source), source.slot
+    before_after = np.broadcast_to(constant(given["pad_width"]), (axes, 2)).tolist()
+    widths = [(0, 0), *[tuple(w) for w in before_after]]
+    value = given["constant_values"]
+    return lambda values, _: np.pad(values[slot], widths, constant_values=value)
+
+
+def joined(combine: Callable[..., Any], default: int, *, new_axis: bool) -> Rule:
+    """`concatenate` and `stack` of values and constants."""
+
+    def rule(call: Call, exact: bool) -> Kernel | None:  # noqa: ARG001
+        given = arguments(call, "arrays", "axis", axis=default)
+        if given is None or not isinstance(given["arrays"], tuple | list) or given["axis"] is None:
+            return None
+        if not all(isinstance(a, Value) for a in given["arrays"]):
+            return None
+        axis = (
+            shifted(given["axis"], call.sample.ndim) if new_axis else shifted(given["axis"], rank(given["arrays"][0]))
+        )
+        getters = [rows_of(a) for a in given["arrays"]]
+        return lambda values, n: combine([g(values, n) for g in getters], axis=axis)
+
+    return rule
+
+
+def _at_least(axes: int) -> Callable[[Value], Callable[[Values, int], Any]]:
+    """Operands with axes put in front, as hstack, vstack and others do."""
+
+    def spread(item: Value) -> Callable[[Values, int], Any]:
+        get, missing = rows_of(item), axes - rank(item)
+        if missing <= 0:
+            return get
+        return lambda values, n: get(values, n)[(slice(None), *(None,) * missing)]
+
+    return spread
+
+
+def stacked(which: str) -> Rule:
+    """`hstack` and `vstack`."""
+
+    def rule(call: Call, exact: bool) -> Kernel | None:  # noqa: ARG001
+        arrays = call.args[0] if len(call.args) == 1 and not call.kwargs else None
+        if not isinstance(arrays, tuple | list) or not all(isinstance(a, Value) for a in arrays):
+            return None
+        flat = which == "hstack" and max(rank(a) for a in arrays) <= 1
+        axis = 2 if which == "hstack" and not flat else 1
+        getters = [_at_least(1 if which == "hstack" else 2)(a) for a in arrays]
+        return lambda values, n: np.concatenate([g(values, n) for g in getters], axis=axis)
+
+    return rule
+
+
+def broadcast_to(call: Call, exact: bool) -> Kernel | None:  # noqa: ARG001
+    """New axes go between the rows and what they hold."""
+    source = one_operand(call)
+    if source is None:
+        return None
+    shape, slot = call.sample.shape, source.slot
+    lead = (slice(None), *(None,) * (len(shape) - rank(source)))
+    return lambda values, n: np.broadcast_to(values[slot][lead], (n, *shape))
+
+
+def copy(call: Call, exact: bool) -> Kernel | None:  # noqa: ARG001
+    """As the sample lies."""
+    source = one_operand(call)
+    if source is None or len(call.args) > 1 or call.kwargs:
+        return None
+    slot = source.slot
+    return lambda values, _: np.ascontiguousarray(values[slot]).copy()
+
+
+def same_kind_real(call: Call, exact: bool) -> Kernel | None:  # noqa: ARG001
+    """`.real` of a real array is the array."""
+    source = one_operand(call)
+    if source is None or source.sample.dtype.kind == "c" or call.name != "real":
+        return None
+    slot = source.slot
+    return lambda values, _: values[slot]
+
+
+RULES: dict[str, Rule] = {
+    "reshape": reshape, "ravel": reshape, "flatten": reshape, "squeeze": reshape, "expand_dims": reshape,
+    "atleast_1d": reshape, "atleast_2d": reshape, "atleast_3d": mapped,
+    "transpose": _transpose, "T": _transpose, "matrix_transpose": mapped, "permute_dims": _transpose,
+    "swapaxes": view(_swapaxes, "axis1", "axis2"),
+    "moveaxis": view(_moveaxis, "source", "destination"),
+    "rollaxis": mapped,
+    "flip": view(_flip, "axis", axis=None),
+    "fliplr": mapped, "flipud": mapped, "rot90": mapped, "tile": mapped,
+    "roll": view(_roll, "shift", "axis", axis=None),
+    "repeat": view(_repeat, "repeats", "axis", axis=None),
+    "split": mapped, "array_split": mapped, "hsplit": mapped, "vsplit": mapped, "dsplit": mapped, "unstack": mapped,
+    "pad": pad,
+    "concatenate": joined(np.concatenate, 0, new_axis=False),
+    "concat": joined(np.concatenate, 0, new_axis=False),
+    "stack": joined(np.stack, 0, new_axis=True),
+    "hstack": stacked("hstack"), "vstack": stacked("vstack"),
+    "dstack": lambda call, exact: None, "column_stack": lambda call, exact: None,  # noqa: ARG005
+    "broadcast_to": broadcast_to,
+    "copy": copy,
+    "real": same_kind_real, "imag": lambda call, exact: None,  # noqa: ARG005
+}  # fmt: skip

@@ -1,0 +1,267 @@
+"""Symbols: what a function gets in place of a row while it is traced."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from headrace.trace.errors import Untraceable
+from headrace.trace.recorder import Recorder
+from headrace.trace.values import KINDS, Call, Value, swapped
+
+BINARY = {
+    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "truediv": operator.truediv,
+    "floordiv": operator.floordiv, "mod": operator.mod, "pow": operator.pow, "matmul": operator.matmul,
+    "and": operator.and_, "or": operator.or_, "xor": operator.xor, "lshift": operator.lshift,
+    "rshift": operator.rshift,
+}  # fmt: skip
+COMPARISONS = {n: getattr(operator, n) for n in ("lt", "le", "gt", "ge", "eq", "ne")}
+UNARY: dict[str, Callable[..., Any]] = {
+    "neg": operator.neg,
+    "pos": operator.pos,
+    "abs": operator.abs,
+    "invert": operator.invert,
+}
+ARRAY_NAMES = {
+    "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "true_divide", "floordiv": "floor_divide",
+    "mod": "remainder", "pow": "pow", "matmul": "matmul", "and": "bitwise_and", "or": "bitwise_or",
+    "xor": "bitwise_xor", "lshift": "left_shift", "rshift": "right_shift", "lt": "less", "le": "less_equal",
+    "gt": "greater", "ge": "greater_equal", "eq": "equal", "ne": "not_equal", "neg": "negative",
+    "pos": "positive", "abs": "absolute", "invert": "invert",
+}  # fmt: skip
+"""What operators are called among NumPy's functions; `pow` is not `power`: it treats some exponents in its own way."""
+
+ATTRIBUTES = frozenset({"shape", "dtype", "ndim", "size", "itemsize", "nbytes"})
+VIEWS = frozenset({"T", "mT", "real", "imag"})
+METHODS = frozenset({
+    "all", "any", "argmax", "argmin", "argsort", "astype", "choose", "clip", "conj", "conjugate", "copy", "cumprod",
+    "cumsum", "diagonal", "dot", "flatten", "max", "mean", "min", "prod", "ravel", "repeat", "reshape", "round",
+    "searchsorted", "squeeze", "std", "sum", "swapaxes", "take", "trace", "transpose", "var", "view",
+})  # fmt: skip
+WRITERS = frozenset({"sort", "fill"})
+
+
+class Method:
+    """A method of arrays and NumPy's scalars as a function."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __call__(self, owner: Any, *args: Any, **kwargs: Any) -> Any:
+        return getattr(owner, self.name)(*args, **kwargs)
+
+
+class Attribute(Method):
+    """An attribute as a function."""
+
+    def __call__(self, owner: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ARG002
+        return getattr(owner, self.name)
+
+
+def written(change: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that writes into its first argument as one that gives a new array."""
+
+    def fn(target: Any, *args: Any, **kwargs: Any) -> Any:
+        own = target.copy(order="K")
+        change(own, *args, **kwargs)
+        return own
+
+    return fn
+
+
+class Symbol:
+    """Answers as an array or a NumPy scalar would, and records what is done to it."""
+
+    __slots__ = ("__weakref__", "_recorder", "_value")
+    __hash__ = None  # type: ignore[assignment]
+    _traced = True
+    __array_priority__ = 1e6
+
+    def __init__(self, recorder: Recorder, value: Value) -> None:
+        self._recorder = recorder
+        self._value = value
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        """`isinstance` asks for it: the symbol of an array is an array, that of a scalar a scalar."""
+        value = self._value
+        if value.sample is not None:
+            return type(value.sample)
+        if self._recorder.returned:
+            return Symbol
+        spec = value.spec
+        kind = "" if spec is None or spec.dtype is None or spec.shape is None else spec.dtype.kind
+        if kind in ("U", "S") and spec is not None and spec.shape == ():
+            return str if kind == "U" else bytes
+        if kind and kind in KINDS:
+            return np.ndarray
+        raise self._recorder.refuse("asks for the class of a component that is not a dense array of known shape")
+
+    def _sample(self, what: str) -> Any:
+        sample = self._value.sample
+        if sample is None:
+            raise self._recorder.refuse(f"{what} of a component that is not a dense array of known shape")
+        return sample
+
+    def _known(self, what: str) -> Any:
+        """The value itself, where it does not depend on the data."""
+        if not self._value.static:
+            raise self._recorder.refuse(what)
+        return self._value.sample
+
+    def _call(self, fn: Callable[..., Any], name: str, *args: Any, **kwargs: Any) -> Any:
+        return self._recorder.call(fn, name, args, kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        sample = self._sample(f".{name}")
+        if name in ATTRIBUTES:
+            return getattr(sample, name)
+        if name in VIEWS:
+            return self._call(Attribute(name), name, self)
+        if name in WRITERS and isinstance(sample, np.ndarray):
+            return lambda *args, **kwargs: self._write(Method(name), name, args, kwargs)
+        getattr(sample, name)  # an AttributeError, where the real thing raises one
+        if name in METHODS:
+            method = Method(name)
+            return lambda *args, **kwargs: self._call(method, name, self, *args, **kwargs)
+        raise self._recorder.refuse(f"uses .{name}")
+
+    def _write(self, change: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Have `change` write into this array."""
+        recorder = self._recorder
+        recorder.check_written(self)
+        args, kwargs = swapped(args, recorder.value_of), swapped(kwargs, recorder.value_of)
+        target = self._value
+        before = Value(target.slot, target.sample.copy(order="K"), target.batched, target.static, None, target.faithful)
+        call = Call(written(change), name, (before, *args), kwargs)
+        if any(v.opaque for v in call.values):
+            raise recorder.refuse(f"{name} of a component that is not a dense array of known shape")
+
+        def writing(_: Any, *args: Any, **kwargs: Any) -> Any:
+            change(target.sample, *args, **kwargs)
+            return target.sample
+
+        call.sample = recorder.evaluated(writing, name, call.args, kwargs)
+        self._value = recorder.recorded(call)
+
+    def _assign(self, name: str, other: Any) -> Any:
+        fn = BINARY[name]
+        if not isinstance(self._sample(name), np.ndarray):
+            return self._call(fn, ARRAY_NAMES[name], self, other)
+        self._write(getattr(operator, f"i{name}"), f"i{name}", (other,), {})
+        return self
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self._write(operator.setitem, "setitem", (index, value), {})
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._call(operator.getitem, "getitem", self, index)
+
+    def __len__(self) -> int:
+        return len(self._sample("len()"))
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter([self[i] for i in range(len(self))])
+
+    def __bool__(self) -> bool:
+        return bool(self._known("branches on data"))
+
+    def __index__(self) -> int:
+        return operator.index(self._known("makes a Python number of data"))
+
+    def __int__(self) -> int:
+        return int(self._known("makes a Python number of data"))
+
+    def __float__(self) -> float:
+        return float(self._known("makes a Python number of data"))
+
+    def __complex__(self) -> complex:
+        return complex(self._known("makes a Python number of data"))
+
+    def __contains__(self, item: Any) -> bool:
+        return item in self._known("branches on data")
+
+    def __repr__(self) -> str:
+        return repr(self._known("makes text of data"))
+
+    def __format__(self, spec: str) -> str:
+        return format(self._known("makes text of data"), spec)
+
+    def __array__(self, *args: Any, **kwargs: Any) -> Any:
+        raise self._recorder.refuse("hands data to a function that is not traced")
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise self._recorder.refuse("copies or pickles data")
+
+    def __round__(self, digits: int | None = None) -> Any:
+        return self._call(round, "builtin round", self, *(() if digits is None else (digits,)))
+
+    def __divmod__(self, other: Any) -> Any:
+        return self._call(divmod, "divmod", self, other)
+
+    def __rdivmod__(self, other: Any) -> Any:
+        return self._call(divmod, "divmod", other, self)
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        return apply_ufunc(self._recorder, ufunc, method, inputs, kwargs)
+
+    def __array_function__(self, func: Callable[..., Any], types: Any, args: Any, kwargs: Any) -> Any:
+        from headrace.trace.numpy_names import apply_function
+
+        return apply_function(self._recorder, func, args, kwargs)
+
+
+def apply_ufunc(
+    recorder: Recorder, ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    """A ufunc, or one of its methods, applied to symbols."""
+    if method == "at":
+        raise recorder.refuse(f"uses np.{ufunc.__name__}.at")
+    out = kwargs.pop("out", None)
+    out = out[0] if isinstance(out, tuple) and len(out) == 1 else out
+    fn: Any = ufunc
+    name = ufunc.__name__
+    if method != "__call__":
+        fn, name = getattr(ufunc, method), f"{name}.{method}"
+    if out is None:
+        return recorder.call(fn, name, inputs, kwargs)
+    if type(out) is not Symbol or not isinstance(out._value.sample, np.ndarray):
+        raise recorder.refuse(f"np.{name} with out=")
+
+    def into(target: Any, *args: Any, **settings: Any) -> None:
+        fn(*args, out=target, **settings)
+
+    out._write(into, f"{name} out", inputs, kwargs)
+    return out
+
+
+def _define() -> None:
+    def binary(name: str, fn: Callable[..., Any]) -> None:
+        called = ARRAY_NAMES[name]
+
+        def forward(self: Symbol, other: Any) -> Any:
+            return self._call(fn, called, self, other)
+
+        def backward(self: Symbol, other: Any) -> Any:
+            return self._call(fn, called, other, self)
+
+        setattr(Symbol, f"__{name}__", forward)
+        if name in BINARY:
+            setattr(Symbol, f"__r{name}__", backward)
+            setattr(Symbol, f"__i{name}__", lambda self, other: self._assign(name, other))
+
+    def unary(name: str, fn: Callable[..., Any]) -> None:
+        setattr(Symbol, f"__{name}__", lambda self: self._call(fn, ARRAY_NAMES[name], self))
+
+    for name, fn in (BINARY | COMPARISONS).items():
+        binary(name, fn)
+    for name, fn in UNARY.items():
+        unary(name, fn)
+
+
+_define()
+
+__all__ = ["Symbol", "Untraceable", "apply_ufunc"]

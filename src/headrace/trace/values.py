@@ -1,0 +1,134 @@
+"""What a graph is made of: values, calls and steps, and the arguments they nest in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from headrace.plan.spec import TensorSpec
+
+KINDS = "biufcmM"
+"""Dtypes that are traced; text and objects only travel through."""
+
+Values = list[Any]
+Kernel = Callable[[Values, int], Any]
+"""What a step does with a block: from the values so far and the number of rows to one more value."""
+
+
+@dataclass(eq=False, slots=True)
+class Value:
+    """One value of the graph. `sample` is what the function would see for one row, made of dummies."""
+
+    slot: int
+    sample: Any
+    batched: bool
+    static: bool = False
+    """Whether the sample is the value itself, the same for all rows and for ever."""
+    spec: TensorSpec | None = None
+    """What is known of a value that is no dense array."""
+    faithful: bool = True
+    """Whether rows of a block lie in memory as the sample does."""
+
+    @property
+    def opaque(self) -> bool:
+        """Whether it only travels through."""
+        return self.sample is None
+
+
+@dataclass(eq=False, slots=True)
+class Call:
+    """One operation as the function applied it; `args` and `kwargs` hold Values."""
+
+    fn: Callable[..., Any]
+    name: str
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    sample: Any = None
+
+    @property
+    def values(self) -> list[Value]:
+        """The values among the arguments."""
+        return list(leaves((self.args, self.kwargs)))
+
+
+class Fresh:
+    """A kernel whose result is always a new array; `into` writes it to one that is given instead."""
+
+    def __init__(self, kernel: Kernel, into: Callable[[Values, Any], Any] | None = None) -> None:
+        self.kernel = kernel
+        self.into = into
+
+    def __call__(self, values: Values, n: int) -> Any:
+        """The result."""
+        return self.kernel(values, n)
+
+
+@dataclass(eq=False, slots=True)
+class Step:
+    """A call as it runs on a block."""
+
+    name: str
+    slot: int
+    kernel: Kernel
+    rowwise: bool = False
+    errors: dict[str, Any] = field(default_factory=dict)
+    uses: tuple[Value, ...] = ()
+    sample: Any = None
+
+
+def leaves(tree: Any) -> Iterator[Value]:
+    """The values in nested arguments."""
+    if isinstance(tree, Value):
+        yield tree
+    elif isinstance(tree, tuple | list):
+        for item in tree:
+            yield from leaves(item)
+    elif isinstance(tree, dict):
+        for item in tree.values():
+            yield from leaves(item)
+    elif isinstance(tree, slice):
+        yield from leaves((tree.start, tree.stop, tree.step))
+
+
+def swapped(tree: Any, change: Callable[[Any], Any]) -> Any:
+    """Nested arguments with `change` applied to what is no container."""
+    kind = type(tree)
+    if kind is tuple or kind is list:
+        return kind([swapped(item, change) for item in tree])
+    if kind is dict:
+        return {key: swapped(item, change) for key, item in tree.items()}
+    if kind is slice:
+        return slice(change(tree.start), change(tree.stop), change(tree.step))
+    return change(tree)
+
+
+def sample_of(item: Any) -> Any:
+    """A value's sample; anything else stays."""
+    return item.sample if isinstance(item, Value) else item
+
+
+def plain(call: Call) -> Kernel:
+    """The operation itself, on values that are the same for all rows."""
+
+    def kernel(values: Values, _: int) -> Any:
+        def filled(item: Any) -> Any:
+            return values[item.slot] if isinstance(item, Value) else item
+
+        return call.fn(*swapped(call.args, filled), **swapped(call.kwargs, filled))
+
+    return kernel
+
+
+def dummy(spec: TensorSpec, *, fill: int | None = None) -> Any:
+    """A stand-in for rows of this spec, small and not all the same; None where rows are no dense arrays."""
+    shape, dtype = spec.shape, spec.dtype
+    if shape is None or dtype is None or None in shape or dtype.kind not in KINDS:
+        return None
+    if shape == ():
+        return np.array(1 if fill is None else fill).astype(dtype)[()]
+    size = int(np.prod([n or 0 for n in shape]))
+    numbers = np.arange(size) % 2 if fill is None else np.full(size, fill)
+    return numbers.astype(dtype).reshape(shape)

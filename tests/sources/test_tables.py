@@ -1,0 +1,271 @@
+"""Parquet, Arrow, JSON lines and `from_csv`: files that say, or let one guess, what is in them."""
+
+import gzip
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.feather as feather
+import pyarrow.parquet as pq
+import pytest
+
+import headrace as hr
+from headrace.testing import check_transformation, outcomes, same
+
+TABLE = pa.table(
+    {
+        "id": pa.array(range(20), pa.int32()),
+        "name": [f"row {i}" for i in range(20)],
+        "raw": pa.array([b"\0" * i for i in range(20)], pa.binary()),
+        "tags": [list(range(i % 4)) for i in range(20)],
+        "pair": pa.array([[i, i + 0.5] for i in range(20)], pa.list_(pa.float32(), 2)),
+        "inner": [{"x": i, "y": str(i)} for i in range(20)],
+        "kind": pa.array(["a", "b"] * 10).dictionary_encode(),
+        "when": pa.array([i * 86_400_000 for i in range(20)], pa.timestamp("ms")),
+    }
+)
+
+
+def row(i):
+    return {
+        "id": np.int32(i),
+        "name": f"row {i}",
+        "raw": b"\0" * i,
+        "tags": np.arange(i % 4),
+        "pair": np.array([i, i + 0.5], np.float32),
+        "inner": {"x": np.int64(i), "y": str(i)},
+        "kind": "ab"[i % 2],
+        "when": np.datetime64(i * 86_400_000, "ms"),
+    }
+
+
+def write_parquet(path):
+    pq.write_table(TABLE, path, row_group_size=6)
+
+
+def write_arrow(path):
+    feather.write_feather(TABLE, path, chunksize=6)
+
+
+def write_stream(path):
+    with pa.ipc.new_stream(path, TABLE.schema) as writer:
+        writer.write_table(TABLE, max_chunksize=6)
+
+
+KINDS = {
+    "parquet": (write_parquet, hr.ParquetDataset),
+    "arrow": (write_arrow, hr.ArrowDataset),
+    "arrow stream": (write_stream, hr.ArrowDataset),
+}
+
+
+@pytest.fixture(params=KINDS)
+def tables(request, tmp_path):
+    write, reader = KINDS[request.param]
+    write(str(tmp_path / "a.table"))
+    return lambda **options: reader(str(tmp_path / "*.table"), **options)
+
+
+def test_rows_of_every_type(tables):
+    ds = tables()
+    got = list(ds)
+    assert len(got) == 20
+    assert all(same(g, row(i)) for i, g in enumerate(got))
+    assert ds.element_spec["tags"] == hr.TensorSpec((None,), np.int64)
+    assert ds.element_spec["pair"] == hr.TensorSpec((2,), np.float32)
+    check_transformation(ds, cuts=8)
+
+
+def test_some_columns(tables):
+    got = list(tables(columns=["name", "id"]))
+    assert got[3] == {"name": "row 3", "id": 3}
+    with pytest.raises(hr.SpecError, match="no columns nope"):
+        tables(columns=["nope"])
+
+
+def test_batches(tables):
+    batch = next(iter(tables(columns=["id", "name"]).batch(7)))
+    assert batch["id"].tolist() == list(range(7))
+
+
+@pytest.mark.parametrize("kept", [[("id", ">", 15)], pc.field("id") > 15], ids=["conditions", "an expression"])
+def test_rows_that_pass_a_filter(tmp_path, kept):
+    write_parquet(str(tmp_path / "a.parquet"))
+    ds = hr.ParquetDataset(str(tmp_path / "a.parquet"), columns=["name"], filter=kept)
+    assert list(ds) == [{"name": f"row {i}"} for i in range(16, 20)]
+    check_transformation(ds, cuts=8)
+
+
+def test_files_in_turn(tmp_path):
+    for i in range(3):
+        pq.write_table(pa.table({"x": [10 * i, 10 * i + 1]}), tmp_path / f"{i}.parquet")
+    ds = hr.ParquetDataset(str(tmp_path / "*.parquet"), num_parallel_reads=3)
+    assert [int(r["x"]) for r in ds] == [0, 10, 20, 1, 11, 21]
+
+
+class TestMissingValues:
+    @pytest.fixture
+    def path(self, tmp_path):
+        pq.write_table(pa.table({"x": [1, None, 3], "y": [0.5, None, 1.5]}), tmp_path / "a.parquet")
+        return str(tmp_path / "a.parquet")
+
+    def test_are_errors_in_their_places(self, path):
+        got = outcomes(iter(hr.ParquetDataset(path)))
+        assert [kind for kind, _ in got] == ["value", "error", "value"]
+        assert "column 'x' has no value" in got[1][1]
+        assert "row 1" in got[1][1]
+
+    def test_or_what_the_user_says(self, path):
+        got = list(hr.ParquetDataset(path, nulls={"x": -1}))
+        assert [int(r["x"]) for r in got] == [1, -1, 3]
+        assert np.isnan(got[1]["y"])
+
+    def test_or_left_out(self, path):
+        assert len(list(hr.ParquetDataset(path, on_error="skip"))) == 2
+
+
+def test_a_file_of_other_columns_is_one_error(tmp_path):
+    pq.write_table(pa.table({"x": [1]}), tmp_path / "a.parquet")
+    pq.write_table(pa.table({"x": ["one"]}), tmp_path / "b.parquet")
+    pq.write_table(pa.table({"x": [3]}), tmp_path / "c.parquet")
+    got = outcomes(iter(hr.ParquetDataset(str(tmp_path / "*.parquet"))))
+    assert [kind for kind, _ in got] == ["value", "error", "value"]
+    assert "those of the first file" in got[1][1]
+
+
+def test_a_damaged_file_is_one_error(tmp_path):
+    pq.write_table(pa.table({"x": [1]}), tmp_path / "a.parquet")
+    (tmp_path / "b.parquet").write_bytes(b"PAR1 nonsense PAR1")
+    got = outcomes(iter(hr.ParquetDataset(str(tmp_path / "*.parquet"))))
+    assert [kind for kind, _ in got] == ["value", "error"]
+
+
+def test_a_state_of_another_file_is_refused(tmp_path):
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"x": [1, 2]}), path)
+    it = iter(hr.ParquetDataset(str(path)))
+    next(it)
+    state = it.state()
+    pq.write_table(pa.table({"x": [1, 2, 3]}), path)
+    with pytest.raises(hr.StateError):
+        list(hr.ParquetDataset(str(path)).iterator(state=state))
+
+
+def test_remote_tables():
+    import fsspec
+
+    system = fsspec.filesystem("memory")
+    with system.open("/t/a.parquet", "wb") as file:
+        pq.write_table(pa.table({"x": [1, 2]}), file)
+    assert [int(r["x"]) for r in hr.ParquetDataset("memory://t/*.parquet")] == [1, 2]
+    system.store.clear()
+
+
+class TestJsonLines:
+    LINES = (
+        b'{"a": 1, "b": "x", "c": {"d": 1.5}, "t": "2020-01-01"}\n{"a": 2, "b": "y", "c": {"d": 2}, "t": "2020-01-02"}'
+    )
+
+    def test_objects(self, put):
+        got = list(hr.JsonLinesDataset(put(self.LINES)))
+        assert got[1] == {"a": 2, "b": "y", "c": {"d": 2.0}, "t": "2020-01-02"}
+
+    def test_in_chunks_of_any_size_and_compressed(self, put):
+        data = b"".join(b'{"a": %d, "b": [%s]}\n' % (i, b",".join([b"1"] * (i % 3))) for i in range(50))
+        (path,) = put(gzip.compress(data))
+        ds = hr.JsonLinesDataset(path, compression_type="GZIP", buffer_size=30)
+        got = list(ds)
+        assert [(int(r["a"]), len(r["b"])) for r in got] == [(i, i % 3) for i in range(50)]
+        check_transformation(ds, cuts=8)
+
+    def test_a_bad_line_is_an_error_in_its_place(self, put):
+        (path,) = put(b'{"a": 1}\n\n{"a": }\n{"a": "x"}\n{"b": 1}\n{"a": 5}\n')
+        schema = pa.schema({"a": pa.int64()})
+        got = outcomes(iter(hr.JsonLinesDataset(path, schema)))
+        assert [kind for kind, _ in got] == ["value", "error", "error", "error", "value"]
+        assert "not JSON" in got[1][1]
+        assert "line 3" in got[1][1]
+        check_transformation(hr.JsonLinesDataset(path, schema, buffer_size=5), cuts=8)
+        assert [int(r["a"]) for r in hr.JsonLinesDataset(path, schema, on_error="skip")] == [1, 5]
+
+    def test_missing_fields(self, put):
+        (path,) = put(b'{"a": 1}\n{}\n')
+        assert len([k for k, _ in outcomes(iter(hr.JsonLinesDataset(path))) if k == "error"]) == 1
+        assert [int(r["a"]) for r in hr.JsonLinesDataset(path, nulls={"a": 0})] == [1, 0]
+
+    def test_fields_that_cannot_be_guessed(self, put):
+        with pytest.raises(ValueError, match="give a schema"):
+            hr.JsonLinesDataset(put(b'{"a": null}\n'))
+        with pytest.raises(ValueError, match="do not tell"):
+            hr.JsonLinesDataset(put(b"[1]\n"))
+
+
+class TestFromCsv:
+    DATA = b"b,a,c,d\n1,x,2.5,3000000000\n,y,1,4\n"
+
+    def test_types_are_inferred(self, put):
+        ds = hr.Dataset.from_csv(put(self.DATA))
+        assert {k: v.dtype for k, v in ds.element_spec.items()} == {
+            "a": np.dtype(str),
+            "b": np.int32,
+            "c": np.float32,
+            "d": np.int64,
+        }
+        assert list(ds) == [{"b": 1, "a": "x", "c": 2.5, "d": 3000000000}, {"b": 0, "a": "y", "c": 1.0, "d": 4}]
+
+    def test_a_label(self, put):
+        assert list(hr.Dataset.from_csv(put(self.DATA), label_name="a", select_columns=["a", "b"])) == [
+            ({"b": 1}, "x"),
+            ({"b": 0}, "y"),
+        ]
+
+    def test_batches(self, put):
+        (batch,) = hr.Dataset.from_csv(put(self.DATA), batch_size=5)
+        assert batch["b"].tolist() == [1, 0]
+
+    def test_types_that_are_given(self, put):
+        ds = hr.Dataset.from_csv(put(self.DATA), column_defaults={"b": [np.int64(-1)], "c": np.float64})
+        assert [r["b"] for r in ds] == [1, -1]
+        assert ds.element_spec["c"].dtype == np.float64
+
+    def test_without_a_header(self, put):
+        names = put(b"1,2\n3,4\n")
+        assert list(hr.Dataset.from_csv(names, header=False, column_names=["x", "y"])) == [
+            {"x": 1, "y": 2},
+            {"x": 3, "y": 4},
+        ]
+        with pytest.raises(ValueError, match="need column_names"):
+            hr.Dataset.from_csv(names, header=False)
+
+    def test_a_file_with_another_header_is_one_error(self, put):
+        got = outcomes(iter(hr.Dataset.from_csv(put(b"a,b\n1,2\n", b"b,a\n1,2\n", b"a,b\n3,4\n"))))
+        assert [kind for kind, _ in got] == ["value", "error", "value"]
+        assert "names other columns than a, b" in got[1][1]
+
+    def test_errors_name_the_column_and_the_line(self, put):
+        (path,) = put(b'a,b\n"1\n",2\n' + b"1,2\n" * 200 + b"x,3\n")
+        (error,) = [v for k, v in outcomes(iter(hr.Dataset.from_csv(path))) if k == "error"]
+        assert "column 'a' holds no int32" in error
+        assert "line 204" in error
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"label_name": "z"}, "none of the columns"),
+            ({"select_columns": ["z"]}, "none of the columns"),
+            ({"select_columns": [9]}, "none of the columns"),
+            ({"column_defaults": [0]}, "1 entries for 4 columns"),
+            ({"column_defaults": {"z": 0}}, "no columns that are read"),
+        ],
+    )
+    def test_what_does_not_fit(self, put, options, message):
+        with pytest.raises(ValueError, match=message):
+            hr.Dataset.from_csv(put(self.DATA), **options)
+
+    def test_two_columns_of_one_name(self, put):
+        with pytest.raises(ValueError, match="two columns are named 'a'"):
+            hr.Dataset.from_csv(put(b"a,a\n1,2\n"))
+
+    def test_shuffled_epochs(self, put):
+        ds = hr.Dataset.from_csv(put(self.DATA), 2, shuffle=True, shuffle_seed=1, num_epochs=3)
+        assert sum(len(b["a"]) for b in ds) == 6
