@@ -79,8 +79,10 @@ def _rows(file: str, kind: Kind, shown: int) -> dict[str, Any]:
     spec = Spec.of_signature(ds.element_spec)
     paths = spec.structure.paths if spec.structure is not None else ()
     features = {path.strip("[]'") or "line": _kind(leaf) for path, leaf in zip(paths, spec.leaves, strict=True)}
+    with progress("counting", None):
+        count = ds.count()
     return {
-        "records": ds.count(),
+        "records": count,
         "features": features,
         "first": list(_first(ds, shown)),
         "read_with": f"hr.{kind.reader}",
