@@ -19,6 +19,9 @@ from peers import tensorflow
 
 import headrace as hr
 from headrace import _native
+from headrace.cli.scan import scan as scan_file
+from headrace.records.index import SUFFIX, build_index
+from headrace.records.tfrecord import TFRecords
 
 RECORDS, RECORD_BYTES = 100_000, 880
 EXAMPLES, BATCH = 20_480, 1024
@@ -84,6 +87,12 @@ def write_columns() -> int:
     return WRITTEN
 
 
+def write_dataset() -> int:
+    taken = {name: column[:WRITTEN] for name, column in columns(EXAMPLES).items()}
+    hr.Dataset.from_tensor_slices(taken).write_tfrecord(Path(folder().name, "dataset"), overwrite=True)
+    return WRITTEN
+
+
 def write_dicts() -> int:
     with hr.io.TFRecordWriter(Path(folder().name, "dicts.tfrecord")) as writer:
         for row in rows():
@@ -123,8 +132,26 @@ def scan() -> None:
     _native.scan_records(framed(), 0, RECORDS)
 
 
+@cache
+def file() -> Path:
+    path = Path(folder().name, "records.tfrecord")
+    path.write_bytes(framed())
+    return path
+
+
+def verify_file() -> None:
+    assert scan_file(str(file()), "").records == RECORDS
+
+
+def index_file() -> None:
+    file().with_name(file().name + SUFFIX).unlink(missing_ok=True)
+    assert build_index(str(file()), TFRecords()).count == RECORDS
+
+
 CASES = [
     Bound("verify records of 880 B", 0.5, "s/GB", seconds(scan, GIGABYTES)),
+    Bound("headrace verify of a file", 0.5, "s/GB", seconds(verify_file, GIGABYTES)),
+    Bound("index of a file", 0.5, "s/GB", seconds(index_file, GIGABYTES)),
     Bound("verify, the checksum by tables", None, "s/GB", seconds(lambda: _native.crc32c(framed(), True), GIGABYTES)),
     Bound("parse Criteo-like Examples", 1 / 1.5, "µs", seconds(parse, EXAMPLES / 1e6)),
     Case("parse Criteo-like Examples", {}, {"headrace": parse, "tf.io, all cores": parse_with_tensorflow}, EXAMPLES),
@@ -135,7 +162,7 @@ CASES = [
             {"headrace": job, "TensorFlow": write_with_tensorflow},
             WRITTEN,
         )
-        for what, job in {"columns": write_columns, "dicts": write_dicts}.items()
+        for what, job in {"columns": write_columns, "dicts": write_dicts, "a dataset": write_dataset}.items()
     ),
 ]
 

@@ -16,6 +16,7 @@ from headrace.plan.spec import Spec
 from headrace.plan.structure import LEAF
 from headrace.sources.memory import Memory
 from headrace.testing import check_transformation
+from tests.framing import framed
 
 D = hr.Dataset
 
@@ -106,6 +107,8 @@ def files(name, *contents):
     return paths
 
 
+EXAMPLES = [hr.io.encode_example({"x": i if i != 4 else "text", "name": f"row {i}"}) for i in range(9)]
+FEATURES = {"x": hr.io.FixedLenFeature([], np.int64), "name": hr.io.FixedLenFeature([], bytes)}
 LINES = b"".join(b"line %d\n" % i for i in range(9))
 
 
@@ -328,6 +331,10 @@ PIPELINES = {
     ),
     "CsvDataset": lambda: hr.CsvDataset(files("csv", b'1,a\n2\n3,"b\nc"\nx,d\n'), [np.int64, str], buffer_size=3).batch(
         2
+    ),
+    "from_tfrecord": lambda: D.from_tfrecord(files("examples", framed(EXAMPLES), framed(EXAMPLES[:3])), FEATURES),
+    "from_tfrecord by number": lambda: (
+        D.from_tfrecord(files("good", framed(EXAMPLES[:4])), FEATURES, index=True).shuffle().batch(2)
     ),
     "no components": lambda: D.range(5).map(lambda n: None).shuffle(2),
 }

@@ -54,9 +54,12 @@ from headrace.plan.spec import Spec
 from headrace.sinks.count import count
 from headrace.sinks.save import save
 from headrace.sinks.values import apply, get_single_element, reduce
+from headrace.sinks.write_parquet import write_parquet
+from headrace.sinks.write_tfrecord import write_tfrecord
 from headrace.sources.arrow import from_arrow
 from headrace.sources.counter import counter, random
 from headrace.sources.from_csv import from_csv
+from headrace.sources.from_tfrecord import from_tfrecord
 from headrace.sources.generator import from_generator
 from headrace.sources.huggingface import from_huggingface
 from headrace.sources.list_files import list_files
@@ -98,6 +101,7 @@ class Dataset:
     from_huggingface = staticmethod(from_huggingface)
     from_pandas = staticmethod(from_pandas)
     from_polars = staticmethod(from_polars)
+    from_tfrecord = staticmethod(from_tfrecord)
     from_torch = staticmethod(from_torch)
     range = staticmethod(range)
     counter = staticmethod(counter)
@@ -149,6 +153,8 @@ class Dataset:
     unique = unique
     window = window
     with_options = with_options
+    write_parquet = write_parquet
+    write_tfrecord = write_tfrecord
 
     __add__ = concatenate
     __getitem__ = getitem

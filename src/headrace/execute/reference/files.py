@@ -12,9 +12,10 @@ import numpy as np
 
 from headrace import _native
 from headrace.block import Block
-from headrace.errors import SpecError
+from headrace.errors import ParseError, SpecError
 from headrace.execute.reference.base import Place, Row, rows
 from headrace.execute.reference.csv import csv_records
+from headrace.io.parse import parse_single_example
 from headrace.ops.flat_map import FlatMap
 from headrace.ops.interleave import Interleave
 from headrace.plan.node import Node
@@ -28,6 +29,7 @@ from headrace.records.tables import rows_of
 from headrace.records.text import Lines
 from headrace.records.tfrecord import TFRecords
 from headrace.sources.files import Files
+from headrace.sources.from_tfrecord import Examples
 from headrace.sources.records import Records
 from headrace.sources.tables import TableRows
 
@@ -75,6 +77,8 @@ def _found(node: Records) -> Iterator[Found]:
         yield from _fixed(data, form)
     elif isinstance(form, TFRecords):
         yield from _tfrecords(data)
+    elif isinstance(form, Examples):
+        yield from _examples(data, form)
     elif isinstance(form, Csv):
         for value, offset, line in csv_records(data, form):
             yield (_Wrong(value) if isinstance(value, str) else value), offset, line
@@ -178,6 +182,15 @@ def _tfrecords(data: bytes) -> Iterator[Found]:
             return
         yield record, offset, 0
         offset += length + 16
+
+
+def _examples(data: bytes, form: Examples) -> Iterator[Found]:
+    for record, offset, line in _tfrecords(data):
+        try:
+            good = not isinstance(record, _Wrong)
+            yield parse_single_example(record, dict(form.features)) if good else record, offset, line
+        except ParseError as error:
+            yield _Wrong(str(error)), offset, line
 
 
 def _masked(data: bytes) -> bytes:

@@ -1,0 +1,1 @@
+"""The command line `headrace`: one command a file. Nothing else imports it."""

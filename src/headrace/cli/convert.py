@@ -1,0 +1,84 @@
+"""Convert files of rows to sharded TFRecord or Parquet files."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+import headrace as hr
+from headrace.cli.formats import Kind, files_of, kind_of_all
+from headrace.cli.output import Json, say, show_json
+
+if TYPE_CHECKING:
+    from headrace.dataset import Dataset
+
+TARGETS = ("tfrecord", "parquet")
+
+
+def convert(
+    sources: Annotated[list[str], typer.Argument(metavar="SRC", help="Files to read.", show_default=False)],
+    destination: Annotated[
+        str, typer.Argument(metavar="DST", help="What the new names begin with.", show_default=False)
+    ],
+    to: Annotated[str | None, typer.Option(help="tfrecord or parquet; else as DST ends, else tfrecord.")] = None,
+    shards: Annotated[int | None, typer.Option(help="How many files to write; else as their size suggests.")] = None,
+    compression: Annotated[
+        str | None, typer.Option(help="GZIP, ZLIB or ZSTD for TFRecord; zstd, snappy, gzip, none for Parquet.")
+    ] = None,
+    threads: Annotated[int | None, typer.Option(help="How many to use; else one for each CPU.")] = None,
+    skip_errors: Annotated[bool, typer.Option("--skip-errors", help="Leave out records that cannot be read.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace files that are there.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Convert CSV, JSON lines, Parquet, Arrow or TFRecord files to DST-00000-of-00010.tfrecord (or .parquet) and so on.
+
+    What SRC is, its content tells. Records of TFRecord files stay as they are when they go to TFRecord files again.
+
+    Examples:
+
+      headrace convert 'data/*.csv' out/train --shards 16
+
+      headrace convert logs.jsonl.gz out/logs.parquet
+    """
+    prefix, target = _target(destination, to)
+    files = files_of(sources)
+    kind = kind_of_all(files)
+    ds = _rows(kind, files, target, skip_errors)
+    progress = None if sys.stderr.isatty() else False
+    if target == "parquet":
+        packing: dict[str, Any] = {} if compression is None else {"compression": compression.lower()}
+        made = ds.write_parquet(
+            prefix, shards, **packing, num_parallel_writes=threads, overwrite=overwrite, progress=progress
+        )
+    else:
+        packed = None if compression in (None, "none") else str(compression).upper()
+        made = ds.write_tfrecord(
+            prefix, shards, packed, num_parallel_writes=threads, overwrite=overwrite, progress=progress
+        )
+    if as_json:
+        show_json({"format": target, "files": made})
+        return
+    for name in made:
+        say(name)
+
+
+def _target(destination: str, to: str | None) -> tuple[str, str]:
+    ending = PurePath(destination).suffix.lower().lstrip(".")
+    chosen = to or (ending if ending in TARGETS else TARGETS[0])
+    if chosen not in TARGETS:
+        raise ValueError(f"--to is tfrecord or parquet, not {chosen}")
+    return (destination[: -len(ending) - 1] if ending in TARGETS else destination), chosen
+
+
+def _rows(kind: Kind, files: list[str], target: str, skip_errors: bool) -> Dataset:
+    on_error = "skip" if skip_errors else "raise"
+    if kind.format == "text":
+        raise ValueError(
+            f"{files[0]} is text, whose lines have no columns: CSV, JSON lines, Parquet or TFRecord it must be"
+        )
+    if kind.format == "TFRecord" and target == "parquet":
+        return hr.Dataset.from_tfrecord(files, compression_type=kind.compression, on_error=on_error)
+    return kind.open(files, on_error=on_error)

@@ -1,0 +1,131 @@
+"""What kind of file it is, and how it is read."""
+
+from __future__ import annotations
+
+import zlib
+from operator import attrgetter
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+import headrace as hr
+from headrace.records.files import opened
+from headrace.records.format import Bad
+from headrace.records.index import SUFFIX
+from headrace.records.tfrecord import TFRecords
+from headrace.records.window import window
+from headrace.sources.list_files import matching
+
+if TYPE_CHECKING:
+    from headrace.dataset import Dataset
+
+HEAD = 64 << 10
+PACKED = {b"\x1f\x8b": "GZIP", b"\x28\xb5\x2f\xfd": "ZSTD"}
+MAGIC = {b"PAR1": "Parquet", b"ARROW1": "Arrow"}
+ENDINGS = {
+    ".tfrecord": "TFRecord", ".tfrecords": "TFRecord", ".csv": "CSV", ".tsv": "CSV", ".jsonl": "JSON lines",
+    ".ndjson": "JSON lines", ".parquet": "Parquet", ".arrow": "Arrow", ".feather": "Arrow", ".txt": "text",
+}  # fmt: skip
+PACKINGS = {".gz", ".zst", ".zlib", ".z"}
+READERS = {
+    "TFRecord": "TFRecordDataset", "CSV": "Dataset.from_csv", "JSON lines": "JsonLinesDataset",
+    "Parquet": "ParquetDataset", "Arrow": "ArrowDataset", "text": "TextLineDataset",
+}  # fmt: skip
+
+
+class Kind(NamedTuple):
+    """A format, and the name of its compression, as tf.data has it."""
+
+    format: str
+    compression: str
+
+    @property
+    def reader(self) -> str:
+        """The name of what reads it, after `hr.`."""
+        return READERS[self.format]
+
+    def open(self, files: list[str], **options: Any) -> Dataset:
+        """The rows of files of this kind."""
+        if self.compression:
+            options["compression_type"] = self.compression
+        made: Dataset = attrgetter(self.reader)(hr)(files, **options)
+        return made
+
+
+def files_of(patterns: list[str]) -> list[str]:
+    """The files that match, without indexes, which a shell's `train-*` matches as well."""
+    return [path for path in matching(patterns) if not path.endswith(SUFFIX)]
+
+
+def kind_of(path: str) -> Kind:
+    """What a file is, by what it begins with, and its name where that says nothing."""
+    head = _head(path, "")
+    if _is_tfrecord(head):
+        return Kind("TFRecord", "")
+    compression = next((name for magic, name in PACKED.items() if head.startswith(magic)), "")
+    if not compression and _is_zlib(head):
+        compression = "ZLIB"
+    if compression:
+        head = _head(path, compression)
+    if _is_tfrecord(head):
+        return Kind("TFRecord", compression)
+    for magic, name in MAGIC.items():
+        if head.startswith(magic):
+            return Kind(name, compression)
+    endings = [e.lower() for e in PurePath(path).suffixes if e.lower() not in PACKINGS]
+    named = ENDINGS.get(endings[-1] if endings else "")
+    if named is not None and (named not in MAGIC.values() or not head):
+        return Kind(named, compression)
+    if b"\0" in head or _is_binary(head):
+        raise ValueError(f"{path}: neither TFRecord, Parquet, Arrow, JSON lines, CSV nor text")
+    return Kind("JSON lines" if head.lstrip().startswith(b"{") else "text", compression)
+
+
+def kind_of_all(paths: list[str]) -> Kind:
+    """What files are that are read together."""
+    kinds = {path: kind_of(path) for path in paths}
+    first = kinds[paths[0]]
+    for path, kind in kinds.items():
+        if kind != first:
+            raise ValueError(f"{paths[0]} is {_text(first)}, but {path} is {_text(kind)}: convert them one by one")
+    return first
+
+
+def _text(kind: Kind) -> str:
+    return f"{kind.format} ({kind.compression})" if kind.compression else kind.format
+
+
+def _head(path: str, compression: str) -> bytes:
+    file = opened(path)
+    view = window(file, compression, 0, HEAD)
+    try:
+        view.more()
+        return view.data[:HEAD].tobytes()
+    finally:
+        view.close()
+        file.close()
+
+
+def _is_tfrecord(head: bytes) -> bool:
+    if len(head) < 12:
+        return False
+    found = TFRecords().scan(np.frombuffer(head, np.uint8), first=True, final=False, left=None).parts[:1]
+    return not (found and isinstance(found[0], Bad) and found[0].lost)
+
+
+def _is_zlib(head: bytes) -> bool:
+    if len(head) < 2 or head[0] & 15 != 8 or int.from_bytes(head[:2], "big") % 31:
+        return False
+    try:
+        return bool(zlib.decompressobj().decompress(head, 1))
+    except zlib.error:
+        return False
+
+
+def _is_binary(head: bytes) -> bool:
+    try:
+        head[: HEAD - 4].decode()
+    except UnicodeDecodeError as error:
+        return error.end < len(head) - 4
+    return False

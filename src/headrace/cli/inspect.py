@@ -1,0 +1,124 @@
+"""Say what a file holds."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Annotated, Any
+
+import typer
+
+import headrace as hr
+from headrace.cli.formats import Kind, kind_of
+from headrace.cli.output import Json, bytes_text, plain, progress, say, short, show_json
+from headrace.cli.scan import scan
+from headrace.errors import ElementError, ParseError
+from headrace.plan.spec import Spec
+from headrace.records.files import identity
+from headrace.records.index import fresh_index
+from headrace.records.tfrecord import TFRecords
+
+
+def inspect(
+    file: Annotated[str, typer.Argument(help="A path or URL.", show_default=False)],
+    records: Annotated[int, typer.Option("--records", "-n", help="How many records to show.", min=0)] = 3,
+    as_json: Json = False,
+) -> None:
+    """Show what FILE is: format, compression, size, number of records, their features, and the first of them.
+
+    Records of TFRecord files are counted by way of an index if there is one; else all are read, and verified.
+
+    Examples:
+
+      headrace inspect train-00000-of-00080.tfrecord
+
+      headrace inspect --json data.parquet -n 1
+    """
+    kind = kind_of(file)
+    size = identity(file).size
+    about: dict[str, Any] = {"file": file, "format": kind.format, "compression": kind.compression or None, "size": size}
+    about |= _tfrecord(file, kind, records) if kind.format == "TFRecord" else _rows(file, kind, records)
+    if as_json:
+        show_json(plain(about))
+    else:
+        _say(about)
+
+
+def _tfrecord(file: str, kind: Kind, shown: int) -> dict[str, Any]:
+    found = None if kind.compression else fresh_index(file, TFRecords())
+    about: dict[str, Any] = {"bad": 0}
+    if found is not None:
+        about["records"] = found.count
+    else:
+        with progress("counting", identity(file).size) as advance:
+            report = scan(file, kind.compression, advance)
+        about |= {"records": report.records, "bad": len(report.bad)}
+    first = list(islice(hr.TFRecordDataset(file, kind.compression, on_error="skip", index=False), max(100, shown)))
+    try:
+        about["features"] = _features(first)
+        about["first"] = [dict(hr.io.Example.parse(record)) for record in first[:shown]]
+    except ParseError as error:
+        about |= {"features": None, "note": f"no Examples: {error}", "first": first[:shown]}
+    about["read_with"] = "hr.Dataset.from_tfrecord" if about["features"] else "hr.TFRecordDataset"
+    return about
+
+
+def _features(records: list[bytes]) -> dict[str, str]:
+    """What each feature holds in a record."""
+    specs = {name: f.spec(batch=False) for name, f in hr.io.infer_features(records).items()} if records else {}
+    return {name: _kind(spec) for name, spec in specs.items()}
+
+
+def _kind(spec: Any) -> str:
+    sizes = ", ".join("any" if n is None else str(n) for n in spec.shape or ())
+    dtype = {"S": "bytes", "U": "str"}.get(spec.dtype.kind, str(spec.dtype)) if spec.dtype is not None else "object"
+    return f"{dtype} × {sizes}" if sizes else dtype
+
+
+def _rows(file: str, kind: Kind, shown: int) -> dict[str, Any]:
+    ds = kind.open([file])
+    spec = Spec.of_signature(ds.element_spec)
+    paths = spec.structure.paths if spec.structure is not None else ()
+    features = {path.strip("[]'") or "line": _kind(leaf) for path, leaf in zip(paths, spec.leaves, strict=True)}
+    with progress("counting", None):
+        count = ds.count()
+    return {
+        "records": count,
+        "features": features,
+        "first": list(_first(ds, shown)),
+        "read_with": f"hr.{kind.reader}",
+    }
+
+
+def _first(ds: Any, shown: int) -> Any:
+    with iter(ds) as it:
+        for _ in range(shown):
+            try:
+                yield next(it)
+            except StopIteration:
+                return
+            except ElementError as error:
+                yield f"bad: {str(error).splitlines()[0]}"
+
+
+def _say(about: dict[str, Any]) -> None:
+    records, size = about["records"], about["size"]
+    mean = f", {bytes_text(size / records)} each" if records and size else ""
+    packed = f", compressed as {about['compression']}" if about["compression"] else ""
+    say(about["file"])
+    say(f"  format      {about['format']}{packed}")
+    say(f"  size        {'unknown' if size is None else bytes_text(size)}")
+    say(f"  records     {records:,}{mean}")
+    if about.get("bad"):
+        say(f"  damaged     {about['bad']} ranges; see headrace verify")
+    if about.get("note"):
+        say(f"  note        {about['note']}")
+    say(f"  read with   {about['read_with']}")
+    if about["features"]:
+        wide = max(map(len, about["features"]))
+        say("  features")
+        for name, feature in about["features"].items():
+            say(f"    {name:{wide}}  {feature}")
+    for number, record in enumerate(about["first"]):
+        say(f"  record {number}")
+        for name, value in record.items() if isinstance(record, dict) else [("", record)]:
+            say(f"    {name}{' = ' if name else ''}{short(value)}")

@@ -1,0 +1,40 @@
+"""The command `headrace` and what its subcommands have in common."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from headrace.cli.convert import convert
+from headrace.cli.index import index
+from headrace.cli.inspect import inspect
+from headrace.cli.output import said, warn
+from headrace.cli.salvage import salvage
+from headrace.cli.verify import verify
+from headrace.errors import HeadraceError
+
+app = typer.Typer(
+    name="headrace",
+    help="Look into record files, check, index, convert and repair them. Files may be paths, patterns or URLs.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+)
+for command in (inspect, verify, index, convert, salvage):
+    app.command()(command)
+
+FAILED, INTERRUPTED = 2, 130
+
+
+def main() -> None:
+    """Run the command; errors are one line, and exit codes 0: fine, 1: bad records found, 2: it could not be done."""
+    try:
+        app()
+    except (HeadraceError, OSError, ValueError, TypeError, ImportError) as error:
+        warn(said(error))
+        sys.exit(FAILED)
+    except KeyboardInterrupt:
+        warn("interrupted")
+        sys.exit(INTERRUPTED)

@@ -1,0 +1,84 @@
+"""What commands show: text for people, JSON for scripts, progress and errors beside it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any
+
+import typer
+
+from headrace.errors import ElementError
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
+LONG = 60
+
+
+def show_json(content: Any) -> None:
+    """Print for a script."""
+    sys.stdout.write(json.dumps(content, indent=2, default=str) + "\n")
+
+
+def say(text: str) -> None:
+    """Print a line as it is."""
+    sys.stdout.write(text + "\n")
+
+
+def warn(text: str) -> None:
+    """Print a line to standard error."""
+    sys.stderr.write(f"headrace: {text}\n")
+
+
+def said(error: BaseException) -> str:
+    """An error in one line; of a bad record, where it lies and what is wrong."""
+    if isinstance(error, ElementError) and error.provenance:
+        return f"{error.provenance}: {str(error).splitlines()[0].partition(': ')[2]}"
+    if isinstance(error, OSError) and error.strerror and error.filename:
+        return f"{error.filename}: {error.strerror}"
+    text = " ".join(str(error).split()) or type(error).__name__
+    return text.replace("overwrite=True", "--overwrite")
+
+
+@contextmanager
+def progress(text: str, total: int | None) -> Iterator[Callable[[int], None]]:
+    """A bar of bytes on standard error, where that is a terminal; gives what is told how many more are done."""
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    shown = Progress(*columns, TimeRemainingColumn(), console=console, disable=not console.is_terminal, transient=True)
+    with shown:
+        task = shown.add_task(text, total=total)
+        yield lambda more: shown.advance(task, more)
+
+
+def bytes_text(size: float) -> str:
+    """A number of bytes for people."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:.1f} TB"
+
+
+def short(value: Any) -> str:
+    """A value, not longer than a line."""
+    text = repr(value) if isinstance(value, str | bytes) else " ".join(str(value).split())
+    return text if len(text) <= LONG else text[:LONG] + "…"
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON has it; bytes that are no text as hexadecimal digits."""
+    if isinstance(value, dict):
+        return {key: plain(v) for key, v in value.items()}
+    if isinstance(value, bytes):
+        try:
+            return value.decode()
+        except UnicodeDecodeError:
+            return value.hex()
+    if isinstance(value, list | tuple):
+        return [plain(v) for v in value]
+    return plain(value.tolist()) if hasattr(value, "tolist") else value

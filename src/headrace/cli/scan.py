@@ -1,0 +1,81 @@
+"""A pass over a TFRecord file that goes on behind damage: what is good, and where the bad ranges are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from headrace.records.files import identity
+from headrace.records.reader import Good, Reader, Wrong
+from headrace.records.tfrecord import TFRecords
+
+STEP = 64 << 20
+"""About so many bytes are checked between two looks at the progress."""
+
+
+@dataclass
+class Bad:
+    """Bytes that hold no good record; those of the unpacked file, where it is compressed. `stop` may not be known."""
+
+    start: int
+    stop: int | None
+    record: int
+    reason: str
+
+
+@dataclass
+class Report:
+    """What a pass found."""
+
+    file: str
+    records: int = 0
+    size: int = 0
+    bad: list[Bad] = field(default_factory=list)
+
+
+def scan(
+    path: str,
+    compression: str,
+    advance: Callable[[int], None] = lambda _: None,
+    rows: Callable[[Any], None] | None = None,
+) -> Report:
+    """Check every record; `rows` gets the good ones. Without it nothing is made of them, which is much faster."""
+    size = identity(path).size
+    report = Report(path, size=size or 0)
+    reader = Reader(path, TFRecords(compression), go_on=True)
+    known = 0
+
+    def moved(offset: int) -> None:
+        nonlocal known
+        if not compression:
+            advance(offset - known)
+            known = offset
+
+    try:
+        step = 4096
+        while True:
+            if rows is None:
+                report.records += reader.pass_over(step)
+            found = reader.read()
+            if not found:
+                break
+            for part in found:
+                offset = part.at.offset
+                if report.bad and report.bad[-1].stop is None:
+                    report.bad[-1].stop = offset
+                if isinstance(part, Wrong):
+                    report.bad.append(Bad(offset, None, part.at.number, part.reason))
+                elif isinstance(part, Good):
+                    report.records += part.rows
+                    if rows is not None:
+                        rows(part.columns[0])
+                moved(offset)
+            step = max(1, int(STEP * max(1, found[-1].at.number) / max(1, found[-1].at.offset)))
+    finally:
+        reader.close()
+    if report.bad and report.bad[-1].stop is None and not compression:
+        report.bad[-1].stop = size
+    if size is not None:
+        advance(size - known)
+    return report

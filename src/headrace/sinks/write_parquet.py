@@ -1,0 +1,150 @@
+"""Write the elements to Parquet files."""
+
+from __future__ import annotations
+
+import os
+from typing import IO, TYPE_CHECKING, Any
+
+import numpy as np
+
+from headrace.block import Block, Column, values
+from headrace.plan.spec import DatasetSpec, Spec, TensorSpec
+from headrace.ragged import Ragged
+from headrace.sinks.writing import Encoding, Part, named, write
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from headrace.dataset import Dataset
+
+
+def write_parquet(
+    self: Dataset,
+    path: str | os.PathLike[str],
+    shards: int | None = None,
+    compression: str = "zstd",
+    *,
+    num_parallel_writes: int | None = None,
+    overwrite: bool = False,
+    progress: bool | None = None,
+) -> list[str]:
+    """Write all elements, which are dicts, to files `PATH-00000-of-00010.parquet` and so on; returns their names.
+
+    Rows are dealt out to files as by `write_tfrecord`, and files appear as there: all of them, or none. An array
+    becomes a list, of a fixed size where `element_spec` knows it; columns of nested dicts are named `outer/inner`. Only
+    the conversion runs on `num_parallel_writes` threads; one thread compresses, with any codec that pyarrow knows.
+
+    >>> import pyarrow.parquet as pq
+    >>> ds = hr.Dataset.range(5).map(lambda x: {"x": x, "name": str(x)})
+    >>> files = ds.write_parquet(folder / "data", shards=2)
+    >>> pq.read_table(files[1]).to_pylist()
+    [{'name': '2', 'x': 2}, {'name': '3', 'x': 3}, {'name': '4', 'x': 4}]
+    """
+    encoding = ParquetEncoding(self._node.spec, compression)
+    return write(
+        self, path, encoding, shards=shards, threads=num_parallel_writes, overwrite=overwrite, progress=progress
+    )
+
+
+class ParquetEncoding(Encoding):
+    """A run of rows is a row group."""
+
+    suffix = ".parquet"
+    run_bytes = 32 << 20
+
+    def __init__(self, spec: Spec, compression: str) -> None:
+        import pyarrow as pa
+
+        if compression not in ("none", None) and not pa.Codec.is_available(compression):
+            raise ValueError(
+                f"pyarrow has no codec {compression!r}; there are zstd, snappy, gzip, brotli, lz4 and none"
+            )
+        self._spec = spec
+        self._compression = compression or "none"
+        self._schema: pa.Schema | None = None
+
+    def encode(self, blocks: list[Block]) -> pa.Table:
+        import pyarrow as pa
+
+        tables = [self._table(block) for block in blocks]
+        if self._schema is None:  # the first rows are encoded before there are threads
+            self._schema = tables[0].schema
+        return pa.concat_tables([self._cast(table) for table in tables]).combine_chunks()
+
+    def _table(self, block: Block) -> pa.Table:
+        import pyarrow as pa
+
+        columns = named(block, "a row of a Parquet file is made of a dict")
+        known = self._spec.leaves if self._spec.structure == block.structure else [None] * len(columns)
+        return pa.table({n: _arrow(n, c, leaf) for (n, c), leaf in zip(columns.items(), known, strict=True)})
+
+    def _cast(self, table: pa.Table) -> pa.Table:
+        import pyarrow as pa
+
+        if self._schema is None or table.schema == self._schema:
+            return table
+        try:
+            return table.cast(self._schema)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError) as error:
+            raise TypeError(f"rows of a Parquet file are of one kind, but {error}: map them to one dtype") from None
+
+    def size(self, encoded: pa.Table) -> int:
+        return int(encoded.nbytes)
+
+    def part(self, file: IO[bytes]) -> Part:
+        import pyarrow as pa
+
+        schema = pa.schema([]) if self._schema is None else self._schema  # there are no rows to tell of columns
+        return ParquetPart(file, schema, self._compression)
+
+
+class ParquetPart(Part):
+    """Row groups, and what tells where they are."""
+
+    def __init__(self, file: IO[bytes], schema: pa.Schema, compression: str) -> None:
+        import pyarrow.parquet as pq
+
+        self._writer = pq.ParquetWriter(file, schema, compression=compression)
+
+    def write(self, encoded: pa.Table) -> None:
+        self._writer.write_table(encoded, row_group_size=max(1, encoded.num_rows))
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+def _arrow(name: str, column: Column, spec: TensorSpec | DatasetSpec | None) -> pa.Array:
+    """A column as Arrow has it; axes of unknown length become lists of any."""
+    import pyarrow as pa
+
+    try:
+        if isinstance(column, np.ndarray):
+            sizes = (
+                spec.shape if isinstance(spec, TensorSpec) and spec.shape is not None else (None,) * (column.ndim - 1)
+            )
+            return _dense(column, tuple(sizes))
+        if isinstance(column, Ragged):
+            return pa.LargeListArray.from_arrays(pa.array(column.offsets), _arrow(name, column.values, None))
+        if isinstance(column, list):
+            return pa.array([_plain(value) for value in values(column)])
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+        raise TypeError(f"column {name!r} does not fit into a Parquet file: {error}") from None
+    return column
+
+
+def _plain(value: Any) -> Any:
+    return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
+
+
+def _dense(array: np.ndarray[Any, Any], sizes: tuple[int | None, ...]) -> pa.Array:
+    """Lists around the innermost axis, from the inside out."""
+    import pyarrow as pa
+
+    inner = pa.array(array.ravel())
+    for axis in range(array.ndim - 1, 0, -1):
+        size, rows = array.shape[axis], int(np.prod(array.shape[:axis]))
+        if size and axis <= len(sizes) and sizes[axis - 1] == size:
+            inner = pa.FixedSizeListArray.from_arrays(inner, size)
+        else:
+            inner = pa.LargeListArray.from_arrays(pa.array(np.arange(rows + 1) * size), inner)
+    return inner

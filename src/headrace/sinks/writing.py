@@ -1,0 +1,180 @@
+"""What writers have in common: rows are dealt out to files, made into bytes on threads, and written in order."""
+
+from __future__ import annotations
+
+import sys
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import IO, TYPE_CHECKING, Any
+
+from headrace.block import Block
+from headrace.execute.budget import cpus
+from headrace.iterator import Iterator as Pass
+from headrace.ops.arguments import positive
+from headrace.ops.watch import started_bar
+from headrace.plan.cardinality import INFINITE, Cardinality
+from headrace.sinks.deal import PROBED, Rows, dealing, dealt
+from headrace.sinks.shards import Shards
+
+if TYPE_CHECKING:
+    from headrace.dataset import Dataset
+
+
+class Encoding(ABC):
+    """How rows become a file."""
+
+    suffix: str
+    run_bytes: int
+    """Rows are made into bytes in runs of about this size."""
+
+    @abstractmethod
+    def encode(self, blocks: list[Block]) -> Any:
+        """What `Part.write` takes; called on several threads at a time."""
+
+    @abstractmethod
+    def size(self, encoded: Any) -> int:
+        """How many bytes these rows will be in the file."""
+
+    @abstractmethod
+    def part(self, file: IO[bytes]) -> Part:
+        """The writer of one file."""
+
+    def finished(self, path: str) -> None:  # noqa: B027 - most have nothing to add
+        """The file at `path`, on this machine, is whole."""
+
+
+class Part(ABC):
+    """Writes one file."""
+
+    @abstractmethod
+    def write(self, encoded: Any) -> None:
+        """What the encoding made, in order."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """What a file ends with; the file itself stays open."""
+
+
+def write(
+    ds: Dataset,
+    path: Any,
+    encoding: Encoding,
+    *,
+    shards: int | None,
+    threads: int | None,
+    overwrite: bool,
+    progress: bool | None,
+) -> list[str]:
+    """Write a dataset; returns the names of the files."""
+    count = ds._node.cardinality
+    if count == INFINITE:
+        raise ValueError("an infinite dataset cannot be written: take(n) some of it")
+    wanted = None if shards is None else positive("shards", shards)
+    width = cpus() if threads is None else positive("num_parallel_writes", threads)
+    with (
+        Shards(path, encoding.suffix, overwrite=overwrite) as files,
+        Pass(ds._node, ds._epochs) as it,
+        _bar(f"writing {path}", count, progress) as advance,
+        ThreadPoolExecutor(width, "headrace-write") as pool,
+    ):
+        rows = Rows(it.blocks())
+        probe = rows.take(PROBED, 1 << 60)
+        row_bytes = encoding.size(encoding.encode(probe)) / sum(b.rows for b in probe) if probe else 1
+        rows.put_back(probe)
+        how = dealing(wanted, count, row_bytes)
+        writer = _Writer(encoding, files, pool, in_order=how.rows > 0)
+        waiting: deque[tuple[int, int, Future[Any]]] = deque()
+        try:
+            for shard, blocks in dealt(rows, how, encoding.run_bytes):
+                waiting.append((shard, sum(b.rows for b in blocks), pool.submit(encoding.encode, blocks)))
+                while len(waiting) > width:
+                    advance(writer.write(*waiting.popleft()))
+            while waiting:
+                advance(writer.write(*waiting.popleft()))
+            writer.finish(how.shards or max(1, len(files)))
+        except BaseException:
+            pool.shutdown(wait=True, cancel_futures=True)
+            raise
+        return files.publish()
+
+
+class _Writer:
+    """Puts what was encoded into its file. Where rows come in order, a file is finished when the next one begins."""
+
+    def __init__(self, encoding: Encoding, files: Shards, pool: ThreadPoolExecutor, *, in_order: bool) -> None:
+        self._encoding = encoding
+        self._files = files
+        self._pool = pool
+        self._in_order = in_order
+        self._parts: list[Part] = []
+        self._finished: list[Future[None]] = []
+
+    def write(self, shard: int, rows: int, made: Future[Any]) -> int:
+        """Write a run of rows; returns how many there are."""
+        encoded = made.result()
+        self._begin(shard)
+        if self._in_order:
+            self._finish(shard)
+        self._parts[shard].write(encoded)
+        return rows
+
+    def finish(self, count: int) -> None:
+        """Have `count` files, all of them whole."""
+        self._begin(count - 1)
+        self._finish(count)
+        for each in self._finished:
+            each.result()
+
+    def _begin(self, shard: int) -> None:
+        while len(self._parts) <= shard:
+            self._parts.append(self._encoding.part(self._files.open()))
+
+    def _finish(self, before: int) -> None:
+        for number in range(len(self._finished), before):
+            self._finished.append(self._pool.submit(self._finish_one, number))
+
+    def _finish_one(self, number: int) -> None:
+        self._parts[number].close()
+        path = self._files.finish(number)
+        if self._files.local:
+            self._encoding.finished(path)
+
+
+@contextmanager
+def _bar(text: str, count: Cardinality, progress: bool | None) -> Iterator[Any]:
+    """A function that takes how many rows more are done."""
+    if progress is False or (progress is None and not sys.stderr.isatty()):
+        yield lambda _: None
+        return
+    bar, task = started_bar(text, count)
+    try:
+        yield lambda rows: bar.advance(task, rows)
+    finally:
+        bar.stop()
+
+
+def named(block: Block, what: str) -> dict[str, Any]:
+    """The columns of elements that are dicts; those of nested dicts as `outer/inner`."""
+    structure = block.structure
+    if structure.kind is None or not issubclass(structure.kind, Mapping):
+        remedy = "map(lambda x: {'x': x})" if structure.kind is None else "map(lambda x, y: {'x': x, 'y': y})"
+        raise TypeError(
+            f"{what}, not {structure.text(['…'] * structure.leaves)}: give them names first, as with {remedy}"
+        )
+    names = _names(structure, ())
+    if len(set(names)) < len(names) or not names:
+        raise TypeError(f"{what} with names of their own, not {structure}")
+    return dict(zip(names, block.columns, strict=True))
+
+
+def _names(structure: Any, outer: tuple[str, ...]) -> list[str]:
+    if structure.kind is None:
+        return ["/".join(outer)]
+    if not issubclass(structure.kind, Mapping):
+        raise TypeError(f"feature {'/'.join(outer)!r} is a {structure}, which has no names: map it to a dict")
+    return [
+        n for k, child in zip(structure.keys, structure.children, strict=True) for n in _names(child, (*outer, str(k)))
+    ]

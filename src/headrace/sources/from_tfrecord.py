@@ -1,0 +1,119 @@
+"""TFRecord files of Examples as dicts, with the features inferred."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from headrace.errors import ParseError
+from headrace.io.binary import parts
+from headrace.io.feature import Feature
+from headrace.io.infer import infer_features
+from headrace.io.parse import parse_example_columns, specs
+from headrace.plan.spec import Spec
+from headrace.plan.structure import Structure, flatten
+from headrace.records.files import Bytes
+from headrace.records.format import Bad, Format, Offsets, Part, Rows, Scan
+from headrace.records.tfrecord import FOOTER, HEADER, TFRecords
+from headrace.sources.list_files import matching
+from headrace.sources.tfrecord import TFRecordDataset
+
+if TYPE_CHECKING:
+    from headrace.dataset import Dataset
+
+
+def from_tfrecord(
+    file_pattern: Any,
+    features: Mapping[str, Feature] | None = None,
+    compression_type: str | None = None,
+    buffer_size: int | None = None,
+    num_parallel_reads: int | None = None,
+    *,
+    on_error: Any = "raise",
+    index: bool | str = "auto",
+    name: str | None = None,
+) -> Dataset:
+    """The tf.Examples of the TFRecord files that match a pattern, or one of several, as dicts.
+
+    Where `features` does not tell what they hold, the first records do, as by `hr.io.infer_features`: a later record
+    that holds something else is an error in its place. The other arguments are those of `hr.TFRecordDataset`; records
+    that cannot be parsed go the way of damaged ones, and the error names the file, the byte and the record.
+
+    >>> ds = hr.Dataset.range(3).map(lambda x: {"x": x, "half": x / 2})
+    >>> _ = ds.write_tfrecord(folder / "halves")
+    >>> list(hr.Dataset.from_tfrecord(folder / "halves-*.tfrecord"))[2]
+    {'half': np.float32(1.0), 'x': np.int64(2)}
+    """
+    from headrace.dataset import Dataset
+
+    files = matching(file_pattern)
+    if features is None:
+        probed = "raise" if on_error == "raise" else "skip"
+        features = infer_features(TFRecordDataset(files, compression_type, on_error=probed, index=False))
+    raw: Any = TFRecordDataset(
+        files, compression_type, buffer_size, num_parallel_reads, name, on_error=on_error, index=index
+    )._node
+    form = Examples(raw.format.compression, tuple(features.items()))
+    return Dataset(replace(raw, format=form, reader="from_tfrecord"))
+
+
+@dataclass(frozen=True)
+class Examples(Format):
+    """TFRecords, each of them parsed. One that cannot be is bad, and the next one is where it ought to be."""
+
+    features: tuple[tuple[str, Feature], ...] = ()
+
+    indexed = True
+    skimmed = True
+
+    @cached_property
+    def structure(self) -> Structure:
+        return flatten(specs(dict(self.features)))[0]
+
+    @cached_property
+    def spec(self) -> Spec:
+        return Spec.of_signature(specs(dict(self.features)))
+
+    def scan(self, data: Bytes, *, first: bool, final: bool, left: int | None) -> Scan:
+        framed = FRAMED.scan(data, first=first, final=final, left=left)
+        parts = [made for part in framed.parts for made in ([part] if isinstance(part, Bad) else self._parsed(part))]
+        return framed._replace(parts=parts)
+
+    def _parsed(self, rows: Rows) -> Iterator[Part]:
+        records: Any = rows.columns[0]
+        start = 0
+        while start < rows.rows:
+            wrong: ParseError | None = None
+            try:
+                yield self._rows(rows, start, rows.rows)
+                return
+            except ParseError as error:
+                wrong = error
+            bad = start + wrong.row
+            if bad > start:
+                yield self._rows(rows, start, bad)
+            at = _begin(records, rows.start, bad)
+            yield Bad(str(wrong), at, at + HEADER + len(records[bad].as_buffer()) + FOOTER)
+            start = bad + 1
+
+    def _rows(self, rows: Rows, start: int, stop: int) -> Rows:
+        records: Any = rows.columns[0]
+        columns = flatten(parse_example_columns(records[start:stop], dict(self.features)))[1]
+        return Rows(columns, stop - start, _begin(records, rows.start, start))
+
+    def resumed(self, data: Bytes, start: int, left: int | None) -> int | None:
+        return FRAMED.resumed(data, start, left)
+
+    def starts(self, data: Bytes, *, final: bool) -> tuple[Offsets, int, str | None]:
+        return FRAMED.starts(data, final=final)
+
+
+FRAMED = TFRecords()
+
+
+def _begin(records: Any, start: int, number: int) -> int:
+    """The byte at which a record begins, of those that begin at `start`."""
+    _, offsets = parts(records)
+    return start + int(offsets[number] - offsets[0]) + number * (HEADER + FOOTER)
