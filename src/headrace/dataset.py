@@ -202,7 +202,7 @@ class Dataset:
         """
         for node in walk(self._node):
             probe = getattr(node, "probe", None)
-            if probe is not None and probe.spec is None and not node.spec.known:
+            if probe is not None and probe.spec is None and not node.spec.complete:
                 probe.spec = _first_spec(node)
         return self._node.spec.public()
 

@@ -121,6 +121,7 @@ NOT_HERE = {
 OTHER_PARAMETERS = {
     "Dataset": "made by a source",
     "Dataset.shuffle": "`buffer_size` may be left out",
+    "Dataset.with_options": "`options` may be left out, for `frozen=`",
     "Iterator": "made by `iter(ds)`",
 }
 

@@ -16,6 +16,8 @@ from headrace.execute.starvation import Meter
 from headrace.plan.structure import LEAF, Structure
 from headrace.ragged import Ragged
 
+EVERY = 8
+"""After the first few, one batch in so many is timed: events cost as much as a small kernel."""
 ALIGNED = 256
 """Where a component may begin in a buffer: what CUDA's own allocator gives."""
 
@@ -191,7 +193,9 @@ class DeviceMeter(Meter):
 
     def __init__(self, device: Any) -> None:
         super().__init__(watch=True)
+        self._cuda = framework("torch", "to_torch").cuda
         self._device = device
+        self._batches = 0
         self._pending: deque[tuple[Any, Any, Any]] = deque()
         self._stats: Callable[[], dict[str, Any]] | None = None
         self._last: Any = None
@@ -199,8 +203,8 @@ class DeviceMeter(Meter):
 
     def asked(self) -> None:
         """The consumer has queued all it had to do with the last batch."""
-        torch = framework("torch", "to_torch")
-        self._wanted = self._event(torch.cuda.current_stream(self._device))
+        if self._last is not None:
+            self._wanted = self._event(self._cuda.current_stream(self._device))
 
     def given(self, stats: Callable[[], dict[str, Any]]) -> None:
         """The batch is delivered next."""
@@ -208,15 +212,17 @@ class DeviceMeter(Meter):
 
     def delivered(self, stream: Any) -> None:
         """The stream goes on with the batch here."""
-        given = self._event(stream)
+        self._batches += 1
         if self._last is not None:
+            given = self._event(stream)
             self._pending.append((self._last, self._wanted or given, given))
-        self._last, self._wanted = given, None
-        self._count()
+            self._last = self._wanted = None
+            self._count()
+        if self._batches <= 2 * EVERY or self._batches % EVERY == 0:
+            self._last = self._event(stream)
 
     def _event(self, stream: Any) -> Any:
-        torch = framework("torch", "to_torch")
-        event = torch.cuda.Event(enable_timing=True)
+        event = self._cuda.Event(enable_timing=True)
         event.record(stream)
         return event
 
@@ -224,7 +230,9 @@ class DeviceMeter(Meter):
         while self._pending and all(event.query() for event in self._pending[0]):
             last, wanted, given = self._pending.popleft()
             assert self._stats is not None
-            self.add(int(wanted.elapsed_time(given) * 1e6), int(last.elapsed_time(wanted) * 1e6), self._stats)
+            waited, computed = wanted.elapsed_time(given), last.elapsed_time(wanted)
+            scale = 1e6 if self._batches <= 2 * EVERY else 1e6 * EVERY
+            self.add(int(waited * scale), int(computed * scale), self._stats)
 
     def report(self) -> dict[str, float]:
         """Seconds on the device, of the batches it has taken up."""

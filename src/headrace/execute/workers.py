@@ -61,6 +61,7 @@ class Ahead(Stream):
         self._pending = Pending(own=False)
         self._source_lock = threading.Lock()
         self._threads: dict[int, threading.Thread] = {}
+        self._left: list[threading.Thread] = []
         self._resizing = threading.Lock()
         self._pid = os.getpid()
         self.channel = Channel(limits(self._width if depth is None else depth.size), run.memory, delivery)
@@ -100,7 +101,7 @@ class Ahead(Stream):
         self.channel.cancel()
         if self._pid == os.getpid():  # after a fork the threads are not here
             with self._resizing:
-                threads = list(self._threads.values())
+                threads = [*self._threads.values(), *self._left]
             if self._remote is not None:
                 self._remote.stop()
             for thread in threads:
@@ -136,8 +137,7 @@ class Ahead(Stream):
         with self._resizing:
             if number < self._width:
                 return False
-            thread = self._threads.pop(number)
-            self._pass.threads.discard(thread.ident or 0)
+            self._left.append(self._threads.pop(number))
             return True
 
     def _run(self, number: int) -> None:

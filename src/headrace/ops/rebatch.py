@@ -129,7 +129,7 @@ class RebatchStream(Stream):
         if self._last_mark is not None:
             mark = later(self._last_mark, self._number - self._last_mark[1])
         spec = self._node.input.spec
-        if not exact(spec):
+        if not spec.complete:
             row = self._last or self._peek()
             if not isinstance(row, Block):
                 return END if row is END else Failure(row.error, mark)
@@ -145,11 +145,6 @@ class RebatchStream(Stream):
                 return END
             self._waiting.add([item])
         return self._waiting.first()
-
-
-def exact(spec: Spec) -> bool:
-    """Whether structure and dtypes are known."""
-    return spec.known and all(s.dtype is not None for s in spec.leaves)
 
 
 def no_rows(spec: Spec) -> list[NDArray[Any]]:

@@ -21,6 +21,7 @@ from headrace.plan.node import Node
 from headrace.plan.spec import Probe, Spec, TensorSpec
 from headrace.plan.structure import LEAF, tuple_of
 from headrace.trace.function import Function
+from headrace.trace.graph import Graph
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
@@ -79,8 +80,11 @@ class RejectionResample(Node):
 
     @property
     def spec(self) -> Spec:
-        seen = self.probe.spec
-        kind = TensorSpec((), None) if seen is None else seen.leaves[0]
+        graph = self.function.graph(self.input.spec)
+        if isinstance(graph, Graph) and graph.structure.kind is None:
+            kind = graph.spec.leaves[0]
+        else:
+            kind = TensorSpec((), None) if self.probe.spec is None else self.probe.spec.leaves[0]
         return Spec.tuple_of([Spec(LEAF, (kind,)), self.input.spec])
 
     @property

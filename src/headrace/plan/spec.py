@@ -191,6 +191,11 @@ class Spec:
         """Whether the structure is known."""
         return self.structure is not None
 
+    @property
+    def complete(self) -> bool:
+        """Whether the structure and all dtypes are known."""
+        return self.known and all(s.dtype is not None for s in self.leaves)
+
     def public(self) -> Any:
         """As `element_spec` shows it: TensorSpecs in the structure of the element."""
         return TensorSpec(None, None) if self.structure is None else self.structure.pack(self.leaves)

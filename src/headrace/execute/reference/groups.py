@@ -21,7 +21,7 @@ from headrace.ops.group_by_window import GroupByWindow
 from headrace.ops.ignore_errors import IgnoreErrors
 from headrace.ops.padded_batch import PaddedBatch
 from headrace.ops.ragged_batch import RaggedBatch, fixed
-from headrace.ops.rebatch import Rebatch, exact, no_rows
+from headrace.ops.rebatch import Rebatch, no_rows
 from headrace.ops.rejection_resample import RejectionResample
 from headrace.ops.scan import Scan
 from headrace.ops.take_while import TakeWhile
@@ -183,7 +183,7 @@ def _(node: Rebatch, at: Place) -> Iterator[Row]:
                 return
             continue
         spec = node.input.spec
-        if not exact(spec):
+        if not spec.complete:
             if last is None:
                 last = next(source, None)
                 if last is None:
