@@ -312,7 +312,7 @@ class ShuffleStream(Stream):
         for i, slot in enumerate(draws.tolist()):
             self._put(self._hole, item.slice(i, i + 1))
             self._hole = slot
-            out.append(self._failures.pop(slot) if slot in self._failures else self._slots.copy(slot))
+            out.append(self._failures.pop(slot) if slot in self._failures else self._slots.pop(slot))
         return out
 
     def _tail_steps(self, count: int) -> list[Item]:
@@ -324,7 +324,7 @@ class ShuffleStream(Stream):
         out: list[Item] = []
         for i, slot in enumerate(draws.tolist()):
             last = self._used + count - 1 - i
-            out.append(self._failures.pop(slot) if slot in self._failures else self._slots.copy(slot))
+            out.append(self._failures.pop(slot) if slot in self._failures else self._slots.pop(slot))
             self._slots.close_up(slot, last)
             if last in self._failures:
                 self._failures[slot] = self._failures.pop(last)

@@ -1,21 +1,149 @@
-"""The rows that a shuffle buffer holds, copied into slots: dense arrays where rows allow it, else a list."""
+"""The rows that a shuffle buffer holds, copied into slots: bytes where a column is dense, else objects."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headrace import _native
-from headrace.block import Block, Indices, Item, from_elements, values
+from headrace.block import Block, Column, Indices, Item, column, from_elements, objects, values
 from headrace.plan.structure import Structure
-from headrace.ragged import as_bytes
+from headrace.ragged import Ragged, as_bytes
 
 Dense = NDArray[Any]
 
 AT_ONCE = 1 << 30
 """Up to this size room for all slots is asked for at once: pages that are never touched take no memory."""
+
+
+class Store(Protocol):
+    """The slots of one column."""
+
+    row_bytes: int
+
+    def fits(self, column: Column) -> bool:
+        """Whether rows of this column can lie here."""
+
+    def grow(self, room: int) -> None:
+        """Have `room` slots, more than now."""
+
+    def place(self, slots: Indices | slice, column: Column) -> None:
+        """Put rows into empty slots; an array of slots, or a run of them."""
+
+    def exchange(self, hole: int, column: Column, draws: Indices) -> Column:
+        """Row i fills the hole, slot draws[i] is given out and becomes the hole."""
+
+    def drain(self, used: int, draws: Indices) -> Column:
+        """Give out slot draws[i]; the last one in use takes its place."""
+
+    def pop(self, slots: slice) -> Column:
+        """Give out the rows of a run of slots."""
+
+    def move(self, slot: int, last: int) -> None:
+        """Move the row of slot `last` into an empty one."""
+
+
+class DenseStore:
+    """Rows of one dtype and shape: as many bytes each. Slots that never held a row hold `blank`, where it is given."""
+
+    def __init__(self, like: Dense, blank: Any = None) -> None:
+        self.rows = np.empty((0, *like.shape[1:]), like.dtype)
+        self.row_bytes = like.dtype.itemsize * int(np.prod(like.shape[1:]))
+        self._blank = blank
+
+    def fits(self, column: Column) -> bool:
+        rows = self.rows
+        return isinstance(column, np.ndarray) and column.dtype == rows.dtype and column.shape[1:] == rows.shape[1:]
+
+    def grow(self, room: int) -> None:
+        old, self.rows = self.rows, self._new(room)
+        self.rows[: len(old)] = old
+        if self._blank is not None:
+            self.rows[len(old) :] = self._blank
+
+    def _new(self, rows: int) -> Dense:
+        return np.empty((rows, *self.rows.shape[1:]), self.rows.dtype)
+
+    def place(self, slots: Indices | slice, column: Column) -> None:
+        self.rows[slots] = column
+
+    def exchange(self, hole: int, column: Column, draws: Indices) -> Dense:
+        assert isinstance(column, np.ndarray)
+        out = self._new(len(draws))
+        if out.nbytes:
+            _native.shuffle_exchange(as_bytes(self.rows), hole, as_bytes(column), draws, as_bytes(out))
+        return out
+
+    def drain(self, used: int, draws: Indices) -> Dense:
+        out = self._new(len(draws))
+        if out.nbytes:
+            _native.shuffle_drain(as_bytes(self.rows), used, draws, as_bytes(out))
+        return out
+
+    def pop(self, slots: slice) -> Dense:
+        return self.rows[slots].copy()
+
+    def move(self, slot: int, last: int) -> None:
+        self.rows[slot] = self.rows[last]
+
+
+class ObjectStore:
+    """Text, ragged rows and anything else: objects in a pool, and in each slot the place of one in the pool."""
+
+    row_bytes = 16
+
+    def __init__(self) -> None:
+        self._places = DenseStore(np.empty(0, np.int64))
+        self._pool = np.empty(0, object)
+        self._touched = 0
+        self._free: list[Indices] = []
+
+    def fits(self, column: Column) -> bool:  # noqa: ARG002
+        return True
+
+    def grow(self, room: int) -> None:
+        self._places.grow(room)
+
+    def _keep(self, column: Column) -> Indices:
+        """The rows into the pool: where others were given out, then beyond."""
+        need, found = len(column), []
+        while need and self._free:
+            part = self._free.pop()
+            found.append(part[:need])
+            if len(part) > need:
+                self._free.append(part[need:])
+            need -= len(found[-1])
+        found.append(np.arange(self._touched, self._touched + need))
+        self._touched += need
+        if self._touched > len(self._pool):
+            more = max(self._touched, 2 * len(self._pool)) - len(self._pool)
+            self._pool = np.concatenate([self._pool, np.empty(more, object)])
+        places = np.concatenate(found)
+        self._pool[places] = _boxes(column)
+        return places
+
+    def _give(self, places: Indices) -> Column:
+        rows = self._pool[places].tolist()
+        self._pool[places] = None
+        self._free.append(places)
+        return column(rows)
+
+    def place(self, slots: Indices | slice, column: Column) -> None:
+        self._places.place(slots, self._keep(column))
+
+    def exchange(self, hole: int, column: Column, draws: Indices) -> Column:
+        return self._give(self._places.exchange(hole, self._keep(column), draws))
+
+    def drain(self, used: int, draws: Indices) -> Column:
+        return self._give(self._places.drain(used, draws))
+
+    def pop(self, slots: slice) -> Column:
+        return self._give(self._places.pop(slots))
+
+    def move(self, slot: int, last: int) -> None:
+        self._places.move(slot, last)
 
 
 class Slots:
@@ -24,173 +152,98 @@ class Slots:
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
         self._room = 0
+        self._top = 0
         self._structure: Structure | None = None
-        self._arrays: list[Dense] | None = None
-        self._rows: list[tuple[Structure, list[Any]] | None] | None = None
-        self._extra: list[Dense] = []
+        self._whole = False
+        self._stores: list[Store] = []
+        self._extra: list[DenseStore] = []
 
     @property
     def extra(self) -> list[Dense]:
-        """The columns that travel along."""
-        return self._extra
+        """The columns that travel along; slots that never held a row have the largest number."""
+        return [e.rows for e in self._extra]
 
-    def _admit(self, block: Block, extra: list[Dense]) -> None:
-        """Make room for rows like these: set up at the first, give up density at the first that differ."""
+    def _admit(self, block: Block, extra: list[Dense], top: int) -> list[Column]:
+        """The rows as the stores take them, with slots up to `top`."""
         if self._structure is None:
             self._structure = block.structure
-            dense = _dense(block)
-            if dense:
-                self._arrays = [np.empty((0, *c.shape[1:]), c.dtype) for c in dense]
-            else:
-                self._rows = []
-            self._extra = [np.empty((0, *e.shape[1:]), e.dtype) for e in extra]
-        elif self._arrays is not None and not self._fits(block):
-            columns = [values(a) for a in self._arrays]
-            self._rows = [(self._structure, [_copied(v) for v in row]) for row in zip(*columns, strict=True)]
-            self._arrays = None
+            self._stores = [DenseStore(c) if _is_dense(c) else ObjectStore() for c in block.columns]
+            self._extra = [DenseStore(e, np.iinfo(e.dtype).max) for e in extra]
+        elif not (self._whole or self._fits(block)):
+            held = Block(self._structure, [s.pop(slice(0, self._top)) for s in self._stores], self._top)
+            self._whole, self._stores = True, [ObjectStore()]
+            self._stores[0].grow(self._room)
+            self._stores[0].place(slice(0, self._top), _elements(held))
+        self._grow(top)
+        self._top = max(self._top, top)
+        return [_elements(block)] if self._whole else block.columns
 
     def _fits(self, block: Block) -> bool:
         if block.structure != self._structure:
             return False
-        pairs = zip(self._arrays or [], _dense(block), strict=False)
-        return len(block.columns) == sum(c.dtype == a.dtype and c.shape[1:] == a.shape[1:] for a, c in pairs)
+        return all(s.fits(c) for s, c in zip(self._stores, block.columns, strict=True))
 
     def _grow(self, size: int) -> None:
         """Room for `size` slots, and not much more: the buffer may be asked for far beyond the data."""
         if size <= self._room:
             return
-        arrays = [*(self._arrays or []), *self._extra]
-        row_bytes = 8 + sum(a.dtype.itemsize * int(np.prod(a.shape[1:])) for a in arrays)
-        at_once = self._capacity * row_bytes <= AT_ONCE
-        self._room = room = self._capacity if at_once else min(self._capacity, max(size, 2 * self._room))
-        if self._arrays is not None:
-            self._arrays = [_grown(a, room) for a in self._arrays]
-        if self._rows is not None:
-            self._rows += [None] * (room - len(self._rows))
-        old = [len(e) for e in self._extra]
-        self._extra = [_grown(e, room) for e in self._extra]
-        for extra, filled in zip(self._extra, old, strict=True):
-            extra[filled:] = np.iinfo(extra.dtype).max  # slots that never held a row count as the youngest
+        every = [*self._stores, *self._extra]
+        at_once = self._capacity * (8 + sum(s.row_bytes for s in every)) <= AT_ONCE
+        self._room = self._capacity if at_once else min(self._capacity, max(size, 2 * self._room))
+        for store in every:
+            store.grow(self._room)
 
     def place(self, slots: Indices | slice, block: Block, extra: list[Dense]) -> None:
         """Put the rows of `block` into these slots; an array of slots, or a run of them as a slice."""
-        self._admit(block, extra)
-        self._grow(slots.stop if isinstance(slots, slice) else int(slots.max()) + 1)
-        if self._arrays is not None:
-            for array, column in zip(self._arrays, block.columns, strict=True):
-                array[slots] = column
-        elif self._rows is not None:
-            numbers = range(slots.start, slots.stop) if isinstance(slots, slice) else slots
-            for slot, row in zip(numbers, _elements(block), strict=True):
-                self._rows[slot] = row
-        for kept, new in zip(self._extra, extra, strict=True):
-            kept[slots] = new
+        columns = self._admit(block, extra, slots.stop if isinstance(slots, slice) else int(slots.max()) + 1)
+        for store, rows in zip([*self._stores, *self._extra], [*columns, *extra], strict=True):
+            store.place(slots, rows)
 
     def exchange(self, hole: int, block: Block, extra: list[Dense], draws: Indices) -> list[Item]:
         """Row i of `block` fills the hole, slot draws[i] is given out and becomes the hole."""
-        self._admit(block, extra)
-        self._grow(hole + 1)
-        outs = [_exchanged(kept, hole, new, draws) for kept, new in zip(self._extra, extra, strict=True)]
-        if self._arrays is not None:
-            made: list[Item] = [
-                Block(
-                    block.structure,
-                    [_exchanged(a, hole, c, draws) for a, c in zip(self._arrays, _dense(block), strict=True)],
-                    block.rows,
-                )
-            ]
-        else:
-            assert self._rows is not None
-            given = []
-            for row, slot in zip(_elements(block), draws, strict=True):
-                self._rows[hole] = row
-                given.append(self._rows[slot])
-                hole = slot
-            made = [*from_elements([g for g in given if g is not None])]
-        return _with_ids(made, outs)
-
-    def copy(self, slot: int) -> Block:
-        """The row of one slot."""
-        if self._arrays is not None:
-            assert self._structure is not None
-            made = Block(self._structure, [a[slot : slot + 1].copy() for a in self._arrays], 1)
-        else:
-            row = self._rows[slot] if self._rows is not None else None
-            assert row is not None
-            made = from_elements([row])[0]
-        if self._extra and self._extra[0].ndim == 2:
-            made.ids = self._extra[0][slot : slot + 1].copy()
-        return made
-
-    def close_up(self, hole: int, last: int) -> None:
-        """Move the last slot in use into the hole."""
-        for array in [*(self._arrays or []), *self._extra]:
-            if last < len(array):
-                array[hole] = array[last]
-        if self._rows is not None and last < len(self._rows):
-            self._rows[hole] = self._rows[last]
+        columns = self._admit(block, extra, hole + 1)
+        outs = [s.exchange(hole, new, draws) for s, new in zip(self._extra, extra, strict=True)]
+        made = [s.exchange(hole, new, draws) for s, new in zip(self._stores, columns, strict=True)]
+        return self._given(made, outs, len(draws))
 
     def drain(self, used: int, draws: Indices) -> list[Item]:
         """Give out slot draws[i]; the last one in use takes its place."""
-        outs = [_drained(e, used, draws) for e in self._extra]
-        if self._arrays is not None:
-            assert self._structure is not None
-            made: list[Item] = [Block(self._structure, [_drained(a, used, draws) for a in self._arrays], len(draws))]
-        else:
-            assert self._rows is not None
-            given = []
-            for slot in draws:
-                used -= 1
-                given.append(self._rows[slot])
-                self._rows[slot] = self._rows[used]
-            made = [*from_elements([g for g in given if g is not None])]
-        return _with_ids(made, outs)
+        outs = [s.drain(used, draws) for s in self._extra]
+        return self._given([s.drain(used, draws) for s in self._stores], outs, len(draws))
+
+    def pop(self, slot: int) -> Item:
+        """Give out the row of one slot."""
+        one = slice(slot, slot + 1)
+        return self._given([s.pop(one) for s in self._stores], [s.pop(one) for s in self._extra], 1)[0]
+
+    def close_up(self, hole: int, last: int) -> None:
+        """Move the last slot in use into the hole."""
+        if last < self._room:
+            for store in [*self._stores, *self._extra]:
+                store.move(hole, last)
+
+    def _given(self, columns: list[Column], extra: list[Dense], rows: int) -> list[Item]:
+        """Rows as blocks. Ids are the first extra column, where there are any with two numbers a row."""
+        ids = extra[0] if extra and extra[0].ndim == 2 else None
+        if self._whole:
+            return [*from_elements([*values(columns[0])], ids)]
+        assert self._structure is not None
+        return [Block(self._structure, columns, rows, None, ids)]
 
 
-def _dense(block: Block) -> list[Dense]:
-    """The columns, if all of them are dense."""
-    found = [c for c in block.columns if isinstance(c, np.ndarray) and not c.dtype.hasobject]
-    return found if len(found) == len(block.columns) else []
+def _is_dense(column: Column) -> bool:
+    return isinstance(column, np.ndarray) and not column.dtype.hasobject
 
 
-def _copied(value: Any) -> Any:
-    return value.copy() if isinstance(value, np.ndarray) else value
+def _boxes(column: Column) -> NDArray[Any]:
+    """The rows as objects of their own."""
+    if isinstance(column, list | np.ndarray | Ragged):
+        rows = (v.copy() if isinstance(v, np.ndarray) else v for v in column)
+        return np.fromiter(rows, object, len(column))
+    return objects(column)
 
 
-def _elements(block: Block) -> list[tuple[Structure, list[Any]]]:
-    columns = [values(c) for c in block.columns]
-    if not columns:
-        return [(block.structure, []) for _ in range(block.rows)]
-    return [(block.structure, [_copied(v) for v in row]) for row in zip(*columns, strict=True)]
-
-
-def _grown(array: Dense, room: int) -> Dense:
-    bigger = np.empty((room, *array.shape[1:]), array.dtype)
-    bigger[: len(array)] = array
-    return bigger
-
-
-def _exchanged(slots: Dense, hole: int, incoming: Dense, draws: Indices) -> Dense:
-    out = np.empty((len(draws), *slots.shape[1:]), slots.dtype)
-    if out.nbytes:
-        _native.shuffle_exchange(as_bytes(slots), hole, as_bytes(incoming), draws, as_bytes(out))
-    return out
-
-
-def _drained(slots: Dense, used: int, draws: Indices) -> Dense:
-    out = np.empty((len(draws), *slots.shape[1:]), slots.dtype)
-    if out.nbytes:
-        _native.shuffle_drain(as_bytes(slots), used, draws, as_bytes(out))
-    return out
-
-
-def _with_ids(items: list[Item], extra: list[Dense]) -> list[Item]:
-    """Ids are the first extra column, where there are any with two numbers a row."""
-    if not extra or extra[0].ndim != 2:
-        return items
-    start = 0
-    for item in items:
-        if isinstance(item, Block):
-            item.ids = extra[0][start : start + item.rows]
-        start += item.rows
-    return items
+def _elements(block: Block) -> list[Any]:
+    """The rows whole, each with its structure."""
+    columns = [_boxes(c) for c in block.columns]
+    return [(block.structure, [c[i] for c in columns]) for i in range(block.rows)]
