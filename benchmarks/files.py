@@ -14,8 +14,8 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-from harness import Bound, Case, Job, batches, fresh, main
-from peers import tensorflow, untuned
+from harness import Bound, Case, batches, fresh, main
+from peers import forms, ours, tensorflow
 
 import headrace as hr
 from headrace import _native
@@ -63,47 +63,18 @@ def _put(name: str, data: bytes) -> str:
     return str(path)
 
 
-def tfd() -> Any:
-    return tensorflow().data
-
-
-def numpy_batches(build: Callable[[], Any]) -> Job:
-    """Batches of tf.data as NumPy arrays, which is what headrace gives."""
-    return batches(lambda: _AsNumpy(build()))
-
-
-class _AsNumpy:
-    def __init__(self, ds: Any) -> None:
-        self._ds = ds
-
-    def __iter__(self) -> Any:
-        return self._ds.as_numpy_iterator()
-
-
-def forms(builds: dict[str, Callable[[], Any]], job: Callable[..., Job] = numpy_batches) -> dict[str, Job]:
-    """Every way to build it, with and without tf.data's tuning, and with a prefetch."""
-    made = {}
-    for name, build in builds.items():
-        made[name] = job(build)
-        made[f"{name}, autotune off"] = job(lambda build=build: untuned(build()))
-        made[f"{name}, prefetch"] = job(lambda build=build: untuned(build().prefetch(2)))
-    return made
-
-
 def tf_records() -> dict[str, Callable[[], Any]]:
     def interleaved() -> Any:
-        files = tfd().Dataset.from_tensor_slices(shards())
-        return files.interleave(tfd().TFRecordDataset, cycle_length=SHARDS, num_parallel_calls=-1).batch(1024)
+        files = tensorflow().data.Dataset.from_tensor_slices(shards())
+        return files.interleave(tensorflow().data.TFRecordDataset, cycle_length=SHARDS, num_parallel_calls=-1).batch(
+            1024
+        )
 
     return {
-        "in order": lambda: tfd().TFRecordDataset(shards()).batch(1024),
-        "2 reads": lambda: tfd().TFRecordDataset(shards(), num_parallel_reads=2).batch(1024),
+        "in order": lambda: tensorflow().data.TFRecordDataset(shards()).batch(1024),
+        "2 reads": lambda: tensorflow().data.TFRecordDataset(shards(), num_parallel_reads=2).batch(1024),
         "interleave": interleaved,
     }
-
-
-def ours(build: Callable[[], Any]) -> dict[str, Job]:
-    return {"as written": batches(build), "with prefetch": batches(lambda: build().prefetch(2))}
 
 
 def raw() -> Any:
@@ -189,20 +160,22 @@ CASES: list[Case | Bound] = [
         {"tf.data": 8},
         {
             "headrace": ours(lambda: interleaved(hr)),
-            "tf.data": forms({"": lambda: interleaved(tfd()), "parallel": lambda: interleaved(tfd(), -1)}),
+            "tf.data": forms(
+                {"": lambda: interleaved(tensorflow().data), "parallel": lambda: interleaved(tensorflow().data, -1)}
+            ),
         },
         RECORDS,
     ),
     Case(
         "CSV, 8 floats and 2 ints",
         {"tf.data": 8},
-        {"headrace": ours(lambda: csv(hr)), "tf.data": forms({"": lambda: csv(tfd())})},
+        {"headrace": ours(lambda: csv(hr)), "tf.data": forms({"": lambda: csv(tensorflow().data)})},
         ROWS,
     ),
     Case(
         "lines of text",
         {"tf.data": 4},
-        {"headrace": ours(lambda: lines(hr)), "tf.data": forms({"": lambda: lines(tfd())})},
+        {"headrace": ours(lambda: lines(hr)), "tf.data": forms({"": lambda: lines(tensorflow().data)})},
         LINES,
     ),
     Bound("verify and index TFRecords", 0.5, "ns/byte", indexed),

@@ -190,10 +190,17 @@ def batches(build: Callable[[], Any]) -> Job:
     def job() -> int:
         rows = 0
         for batch in made():
-            rows += len(batch[0] if type(batch) in (tuple, list) else batch)
+            rows += len(_first(batch))
         return rows
 
     return job
+
+
+def _first(batch: Any) -> Any:
+    """A batch has as many rows as its first component."""
+    while type(batch) in (tuple, list, dict):
+        batch = next(iter(batch.values() if type(batch) is dict else batch))
+    return batch
 
 
 def elements(build: Callable[[], Any], read: Callable[[Any], Iterable[Any]] = iter) -> Job:

@@ -172,7 +172,16 @@ class Features {
  public:
   explicit Features(const Names& names) : names_(names), slots_(names.size()) {}
 
+  struct Seen {
+    std::string_view name;
+    int64_t number;  // -1 if nobody asked for it
+  };
+
   const Slot& operator[](size_t number) const { return slots_[number]; }
+
+  // The names of the record just read, in its order.
+  const Seen* seen_begin() const { return before_.data(); }
+  const Seen* seen_end() const { return before_.data() + position_; }
 
   void begin() {
     std::fill(slots_.begin(), slots_.end(), Slot());
@@ -193,10 +202,6 @@ class Features {
   }
 
   static constexpr int64_t kUnknown = -2;
-  struct Seen {
-    std::string_view name;
-    int64_t number;
-  };
 
   const Names& names_;
   std::vector<Slot> slots_;
@@ -273,6 +278,113 @@ bool read_number(Reader feature, Kind kind, Column& out) {
   return true;
 }
 
+// Reads records that have the same names in the same order as the one before, and one number each where it was asked
+// for: in one go, by comparing with what must stand there. Anything else it refuses, and leaves to the others.
+class SameAgain {
+ public:
+  SameAgain(const std::vector<Request>& requests, const std::vector<size_t>& numbers, std::vector<Column>& columns)
+      : requests_(requests), columns_(columns), request_of_(numbers.size(), -1) {
+    for (size_t i = 0; i < requests.size(); ++i) {
+      const bool number = requests[i].size == 1 && !requests[i].in_steps && requests[i].kind != Kind::kBytes;
+      possible_ = possible_ && number && request_of_[numbers[i]] < 0;
+      request_of_[numbers[i]] = int64_t(i);
+    }
+  }
+
+  void learn(const Features& features) {
+    entries_.clear();
+    if (!possible_) return;
+    std::vector<bool> there(request_of_.size());
+    size_t found = 0;
+    for (const auto* seen = features.seen_begin(); seen != features.seen_end(); ++seen) {
+      const bool asked = seen->number >= 0;
+      if (asked && there[size_t(seen->number)]) return entries_.clear();  // twice: the last one counts
+      if (asked) there[size_t(seen->number)] = ++found;
+      entries_.push_back({seen->name, asked ? request_of_[size_t(seen->number)] : -1});
+    }
+    if (found != requests_.size()) entries_.clear();  // there are defaults to be put
+  }
+
+  bool read(Reader record, size_t row) {
+    if (entries_.empty()) return false;
+    if (read_all(record)) return true;
+    for (Column& column : columns_) {
+      column.ints.shrink(std::min(column.ints.size(), row));
+      column.floats.shrink(std::min(column.floats.size(), row));
+    }
+    return false;
+  }
+
+ private:
+  bool read_all(Reader record) {
+    uint32_t found;
+    Reader map, key, value;
+    if (!record.next_tag(found) || found != kField1 || !record.delimited(map) || !record.empty()) return false;
+    for (const Entry& entry : entries_) {
+      if (entry.request >= 0) {
+        if (!read_number(map, entry)) return false;
+      } else if (!read_short_entry(map, key, value) || !same(key.text(), entry.name)) {
+        return false;
+      }
+    }
+    return map.empty();
+  }
+
+  struct Entry {
+    std::string_view name;
+    int64_t request;  // -1 if nobody asked for it
+  };
+
+  // Before the name: tag, size, tag, size. After it, where the number takes n bytes: tag, n + 4, the tag of the kind,
+  // n + 2, tag, n.
+  bool read_number(Reader& map, const Entry& entry) {
+    const size_t name = entry.name.size();
+    if (name > kLongestName || map.size() < name + 11) return false;
+    const Kind kind = requests_[size_t(entry.request)].kind;
+    const uint8_t *at = map.data(), *after = at + 4 + name;
+    const uint32_t bytes = after[5];
+    const size_t whole = 10 + name + bytes;
+    if (bytes > 10 || whole > map.size()) return false;
+    const uint8_t before_name[] = {kField1, uint8_t(whole - 2), kField1, uint8_t(name)};
+    const uint8_t after_name[] = {kField2, uint8_t(bytes + 4), uint8_t(tag(uint32_t(kind), kDelimited)), uint8_t(bytes + 2)};
+    if (std::memcmp(at, before_name, 4) != 0 || std::memcmp(after, after_name, 4) != 0 || after[4] != kField1) return false;
+    if (!same({reinterpret_cast<const char*>(at + 4), name}, entry.name)) return false;
+    Column& column = columns_[size_t(entry.request)];
+    if (kind == Kind::kFloat) {
+      if (bytes != 4) return false;
+      column.floats.append(after + 6, 1);
+    } else {
+      uint64_t value;
+      if (!read_varint(after + 6, bytes, map.size() - 10 - name, value)) return false;
+      column.ints.push(int64_t(value));
+    }
+    return map.advance(whole);
+  }
+
+  // A varint of just so many bytes, without a loop where it has up to four of them and as many can be read.
+  static bool read_varint(const uint8_t* at, uint32_t bytes, size_t readable, uint64_t& value) {
+    if (bytes == 0 || bytes > 4 || readable < 4) {
+      Reader packed(at, bytes);
+      return packed.varint(value) && packed.empty();
+    }
+    const uint32_t last = 8 * (bytes - 1);
+    uint32_t word;
+    std::memcpy(&word, at, 4);
+    word &= UINT32_MAX >> (24 - last);
+    if ((word & 0x80808080u) != (0x80808080u & ((1u << last) - 1))) return false;
+    value = (word & 0x7Fu) | (word >> 1 & 0x3F80u) | (word >> 2 & 0x1FC000u) | (word >> 3 & 0xFE00000u);
+    return true;
+  }
+
+  static constexpr size_t kLongestName = 100;  // so that all sizes take one byte
+
+  const std::vector<Request>& requests_;
+  std::vector<Column>& columns_;
+  std::vector<int64_t> request_of_;  // by the number of a name
+  std::vector<Entry> entries_;
+  bool possible_ = true;
+};
+
 void put_default(const Request& request, Column& out) {
   out.ints.append(request.default_ints.data(), request.default_ints.size());
   out.floats.append(request.default_floats.data(), request.default_floats.size());
@@ -343,9 +455,11 @@ std::vector<Column> ExampleParser::parse(const uint8_t* values, const int64_t* o
     if (requests_[i].in_steps) columns[i].steps.push(0);
   }
   Features features(features_), lists(lists_);
+  SameAgain same_again(requests_, numbers_, columns);
   std::string wrong;
   for (int64_t row = 0; row < rows; ++row) {
     const Reader whole(values + offsets[row], size_t(offsets[row + 1] - offsets[row]));
+    if (same_again.read(whole, size_t(row))) continue;
     features.begin();
     lists.begin();
     Reader record = whole;
@@ -375,6 +489,7 @@ std::vector<Column> ExampleParser::parse(const uint8_t* values, const int64_t* o
         return columns;
       }
     }
+    same_again.learn(features);
   }
   return columns;
 }

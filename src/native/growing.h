@@ -58,7 +58,7 @@ class Growing {
   }
 
  private:
-  void reserve(size_t needed) {
+  [[gnu::noinline]] void reserve(size_t needed) {
     constexpr size_t most = size_t(-1) / 2 / sizeof(T);
     if (needed > most) throw std::bad_alloc();
     const size_t wanted = std::max<size_t>(needed, std::min(most, capacity_ + capacity_ / 2 + 16));

@@ -89,9 +89,12 @@ def _numbers(content: NDArray[np.uint8], dtype: np.dtype[Any], little_endian: bo
 
 def _of_length(values: NDArray[np.uint8], offsets: NDArray[np.int64], length: int) -> NDArray[np.uint8]:
     """Each row cut or filled up to `length`."""
-    made = np.zeros((len(offsets) - 1, length), np.uint8)
+    lengths = np.diff(offsets)
+    if (lengths == length).all():
+        return values[offsets[0] : offsets[-1]]
+    made = np.zeros((len(lengths), length), np.uint8)
     places = np.arange(length)
-    there = places < np.diff(offsets)[:, None]
+    there = places < lengths[:, None]
     made[there] = values[(offsets[:-1, None] + places)[there]]
     return made.ravel()
 

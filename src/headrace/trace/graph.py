@@ -64,18 +64,19 @@ class Graph:
     def _given(self, values: Values, n: int) -> list[Column]:
         """The columns, each in memory of its own, as results of the function would be."""
         made: list[Column] = []
-        kept: list[np.ndarray[Any, Any]] = []
+        owners = {id(_owner(array)) for _, array in self.captured}
         for output, spec in zip(self.outputs, self.spec.leaves, strict=True):
             column = _spread(output[0], n) if isinstance(output, tuple) else values[output]
             if isinstance(column, np.ndarray) and spec.dtype is not None and spec.dtype.kind not in "USO":
                 if column.ndim == len(spec.shape or ()) and not self._batched(output):
                     column = np.broadcast_to(column, (n, *column.shape))
-                shared = not column.flags.writeable or any(np.may_share_memory(column, k) for k in kept)
-                shared = shared or any(np.may_share_memory(column, a) for _, a in self.captured)
-                column = np.array(column, order="C") if shared else np.ascontiguousarray(column)
+                column = np.ascontiguousarray(column)
+                owner = _owner(column)
+                if not column.flags.writeable or not isinstance(owner, np.ndarray) or id(owner) in owners:
+                    column = owner = np.array(column, order="C")
+                owners.add(id(owner))
                 if len(column) != n:
                     raise Mismatch
-                kept.append(column)
             made.append(column)
         return made
 
@@ -83,6 +84,13 @@ class Graph:
         return output not in self.unbatched
 
     unbatched: frozenset[int] = frozenset()
+
+
+def _owner(array: np.ndarray[Any, Any]) -> Any:
+    """What an array has its memory from: an array, unless the memory belongs to another library."""
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return array if array.base is None else array.base
 
 
 def _spread(value: Any, n: int) -> Column:
