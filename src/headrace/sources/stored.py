@@ -6,13 +6,14 @@ import fcntl
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.block import Block, Indices, Mark, concat
+from headrace.block import Block, Indices, Mark, gathered
 from headrace.errors import SpecError, StorageError
 from headrace.execute.context import Context, Run
 from headrace.execute.stream import END, Pulled, Stream
@@ -148,7 +149,7 @@ class Stored(Node):
 
     def at(self, ctx: Context, indices: Indices) -> Block:
         numbers = indices if self.numbers is None else self.numbers[indices]
-        block = self._untagged(gathered(self.parts, numbers))
+        block = self._untagged(gathered(self._starts, numbers, self._taken))
         block.ids = ctx.ids(indices)
         return block
 
@@ -156,12 +157,25 @@ class Stored(Node):
         """Rows from `start` on, at most `want`, at least one."""
         if self.numbers is not None:
             return self.at(ctx, np.arange(start, min(len(self.numbers), start + want)))
-        index = int(np.searchsorted([p.start for p in self.parts], start, "right")) - 1
-        item = self.parts[index].pull(start - self.parts[index].start, want)
+        part, _ = self._batches[int(np.searchsorted(self._starts, start, "right")) - 1]
+        item = part.pull(start - part.start, want)
         assert isinstance(item, Block)  # a save does not get past a failure
         block = self._untagged(item)
         block.ids = ctx.ids_between(start, start + block.rows)
         return block
+
+    def _taken(self, number: int, rows: Indices) -> Block:
+        part, batch = self._batches[number]
+        return part.take(batch, rows)
+
+    @cached_property
+    def _batches(self) -> list[tuple[Part, int]]:
+        return [(part, batch) for part in self.parts for batch in range(len(part.starts))]
+
+    @cached_property
+    def _starts(self) -> Indices:
+        """The number of each batch's first row."""
+        return np.array([part.start + start for part in self.parts for start in part.starts], np.int64)
 
     def _untagged(self, block: Block) -> Block:
         if not self.tagged:
@@ -189,16 +203,3 @@ class StoredStream(Stream):
         start = self._next
         self._next = min(self._rows, start + count)
         return self._next - start
-
-
-def gathered(parts: list[Part], numbers: Indices) -> Block:
-    """These rows, in this order: each stored batch that holds some of them is read once."""
-    order = np.argsort(numbers, kind="stable")
-    wanted = numbers[order]
-    which = np.searchsorted([p.start for p in parts], wanted, "right") - 1
-    blocks = []
-    for index in np.unique(which).tolist():
-        blocks += parts[index].take(wanted[which == index] - parts[index].start)
-    back = np.empty(len(order), np.int64)
-    back[order] = np.arange(len(order))
-    return concat(blocks).take(back)

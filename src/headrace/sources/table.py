@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headrace.block import Block, Column, Indices, Mark, joined, read_only, take
+from headrace.block import Block, Column, Indices, Mark, gathered, read_only, take
 from headrace.errors import SpecError
 from headrace.execute.context import Context
 from headrace.execute.stream import Stream
@@ -76,27 +76,12 @@ class Table(Node):
         return self._block(columns, ctx.ids_between(start, stop), stop - start)
 
     def at(self, ctx: Context, indices: Indices) -> Block:
-        rows = indices if self.order is None else self.order[indices]
-        return self._block(self._gathered(rows), ctx.ids(indices), len(indices))
+        block = gathered(self.starts[:-1], indices if self.order is None else self.order[indices], self._taken)
+        block.ids = ctx.ids(indices)
+        return block
 
-    def _gathered(self, rows: Indices) -> list[Column]:
-        """Rows of any chunk: taken from one after the other, then put into the order asked for."""
-        if len(self.chunks) == 1:
-            return [_read(take(c, rows)) for c in self.chunks[0]]
-        chunk_of = np.searchsorted(self.starts, rows, side="right") - 1
-        by_chunk = np.argsort(chunk_of, kind="stable")
-        numbers, counts = np.unique(chunk_of, return_counts=True)
-        parts = []
-        done = 0
-        for number, count in zip(numbers.tolist(), counts.tolist(), strict=True):
-            within = rows[by_chunk[done : done + count]] - self.starts[number]
-            parts.append([_read(take(c, within)) for c in self.chunks[number]])
-            done += count
-        if len(parts) == 1:
-            return parts[0]  # a stable sort of equal keys has moved nothing
-        back = np.empty(len(rows), np.int64)
-        back[by_chunk] = np.arange(len(rows))
-        return [take(joined(part), back) for part in zip(*parts, strict=True)]
+    def _taken(self, chunk: int, rows: Indices) -> Block:
+        return self._block([_read(take(c, rows)) for c in self.chunks[chunk]], None, len(rows))
 
     def _block(self, columns: list[Column], ids: Any, rows: int) -> Block:
         structure = self.elements.structure
