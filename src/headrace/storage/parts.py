@@ -191,7 +191,7 @@ class Part:
 
     def take(self, batch: int, rows: Indices) -> Block:
         """Rows of one batch, by their numbers in it. What is read in pieces is checked once."""
-        item = self._read(batch, again=False)
+        item = self._item(batch, again=False)
         if isinstance(item, Failure):
             raise item.error.copy()
         return item.take(rows)
@@ -201,10 +201,11 @@ class Part:
         blocks = [b for b in (self._read(i) for i in range(len(self._items))) if isinstance(b, Block)]
         return np.concatenate([np.asarray(b.columns[number]) for b in blocks])
 
-    def _item(self, index: int) -> Item:
+    def _item(self, index: int, *, again: bool = True) -> Item:
+        """A batch, checked `again` where it has been before. The last one is kept."""
         last = self._last
         if last is None or last[0] != index:
-            self._last = last = (index, self._read(index))
+            self._last = last = (index, self._read(index, again=again))
         return last[1]
 
     def _read(self, index: int, *, again: bool = True) -> Item:
