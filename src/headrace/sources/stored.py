@@ -20,9 +20,9 @@ from headrace.execute.stream import END, Pulled, Stream
 from headrace.plan.cardinality import Cardinality
 from headrace.plan.node import Node, user_site
 from headrace.plan.spec import Spec
-from headrace.storage.files import read_page
+from headrace.storage.files import LOCK, read_page
 from headrace.storage.parts import Part
-from headrace.storage.saved import LOCK, SAVED, VERSION
+from headrace.storage.saved import SAVED, VERSION
 from headrace.storage.shelf import Shelf
 from headrace.storage.structures import spec_of
 
