@@ -99,19 +99,26 @@ class MemoryStore:
 
 
 class FileStore:
-    """The directory behind one `cache(filename)`. The seeds of the run that began it count, not those of this one."""
+    """The directory behind one `cache(filename)`. The seeds of the run that began it count, not those of this one.
 
-    def __init__(self, path: Path) -> None:
+    `per_plan`: each pipeline has one of its own in it.
+    """
+
+    def __init__(self, path: Path, compression: str | None = None, per_plan: bool = False) -> None:
         self.path = path
+        self.compression = compression
+        self.per_plan = per_plan
         self._rows: StoredRows | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return FileStore, (self.path,)
+        return FileStore, (self.path, self.compression, self.per_plan)
 
     def rows(self, plan: Node) -> StoredRows:
         """The rows stored so far, by whomever."""
         if self._rows is None:
-            self._rows = StoredRows(self.path, Maker(plan))
+            maker = Maker(plan)
+            path = self.path / maker.digest if self.per_plan else self.path
+            self._rows = StoredRows(path, maker, self.compression)
         self._rows.look()
         return self._rows
 
