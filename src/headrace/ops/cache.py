@@ -12,9 +12,9 @@ from headrace.errors import StorageError
 from headrace.execute.context import Context, Input
 from headrace.execute.stream import END, Pulled, Stream
 from headrace.keys import Seed
+from headrace.ops.passing import Keeping
 from headrace.plan.cardinality import Cardinality
 from headrace.plan.node import Node, walk
-from headrace.plan.spec import Spec
 from headrace.storage.plans import Maker
 from headrace.storage.rows import SEALED_ROWS, Rows, StoredRows
 
@@ -38,18 +38,13 @@ def cache(self: Dataset, filename: str | os.PathLike[str] = "", name: str | None
 
 
 @dataclass(frozen=True, eq=False)
-class Cache(Node):
+class Cache(Keeping):
     """The input, remembered: in memory as long as the dataset lives, in files until they are deleted."""
 
-    input: Node
     store: Store = field(repr=False)
 
     positional = True
     outlives = True
-
-    @property
-    def spec(self) -> Spec:
-        return self.input.spec
 
     @property
     def cardinality(self) -> Cardinality:
