@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.block import Block, Indices, Mark, gathered
+from headrace.block import Block, Indices, gathered
 from headrace.errors import SpecError, StorageError
 from headrace.execute.context import Context, Run
-from headrace.execute.stream import END, Pulled, Stream
 from headrace.plan.cardinality import Cardinality
-from headrace.plan.node import Node, user_site
+from headrace.plan.node import user_site
 from headrace.plan.spec import Spec
+from headrace.sources.numbered import Numbered
 from headrace.storage.files import LOCK, read_page
 from headrace.storage.parts import Part
 from headrace.storage.saved import SAVED, VERSION
@@ -66,7 +66,7 @@ def load(
         raise SpecError(f"{place} holds other elements than element_spec says: {why}")
     node = Stored(spec, str(place), shelf.parts, page["sharded"], site=user_site())
     if not spec.known and shelf.rows:
-        node = replace(node, elements=Spec.of(next(node.run(Context(Run()), 0, 1).elements())).loosened())
+        node = replace(node, elements=Spec.of(next(node.between(Context(Run()), 0, 1).elements())).loosened())
     if not page["sharded"]:
         one = Dataset(node)
         return one if reader_func is None else reader_func(Dataset.from_tensors(0).map(lambda _: one))
@@ -106,7 +106,7 @@ def _await_writer(place: Path) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class Stored(Node):
+class Stored(Numbered):
     """Rows of parts, or some of them by `numbers`. With `tagged` each was stored as (element, shard)."""
 
     elements: Spec
@@ -114,9 +114,6 @@ class Stored(Node):
     parts: list[Part] = field(repr=False)
     tagged: bool = field(default=False, repr=False)
     numbers: NDArray[np.int64] | None = field(default=None, repr=False)
-
-    numbered = True
-    indexable = True
 
     @property
     def operation(self) -> str:
@@ -144,21 +141,18 @@ class Stored(Node):
             for tag in np.unique(tags).tolist()
         ]
 
-    def open(self, ctx: Context, mark: Mark) -> Stream:  # noqa: ARG002
-        return StoredStream(self, ctx)
-
     def at(self, ctx: Context, indices: Indices) -> Block:
         numbers = indices if self.numbers is None else self.numbers[indices]
         block = self._untagged(gathered(self._starts, numbers, self._taken))
         block.ids = ctx.ids(indices)
         return block
 
-    def run(self, ctx: Context, start: int, want: int) -> Block:
-        """Rows from `start` on, at most `want`, at least one."""
+    def between(self, ctx: Context, start: int, stop: int) -> Block:
+        """Rows from `start` to `stop` or to the end of a batch, as views of the files."""
         if self.numbers is not None:
-            return self.at(ctx, np.arange(start, min(len(self.numbers), start + want)))
+            return self.at(ctx, np.arange(start, stop))
         part, _ = self._batches[int(np.searchsorted(self._starts, start, "right")) - 1]
-        item = part.pull(start - part.start, want)
+        item = part.pull(start - part.start, stop - start)
         assert isinstance(item, Block)  # a save does not get past a failure
         block = self._untagged(item)
         block.ids = ctx.ids_between(start, start + block.rows)
@@ -181,25 +175,3 @@ class Stored(Node):
         if not self.tagged:
             return block
         return Block(block.structure.children[0], block.columns[:-1], block.rows)
-
-
-class StoredStream(Stream):
-    """Rows in turn, as views of the files."""
-
-    def __init__(self, node: Stored, ctx: Context) -> None:
-        self._node = node
-        self._ctx = ctx
-        self._rows = node.cardinality
-        self._next = 0
-
-    def pull(self, want: int) -> Pulled:
-        if self._next >= self._rows:
-            return END
-        block = self._node.run(self._ctx, self._next, want)
-        self._next += block.rows
-        return block
-
-    def skip(self, count: int, *, replay: bool = False) -> int:  # noqa: ARG002
-        start = self._next
-        self._next = min(self._rows, start + count)
-        return self._next - start

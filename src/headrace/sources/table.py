@@ -7,16 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headrace.block import Block, Column, Indices, Mark, gathered, read_only, take
+from headrace.block import Block, Column, Indices, gathered, read_only, take
 from headrace.errors import SpecError
 from headrace.execute.context import Context
-from headrace.execute.stream import Stream
-from headrace.plan.cardinality import Cardinality
-from headrace.plan.node import Node
 from headrace.plan.spec import Spec, TensorSpec
 from headrace.plan.structure import flatten
 from headrace.sources.arrow_columns import column_of, is_dense, is_view, missing_row, spec_of
-from headrace.sources.numbered import NumberedStream
+from headrace.sources.numbered import Held
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -32,7 +29,7 @@ REMEDIES = {
 
 
 @dataclass(frozen=True, eq=False)
-class Table(Node):
+class Table(Held):
     """Rows kept as columns, in chunks.
 
     Numbers and times of one shape are kept as arrays, most of them views; anything else stays in Arrow's layout
@@ -40,30 +37,14 @@ class Table(Node):
     it is given, says which row of the chunks row i is.
     """
 
-    elements: Spec
-    rows: int
     origin: str = field(repr=False)
     chunks: list[list[Column]] = field(repr=False)
     starts: Indices = field(repr=False)
     order: Indices | None = field(repr=False, default=None)
 
-    numbered = True
-    indexable = True
-
     @property
     def operation(self) -> str:
         return self.origin
-
-    @property
-    def spec(self) -> Spec:
-        return self.elements
-
-    @property
-    def cardinality(self) -> Cardinality:
-        return Cardinality(self.rows)
-
-    def open(self, ctx: Context, mark: Mark) -> Stream:  # noqa: ARG002
-        return NumberedStream(self, ctx, self.rows)
 
     def between(self, ctx: Context, start: int, stop: int) -> Block:
         """Rows from `start` to `stop` or to the end of a chunk, as views."""
