@@ -17,10 +17,15 @@ TEMPORARY = ".tmp"
 LOCK = "lock"
 
 
+def unfinished(path: str | Path) -> str:
+    """What a file is called until it is whole."""
+    return f"{path}.{os.getpid()}{TEMPORARY}"
+
+
 @contextlib.contextmanager
 def whole(path: Path) -> Iterator[BinaryIO]:
     """A file under a temporary name, which gets its own once it is complete and on the disk."""
-    temporary = path.with_name(f"{path.name}.{os.getpid()}{TEMPORARY}")
+    temporary = Path(unfinished(path))
     try:
         with temporary.open("wb") as file:
             yield file
