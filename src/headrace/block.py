@@ -7,7 +7,7 @@ it again.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -328,6 +328,26 @@ def concat(blocks: Sequence[Block]) -> Block:
     columns = [joined(cs) for cs in zip(*(b.columns for b in blocks), strict=True)]
     ids = None if first.ids is None else np.concatenate([b.ids for b in blocks if b.ids is not None])
     return Block(first.structure, columns, sum(b.rows for b in blocks), first.mark, ids)
+
+
+def gathered(starts: Indices, numbers: Indices, read: Callable[[int, Indices], Block]) -> Block:
+    """Rows by number out of runs that follow one another, in the order asked for. Each run is read once.
+
+    Run i begins with row `starts[i]`, the first with 0; `read(i, rows)` gives rows by their numbers within it.
+    """
+    if len(starts) == 1:
+        return read(0, numbers)
+    run_of = np.searchsorted(starts, numbers, side="right") - 1
+    by_run = np.argsort(run_of, kind="stable")
+    within = (numbers - starts[run_of])[by_run]
+    runs, counts = np.unique(run_of, return_counts=True)
+    ends = np.cumsum(counts).tolist()
+    parts = [read(run, within[a:b]) for run, a, b in zip(runs.tolist(), [0, *ends], ends, strict=False)]
+    if len(parts) == 1:
+        return parts[0]  # a stable sort of equal keys has moved nothing
+    back = np.empty_like(by_run)
+    back[by_run] = np.arange(len(by_run))
+    return concat(parts).take(back)
 
 
 def stackable(column: Column) -> NDArray[Any] | str:

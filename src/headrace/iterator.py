@@ -11,7 +11,7 @@ from collections.abc import Iterator as PythonIterator
 from dataclasses import dataclass, field
 from time import perf_counter_ns
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from headrace import _native
 from headrace.block import Block, Failure, Mark, Place, read_only, shifted
@@ -22,7 +22,7 @@ from headrace.execute.channel import Cancelled
 from headrace.execute.context import Context, Input, Run
 from headrace.execute.starvation import Meter
 from headrace.execute.stats import Stats
-from headrace.execute.stream import END, Pulled
+from headrace.execute.stream import END, End, Pulled
 from headrace.ops.with_options import merged
 from headrace.optimise.rules import optimised
 from headrace.plan.node import Node
@@ -158,23 +158,30 @@ class Iterator(PythonIterator[Any]):
         except Cancelled:  # closed meanwhile
             raise StopIteration from None
         self._meter.given(self.stats)
+        block = self._entered(item)
+        if block is END:
+            raise StopIteration
+        if self._settings.frozen:
+            block.columns = [read_only(c) for c in block.columns]
+        rows = block.elements()
+        first = next(rows)
+        self._offset = 1
+        self._rows = rows
+        return first
+
+    def _entered(self, item: Pulled) -> Block | Literal[End.END]:
+        """Stand before the first row of what was pulled, or at the end; a failure is passed, and raised."""
         self._before += self._offset
         self._offset = 0
         if item is END:
             self._over = True
             self._shut(trim=False)  # the next epoch may want the same memory at once
-            raise StopIteration
+            return item
         self._mark = item.mark
         if isinstance(item, Failure):
             self._offset = 1
             raise item.error.copy()
-        if self._settings.frozen:
-            item.columns = [read_only(c) for c in item.columns]
-        rows = item.elements()
-        first = next(rows)
-        self._offset = 1
-        self._rows = rows
-        return first
+        return item
 
     def _pull(self) -> Pulled:
         self._pulling = True
@@ -226,16 +233,10 @@ class Iterator(PythonIterator[Any]):
         self._whole = True
         while not self._over:
             with self._lock:
-                item = self._pull()
-                self._before += self._offset
-                self._offset = 0
+                item = self._entered(self._pull())
                 if item is END:
-                    self._over = True
-                    self._shut(trim=False)
                     return
-                self._mark, self._offset = item.mark, item.rows
-                if isinstance(item, Failure):
-                    raise item.error.copy()
+                self._offset = item.rows
             yield item
 
     def state(self) -> dict[str, Any]:

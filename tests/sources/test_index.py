@@ -64,6 +64,30 @@ def test_one_that_is_there_is_used_without_asking(records):
     assert hr.TFRecordDataset(records, index=False).cardinality() == hr.UNKNOWN_CARDINALITY
 
 
+def test_one_made_ahead_serves_every_reader_of_such_files(tmp_path):
+    examples, lines = tmp_path / "e.tfrecord", tmp_path / "lines.txt"
+    examples.write_bytes(framed([hr.io.encode_example({"x": i}) for i in range(5)]))
+    lines.write_bytes(b"a\nb\nc")
+    assert hr.io.build_index(examples) == [5]
+    assert hr.io.build_index([str(lines)], format="text") == [3]
+    assert hr.TextLineDataset(lines)[2] == "c"
+    made = Path(f"{examples}{SUFFIX}").read_bytes()
+    assert hr.Dataset.from_tfrecord(examples, {"x": hr.io.FixedLenFeature([], np.int64)}, index=True)[4]["x"] == 4
+    assert len(hr.TFRecordDataset(examples)) == 5
+    assert Path(f"{examples}{SUFFIX}").read_bytes() == made
+
+
+def test_one_made_ahead_must_be_kept(records, monkeypatch):
+    def refused(path, parts):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("headrace.records.index.write_whole", refused)
+    with pytest.raises(hr.StorageError, match="cannot be written"):
+        hr.io.build_index(records)
+    with pytest.raises(ValueError, match="tfrecord"):
+        hr.io.build_index(records, format="parquet")
+
+
 class TestStaleOnes:
     def stale(self, path):
         assert fresh_index(path, TFRecords()) is None

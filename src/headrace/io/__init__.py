@@ -4,6 +4,7 @@ from headrace.io.csv import decode_csv
 from headrace.io.decode import decode_compressed, decode_json, decode_raw
 from headrace.io.examples import Example, encode_example, encode_examples, encode_sequence_example
 from headrace.io.features import FixedLenFeature, FixedLenSequenceFeature, VarLenFeature
+from headrace.io.index import build_index
 from headrace.io.infer import infer_features
 from headrace.io.parse import (
     parse_example,
@@ -26,6 +27,7 @@ __all__ = [
     "SparseFeature",
     "TFRecordWriter",
     "VarLenFeature",
+    "build_index",
     "decode_compressed",
     "decode_csv",
     "decode_json",

@@ -14,6 +14,7 @@ from headrace import _native
 from headrace.io.binary import binary, parts
 from headrace.io.examples import encode_example
 from headrace.records.files import as_path, local_path, remote
+from headrace.storage.files import unfinished
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -47,9 +48,9 @@ class TFRecordWriter:
         if index and compression:
             raise ValueError(f"a file compressed as {compression} cannot be indexed; leave out one of the two")
         local = local_path(self._path)
-        self._system = None if local is not None else remote(self._path)
-        self._place = local if local is not None else remote(self._path)[1]
-        self._temporary = f"{self._place}.{os.getpid()}.tmp"
+        where: tuple[Any, str] = (None, local) if local is not None else remote(self._path)
+        self._system, self._place = where
+        self._temporary = unfinished(self._place)
         self._file: IO[bytes] | None = self._opened()
         self._packer = _packer(compression)
         self._waiting: list[bytes] = []
@@ -58,7 +59,7 @@ class TFRecordWriter:
     def _opened(self) -> IO[bytes]:
         if self._system is None:
             return Path(self._temporary).open("wb")
-        return self._system[0].open(self._temporary, "wb")  # type: ignore[no-any-return]
+        return self._system.open(self._temporary, "wb")  # type: ignore[no-any-return]
 
     def write(self, record: bytes | Mapping[str, Any]) -> None:
         """One record."""
@@ -97,7 +98,7 @@ class TFRecordWriter:
         if self._system is None:
             Path(self._temporary).replace(self._place)
         else:
-            self._system[0].mv(self._temporary, self._place)
+            self._system.mv(self._temporary, self._place)
         if self._index:
             from headrace.records.index import build_index
             from headrace.records.tfrecord import TFRecords
@@ -113,7 +114,7 @@ class TFRecordWriter:
         if self._system is None:
             Path(self._temporary).unlink(missing_ok=True)
         else:
-            self._system[0].rm_file(self._temporary)
+            self._system.rm_file(self._temporary)
 
     def _open(self) -> IO[bytes]:
         if self._file is None:

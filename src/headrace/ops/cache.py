@@ -12,9 +12,9 @@ from headrace.errors import StorageError
 from headrace.execute.context import Context, Input
 from headrace.execute.stream import END, Pulled, Stream
 from headrace.keys import Seed
+from headrace.ops.passing import Keeping
 from headrace.plan.cardinality import Cardinality
 from headrace.plan.node import Node, walk
-from headrace.plan.spec import Spec
 from headrace.storage.plans import Maker
 from headrace.storage.rows import SEALED_ROWS, Rows, StoredRows
 
@@ -38,18 +38,13 @@ def cache(self: Dataset, filename: str | os.PathLike[str] = "", name: str | None
 
 
 @dataclass(frozen=True, eq=False)
-class Cache(Node):
+class Cache(Keeping):
     """The input, remembered: in memory as long as the dataset lives, in files until they are deleted."""
 
-    input: Node
     store: Store = field(repr=False)
 
     positional = True
     outlives = True
-
-    @property
-    def spec(self) -> Spec:
-        return self.input.spec
 
     @property
     def cardinality(self) -> Cardinality:
@@ -99,19 +94,26 @@ class MemoryStore:
 
 
 class FileStore:
-    """The directory behind one `cache(filename)`. The seeds of the run that began it count, not those of this one."""
+    """The directory behind one `cache(filename)`. The seeds of the run that began it count, not those of this one.
 
-    def __init__(self, path: Path) -> None:
+    `per_plan`: each pipeline has one of its own in it.
+    """
+
+    def __init__(self, path: Path, compression: str | None = None, per_plan: bool = False) -> None:
         self.path = path
+        self.compression = compression
+        self.per_plan = per_plan
         self._rows: StoredRows | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return FileStore, (self.path,)
+        return FileStore, (self.path, self.compression, self.per_plan)
 
     def rows(self, plan: Node) -> StoredRows:
         """The rows stored so far, by whomever."""
         if self._rows is None:
-            self._rows = StoredRows(self.path, Maker(plan))
+            maker = Maker(plan)
+            path = self.path / maker.digest if self.per_plan else self.path
+            self._rows = StoredRows(path, maker, self.compression)
         self._rows.look()
         return self._rows
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from headrace.block import Block, Indices, Mark, concat, folded
+from headrace.block import Block, Indices, Mark, folded, gathered
 from headrace.errors import SpecError
 from headrace.execute.context import Context, Input
 from headrace.execute.stream import END, Pulled, Stream
@@ -66,14 +66,11 @@ class Concatenate(Node):
 
     def at(self, ctx: Context, indices: Indices) -> Block:
         starts = np.cumsum([0, *(node.cardinality for node in self.branches[:-1])])
-        chosen = np.searchsorted(starts, indices, side="right") - 1
-        parts = []
-        for branch in np.unique(chosen).tolist():
-            rows = indices[chosen == branch] - starts[branch]
-            parts.append(on_branch(self.branches[branch].at(self.context(ctx, branch), rows), branch))
-        if len(parts) == 1:
-            return parts[0]
-        return concat(parts).take(np.argsort(np.argsort(chosen, kind="stable"), kind="stable"))
+
+        def read(branch: int, rows: Indices) -> Block:
+            return on_branch(self.branches[branch].at(self.context(ctx, branch), rows), branch)
+
+        return gathered(starts, indices, read)
 
 
 def on_branch(block: Block, branch: int) -> Block:

@@ -14,12 +14,12 @@ from headrace.errors import ElementError, StateError
 from headrace.execute.context import Context
 from headrace.execute.stream import END, Pending, Pulled, Stream
 from headrace.ops.arguments import integer, positive
+from headrace.ops.passing import Moving
 from headrace.ops.permute import Permute
 from headrace.ops.shuffle_numbers import NumberShuffleStream
 from headrace.ops.slots import Dense, Slots
 from headrace.plan.cardinality import UNKNOWN, Cardinality
-from headrace.plan.node import Node, obstacle, walk
-from headrace.plan.spec import Spec
+from headrace.plan.node import obstacle, walk
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
@@ -68,28 +68,18 @@ NUMBERED_SLOTS = 1 << 24
 
 
 @dataclass(frozen=True, eq=False)
-class Shuffle(Node):
+class Shuffle(Moving):
     """Draws uniformly from a full buffer, refilled by the next row. Slot t is a function of (key, t)."""
 
-    input: Node
     buffer_size: int
     seed: keys.Seed
     reshuffle: bool = True
 
-    moves_rows = True
     scatters = True
-
-    @property
-    def spec(self) -> Spec:
-        return self.input.spec
 
     @property
     def cardinality(self) -> Cardinality:
         return self.input.cardinality
-
-    @property
-    def indexable(self) -> bool:
-        return self.input.indexable
 
     def law(self, ctx: Context) -> tuple[int, int]:
         """The key and the capacity that the kernels draw with."""

@@ -14,14 +14,13 @@ from headrace.block import Block, Item, Mark
 from headrace.execute.context import Context, Input
 from headrace.execute.stream import END, Pulled, Stream
 from headrace.ops.arguments import function
-from headrace.ops.cache import Cache, Store
+from headrace.ops.cache import Cache, FileStore, Store
 from headrace.ops.calls import CallStream, Outcome, outcomes, with_failures
 from headrace.plan.cardinality import UNKNOWN, Cardinality
 from headrace.plan.node import Node
 from headrace.plan.spec import Spec
 from headrace.plan.structure import LEAF, tuple_of
 from headrace.sources.stored import Reader, Stored, read_shards
-from headrace.storage.plans import Maker
 from headrace.storage.rows import StoredRows
 
 if TYPE_CHECKING:
@@ -48,10 +47,9 @@ def snapshot(
     >>> list(ds) == list(ds)
     True
     """
-    place = Path(path).absolute()
+    store = FileStore(Path(path).absolute(), codec(compression), per_plan=True)
     if shard_func is None and reader_func is None:
-        return self._then(Cache, SnapshotStore(place, codec(compression)), name=name)
-    store = SnapshotStore(place, codec(compression))
+        return self._then(Cache, store, name=name)
     kept = tagging(self, shard_func or _one_shard)._then(Cache, store)
     return kept._then(Snapshot, store, self._node.spec, reader_func, name=name)
 
@@ -121,26 +119,6 @@ def tag_of(value: Any) -> int:
     if np.ndim(value) or np.asarray(value).dtype.kind not in "iub":
         raise TypeError(f"shard_func must return an integer, not {value!r}")
     return int(value)
-
-
-class SnapshotStore:
-    """A directory with one shelf for each pipeline."""
-
-    def __init__(self, path: Path, compression: str | None) -> None:
-        self.path = path
-        self.compression = compression
-        self._rows: StoredRows | None = None
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return SnapshotStore, (self.path, self.compression)
-
-    def rows(self, plan: Node) -> StoredRows:
-        """The rows of this pipeline stored so far, by whomever."""
-        if self._rows is None:
-            maker = Maker(plan)
-            self._rows = StoredRows(self.path / maker.digest, maker, self.compression)
-        self._rows.look()
-        return self._rows
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import mmap
 import os
 from collections.abc import Iterable
@@ -12,6 +11,8 @@ from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+
+from headrace.storage.files import whole
 
 Bytes = NDArray[np.uint8]
 
@@ -178,19 +179,10 @@ def write_whole(path: str, parts: Iterable[bytes | memoryview]) -> None:
     local = local_path(path)
     if local is None:
         system, name = remote(path)
-        joined = io.BytesIO()
-        for part in parts:
-            joined.write(part)
-        system.pipe_file(name, joined.getvalue())
+        system.pipe_file(name, b"".join(parts))
         return
-    temporary = Path(f"{local}.{os.getpid()}.tmp")
-    try:
-        with temporary.open("wb") as file:
-            for part in parts:
-                file.write(part)
-        temporary.replace(local)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with whole(Path(local)) as file:
+        file.writelines(parts)
 
 
 class FileList:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.iterator import Iterator
 from headrace.ops.snapshot import codec, tagging
-from headrace.storage.rows import PART_BYTES, unwritten
+from headrace.storage.rows import in_parts
 from headrace.storage.saved import generation, publish
 from headrace.storage.shelf import Shelf
 from headrace.storage.structures import plain_spec
@@ -41,14 +41,8 @@ def save(
     with generation(place) as made, Iterator(dataset._node, dataset._epochs) as it:
         shelf = Shelf(made)
         shelf.acquire()
-        fresh = unwritten()
-        for item in it.blocks():
-            fresh.add(item, None)
-            if fresh.nbytes >= PART_BYTES:
-                shelf.add(fresh.items(), codec(compression), None)
-                fresh = unwritten()
-        if fresh.count:
-            shelf.add(fresh.items(), codec(compression), None)
+        for items in in_parts(it.blocks()):
+            shelf.add(items, codec(compression), None)
         shelf.finish()
         shelf.release()
         publish(place, made, spec=plain_spec(self._node.spec), sharded=shard_func is not None)

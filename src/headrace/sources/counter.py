@@ -9,19 +9,17 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from headrace import _native, keys
-from headrace.block import Block, Indices, Mark, scalar_block
+from headrace.block import Block, Indices, scalar_block
 from headrace.execute.context import Context
-from headrace.execute.stream import Stream
 from headrace.plan.cardinality import INFINITE, Cardinality
-from headrace.plan.node import Node, user_site
+from headrace.plan.node import user_site
 from headrace.plan.spec import Spec, TensorSpec
 from headrace.plan.structure import LEAF
-from headrace.sources.numbered import NumberedStream
+from headrace.sources.numbered import Numbered
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
 
-ENDLESS = 2**62
 RANDOM_BOUND = 2**32
 
 
@@ -49,15 +47,12 @@ def random(seed: int | None = None, rerandomize_each_iteration: bool | None = No
 
 
 @dataclass(frozen=True, eq=False)
-class Counter(Node):
+class Counter(Numbered):
     """An arithmetic progression without end."""
 
     start: Any
     step: Any
     dtype: np.dtype[Any] = field(default=np.dtype(np.int64))
-
-    numbered = True
-    indexable = True
 
     @property
     def spec(self) -> Spec:
@@ -66,9 +61,6 @@ class Counter(Node):
     @property
     def cardinality(self) -> Cardinality:
         return INFINITE
-
-    def open(self, ctx: Context, mark: Mark) -> Stream:  # noqa: ARG002
-        return NumberedStream(self, ctx, ENDLESS)
 
     def between(self, ctx: Context, start: int, stop: int) -> Block:
         """Numbers `start` to `stop` of the progression."""
@@ -79,14 +71,11 @@ class Counter(Node):
 
 
 @dataclass(frozen=True, eq=False)
-class Random(Node):
+class Random(Numbered):
     """Number i is a function of (key, i)."""
 
     seed: keys.Seed
     rerandomize: bool = False
-
-    numbered = True
-    indexable = True
 
     @property
     def spec(self) -> Spec:
@@ -99,9 +88,6 @@ class Random(Node):
     def key(self, path: int) -> int:
         """The key of the draws on a path."""
         return self.seed.key(path if self.rerandomize else keys.ROOT)
-
-    def open(self, ctx: Context, mark: Mark) -> Stream:  # noqa: ARG002
-        return NumberedStream(self, ctx, ENDLESS)
 
     def between(self, ctx: Context, start: int, stop: int) -> Block:
         """Draws `start` to `stop`."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from headrace import keys
-from headrace.block import Block, Indices, Mark, concat
+from headrace.block import Block, Indices, Mark, gathered
 from headrace.execute.context import AUTOTUNE, AUTOTUNE_WIDTH, Context
 from headrace.execute.stream import Stream
 from headrace.ops.arguments import positive
@@ -162,13 +162,9 @@ class Files(Node):
 
     def at(self, ctx: Context, indices: Indices) -> Block:
         assert self.indexes is not None and self.files is not None
-        chosen = np.searchsorted(self._first, indices, side="right") - 1
-        parts = []
-        for number in np.unique(chosen).tolist():
-            rows = indices[chosen == number] - self._first[number]
-            node = self._records(self.files.names[number])
-            assert isinstance(node, Records)
-            parts.append(node.at(ctx.branch(ctx.path, number), rows))
-        if len(parts) == 1:
-            return parts[0]
-        return concat(parts).take(np.argsort(np.argsort(chosen, kind="stable"), kind="stable"))
+        names = self.files.names
+
+        def read(number: int, rows: Indices) -> Block:
+            return self._records(names[number]).at(ctx.branch(ctx.path, number), rows)
+
+        return gathered(self._first[:-1], indices, read)

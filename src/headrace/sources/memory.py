@@ -7,15 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headrace.block import Block, Column, Indices, Mark, leaf, read_only, take, text
+from headrace.block import Block, Column, Indices, leaf, read_only, take, text
 from headrace.execute.context import Context
-from headrace.execute.stream import Stream
-from headrace.plan.cardinality import Cardinality
-from headrace.plan.node import Node, user_site
+from headrace.plan.node import user_site
 from headrace.plan.spec import Spec, TensorSpec, leaf_spec
 from headrace.plan.structure import Structure, flatten
 from headrace.ragged import Ragged
-from headrace.sources.numbered import NumberedStream
+from headrace.sources.numbered import Held
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
@@ -88,32 +86,16 @@ def _single(value: Any) -> Column:
 
 
 @dataclass(frozen=True, eq=False)
-class Memory(Node):
+class Memory(Held):
     """Rows kept as columns."""
 
-    elements: Spec
-    rows: int
     structure: Structure = field(repr=False)
     columns: list[Column] = field(repr=False)
     origin: str = field(repr=False)
 
-    numbered = True
-    indexable = True
-
     @property
     def operation(self) -> str:
         return self.origin
-
-    @property
-    def spec(self) -> Spec:
-        return self.elements
-
-    @property
-    def cardinality(self) -> Cardinality:
-        return Cardinality(self.rows)
-
-    def open(self, ctx: Context, mark: Mark) -> Stream:  # noqa: ARG002
-        return NumberedStream(self, ctx, self.rows)
 
     def between(self, ctx: Context, start: int, stop: int) -> Block:
         """Rows `start` to `stop`, as views."""

@@ -2,19 +2,48 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from abc import abstractmethod
+from dataclasses import dataclass
 
-from headrace.block import Block
+from headrace.block import Block, Mark
 from headrace.execute.context import Context
 from headrace.execute.stream import END, Pulled, Stream
+from headrace.plan.cardinality import Cardinality
+from headrace.plan.node import Node
+from headrace.plan.spec import Spec
+
+ENDLESS = 2**62
 
 
-class Numbered(Protocol):
-    """A node that can give any run of its rows."""
+@dataclass(frozen=True, eq=False)
+class Numbered(Node):
+    """A source that can give any run of its rows."""
 
+    numbered = True
+    indexable = True
+
+    def open(self, ctx: Context, mark: Mark) -> Stream:  # noqa: ARG002
+        return NumberedStream(self, ctx, int(self.cardinality) if self.cardinality.known else ENDLESS)
+
+    @abstractmethod
     def between(self, ctx: Context, start: int, stop: int) -> Block:
         """Rows from `start` to `stop`, or as many of them as lie together."""
-        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Held(Numbered):
+    """Rows that lie in memory."""
+
+    elements: Spec
+    rows: int
+
+    @property
+    def spec(self) -> Spec:
+        return self.elements
+
+    @property
+    def cardinality(self) -> Cardinality:
+        return Cardinality(self.rows)
 
 
 class NumberedStream(Stream):

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from headrace.block import Block, Indices, Mark, scalar_block
+from headrace.block import Block, Indices, scalar_block
 from headrace.execute.context import Context
-from headrace.execute.stream import Stream
 from headrace.plan.cardinality import Cardinality
-from headrace.plan.node import Node, user_site
+from headrace.plan.node import user_site
 from headrace.plan.spec import Spec, TensorSpec
 from headrace.plan.structure import LEAF
-from headrace.sources.numbered import NumberedStream
+from headrace.sources.numbered import Numbered
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
@@ -52,16 +51,13 @@ def _integer(value: Any) -> int:
 
 
 @dataclass(frozen=True, eq=False)
-class Range(Node):
+class Range(Numbered):
     """start, start + step, … before stop."""
 
     start: int
     stop: int
     step: int = 1
     dtype: np.dtype[Any] = np.dtype(np.int64)  # noqa: RUF009 - dtypes are immutable
-
-    numbered = True
-    indexable = True
 
     @property
     def spec(self) -> Spec:
@@ -70,9 +66,6 @@ class Range(Node):
     @property
     def cardinality(self) -> Cardinality:
         return Cardinality(max(0, -(-(self.stop - self.start) // self.step)))
-
-    def open(self, ctx: Context, mark: Mark) -> Stream:  # noqa: ARG002
-        return NumberedStream(self, ctx, self.cardinality)
 
     def between(self, ctx: Context, start: int, stop: int) -> Block:
         """Numbers `start` to `stop` of the progression."""

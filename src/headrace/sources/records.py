@@ -2,49 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
 from headrace.block import Block, Failure, Indices, Item, Mark
-from headrace.errors import ElementError, StateError
+from headrace.errors import ElementError
 from headrace.execute.context import Context
 from headrace.execute.stream import END, Pending, Pulled, Stream
-from headrace.plan.cardinality import UNKNOWN, Cardinality
-from headrace.plan.node import TUNING, Node
-from headrace.plan.spec import Spec
 from headrace.records.access import gathered
 from headrace.records.format import Bad, Format, Rows
-from headrace.records.index import Index
-from headrace.records.quarantine import Quarantine, Skip
 from headrace.records.reader import START, At, Found, Good, Reader, Wrong
-
-NO_FILE = 0
-"""In a mark, in place of the identity of a file that could not be opened."""
+from headrace.sources.one_file import NO_FILE, OneFile
 
 
 @dataclass(frozen=True, eq=False)
-class Records(Node):
+class Records(OneFile):
     """Rows of a file, in order. Where it can be indexed, `index` says where each begins."""
 
-    path: str
     format: Format
-    reader: str = field(repr=False)
-    on_error: Quarantine | Skip | None = None
-    index: Index | None = field(default=None, repr=False, metadata=TUNING)
-    buffer_size: int | None = field(default=None, repr=False, metadata=TUNING)
-
-    @property
-    def operation(self) -> str:
-        return self.reader
-
-    @property
-    def spec(self) -> Spec:
-        return self.format.spec
-
-    @property
-    def cardinality(self) -> Cardinality:
-        return UNKNOWN
 
     def open(self, ctx: Context, mark: Mark) -> Stream:
         return RecordsStream(self, ctx, mark)
@@ -64,8 +40,7 @@ class Records(Node):
     def bad(self, reason: str, at: At) -> ElementError:
         """What stands in the place of a bad record."""
         line = f", line {at.line + 1}" if self.format.counts_lines else ""
-        where = f"{self.path}, record {at.number}, byte {at.offset}{line}"
-        return ElementError(reason, operation=self.reader, ordinal=at.number, site=self.site, provenance=where)
+        return self.bad_row(reason, at.number, f"record {at.number}, byte {at.offset}{line}")
 
 
 class RecordsStream(Stream):
@@ -88,8 +63,7 @@ class RecordsStream(Stream):
                 self._token = NO_FILE
             if token != self._token:
                 self.close()
-                what = "has changed" if self._token else "cannot be opened any more"
-                raise StateError(f"{node.path} {what} since the state was taken")
+                raise node.changed(self._token)
 
     def pull(self, want: int) -> Pulled:
         while not self._pending:

@@ -6,22 +6,23 @@ import fcntl
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.block import Block, Indices, Mark, concat
+from headrace.block import Block, Indices, gathered
 from headrace.errors import SpecError, StorageError
 from headrace.execute.context import Context, Run
-from headrace.execute.stream import END, Pulled, Stream
 from headrace.plan.cardinality import Cardinality
-from headrace.plan.node import Node, user_site
+from headrace.plan.node import user_site
 from headrace.plan.spec import Spec
-from headrace.storage.files import read_page
+from headrace.sources.numbered import Numbered
+from headrace.storage.files import LOCK, read_page
 from headrace.storage.parts import Part
-from headrace.storage.saved import LOCK, SAVED, VERSION
+from headrace.storage.saved import SAVED, VERSION
 from headrace.storage.shelf import Shelf
 from headrace.storage.structures import spec_of
 
@@ -65,7 +66,7 @@ def load(
         raise SpecError(f"{place} holds other elements than element_spec says: {why}")
     node = Stored(spec, str(place), shelf.parts, page["sharded"], site=user_site())
     if not spec.known and shelf.rows:
-        node = replace(node, elements=Spec.of(next(node.run(Context(Run()), 0, 1).elements())).loosened())
+        node = replace(node, elements=Spec.of(next(node.between(Context(Run()), 0, 1).elements())).loosened())
     if not page["sharded"]:
         one = Dataset(node)
         return one if reader_func is None else reader_func(Dataset.from_tensors(0).map(lambda _: one))
@@ -105,7 +106,7 @@ def _await_writer(place: Path) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class Stored(Node):
+class Stored(Numbered):
     """Rows of parts, or some of them by `numbers`. With `tagged` each was stored as (element, shard)."""
 
     elements: Spec
@@ -113,9 +114,6 @@ class Stored(Node):
     parts: list[Part] = field(repr=False)
     tagged: bool = field(default=False, repr=False)
     numbers: NDArray[np.int64] | None = field(default=None, repr=False)
-
-    numbered = True
-    indexable = True
 
     @property
     def operation(self) -> str:
@@ -143,62 +141,37 @@ class Stored(Node):
             for tag in np.unique(tags).tolist()
         ]
 
-    def open(self, ctx: Context, mark: Mark) -> Stream:  # noqa: ARG002
-        return StoredStream(self, ctx)
-
     def at(self, ctx: Context, indices: Indices) -> Block:
         numbers = indices if self.numbers is None else self.numbers[indices]
-        block = self._untagged(gathered(self.parts, numbers))
+        block = self._untagged(gathered(self._starts, numbers, self._taken))
         block.ids = ctx.ids(indices)
         return block
 
-    def run(self, ctx: Context, start: int, want: int) -> Block:
-        """Rows from `start` on, at most `want`, at least one."""
+    def between(self, ctx: Context, start: int, stop: int) -> Block:
+        """Rows from `start` to `stop` or to the end of a batch, as views of the files."""
         if self.numbers is not None:
-            return self.at(ctx, np.arange(start, min(len(self.numbers), start + want)))
-        index = int(np.searchsorted([p.start for p in self.parts], start, "right")) - 1
-        item = self.parts[index].pull(start - self.parts[index].start, want)
+            return self.at(ctx, np.arange(start, stop))
+        part, _ = self._batches[int(np.searchsorted(self._starts, start, "right")) - 1]
+        item = part.pull(start - part.start, stop - start)
         assert isinstance(item, Block)  # a save does not get past a failure
         block = self._untagged(item)
         block.ids = ctx.ids_between(start, start + block.rows)
         return block
 
+    def _taken(self, number: int, rows: Indices) -> Block:
+        part, batch = self._batches[number]
+        return part.take(batch, rows)
+
+    @cached_property
+    def _batches(self) -> list[tuple[Part, int]]:
+        return [(part, batch) for part in self.parts for batch in range(len(part.starts))]
+
+    @cached_property
+    def _starts(self) -> Indices:
+        """The number of each batch's first row."""
+        return np.array([part.start + start for part in self.parts for start in part.starts], np.int64)
+
     def _untagged(self, block: Block) -> Block:
         if not self.tagged:
             return block
         return Block(block.structure.children[0], block.columns[:-1], block.rows)
-
-
-class StoredStream(Stream):
-    """Rows in turn, as views of the files."""
-
-    def __init__(self, node: Stored, ctx: Context) -> None:
-        self._node = node
-        self._ctx = ctx
-        self._rows = node.cardinality
-        self._next = 0
-
-    def pull(self, want: int) -> Pulled:
-        if self._next >= self._rows:
-            return END
-        block = self._node.run(self._ctx, self._next, want)
-        self._next += block.rows
-        return block
-
-    def skip(self, count: int, *, replay: bool = False) -> int:  # noqa: ARG002
-        start = self._next
-        self._next = min(self._rows, start + count)
-        return self._next - start
-
-
-def gathered(parts: list[Part], numbers: Indices) -> Block:
-    """These rows, in this order: each stored batch that holds some of them is read once."""
-    order = np.argsort(numbers, kind="stable")
-    wanted = numbers[order]
-    which = np.searchsorted([p.start for p in parts], wanted, "right") - 1
-    blocks = []
-    for index in np.unique(which).tolist():
-        blocks += parts[index].take(wanted[which == index] - parts[index].start)
-    back = np.empty(len(order), np.int64)
-    back[order] = np.arange(len(order))
-    return concat(blocks).take(back)

@@ -7,16 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headrace.block import Block, Column, Indices, Mark, joined, read_only, take
+from headrace.block import Block, Column, Indices, gathered, read_only, take
 from headrace.errors import SpecError
 from headrace.execute.context import Context
-from headrace.execute.stream import Stream
-from headrace.plan.cardinality import Cardinality
-from headrace.plan.node import Node
 from headrace.plan.spec import Spec, TensorSpec
 from headrace.plan.structure import flatten
 from headrace.sources.arrow_columns import column_of, is_dense, is_view, missing_row, spec_of
-from headrace.sources.numbered import NumberedStream
+from headrace.sources.numbered import Held
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -32,7 +29,7 @@ REMEDIES = {
 
 
 @dataclass(frozen=True, eq=False)
-class Table(Node):
+class Table(Held):
     """Rows kept as columns, in chunks.
 
     Numbers and times of one shape are kept as arrays, most of them views; anything else stays in Arrow's layout
@@ -40,30 +37,14 @@ class Table(Node):
     it is given, says which row of the chunks row i is.
     """
 
-    elements: Spec
-    rows: int
     origin: str = field(repr=False)
     chunks: list[list[Column]] = field(repr=False)
     starts: Indices = field(repr=False)
     order: Indices | None = field(repr=False, default=None)
 
-    numbered = True
-    indexable = True
-
     @property
     def operation(self) -> str:
         return self.origin
-
-    @property
-    def spec(self) -> Spec:
-        return self.elements
-
-    @property
-    def cardinality(self) -> Cardinality:
-        return Cardinality(self.rows)
-
-    def open(self, ctx: Context, mark: Mark) -> Stream:  # noqa: ARG002
-        return NumberedStream(self, ctx, self.rows)
 
     def between(self, ctx: Context, start: int, stop: int) -> Block:
         """Rows from `start` to `stop` or to the end of a chunk, as views."""
@@ -76,27 +57,12 @@ class Table(Node):
         return self._block(columns, ctx.ids_between(start, stop), stop - start)
 
     def at(self, ctx: Context, indices: Indices) -> Block:
-        rows = indices if self.order is None else self.order[indices]
-        return self._block(self._gathered(rows), ctx.ids(indices), len(indices))
+        block = gathered(self.starts[:-1], indices if self.order is None else self.order[indices], self._taken)
+        block.ids = ctx.ids(indices)
+        return block
 
-    def _gathered(self, rows: Indices) -> list[Column]:
-        """Rows of any chunk: taken from one after the other, then put into the order asked for."""
-        if len(self.chunks) == 1:
-            return [_read(take(c, rows)) for c in self.chunks[0]]
-        chunk_of = np.searchsorted(self.starts, rows, side="right") - 1
-        by_chunk = np.argsort(chunk_of, kind="stable")
-        numbers, counts = np.unique(chunk_of, return_counts=True)
-        parts = []
-        done = 0
-        for number, count in zip(numbers.tolist(), counts.tolist(), strict=True):
-            within = rows[by_chunk[done : done + count]] - self.starts[number]
-            parts.append([_read(take(c, within)) for c in self.chunks[number]])
-            done += count
-        if len(parts) == 1:
-            return parts[0]  # a stable sort of equal keys has moved nothing
-        back = np.empty(len(rows), np.int64)
-        back[by_chunk] = np.arange(len(rows))
-        return [take(joined(part), back) for part in zip(*parts, strict=True)]
+    def _taken(self, chunk: int, rows: Indices) -> Block:
+        return self._block([_read(take(c, rows)) for c in self.chunks[chunk]], None, len(rows))
 
     def _block(self, columns: list[Column], ids: Any, rows: int) -> Block:
         structure = self.elements.structure

@@ -4,23 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from headrace.block import Block, Failure, Item, Mark
 from headrace.errors import ElementError, SpecError, StateError
 from headrace.execute.context import Context
 from headrace.execute.stream import END, Pending, Pulled, Stream
-from headrace.plan.cardinality import UNKNOWN, Cardinality
-from headrace.plan.node import TUNING, Node
 from headrace.plan.spec import Spec
 from headrace.records.files import identity
 from headrace.records.groups import ArrowGroups, Groups, ParquetGroups
-from headrace.records.quarantine import Quarantine, Skip
 from headrace.records.tables import rows_of, spec_of
 from headrace.sources.files import read_files
 from headrace.sources.list_files import matching
-from headrace.sources.records import NO_FILE
+from headrace.sources.one_file import NO_FILE, OneFile
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -127,35 +124,17 @@ def _read(reader: str, pattern: Any, form: Tables, reads: Any, on_error: Any, na
 
 
 @dataclass(frozen=True, eq=False)
-class TableRows(Node):
+class TableRows(OneFile):
     """Rows of one file of tables."""
 
-    path: str
     format: Tables
-    reader: str = field(repr=False)
-    on_error: Quarantine | Skip | None = None
-    index: None = field(default=None, repr=False, metadata=TUNING)
-    buffer_size: int | None = field(default=None, repr=False, metadata=TUNING)
-
-    @property
-    def operation(self) -> str:
-        return self.reader
-
-    @property
-    def spec(self) -> Spec:
-        return self.format.spec
-
-    @property
-    def cardinality(self) -> Cardinality:
-        return UNKNOWN
 
     def open(self, ctx: Context, mark: Mark) -> Stream:
         return TableStream(self, ctx, mark)
 
     def bad(self, reason: str, group: int, number: int) -> ElementError:
         """What stands in the place of a row that cannot be read."""
-        where = f"{self.path}, row {number}, group {group}"
-        return ElementError(reason, operation=self.reader, ordinal=number, site=self.site, provenance=where)
+        return self.bad_row(reason, number, f"row {number}, group {group}")
 
 
 class TableStream(Stream):
@@ -178,8 +157,7 @@ class TableStream(Stream):
         with suppress(OSError):
             self._token = identity(self._node.path).token
         if token != self._token:
-            what = "has changed" if self._token else "cannot be opened any more"
-            raise StateError(f"{self._node.path} {what} since the state was taken")
+            raise self._node.changed(self._token)
         passed, self._number, self._row = self._row, self._number - self._row, 0
         if self.skip(passed) < passed:
             raise StateError(f"{self._node.path} has fewer rows than when the state was taken")

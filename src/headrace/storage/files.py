@@ -1,8 +1,9 @@
-"""Files that are written whole or not at all, and pages of JSON that know their own checksum."""
+"""Files that are written whole or not at all, pages of JSON that know their own checksum, and who may write."""
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import zlib
@@ -13,12 +14,18 @@ from typing import Any, BinaryIO
 from headrace.errors import StorageError
 
 TEMPORARY = ".tmp"
+LOCK = "lock"
+
+
+def unfinished(path: str | Path) -> str:
+    """What a file is called until it is whole."""
+    return f"{path}.{os.getpid()}{TEMPORARY}"
 
 
 @contextlib.contextmanager
 def whole(path: Path) -> Iterator[BinaryIO]:
     """A file under a temporary name, which gets its own once it is complete and on the disk."""
-    temporary = path.with_name(f"{path.name}.{os.getpid()}{TEMPORARY}")
+    temporary = Path(unfinished(path))
     try:
         with temporary.open("wb") as file:
             yield file
@@ -38,6 +45,20 @@ def settle(directory: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def locked(directory: Path) -> int | None:
+    """A file descriptor that has this process alone write to a directory until it is closed; None if another does."""
+    directory.mkdir(parents=True, exist_ok=True)
+    lock = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(lock)
+        if isinstance(error, BlockingIOError):
+            return None
+        raise
+    return lock
 
 
 def write_page(path: Path, content: dict[str, Any]) -> None:

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from headrace import _native
 from headrace.block import Block, Failure, Ids, Indices, Item, source_ids
 from headrace.errors import ElementError, StorageError
+from headrace.plan.structure import Structure
 from headrace.storage.columns import How, decoded, encoded
 from headrace.storage.files import read_page, whole, write_page
 from headrace.storage.structures import plain_structure, structure_of
@@ -158,7 +159,7 @@ class Part:
             self._cuts: list[int] = page["cuts"]
             self._crcs: list[int] = page["crcs"]
             self._items: list[dict[str, Any]] = page["items"]
-            self._structure, self._how, self.notes = page["structure"], page["how"], page["notes"]
+            self._plain, self._how, self.notes = page["structure"], page["how"], page["notes"]
             counts = [item.get("rows", 1) for item in self._items]
         except (KeyError, AttributeError) as error:
             raise StorageError(f"{path.with_suffix(PAGE)} is no page of a part") from error
@@ -183,33 +184,35 @@ class Part:
         first = offset - self._starts[index]
         return item.slice(first, min(item.rows, first + want))
 
-    def take(self, offsets: Indices) -> list[Block]:
-        """The part's rows with these rising numbers. What is read in pieces is checked once."""
-        which = np.searchsorted(self._starts, offsets, "right") - 1
-        blocks = []
-        for index in np.unique(which).tolist():
-            item = self._read(index, again=False)
-            if isinstance(item, Failure):
-                raise item.error.copy()
-            blocks.append(item.take(offsets[which == index] - self._starts[index]))
-        return blocks
+    @property
+    def starts(self) -> list[int]:
+        """The first row of each batch."""
+        return self._starts[:-1]
+
+    def take(self, batch: int, rows: Indices) -> Block:
+        """Rows of one batch, by their numbers in it. What is read in pieces is checked once."""
+        item = self._item(batch, again=False)
+        if isinstance(item, Failure):
+            raise item.error.copy()
+        return item.take(rows)
 
     def column(self, number: int) -> NDArray[Any]:
         """All rows of one dense component."""
         blocks = [b for b in (self._read(i) for i in range(len(self._items))) if isinstance(b, Block)]
         return np.concatenate([np.asarray(b.columns[number]) for b in blocks])
 
-    def _item(self, index: int) -> Item:
+    def _item(self, index: int, *, again: bool = True) -> Item:
+        """A batch, checked `again` where it has been before. The last one is kept."""
         last = self._last
         if last is None or last[0] != index:
-            self._last = last = (index, self._read(index))
+            self._last = last = (index, self._read(index, again=again))
         return last[1]
 
     def _read(self, index: int, *, again: bool = True) -> Item:
         told = self._items[index]
         if "error" in told:
             return Failure(_error(told))
-        structure = structure_of(self._structure)
+        structure = self._structure
         if not structure.leaves:
             return Block(structure, [], told["rows"], None, self._ids(told, []))
         number = self._batches[index]
@@ -228,6 +231,10 @@ class Part:
             return None
         path, first = told["ids"]
         return source_ids(path, np.arange(first, first + told["rows"]))
+
+    @cached_property
+    def _structure(self) -> Structure:
+        return structure_of(self._plain)
 
     @cached_property
     def _data(self) -> memoryview:

@@ -6,7 +6,7 @@ import os
 import threading
 import weakref
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from headrace.block import Block, Item, Mark, concat, owned
@@ -251,6 +251,18 @@ class StoredRows:
 def unwritten() -> Rows:
     """Room for rows that will be a part: in large batches, since a block never goes beyond one."""
     return Rows(BATCH_BYTES, BATCH_ROWS)
+
+
+def in_parts(items: Iterable[Item]) -> Iterator[list[Item]]:
+    """As many items at a time as make a part, in large blocks."""
+    fresh = unwritten()
+    for item in items:
+        fresh.add(item, None)
+        if fresh.nbytes >= PART_BYTES:
+            yield fresh.items()
+            fresh = unwritten()
+    if fresh.count:
+        yield fresh.items()
 
 
 _all_rows: weakref.WeakSet[Rows | StoredRows] = weakref.WeakSet()

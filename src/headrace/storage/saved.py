@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import secrets
 import shutil
@@ -12,11 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from headrace.errors import StorageError
-from headrace.storage.files import TEMPORARY, read_page, write_page
+from headrace.storage.files import TEMPORARY, locked, read_page, write_page
 
 VERSION = 1
 SAVED = "saved.json"
-LOCK = "lock"
 GENERATION = "rows-"
 
 
@@ -24,26 +22,22 @@ GENERATION = "rows-"
 def generation(path: Path) -> Iterator[Path]:
     """A directory for new rows. It is removed unless they are published; so is what a killed writer left."""
     try:
-        path.mkdir(parents=True, exist_ok=True)
-        lock = os.open(path / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        lock = locked(path)
     except OSError as error:
         raise StorageError(f"{path} cannot be written: {error.strerror}") from error
+    if lock is None:
+        raise StorageError(f"another process is saving to {path}; give another path, or wait for it")
     try:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise StorageError(f"another process is saving to {path}; give another path, or wait for it") from None
-        made = path / f"{GENERATION}{secrets.token_hex(4)}"
-        try:
-            yield made
-        except StorageError:
-            raise
-        except OSError as error:
-            raise StorageError(f"{path} cannot be written: {error.strerror}; what it held is untouched") from error
-        finally:
-            _tidy(path)
+        yield path / f"{GENERATION}{secrets.token_hex(4)}"
+    except StorageError:
+        raise
+    except OSError as error:
+        raise StorageError(f"{path} cannot be written: {error.strerror}; what it held is untouched") from error
     finally:
-        os.close(lock)
+        try:
+            _tidy(path)
+        finally:
+            os.close(lock)
 
 
 def publish(path: Path, current: Path, **facts: Any) -> None:

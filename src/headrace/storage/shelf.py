@@ -11,7 +11,6 @@ operating system, which lets go when its process dies.
 
 from __future__ import annotations
 
-import fcntl
 import logging
 import os
 from collections.abc import Iterable
@@ -20,12 +19,12 @@ from typing import Any
 
 from headrace.block import Item
 from headrace.errors import StorageError
-from headrace.storage.files import TEMPORARY, read_page, write_page
+from headrace.storage.files import TEMPORARY, locked, read_page, write_page
 from headrace.storage.parts import DATA, PAGE, Part, write_parts
 from headrace.storage.plans import Maker
 
 VERSION = 1
-HEADER, COMPLETE, LOCK = "headrace.json", "complete.json", "lock"
+HEADER, COMPLETE = "headrace.json", "complete.json"
 
 log = logging.getLogger("headrace.storage")
 
@@ -108,14 +107,9 @@ class Shelf:
 
     def acquire(self) -> bool:
         """Become the one who writes; False if somebody else is."""
-        self.path.mkdir(parents=True, exist_ok=True)
-        lock = os.open(self.path / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(lock)
+        self._lock = locked(self.path)
+        if self._lock is None:
             return False
-        self._lock = lock
         try:
             self.refresh()
             if not self.complete:

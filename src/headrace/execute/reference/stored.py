@@ -34,4 +34,4 @@ def _(node: Tag, at: Place) -> Iterator[Row]:
 @rows.register
 def _(node: Stored, at: Place) -> Iterator[Row]:
     for number in range(node.cardinality):
-        yield Row((at.path, number), next(node.run(Context(Run()), number, 1).elements()))
+        yield Row((at.path, number), next(node.between(Context(Run()), number, number + 1).elements()))

@@ -1,0 +1,51 @@
+"""What the nodes share that read one file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from headrace.errors import ElementError, StateError
+from headrace.plan.cardinality import UNKNOWN, Cardinality
+from headrace.plan.node import TUNING, Node
+from headrace.plan.spec import Spec
+from headrace.records.index import Index
+from headrace.records.quarantine import Quarantine, Skip
+
+NO_FILE = 0
+"""In a mark, in place of the identity of a file that could not be opened."""
+
+
+@dataclass(frozen=True, eq=False)
+class OneFile(Node):
+    """The rows of one file, in order: a subclass says how its format is read."""
+
+    path: str
+    format: Any
+    reader: str = field(repr=False)
+    on_error: Quarantine | Skip | None = None
+    index: Index | None = field(default=None, repr=False, metadata=TUNING)
+    buffer_size: int | None = field(default=None, repr=False, metadata=TUNING)
+
+    @property
+    def operation(self) -> str:
+        return self.reader
+
+    @property
+    def spec(self) -> Spec:
+        known: Spec = self.format.spec
+        return known
+
+    @property
+    def cardinality(self) -> Cardinality:
+        return UNKNOWN
+
+    def bad_row(self, reason: str, number: int, where: str) -> ElementError:
+        """What stands in the place of a row that cannot be read."""
+        provenance = f"{self.path}, {where}"
+        return ElementError(reason, operation=self.reader, ordinal=number, site=self.site, provenance=provenance)
+
+    def changed(self, now: int) -> StateError:
+        """Why a state of another file than the one there is `now` is refused."""
+        what = "cannot be opened any more" if now == NO_FILE else "has changed"
+        return StateError(f"{self.path} {what} since the state was taken")

@@ -1,0 +1,52 @@
+#include "kernels.h"
+#include "python.h"
+
+namespace headrace::python {
+namespace {
+
+template <class Out>
+headrace::RowDraws row_draws(uint64_t key, const ConstIds& ids, uint64_t first, const Out& out) {
+  require(out.shape(0) == ids.shape(0), "out needs a line for each row");
+  require(out.shape(1) <= UINT64_MAX - first, "draws beyond the end");
+  return {key, ids.data(), int64_t(ids.shape(0)), first, int64_t(out.shape(1))};
+}
+
+}  // namespace
+
+void bind_random(nb::module_& m) {
+  m.def(
+      "random_words",
+      [](uint64_t key, ConstIds ids, uint64_t first, Words out) {
+        headrace::random_words(row_draws(key, ids, first, out), out.data());
+      },
+      "key"_a, "ids"_a, "first"_a, "out"_a.noconvert(), Released());
+  m.def(
+      "random_uniform",
+      [](uint64_t key, ConstIds ids, uint64_t first, Doubles out) {
+        headrace::random_uniform(row_draws(key, ids, first, out), out.data());
+      },
+      "key"_a, "ids"_a, "first"_a, "out"_a.noconvert(), Released());
+  m.def(
+      "random_normal",
+      [](uint64_t key, ConstIds ids, uint64_t first, Doubles out) {
+        headrace::random_normal(row_draws(key, ids, first, out), out.data());
+      },
+      "key"_a, "ids"_a, "first"_a, "out"_a.noconvert(), Released());
+  m.def(
+      "random_integers",
+      [](uint64_t key, ConstIds ids, uint64_t first, ConstWords low, ConstWords span, Words out) {
+        const auto draws = row_draws(key, ids, first, out);
+        const bool each = low.shape(0) != 1;
+        require(low.shape(0) == span.shape(0) && (!each || low.shape(0) == out.size()), "bounds do not fit");
+        headrace::random_integers(draws, low.data(), span.data(), each, out.data());
+      },
+      "key"_a, "ids"_a, "first"_a, "low"_a, "span"_a, "out"_a.noconvert(), Released());
+  m.def(
+      "random_permutation",
+      [](uint64_t key, ConstIds ids, uint64_t first, Numbers out) {
+        headrace::random_permutation(row_draws(key, ids, first, out), out.data());
+      },
+      "key"_a, "ids"_a, "first"_a, "out"_a.noconvert(), Released());
+}
+
+}  // namespace headrace::python

@@ -1,0 +1,83 @@
+#include "kernels.h"
+#include "python.h"
+
+namespace headrace::python {
+namespace {
+
+nb::tuple unframe(nb::handle source, int64_t start, int64_t max_rows, int64_t max_bytes, bool verify) {
+  const Buffer buffer(source);
+  const size_t from = buffer.position(start);
+  require(max_rows >= 0 && max_bytes >= 0, "limits must not be negative");
+  headrace::Growing<uint8_t> values;
+  headrace::Growing<int64_t> offsets;
+  headrace::Scan scan;
+  {
+    nb::gil_scoped_release released;
+    headrace::Growing<int64_t> starts;
+    scan = headrace::scan_records(buffer.data(), buffer.size(), from, max_rows, max_bytes, false, starts);
+    values.extend(scan.consumed - from - starts.size() * headrace::kFraming);
+    offsets.extend(starts.size() + 1);
+    const size_t good = headrace::copy_records(buffer.data(), starts.data(), starts.size(), verify, offsets.data(),
+                                               values.data());
+    if (good < starts.size()) {
+      scan = {size_t(starts[good]), headrace::Problem::kData};
+      offsets.shrink(good + 1);
+      values.shrink(size_t(offsets[good]));
+    }
+  }
+  return nb::make_tuple(numpy(values), numpy(offsets), scan.consumed, int(scan.problem));
+}
+
+nb::tuple scan_records(nb::handle source, int64_t start, int64_t max_rows, bool verify) {
+  const Buffer buffer(source);
+  const size_t from = buffer.position(start);
+  require(max_rows >= 0, "limits must not be negative");
+  headrace::Growing<int64_t> starts;
+  headrace::Scan scan;
+  {
+    nb::gil_scoped_release released;
+    scan = headrace::scan_records(buffer.data(), buffer.size(), from, max_rows, INT64_MAX, verify, starts);
+  }
+  return nb::make_tuple(numpy(starts), scan.consumed, int(scan.problem));
+}
+
+nb::object frame(ConstBytes values, ConstInts offsets) {
+  headrace::Growing<uint8_t> out;
+  {
+    nb::gil_scoped_release released;
+    require_offsets(offsets, values.shape(0));
+    const size_t rows = offsets.shape(0) - 1;
+    out.extend(size_t(offsets.data()[rows] - offsets.data()[0]) + rows * headrace::kFraming);
+    headrace::frame(values.data(), offsets.data(), int64_t(rows), out.data());
+  }
+  return numpy(out);
+}
+
+}  // namespace
+
+void bind_records(nb::module_& m) {
+  m.def(
+      "crc32c",
+      [](nb::handle source, bool portable) {
+        const Buffer buffer(source);
+        nb::gil_scoped_release released;
+        return (portable ? headrace::crc32c_portable : headrace::crc32c)(buffer.data(), buffer.size());
+      },
+      "buffer"_a, "portable"_a = false);
+  m.def("crc32c_in_hardware", &headrace::crc32c_in_hardware);
+  m.def("unframe", &unframe, "buffer"_a, "start"_a, "max_rows"_a, "max_bytes"_a, "verify"_a = true);
+  m.def("scan_records", &scan_records, "buffer"_a, "start"_a, "max_rows"_a, "verify"_a = true);
+  m.def(
+      "resync",
+      [](nb::handle source, int64_t start, int64_t end) {
+        const Buffer buffer(source);
+        const size_t from = buffer.position(start);
+        require(end < 0 || size_t(end) >= buffer.size(), "end lies within the buffer");
+        nb::gil_scoped_release released;
+        return headrace::resync(buffer.data(), buffer.size(), from, end < 0 ? UINT64_MAX : uint64_t(end));
+      },
+      "buffer"_a, "start"_a, "end"_a = -1);
+  m.def("frame", &frame, "values"_a, "offsets"_a);
+}
+
+}  // namespace headrace::python

@@ -1,0 +1,100 @@
+#include <nanobind/stl/pair.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "kernels.h"
+#include "python.h"
+
+namespace headrace::python {
+namespace {
+
+headrace::ShuffleLaw law(uint64_t key, int64_t capacity, int64_t total) {
+  require(capacity > 0, "the buffer needs at least one slot");
+  return {key, capacity, total};
+}
+
+void require_slots(const ConstInts& draws, size_t slots) {
+  for (size_t i = 0; i < draws.shape(0); ++i) require(draws.data()[i] >= 0 && size_t(draws.data()[i]) < slots, "draw");
+}
+
+}  // namespace
+
+void bind_shuffle(nb::module_& m) {
+  m.def(
+      "shuffle_draws",
+      [](uint64_t key, int64_t capacity, int64_t total, int64_t first, Ints out) {
+        const int64_t count = int64_t(out.shape(0));
+        require(first >= 0 && count <= INT64_MAX - first && (total < 0 || first + count <= total), "steps beyond the end");
+        headrace::shuffle_draws(law(key, capacity, total), first, count, out.data());
+      },
+      "key"_a, "capacity"_a, "total"_a, "first"_a, "out"_a.noconvert(), Released());
+  m.def(
+      "shuffle_held",
+      [](uint64_t key, int64_t capacity, int64_t total, int64_t t, Ints out) {
+        const auto rule = law(key, capacity, total);
+        require(int64_t(out.shape(0)) >= headrace::slots_needed(rule), "out is shorter than the buffer");
+        require(t >= 0 && t <= (total < 0 ? INT64_MAX - capacity : total), "step beyond the end");
+        return headrace::shuffle_held(rule, t, out.data());
+      },
+      "key"_a, "capacity"_a, "total"_a, "t"_a, "out"_a.noconvert(), Released());
+  m.def(
+      "shuffle_rows_at",
+      [](uint64_t key, int64_t capacity, int64_t total, ConstInts steps, Ints out) {
+        require(steps.shape(0) == out.shape(0), "steps and out differ in length");
+        for (size_t i = 0; i < steps.shape(0); ++i) {
+          const int64_t step = steps.data()[i];
+          require(step >= 0 && (total < 0 || step < total), "step beyond the end");
+        }
+        headrace::shuffle_rows_at(law(key, capacity, total), steps.data(), int64_t(steps.shape(0)), out.data());
+      },
+      "key"_a, "capacity"_a, "total"_a, "steps"_a, "out"_a.noconvert(), Released());
+  m.def(
+      "shuffle_run",
+      [](uint64_t key, int64_t capacity, int64_t total, int64_t first, Ints slots, int64_t hole, int64_t used, Ints out) {
+        const auto rule = law(key, capacity, total);
+        const int64_t count = int64_t(out.shape(0)), needed = headrace::slots_needed(rule);
+        require(first >= 0 && count <= INT64_MAX - first && (total < 0 || first + count <= total), "steps beyond the end");
+        require(int64_t(slots.shape(0)) >= needed, "slots are fewer than the buffer's");
+        require(hole >= 0 && hole < std::max<int64_t>(needed, 1) && used >= 0 && used <= needed, "no such slot");
+        require(total < 0 || first + used >= std::min(total, capacity), "slots of another step");
+        headrace::shuffle_run(rule, first, count, slots.data(), &hole, &used, out.data());
+        return std::make_pair(hole, used);
+      },
+      "key"_a, "capacity"_a, "total"_a, "first"_a, "slots"_a.noconvert(), "hole"_a, "used"_a, "out"_a.noconvert(),
+      Released());
+  m.def(
+      "shuffle_exchange",
+      [](Rows slots, int64_t hole, ConstRows incoming, ConstInts draws, Rows out) {
+        const size_t bytes = slots.shape(1);
+        require(incoming.shape(1) == bytes && out.shape(1) == bytes, "rows of different sizes");
+        require(incoming.shape(0) == draws.shape(0) && out.shape(0) == draws.shape(0), "different numbers of rows");
+        require(hole >= 0 && size_t(hole) < slots.shape(0), "no such slot");
+        require_slots(draws, slots.shape(0));
+        return headrace::shuffle_exchange(slots.data(), bytes, hole, incoming.data(), draws.data(),
+                                          int64_t(draws.shape(0)), out.data());
+      },
+      "slots"_a.noconvert(), "hole"_a, "incoming"_a, "draws"_a, "out"_a.noconvert(), Released());
+  m.def(
+      "shuffle_drain",
+      [](Rows slots, int64_t used, ConstInts draws, Rows out) {
+        const size_t bytes = slots.shape(1);
+        require(out.shape(1) == bytes && out.shape(0) == draws.shape(0), "out does not fit");
+        require(used <= int64_t(slots.shape(0)) && int64_t(draws.shape(0)) <= used, "more draws than rows");
+        require_slots(draws, slots.shape(0));
+        headrace::shuffle_drain(slots.data(), bytes, used, draws.data(), int64_t(draws.shape(0)), out.data());
+      },
+      "slots"_a.noconvert(), "used"_a, "draws"_a, "out"_a.noconvert(), Released());
+  m.def(
+      "permute",
+      [](uint64_t key, int64_t size, ConstInts indices, Ints out) {
+        require(indices.shape(0) == out.shape(0), "indices and out differ in length");
+        for (size_t i = 0; i < indices.shape(0); ++i) {
+          require(indices.data()[i] >= 0 && indices.data()[i] < size, "index out of range");
+        }
+        headrace::permute(key, size, indices.data(), int64_t(indices.shape(0)), out.data());
+      },
+      "key"_a, "size"_a, "indices"_a, "out"_a.noconvert(), Released());
+}
+
+}  // namespace headrace::python

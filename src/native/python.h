@@ -1,0 +1,84 @@
+// What the files share that know Python: arrays as arguments, checks of them, memory in and out.
+#pragma once
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+
+#include <cstdlib>
+#include <stdexcept>
+#include <type_traits>
+
+#include "growing.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace headrace::python {
+
+using Ints = nb::ndarray<int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using ConstInts = nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Rows = nb::ndarray<uint8_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using ConstRows = nb::ndarray<const uint8_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using ConstFloats = nb::ndarray<const float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using ConstBytes = nb::ndarray<const uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Words = nb::ndarray<uint64_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using ConstWords = nb::ndarray<const uint64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using ConstIds = nb::ndarray<const uint64_t, nb::shape<-1, 2>, nb::c_contig, nb::device::cpu>;
+using Doubles = nb::ndarray<double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using Numbers = nb::ndarray<int64_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using Released = nb::call_guard<nb::gil_scoped_release>;
+
+inline void require(bool holds, const char* what) {
+  if (!holds) throw std::invalid_argument(what);
+}
+
+// Every row must lie within the values, and rows must not run backwards.
+inline void require_offsets(const ConstInts& offsets, size_t values) {
+  require(offsets.shape(0) >= 1 && offsets.data()[0] >= 0, "offsets");
+  for (size_t i = 1; i < offsets.shape(0); ++i) require(offsets.data()[i] >= offsets.data()[i - 1], "offsets");
+  require(size_t(offsets.data()[offsets.shape(0) - 1]) <= values, "offsets beyond the values");
+}
+
+// The memory of any object that has some: bytes, an mmap, an array, an Arrow buffer. Made and dropped with the GIL held.
+class Buffer {
+ public:
+  explicit Buffer(nb::handle source) {
+    if (PyObject_GetBuffer(source.ptr(), &view_, PyBUF_SIMPLE) != 0) throw nb::python_error();
+  }
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+  ~Buffer() { PyBuffer_Release(&view_); }
+
+  const uint8_t* data() const { return static_cast<const uint8_t*>(view_.buf); }
+  size_t size() const { return size_t(view_.len); }
+
+  size_t position(int64_t at) const {
+    require(at >= 0 && size_t(at) <= size(), "start lies beyond the buffer");
+    return size_t(at);
+  }
+
+ private:
+  Py_buffer view_;
+};
+
+// An array that a kernel has filled: NumPy owns its memory from here on.
+template <typename T>
+nb::object numpy(headrace::Growing<T>& array) {
+  const size_t size = array.size();
+  T* memory = array.release();
+  nb::capsule owner(memory, [](void* held) noexcept { std::free(held); });
+  nb::object made = nb::cast(nb::ndarray<nb::numpy, T, nb::ndim<1>>(memory, {size}, owner));
+  if constexpr (!std::is_same_v<T, int64_t>) return made;
+  // NumPy has two types of this size, and gets the one that nobody else uses
+  static const PyObject* usual = nb::object(nb::module_::import_("numpy").attr("int64")).release().ptr();
+  return made.attr("view")(nb::handle(usual));
+}
+
+void bind_records(nb::module_& m);
+void bind_examples(nb::module_& m);
+void bind_csv(nb::module_& m);
+void bind_shuffle(nb::module_& m);
+void bind_ragged(nb::module_& m);
+void bind_random(nb::module_& m);
+
+}  // namespace headrace::python
