@@ -27,6 +27,7 @@ LINES = 200_000
 ROWS = 200_000
 FLOATS, INTS = 8, 2
 LARGE = 4 << 30
+CALLS = {"": None, "parallel": -1}
 _folder = TemporaryDirectory(prefix="headrace-benchmark-")
 
 
@@ -64,16 +65,10 @@ def _put(name: str, data: bytes) -> str:
 
 
 def tf_records() -> dict[str, Callable[[], Any]]:
-    def interleaved() -> Any:
-        files = tensorflow().data.Dataset.from_tensor_slices(shards())
-        return files.interleave(tensorflow().data.TFRecordDataset, cycle_length=SHARDS, num_parallel_calls=-1).batch(
-            1024
-        )
-
     return {
         "in order": lambda: tensorflow().data.TFRecordDataset(shards()).batch(1024),
         "2 reads": lambda: tensorflow().data.TFRecordDataset(shards(), num_parallel_reads=2).batch(1024),
-        "interleave": interleaved,
+        "interleave": lambda: interleaved(tensorflow().data, -1),
     }
 
 
@@ -160,9 +155,7 @@ CASES: list[Case | Bound] = [
         {"tf.data": 8},
         {
             "headrace": ours(lambda: interleaved(hr)),
-            "tf.data": forms(
-                {"": lambda: interleaved(tensorflow().data), "parallel": lambda: interleaved(tensorflow().data, -1)}
-            ),
+            "tf.data": forms({n: lambda c=c: interleaved(tensorflow().data, c) for n, c in CALLS.items()}),
         },
         RECORDS,
     ),

@@ -10,7 +10,7 @@ import headrace as hr
 SOURCE = Path(hr.__file__).parent
 LAYERS = [
     {"_native", "keys", "errors", "options"},
-    {"ragged", "random"},
+    {"ragged", "random", "text"},
     {"plan"},
     {"block"},
     {"trace"},

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from headrace.errors import ElementError, SpecError
 from headrace.plan.structure import LEAF, Structure, flatten
 from headrace.ragged import Ragged, as_ragged, joined_ragged
+from headrace.text import picked as picked_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -330,6 +331,19 @@ def concat(blocks: Sequence[Block]) -> Block:
     return Block(first.structure, columns, sum(b.rows for b in blocks), first.mark, ids)
 
 
+def picked(blocks: Sequence[Block], order: Indices) -> Block:
+    """Rows of several blocks of one structure by their numbers among all of them; the mark is that of the first."""
+    first = blocks[0]
+    columns = [_picked(columns, order) for columns in zip(*(b.columns for b in blocks), strict=True)]
+    ids = None if first.ids is None else np.concatenate([b.ids for b in blocks if b.ids is not None])[order]
+    return Block(first.structure, columns, len(order), first.mark, ids)
+
+
+def _picked(columns: Sequence[Column], order: Indices) -> Column:
+    kinds = {None if isinstance(c, np.ndarray | Ragged | list) else c.type for c in columns}
+    return take(joined(columns), order) if None in kinds or len(kinds) > 1 else picked_text(columns, order)
+
+
 def gathered(starts: Indices, numbers: Indices, read: Callable[[int, Indices], Block]) -> Block:
     """Rows by number out of runs that follow one another, in the order asked for. Each run is read once.
 
@@ -347,7 +361,7 @@ def gathered(starts: Indices, numbers: Indices, read: Callable[[int, Indices], B
         return parts[0]  # a stable sort of equal keys has moved nothing
     back = np.empty_like(by_run)
     back[by_run] = np.arange(len(by_run))
-    return concat(parts).take(back)
+    return picked(parts, back)
 
 
 def stackable(column: Column) -> NDArray[Any] | str:

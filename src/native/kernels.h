@@ -75,6 +75,14 @@ void random_permutation(const RowDraws& draws, int64_t* out);
 void ragged_take(const uint8_t* values, size_t value_bytes, const int64_t* offsets, const int64_t* indices, int64_t count,
                  uint8_t* out);
 
+// Rows of several ragged arrays of bytes: `rows[i]` of part `which[i]`, one after another. Offsets gets count + 1.
+struct TextPart {
+  const uint8_t* values;
+  const int64_t* offsets;
+};
+void text_pick(const TextPart* parts, const int64_t* which, const int64_t* rows, int64_t count, Growing<uint8_t>& out,
+               int64_t* offsets);
+
 // Copies row i to the front of out[i * length ..]; the rest of out is left as it is.
 void ragged_pad(const uint8_t* values, size_t value_bytes, const int64_t* offsets, int64_t rows, int64_t length,
                 uint8_t* out);

@@ -6,15 +6,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from headrace.plan.spec import TensorSpec
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-Bytes = NDArray[np.uint8]
-Offsets = NDArray[np.int64]
 
 
 def binary(records: Any) -> pa.LargeBinaryArray:
@@ -42,17 +38,6 @@ def record(spec: Any) -> bool:
     if not isinstance(spec, TensorSpec) or spec.shape != () or spec.dtype is None or spec.dtype.kind not in "SUO":
         raise ValueError(f"it is given {spec} where a single record is needed")
     return True
-
-
-def parts(column: pa.LargeBinaryArray) -> tuple[Bytes, Offsets]:
-    """The bytes of all rows, and where each begins, sharing the column's memory, which nobody may write to."""
-    _, offsets, values = column.buffers()
-    if offsets is None or not len(column):
-        return np.empty(0, np.uint8), np.zeros(1, np.int64)
-    cuts = np.frombuffer(offsets, np.int64, len(column) + 1, column.offset * 8)
-    content = np.frombuffer(values, np.uint8) if values is not None and values.size else np.empty(0, np.uint8)
-    content.flags.writeable = False
-    return content, cuts
 
 
 def shape_of(value: Any) -> tuple[int, ...] | None:

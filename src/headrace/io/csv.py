@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 from headrace import _native
 from headrace.block import Column, objects
 from headrace.errors import ParseError
-from headrace.io.binary import Offsets, binary, one, parts, record, shape_of
+from headrace.io.binary import binary, one, record, shape_of
 from headrace.plan.spec import TensorSpec
 from headrace.records.csv import KINDS, NOT_SPLIT
-from headrace.records.format import binary as binary_of
+from headrace.text import Offsets, parts
+from headrace.text import binary as binary_of
 from headrace.trace.operation import traced_operation
 
 if TYPE_CHECKING:

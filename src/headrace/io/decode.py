@@ -13,9 +13,10 @@ from numpy.typing import DTypeLike, NDArray
 
 from headrace.block import Column, column, leaf, objects
 from headrace.errors import ParseError
-from headrace.io.binary import binary, one, parts, record, shape_of
+from headrace.io.binary import binary, one, record, shape_of
 from headrace.plan.spec import TensorSpec
 from headrace.ragged import Ragged
+from headrace.text import parts
 from headrace.trace.operation import traced_operation
 
 if TYPE_CHECKING:

@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 
 from headrace import _native
 from headrace.errors import ParseError
-from headrace.io.binary import binary, parts
+from headrace.io.binary import binary
 from headrace.io.feature import BYTES, DTYPES, FLOAT, INT64
 from headrace.io.wire import delimited, fields, numbers, varint
 from headrace.ragged import Ragged
-from headrace.records.format import binary as binary_of
+from headrace.text import binary as binary_of
+from headrace.text import parts
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -11,7 +11,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from headrace.block import objects
 from headrace.ragged import Ragged
-from headrace.records.format import binary
+from headrace.text import binary
 
 BYTES, FLOAT, INT64 = 1, 2, 3
 """What a feature can hold, as the kernels number it."""

@@ -14,7 +14,7 @@ from headrace.block import objects
 from headrace.io.feature import BYTES, DTYPES, INT64, Feature, Found, Request, frozen, sizes_of, varying
 from headrace.plan.spec import TensorSpec
 from headrace.ragged import Ragged
-from headrace.records.format import binary
+from headrace.text import binary
 
 
 @dataclass(frozen=True)

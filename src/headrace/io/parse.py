@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 from headrace import _native
 from headrace.errors import ParseError
-from headrace.io.binary import binary, one, parts, record
+from headrace.io.binary import binary, one, record
 from headrace.io.feature import Feature, Found, Request
 from headrace.io.features import FixedLenSequenceFeature
 from headrace.io.sparse import Sparse
 from headrace.plan.spec import TensorSpec
 from headrace.ragged import Ragged
+from headrace.text import parts
 from headrace.trace.operation import traced_operation
 
 if TYPE_CHECKING:

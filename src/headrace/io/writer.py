@@ -11,10 +11,11 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 import numpy as np
 
 from headrace import _native
-from headrace.io.binary import binary, parts
+from headrace.io.binary import binary
 from headrace.io.examples import encode_example
 from headrace.records.files import as_path, local_path, remote
 from headrace.storage.files import unfinished
+from headrace.text import parts
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from headrace import keys
-from headrace.block import Block, Mark, concat, ordinal
+from headrace.block import Block, Mark, ordinal, picked
 from headrace.errors import StateError
 from headrace.execute.context import AUTOTUNE, AUTOTUNE_WIDTH, Context, Input
 from headrace.execute.stream import END, Pace, Pending, Pulled, Stream
@@ -234,10 +234,10 @@ class InterleaveStream(Stream):
         self._changed.update(range(count))
         shares = [-(-(turns - i) // count) for i in range(count)]
         parts = [slot.pull(share * length) for slot, share in zip(live, shares, strict=True) if share]
-        whole = concat([part for part in parts if isinstance(part, Block)])
+        blocks = [part for part in parts if isinstance(part, Block)]
         places = [np.arange(share) * count + i for i, share in enumerate(shares)]
         order = np.argsort(np.concatenate(places))[:, None] * length + np.arange(length)
-        whole = whole.take(order.ravel())
+        whole = picked(blocks, order.ravel())
         whole.mark = mark
         self._turn = (self._turn + turns) % count
         self._pinned = False

@@ -167,7 +167,7 @@ class Slots:
         """The rows as the stores take them, with slots up to `top`."""
         if self._structure is None:
             self._structure = block.structure
-            self._stores = [DenseStore(c) if _is_dense(c) else ObjectStore() for c in block.columns]
+            self._stores = [_store(c) for c in block.columns]
             self._extra = [DenseStore(e, np.iinfo(e.dtype).max) for e in extra]
         elif not (self._whole or self._fits(block)):
             held = Block(self._structure, [s.pop(slice(0, self._top)) for s in self._stores], self._top)
@@ -231,8 +231,8 @@ class Slots:
         return [Block(self._structure, columns, rows, None, ids)]
 
 
-def _is_dense(column: Column) -> bool:
-    return isinstance(column, np.ndarray) and not column.dtype.hasobject
+def _store(like: Column) -> Store:
+    return DenseStore(like) if isinstance(like, np.ndarray) and not like.dtype.hasobject else ObjectStore()
 
 
 def _boxes(column: Column) -> NDArray[Any]:

@@ -18,8 +18,9 @@ from headrace.block import text as as_text
 from headrace.plan.spec import Spec, TensorSpec
 from headrace.plan.structure import Structure
 from headrace.records.files import Bytes
-from headrace.records.format import Bad, Format, Offsets, Part, Rows, Scan, binary
+from headrace.records.format import Bad, Format, Offsets, Part, Rows, Scan
 from headrace.records.text import decoded
+from headrace.text import binary
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -9,7 +9,8 @@ import numpy as np
 from headrace.plan.spec import Spec, TensorSpec
 from headrace.plan.structure import LEAF
 from headrace.records.files import Bytes
-from headrace.records.format import Bad, Format, Part, Rows, Scan, binary
+from headrace.records.format import Bad, Format, Part, Rows, Scan
+from headrace.text import binary
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from headrace.plan.structure import LEAF, Structure
 from headrace.records.files import Bytes
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    pass
 
 Offsets = NDArray[np.int64]
 
@@ -101,11 +101,3 @@ class Format(ABC):
     def starts(self, data: Bytes, *, final: bool) -> tuple[Offsets, int, str | None]:
         """Where each record begins, how many bytes they take, and what is wrong with the one after them."""
         raise NotImplementedError(f"{type(self).__name__} files have no index")
-
-
-def binary(values: Bytes | bytes, offsets: Offsets) -> pa.Array:
-    """A column of bytes in Arrow's layout, sharing the memory of both."""
-    import pyarrow as pa
-
-    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(values)]
-    return pa.Array.from_buffers(pa.large_binary(), len(offsets) - 1, buffers)

@@ -12,7 +12,8 @@ from headrace.block import Column, text
 from headrace.plan.spec import Spec, TensorSpec
 from headrace.plan.structure import LEAF
 from headrace.records.files import Bytes
-from headrace.records.format import Bad, Format, Offsets, Part, Rows, Scan, binary
+from headrace.records.format import Bad, Format, Offsets, Part, Rows, Scan
+from headrace.text import binary
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -10,7 +10,8 @@ from headrace import _native
 from headrace.plan.spec import Spec, TensorSpec
 from headrace.plan.structure import LEAF
 from headrace.records.files import Bytes
-from headrace.records.format import Bad, Format, Offsets, Part, Rows, Scan, binary
+from headrace.records.format import Bad, Format, Offsets, Part, Rows, Scan
+from headrace.text import binary
 
 ALL = 2**62
 HEADER, FOOTER = 12, 4

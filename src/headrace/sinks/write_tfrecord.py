@@ -11,11 +11,12 @@ import numpy as np
 
 from headrace import _native
 from headrace.block import Block, concat
-from headrace.io.binary import binary, parts
+from headrace.io.binary import binary
 from headrace.io.examples import encode_examples
 from headrace.records.index import build_index
 from headrace.records.tfrecord import TFRecords
 from headrace.sinks.writing import Encoding, Part, named, write
+from headrace.text import parts
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from headrace.errors import ParseError
-from headrace.io.binary import parts
 from headrace.io.feature import Feature
 from headrace.io.infer import infer_features
 from headrace.io.parse import parse_example_columns, specs
@@ -19,6 +18,7 @@ from headrace.records.format import Bad, Format, Offsets, Part, Rows, Scan
 from headrace.records.tfrecord import FOOTER, HEADER, TFRecords
 from headrace.sources.list_files import matching
 from headrace.sources.tfrecord import TFRecordDataset
+from headrace.text import parts
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
