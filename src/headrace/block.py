@@ -294,24 +294,21 @@ def joined(columns: Sequence[Column]) -> Column:
 
 def read_only(column: Column) -> Column:
     """The column as nobody can write to it, sharing memory."""
-    if isinstance(column, np.ndarray):
-        return _locked(column.view())
-    if isinstance(column, Ragged):
-        return Ragged(read_only(column.values), column.offsets)
-    return (
-        [_locked(v.view()) if isinstance(v, np.ndarray) else v for v in column] if isinstance(column, list) else column
-    )
+    return _each_array(column, lambda array: _locked(array.view()))
 
 
 def owned(column: Column) -> Column:
     """A copy that nobody can write to."""
+    return _each_array(column, lambda array: _locked(array.copy()))
+
+
+def _each_array(column: Column, change: Callable[[NDArray[Any]], NDArray[Any]]) -> Column:
+    """The column with every array in it changed; Arrow's cannot be written to anyway."""
     if isinstance(column, np.ndarray):
-        return _locked(column.copy())
+        return change(column)
     if isinstance(column, Ragged):
-        return Ragged(owned(column.values), column.offsets)
-    return (
-        [_locked(v.copy()) if isinstance(v, np.ndarray) else v for v in column] if isinstance(column, list) else column
-    )
+        return Ragged(_each_array(column.values, change), column.offsets)
+    return [change(v) if isinstance(v, np.ndarray) else v for v in column] if isinstance(column, list) else column
 
 
 def _locked(array: NDArray[Any]) -> NDArray[Any]:

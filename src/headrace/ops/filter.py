@@ -34,8 +34,8 @@ def filter(self: Dataset, predicate: Callable[..., Any], name: str | None = None
 
 
 @dataclass(frozen=True, eq=False)
-class Filter(Calls):
-    """Keeps the rows that the predicate is true for."""
+class Deciding(Calls):
+    """Rows of the input for which a function decides whether they stay."""
 
     input: Node
     predicate: Callable[..., Any]
@@ -48,6 +48,11 @@ class Filter(Calls):
     @property
     def cardinality(self) -> Cardinality:
         return UNKNOWN
+
+
+@dataclass(frozen=True, eq=False)
+class Filter(Deciding):
+    """Keeps the rows that the predicate is true for."""
 
     def open(self, ctx: Context, mark: Mark) -> Stream:
         return FilterStream(self, ctx, mark)

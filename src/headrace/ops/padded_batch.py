@@ -12,7 +12,7 @@ from headrace.block import Block, Column, column, leaf, stackable, values
 from headrace.errors import SpecError
 from headrace.ops.arguments import positive
 from headrace.ops.batching import Batching
-from headrace.plan.spec import DatasetSpec, Shape, Spec, TensorSpec, shape_leaves
+from headrace.plan.spec import DatasetSpec, Shape, Spec, TensorSpec, child_values, shape_leaves
 from headrace.plan.structure import LEAF, Structure, flatten
 from headrace.ragged import Ragged
 
@@ -113,11 +113,7 @@ def _fill_nones(structure: Structure, values: Any) -> list[Any]:
         if flatten(values)[0] != LEAF:
             raise SpecError(f"padding_values {values!r} has more structure than the elements")
         return [values]
-    try:
-        items = [values[k] for k in structure.keys] if isinstance(values, dict) else list(values)
-        pairs = list(zip(structure.children, items, strict=True))
-    except (KeyError, TypeError, ValueError):
-        raise SpecError(f"padding_values {values!r} do not have the structure of the elements, {structure}") from None
+    pairs = child_values("padding_values", structure, values)
     return [found for child, item in pairs for found in _fill_nones(child, item)]
 
 

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from headrace.block import Block, Item, Mark
 from headrace.execute.context import Context
 from headrace.execute.stream import END, Pending, Pulled, Stream
 from headrace.ops.arguments import function
-from headrace.ops.calls import Calls, Outcome, outcomes, single, with_failures
-from headrace.ops.filter import truth
-from headrace.plan.cardinality import UNKNOWN, Cardinality
-from headrace.plan.node import Node
-from headrace.plan.spec import Spec
+from headrace.ops.calls import Outcome, outcomes, single, with_failures
+from headrace.ops.filter import Deciding, truth
 from headrace.trace.function import Function
 
 if TYPE_CHECKING:
@@ -32,24 +29,12 @@ def take_while(self: Dataset, predicate: Callable[..., Any], name: str | None = 
 
 
 @dataclass(frozen=True, eq=False)
-class TakeWhile(Calls):
+class TakeWhile(Deciding):
     """The rows until the predicate says no."""
-
-    input: Node
-    predicate: Callable[..., Any]
-    function: Function = field(repr=False, default_factory=lambda: Function(bool))
-
-    @property
-    def spec(self) -> Spec:
-        return self.input.spec
 
     @property
     def operation(self) -> str:
         return "take_while"
-
-    @property
-    def cardinality(self) -> Cardinality:
-        return UNKNOWN
 
     def open(self, ctx: Context, mark: Mark) -> Stream:
         return TakeWhileStream(self, ctx, mark)

@@ -302,12 +302,17 @@ def shape_leaves(argument: str, structure: Structure, shapes: Any) -> list[Any]:
     """The shape for each leaf. Shapes may be tuples themselves, so the structure says where to stop."""
     if structure.kind is None:
         return [shapes]
-    try:
-        items = [shapes[k] for k in structure.keys] if isinstance(shapes, dict) else list(shapes)
-        pairs = list(zip(structure.children, items, strict=True))
-    except (KeyError, TypeError, ValueError):
-        raise SpecError(f"{argument} {shapes!r} do not have the structure of the elements, {structure}") from None
+    pairs = child_values(argument, structure, shapes)
     return [leaf for child, item in pairs for leaf in shape_leaves(argument, child, item)]
+
+
+def child_values(argument: str, structure: Structure, values: Any) -> list[tuple[Structure, Any]]:
+    """What an argument says of each child of a structure."""
+    try:
+        items = [values[k] for k in structure.keys] if isinstance(values, dict) else list(values)
+        return list(zip(structure.children, items, strict=True))
+    except (KeyError, TypeError, ValueError):
+        raise SpecError(f"{argument} {values!r} do not have the structure of the elements, {structure}") from None
 
 
 def leaf_spec(value: Any) -> LeafSpec:

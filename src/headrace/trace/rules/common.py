@@ -62,6 +62,18 @@ def arguments(call: Call, *names: str, **defaults: Any) -> dict[str, Any] | None
     return {**defaults, **given, **call.kwargs}
 
 
+def along_axis(call: Call, default: int | None, *names: str) -> tuple[Value, Any, dict[str, Any]] | None:
+    """The array, the axis and the settings of a call that goes along an axis; None where they are not all known."""
+    given = arguments(call, "a", "axis", *names, axis=default)
+    if given is None:
+        return None
+    source = given.pop("a")
+    if not isinstance(source, Value) or not source.batched or rank(source) == 0 or not known(list(given.values())):
+        return None
+    axis = constant(given.pop("axis"))
+    return source, axis, {key: constant(value) for key, value in given.items()}
+
+
 def is_static(item: Any) -> bool:
     """Whether an argument holds no values of the graph."""
     return not any(True for _ in _values(item))

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from headrace.trace.rules.common import arguments, constant, known, rank
+from headrace.trace.rules.common import along_axis, arguments, constant, known, rank
 from headrace.trace.rules.shapes import shifted
 from headrace.trace.values import Call, Kernel, Value, Values
 
@@ -18,17 +18,11 @@ def along(fn: Callable[..., Any], default: int | None, *others: str) -> Rule:
     """A function along one axis; over the flattened row where the axis is None."""
 
     def rule(call: Call, exact: bool) -> Kernel | None:  # noqa: ARG001
-        given = arguments(call, "a", "axis", *others, axis=default)
+        given = along_axis(call, default, *others)
         if given is None:
             return None
-        source = given.pop("a")
-        if not isinstance(source, Value) or not source.batched or not known(list(given.values())):
-            return None
-        axis = constant(given.pop("axis"))
-        settings = {key: constant(value) for key, value in given.items()}
+        source, axis, settings = given
         slot, axes = source.slot, rank(source)
-        if axes == 0:
-            return None
         if axis is None:
             return lambda values, n: fn(values[slot].reshape(n, -1), axis=1, **settings)
         whole = shifted(axis, axes)
@@ -42,22 +36,9 @@ def filled(call: Call, exact: bool) -> Kernel | None:  # noqa: ARG001
     return None
 
 
-def accumulate(fn: np.ufunc) -> Rule:
+def running(fn: Callable[..., Any], default: int | None) -> Rule:
     """Running sums and products go from left to right, in every loop."""
-    inner = along(fn.accumulate, 0, "dtype")
-
-    def rule(call: Call, exact: bool) -> Kernel | None:
-        source = call.args[0] if call.args else None
-        if exact and (not isinstance(source, Value) or source.sample.dtype.char in "egFDG"):
-            return None
-        return inner(call, exact)
-
-    return rule
-
-
-def running(fn: Callable[..., Any]) -> Rule:
-    """`cumsum` and `cumprod`."""
-    inner = along(fn, None, "dtype")
+    inner = along(fn, default, "dtype")
 
     def rule(call: Call, exact: bool) -> Kernel | None:
         source = call.args[0] if call.args else None
@@ -85,10 +66,10 @@ def diff(call: Call, exact: bool) -> Kernel | None:  # noqa: ARG001
 RULES: dict[str, Rule] = {
     "sort": along(np.sort, -1, "kind", "stable"),
     "argsort": along(np.argsort, -1, "kind", "stable"),
-    "cumsum": running(np.cumsum),
-    "cumprod": running(np.cumprod),
-    "add.accumulate": accumulate(np.add),
-    "multiply.accumulate": accumulate(np.multiply),
+    "cumsum": running(np.cumsum, None),
+    "cumprod": running(np.cumprod, None),
+    "add.accumulate": running(np.add.accumulate, 0),
+    "multiply.accumulate": running(np.multiply.accumulate, 0),
     "diff": diff,
     "fill": filled,
 }

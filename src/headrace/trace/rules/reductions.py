@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from headrace.trace.rules.common import arguments, constant, known, rank
+from headrace.trace.rules.common import along_axis, rank
 from headrace.trace.rules.shapes import shifted
 from headrace.trace.values import Call, Kernel, Value
 
@@ -25,16 +25,12 @@ def reduction(fn: Callable[..., Any], *names: str) -> Rule:
     """A reduction, as function or method."""
 
     def rule(call: Call, exact: bool) -> Kernel | None:
-        given = arguments(call, "a", "axis", *names, axis=None)
+        given = along_axis(call, None, *names)
         if given is None:
             return None
-        source = given.pop("a")
-        if not isinstance(source, Value) or not source.batched or not known(list(given.values())):
-            return None
-        axis = constant(given.pop("axis"))
-        settings = {key: constant(value) for key, value in given.items()}
+        source, axis, settings = given
         axes, slot = rank(source), source.slot
-        if axes == 0 or (exact and not _same_bits(fn, call, source)):
+        if exact and not _same_bits(fn, call, source):
             return None
         if axis is None:
             whole: Any = tuple(range(1, axes + 1))
