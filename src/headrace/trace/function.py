@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,19 +21,23 @@ FEW = 3
 
 
 class Function:
-    """`fn` as an operation calls it, traced once for each kind of rows, and again when a captured name changes."""
+    """`fn` as an operation calls it, traced once for each kind of rows, and again when a captured name changes.
 
-    def __init__(self, fn: Callable[..., Any], mode: str = "auto") -> None:
+    One that `draws` has a generator as its last argument.
+    """
+
+    def __init__(self, fn: Callable[..., Any], mode: str = "auto", *, draws: bool = False) -> None:
         if mode not in MODES:
             raise ValueError(f"mode must be one of {', '.join(map(repr, MODES))}, not {mode!r}")
         self.fn = fn
         self.mode = mode
+        self.draws = draws
         self._graphs: dict[Spec, Graph | str] = {}
         self._specs: dict[Any, Spec] = {}
         self._lock = threading.Lock()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Function, (self.fn, self.mode)
+        return partial(Function, draws=self.draws), (self.fn, self.mode)
 
     def graph(self, spec: Spec) -> Graph | str:
         """The graph for elements of this spec, or why the function runs row by row."""
@@ -41,7 +46,7 @@ class Function:
         found = self._graphs.get(spec)
         if found is None or (isinstance(found, Graph) and not found.current()):
             with self._lock:
-                found = trace(self.fn, spec, exact=self.mode == "auto")
+                found = trace(self.fn, spec, exact=self.mode == "auto", draws=self.draws)
                 self._graphs[spec] = found
         return found
 
@@ -64,11 +69,12 @@ class Function:
         self._graphs[spec] = f"eager: {reason}"
 
     def columns(
-        self, block: Block, rows: Callable[[Block], Iterable[tuple[bool, Any]]]
+        self, block: Block, rows: Callable[[Block], Iterable[tuple[bool, Any]]], *more: Column
     ) -> tuple[Graph, list[Column]] | None:
         """What the function makes of a whole block, None where it must be called row by row.
 
-        `rows` calls the function on each row: the first rows of each kind are made both ways and compared.
+        `rows` calls the function on each row: the first rows of each kind are made both ways and compared. `more` is
+        the column of the rows' generators, for a function that draws.
         """
         if self.mode == "eager" or (block.rows < FEW and self.mode == "auto"):
             return None
@@ -81,7 +87,7 @@ class Function:
             self.check(spec)
             return None
         try:
-            made = graph.run(block.columns, block.rows)
+            made = graph.run([*block.columns, *more], block.rows)
         except Mismatch:
             self.give_up(spec, "gave rows of other shapes than the first")
             return None

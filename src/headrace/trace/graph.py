@@ -13,6 +13,7 @@ from headrace.plan.spec import DatasetSpec, LeafSpec, Spec, TensorSpec, leaf_spe
 from headrace.plan.structure import Structure, flatten
 from headrace.ragged import Ragged
 from headrace.trace.capture import Capture, Guard
+from headrace.trace.draws import Generator
 from headrace.trace.errors import Mismatch, Untraceable
 from headrace.trace.recorder import Recorder
 from headrace.trace.rules import chooser
@@ -92,15 +93,15 @@ def _spread(value: Any, n: int) -> Column:
     return [value] * n
 
 
-def trace(fn: Callable[..., Any], spec: Spec, *, exact: bool) -> Graph | str:
-    """The graph of `fn` for elements of this spec, or why there is none."""
+def trace(fn: Callable[..., Any], spec: Spec, *, exact: bool, draws: bool = False) -> Graph | str:
+    """The graph of `fn` for elements of this spec, and a generator if it `draws`; or why there is none."""
     if spec.structure is None:
         return "eager: its elements are not known before they are there"
     if any(isinstance(s, DatasetSpec) for s in spec.leaves):
         return "eager: its elements hold datasets"
     reason = ""
     for fill in (None, 0):
-        made = _trace(fn, spec, exact, fill)
+        made = _trace(fn, spec, exact, draws, fill)
         if isinstance(made, Graph):
             return made
         reason = reason or made
@@ -109,7 +110,7 @@ def trace(fn: Callable[..., Any], spec: Spec, *, exact: bool) -> Graph | str:
     return f"eager: {reason}"
 
 
-def _trace(fn: Callable[..., Any], spec: Spec, exact: bool, fill: int | None) -> Graph | str:
+def _trace(fn: Callable[..., Any], spec: Spec, exact: bool, draws: bool, fill: int | None) -> Graph | str:
     assert spec.structure is not None
     recorder = Recorder(chooser(exact), Symbol)
     try:
@@ -117,11 +118,11 @@ def _trace(fn: Callable[..., Any], spec: Spec, exact: bool, fill: int | None) ->
         for kind in _classes(spec.structure):
             capture.check_class(kind)
         symbols = [recorder.input(dummy(s, fill=fill), s) for s in spec.leaves if isinstance(s, TensorSpec)]
-        copy = capture.callable(fn)
         element = spec.structure.pack(symbols)
         args = list(element) if spec.structure.unpacks else [element]
+        args += [Generator(recorder)] if draws else []
         del symbols, element
-        result = _called(copy, args)
+        result = _called(capture.callable(fn), args)
         recorder.returned = True
         if recorder.failed is None:
             return _finished(recorder, capture, result)

@@ -144,11 +144,13 @@ class Recorder:
             if not isinstance(one, np.ndarray | np.generic) or one.dtype.kind not in KINDS:
                 raise self.refuse(f"{call.name} gives {_described(one)}")
         value = self._value(sample, batched=batched)
+        value.call = call
         if batched:
             try:
                 kernel, rowwise, value.faithful = self._choose(call)
             except Untraceable as error:
                 raise self.refuse(error.reason) from None
+            self.loose = self.loose or call.loose
         else:
             kernel, rowwise = plain(call), False
         errors = dict(self._errors[-1]) if self._errors else {}
