@@ -12,12 +12,16 @@ import numpy as np
 from headrace.block import Block, Column, element
 from headrace.plan.node import function_name
 from headrace.plan.spec import Spec
-from headrace.trace.errors import Mismatch, VectorisedError
+from headrace.trace.errors import Mismatch, Resized, VectorisedError
 from headrace.trace.graph import Graph, column_spec, trace
 
 MODES = ("auto", "vectorized", "eager")
 FEW = 3
 """Blocks of fewer rows are not worth the steps of a graph."""
+
+
+LENGTHS = 16
+"""For so many lengths of rows, where only the rows tell, a function is traced."""
 
 
 class Function:
@@ -34,6 +38,8 @@ class Function:
         self.draws = draws
         self._graphs: dict[Spec, Graph | str] = {}
         self._specs: dict[Any, Spec] = {}
+        self._fitting: dict[Any, Graph | str] = {}
+        self._latest: dict[Spec, Graph] = {}
         self._lock = threading.Lock()
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -87,7 +93,7 @@ class Function:
             self.check(spec)
             return None
         try:
-            made = graph.run([*block.columns, *more], block.rows)
+            graph, made = self._run(graph, spec, [*block.columns, *more], block.rows)
         except Mismatch:
             self.give_up(spec, "gave rows of other shapes than the first")
             return None
@@ -101,6 +107,29 @@ class Function:
                 return None
             graph.rows_to_verify -= some
         return graph, made
+
+    def _run(self, graph: Graph, spec: Spec, columns: list[Column], n: int) -> tuple[Graph, list[Column]]:
+        """The result of the graph, or of one for rows of the length that these have, and which it was."""
+        latest = self._latest.get(spec)
+        graph = latest if latest is not None and latest.current() else graph
+        for _ in graph.sizes:
+            try:
+                return graph, graph.run(columns, n)
+            except Resized as other:
+                graph = self._latest[spec] = self._resized(spec, {**graph.sizes, other.number: other.size})
+        return graph, graph.run(columns, n)
+
+    def _resized(self, spec: Spec, sizes: dict[int, int]) -> Graph:
+        key = (spec, *sizes.values())
+        found = self._fitting.get(key)
+        if found is None or (isinstance(found, Graph) and not found.current()):
+            if len(self._fitting) == LENGTHS:
+                raise ValueError("rows of too many lengths to trace the function for each")
+            found = trace(self.fn, spec, exact=self.mode == "auto", draws=self.draws, sizes=sizes)
+            self._fitting[key] = found
+        if isinstance(found, str):
+            raise ValueError(found)
+        return found
 
 
 def _kind(column: Column) -> Any:

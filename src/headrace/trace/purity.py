@@ -63,6 +63,11 @@ def _line(instruction: dis.Instruction) -> int | None:
     return getattr(instruction, "line_number", None)
 
 
+def decides(code: CodeType) -> bool:
+    """Whether the code can take another way for another value: it branches or loops."""
+    return any("JUMP" in i.opname or i.opname == "FOR_ITER" for i in dis.get_instructions(code))
+
+
 def global_names(code: CodeType) -> set[str]:
     """The names of globals and builtins that the function, and functions within it, look up."""
     return {

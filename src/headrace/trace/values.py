@@ -33,6 +33,8 @@ class Value:
     """Whether rows of a block lie in memory as the sample does."""
     call: Call | None = None
     """The operation that made it."""
+    sized: frozenset[int] = frozenset()
+    """The lengths, known only of the rows, that its shape may depend on."""
 
     @property
     def opaque(self) -> bool:
