@@ -110,7 +110,7 @@ class Function:
 
     def _run(self, graph: Graph, spec: Spec, columns: list[Column], n: int) -> tuple[Graph, list[Column]]:
         """The result of the graph, or of one for rows of the length that these have, and which it was."""
-        latest = self._latest.get(spec)
+        latest = self._latest.get(spec) if graph.sizes else None
         graph = latest if latest is not None and latest.current() else graph
         for _ in graph.sizes:
             try:
