@@ -64,7 +64,10 @@ class Block:
     def nbytes(self) -> int:
         """How much memory the columns take, roughly."""
         if self._nbytes < 0:
-            self._nbytes = sum(column_bytes(c) for c in self.columns)
+            nbytes = 0
+            for column in self.columns:
+                nbytes += column.nbytes if type(column) is np.ndarray else column_bytes(column)
+            self._nbytes = nbytes
         return self._nbytes
 
     def slice(self, start: int, stop: int) -> Block:

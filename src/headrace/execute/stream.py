@@ -77,7 +77,7 @@ class Pace:
     or more, and is worth several milliseconds of work.
     """
 
-    BYTES = 256 << 10
+    BYTES = 768 << 10
     HANDOVER_BYTES = 1 << 20
     NANOSECONDS = 1_000_000
     REMOTE_NANOSECONDS = 4_000_000

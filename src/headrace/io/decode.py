@@ -17,7 +17,7 @@ from headrace.io.binary import binary, one, record, shape_of
 from headrace.plan.spec import TensorSpec
 from headrace.ragged import Ragged
 from headrace.text import parts
-from headrace.trace.operation import traced_operation
+from headrace.trace.operation import OF_NUMPY, traced_operation
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -33,7 +33,9 @@ def _raw_spec(
 
 
 @traced_operation(
-    spec=_raw_spec, block=lambda input_bytes, *how, **named: decode_raw_column(binary(input_bytes), *how, **named)
+    spec=_raw_spec,
+    block=lambda input_bytes, *how, **named: decode_raw_column(binary(input_bytes), *how, **named),
+    even=True,
 )
 def decode_raw(
     input_bytes: Any, out_type: DTypeLike, little_endian: bool = True, fixed_length: int | None = None
@@ -94,10 +96,37 @@ def _of_length(values: NDArray[np.uint8], offsets: NDArray[np.int64], length: in
     if (lengths == length).all():
         return values[offsets[0] : offsets[-1]]
     made = np.zeros((len(lengths), length), np.uint8)
+    if (lengths == lengths[0]).all():
+        used = min(length, int(lengths[0]))
+        made[:, :used] = values[offsets[0] : offsets[-1]].reshape(len(lengths), -1)[:, :used] if used else 0
+        return made.ravel()
     places = np.arange(length)
     there = places < lengths[:, None]
     made[there] = values[(offsets[:-1, None] + places)[there]]
     return made.ravel()
+
+
+def _buffer_spec(buffer: Any, dtype: DTypeLike = float, count: int = -1, offset: int = 0) -> TensorSpec:
+    if not isinstance(buffer, TensorSpec) or buffer != TensorSpec((), "S") or count != -1 or offset < 0:
+        raise ValueError(f"of {buffer}, {count} values from {offset} on")
+    if (made := np.dtype(dtype)).kind not in "iufc" or not made.isnative:
+        raise ValueError(f"as {made}")
+    return TensorSpec((None,), made)
+
+
+def _buffer_column(buffer: Any, dtype: DTypeLike = float, count: int = -1, offset: int = 0) -> NDArray[Any] | Ragged:
+    """The block form of `np.frombuffer`."""
+    del count
+    rows = decode_raw_column(binary(buffer), np.uint8)
+    if isinstance(rows, Ragged):
+        return rows
+    if offset > rows.shape[1]:
+        raise ValueError("the offset lies beyond the bytes")
+    numbers = np.ascontiguousarray(rows[:, offset:]).view(dtype)
+    return numbers if numbers.flags.aligned else numbers.copy()
+
+
+OF_NUMPY[np.frombuffer] = traced_operation(spec=_buffer_spec, block=_buffer_column, even=True)(np.frombuffer)
 
 
 @traced_operation(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -12,11 +12,14 @@ from headrace.block import Block, Indices, Mark
 from headrace.execute.context import Context
 from headrace.execute.stream import Stream
 from headrace.ops.arguments import execution, function, integer, width
-from headrace.ops.calls import fetched, mapped, open_calls
+from headrace.ops.calls import Calls, Outcome, fetched, mapped, open_calls, outcomes
 from headrace.plan.cardinality import Cardinality
 from headrace.plan.node import TUNING, Node, walk
 from headrace.plan.spec import Probe, Spec
 from headrace.random import RowGenerator, row_key
+from headrace.trace.draws import generator_column
+from headrace.trace.function import Function
+from headrace.trace.graph import Graph
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
@@ -40,6 +43,9 @@ def random_map(
     threads, processes, or where a pass was resumed. Every epoch draws anew. Two datasets mapped with the same seed draw
     alike, so that images and their masks can be turned alike; two such maps in one chain do not.
 
+    As for `map`, a function of plain NumPy code runs on whole blocks of elements, with one kernel call for each draw of
+    all of them: `np.where(rng.bernoulli(), x[:, ::-1], x)` does, `if rng.bernoulli(): ...` decides by data.
+
     >>> ds = hr.Dataset.range(4).random_map(lambda x, rng: x + rng.uniform(-0.1, 0.1), seed=1)
     >>> [round(x) for x in ds], list(ds) == list(ds)
     ([0, 1, 2, 3], False)
@@ -47,6 +53,9 @@ def random_map(
     signature = None if output_signature is None else Spec.of_signature(output_signature)
     fn = function("random_map", map_func, self._node.spec, and_a="generator")
     made = keys.seed(None if seed is None else integer("seed", seed))
+    chosen = execution(mode)
+    traced = Function(fn, "eager" if chosen == "process" else chosen, draws=True)
+    traced.check(self._node.spec)
     place = sum(isinstance(node, RandomMap) and node.seed == made for node in walk(self._node))
     return self._then(
         RandomMap,
@@ -56,14 +65,15 @@ def random_map(
         width(num_parallel_calls),
         deterministic,
         Probe(signature),
-        execution(mode),
+        chosen,
+        traced,
         name=name,
     )
 
 
 @dataclass(frozen=True, eq=False)
-class RandomMap(Node):
-    """Calls the function row by row, each with the generator of its id."""
+class RandomMap(Calls):
+    """Calls the function with the generators of the rows' ids, on blocks if nobody can tell."""
 
     input: Node
     fn: Callable[..., Any]
@@ -73,12 +83,9 @@ class RandomMap(Node):
     deterministic: bool | None = field(default=None, metadata=TUNING)
     probe: Probe = field(repr=False, default_factory=lambda: Probe(None))
     mode: str = field(default="auto", metadata=TUNING)
+    function: Function = field(repr=False, default_factory=lambda: Function(bool))
 
     one_to_one = True
-    costly = True
-    pure = False
-    live = True
-    traced = False
 
     @property
     def operation(self) -> str:
@@ -94,7 +101,10 @@ class RandomMap(Node):
 
     @property
     def spec(self) -> Spec:
-        return self.probe.spec or Spec.UNKNOWN
+        if self.probe.spec is not None:
+            return self.probe.spec
+        graph = self.graph
+        return graph.spec if isinstance(graph, Graph) else Spec.UNKNOWN
 
     @property
     def cardinality(self) -> Cardinality:
@@ -106,14 +116,33 @@ class RandomMap(Node):
         return row_key(self.seed, self.place)
 
     def open(self, ctx: Context, mark: Mark) -> Stream:
-        return open_calls(self, ctx, mark, partial(randomly_mapped, self.fn, self.key), with_ids=True)
+        call = partial(randomly_mapped, self.fn, self.key) if self.mode == "process" else self._mapped
+        return open_calls(self, ctx, mark, call, with_ids=True)
 
     def at(self, ctx: Context, indices: Indices) -> Block:
-        return fetched(self, ctx, indices, partial(randomly_mapped, self.fn, self.key), with_ids=True)
+        return fetched(self, ctx, indices, self._mapped, with_ids=True)
+
+    def _mapped(self, block: Block) -> list[Block | Exception]:
+        """What the function makes of a block: as a whole, or of each row."""
+        assert block.ids is not None, "rows are read with ids"
+        key = self.key
+
+        def rows(head: Block) -> Iterator[Outcome]:
+            return outcomes(with_generators(self.fn, key, head), head, keep=True)
+
+        found = self.function.columns(block, rows, generator_column(key, block.ids))
+        if found is None:
+            return randomly_mapped(self.fn, key, block)
+        return [Block(found[0].structure, found[1], block.rows)]
 
 
 def randomly_mapped(fn: Callable[..., Any], key: int, block: Block) -> list[Block | Exception]:
     """What a function makes of each row and its generator."""
+    return mapped(with_generators(fn, key, block), None, block)
+
+
+def with_generators(fn: Callable[..., Any], key: int, block: Block) -> Callable[..., Any]:
+    """The function as it is called on one row of the block after another, each with its generator."""
     assert block.ids is not None, "rows are read with ids"
     ids = iter(block.ids)
 
@@ -124,4 +153,4 @@ def randomly_mapped(fn: Callable[..., Any], key: int, block: Block) -> list[Bloc
         finally:
             rng.expire()
 
-    return mapped(call, None, block)
+    return call

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
@@ -185,6 +186,13 @@ class Spec:
     leaves: tuple[LeafSpec, ...] = ()
 
     UNKNOWN: ClassVar[Spec]
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.structure, self.leaves))
 
     @property
     def known(self) -> bool:

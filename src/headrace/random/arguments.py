@@ -93,7 +93,7 @@ def _integers(value: Any) -> Any:
     array = np.asarray(value)
     if array.dtype.kind not in "iu":
         raise TypeError(f"integers: low and high must be integers, not {array.dtype}")
-    return array
+    return array.astype(np.int64 if array.dtype.kind == "i" else np.uint64, copy=False)  # an end less 1 must not wrap
 
 
 def _range(kind: np.dtype[Any]) -> tuple[int, int]:

@@ -38,10 +38,15 @@ class BlockGenerator:
 
     __slots__ = ("_ids", "_key", "_used")
 
-    def __init__(self, key: int, ids: NDArray[np.uint64]) -> None:
+    def __init__(self, key: int, ids: NDArray[np.uint64], used: int = 0) -> None:
         self._key = key
         self._ids = np.ascontiguousarray(ids)
-        self._used = 0
+        self._used = used
+
+    @property
+    def used(self) -> int:
+        """How many numbers a row has drawn."""
+        return self._used
 
     def _draw(self, kernel: Callable[..., None], dtype: DTypeLike, shape: tuple[int, ...], *args: Array) -> Array:
         count = math.prod(shape)
@@ -152,14 +157,19 @@ class RowGenerator:
 
     __slots__ = ("_block",)
 
-    def __init__(self, key: int, row: NDArray[np.uint64]) -> None:
-        self._block: BlockGenerator | None = BlockGenerator(key, row[None])
+    def __init__(self, key: int, row: NDArray[np.uint64], used: int = 0) -> None:
+        self._block: BlockGenerator | None = BlockGenerator(key, row[None], used)
 
     @property
     def _row(self) -> BlockGenerator:
         if self._block is None:
             raise RuntimeError("a generator belongs to one call of the function: it cannot be used afterwards")
         return self._block
+
+    @property
+    def used(self) -> int:
+        """How many numbers were drawn."""
+        return self._row.used
 
     def expire(self) -> None:
         """The call it was made for is over."""

@@ -16,7 +16,7 @@ import numpy as np
 from headrace.plan.node import function_name
 from headrace.trace.errors import Untraceable
 from headrace.trace.numpy_names import OPERATORS, Namespace, numpy_name
-from headrace.trace.purity import effect, global_names, pure_builtins
+from headrace.trace.purity import codes, decides, effect, global_names, pure_builtins
 from headrace.trace.recorder import Recorder
 from headrace.trace.values import KINDS
 
@@ -30,6 +30,7 @@ class Capture:
     def __init__(self, recorder: Recorder) -> None:
         self.recorder = recorder
         self.guards: list[Guard] = []
+        self.decides = False
         self._copies: dict[int, Any] = {}
 
     def refuse(self, what: str) -> Untraceable:
@@ -128,6 +129,7 @@ class Capture:
         if what is not None:
             raise self.refuse(what)
         code = fn.__code__
+        self.decides = self.decides or any(map(decides, codes(code)))
         scope: dict[str, Any] = {"__builtins__": pure_builtins(), "__name__": fn.__module__}
         places = tuple(CellType() for _ in code.co_freevars)
         copy = FunctionType(code, scope, fn.__name__, None, places)

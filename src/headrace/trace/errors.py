@@ -15,5 +15,14 @@ class VectorisedError(TypeError):
     """`mode="vectorized"` was asked for, and the function cannot be."""
 
 
+class Resized(Exception):  # noqa: N818
+    """The rows of a block have another length than was supposed."""
+
+    def __init__(self, number: int, size: int) -> None:
+        super().__init__(number, size)
+        self.number = number
+        self.size = size
+
+
 class Mismatch(Exception):  # noqa: N818
     """Rows turned out other than the trace said."""

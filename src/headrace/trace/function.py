@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy as np
 from headrace.block import Block, Column, element
 from headrace.plan.node import function_name
 from headrace.plan.spec import Spec
-from headrace.trace.errors import Mismatch, VectorisedError
+from headrace.trace.errors import Mismatch, Resized, VectorisedError
 from headrace.trace.graph import Graph, column_spec, trace
 
 MODES = ("auto", "vectorized", "eager")
@@ -19,20 +20,30 @@ FEW = 3
 """Blocks of fewer rows are not worth the steps of a graph."""
 
 
-class Function:
-    """`fn` as an operation calls it, traced once for each kind of rows, and again when a captured name changes."""
+LENGTHS = 16
+"""For so many lengths of rows, where only the rows tell, a function is traced."""
 
-    def __init__(self, fn: Callable[..., Any], mode: str = "auto") -> None:
+
+class Function:
+    """`fn` as an operation calls it, traced once for each kind of rows, and again when a captured name changes.
+
+    One that `draws` has a generator as its last argument.
+    """
+
+    def __init__(self, fn: Callable[..., Any], mode: str = "auto", *, draws: bool = False) -> None:
         if mode not in MODES:
             raise ValueError(f"mode must be one of {', '.join(map(repr, MODES))}, not {mode!r}")
         self.fn = fn
         self.mode = mode
+        self.draws = draws
         self._graphs: dict[Spec, Graph | str] = {}
         self._specs: dict[Any, Spec] = {}
+        self._fitting: dict[Any, Graph | str] = {}
+        self._latest: dict[Spec, Graph] = {}
         self._lock = threading.Lock()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Function, (self.fn, self.mode)
+        return partial(Function, draws=self.draws), (self.fn, self.mode)
 
     def graph(self, spec: Spec) -> Graph | str:
         """The graph for elements of this spec, or why the function runs row by row."""
@@ -41,7 +52,7 @@ class Function:
         found = self._graphs.get(spec)
         if found is None or (isinstance(found, Graph) and not found.current()):
             with self._lock:
-                found = trace(self.fn, spec, exact=self.mode == "auto")
+                found = trace(self.fn, spec, exact=self.mode == "auto", draws=self.draws)
                 self._graphs[spec] = found
         return found
 
@@ -64,11 +75,12 @@ class Function:
         self._graphs[spec] = f"eager: {reason}"
 
     def columns(
-        self, block: Block, rows: Callable[[Block], Iterable[tuple[bool, Any]]]
+        self, block: Block, rows: Callable[[Block], Iterable[tuple[bool, Any]]], *more: Column
     ) -> tuple[Graph, list[Column]] | None:
         """What the function makes of a whole block, None where it must be called row by row.
 
-        `rows` calls the function on each row: the first rows of each kind are made both ways and compared.
+        `rows` calls the function on each row: the first rows of each kind are made both ways and compared. `more` is
+        the column of the rows' generators, for a function that draws.
         """
         if self.mode == "eager" or (block.rows < FEW and self.mode == "auto"):
             return None
@@ -81,7 +93,7 @@ class Function:
             self.check(spec)
             return None
         try:
-            made = graph.run(block.columns, block.rows)
+            graph, made = self._run(graph, spec, [*block.columns, *more], block.rows)
         except Mismatch:
             self.give_up(spec, "gave rows of other shapes than the first")
             return None
@@ -95,6 +107,29 @@ class Function:
                 return None
             graph.rows_to_verify -= some
         return graph, made
+
+    def _run(self, graph: Graph, spec: Spec, columns: list[Column], n: int) -> tuple[Graph, list[Column]]:
+        """The result of the graph, or of one for rows of the length that these have, and which it was."""
+        latest = self._latest.get(spec) if graph.sizes else None
+        graph = latest if latest is not None and latest.current() else graph
+        for _ in graph.sizes:
+            try:
+                return graph, graph.run(columns, n)
+            except Resized as other:
+                graph = self._latest[spec] = self._resized(spec, {**graph.sizes, other.number: other.size})
+        return graph, graph.run(columns, n)
+
+    def _resized(self, spec: Spec, sizes: dict[int, int]) -> Graph:
+        key = (spec, *sizes.values())
+        found = self._fitting.get(key)
+        if found is None or (isinstance(found, Graph) and not found.current()):
+            if len(self._fitting) == LENGTHS:
+                raise ValueError("rows of too many lengths to trace the function for each")
+            found = trace(self.fn, spec, exact=self.mode == "auto", draws=self.draws, sizes=sizes)
+            self._fitting[key] = found
+        if isinstance(found, str):
+            raise ValueError(found)
+        return found
 
 
 def _kind(column: Column) -> Any:

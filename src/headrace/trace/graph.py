@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,9 +14,11 @@ from headrace.plan.spec import DatasetSpec, LeafSpec, Spec, TensorSpec, leaf_spe
 from headrace.plan.structure import Structure, flatten
 from headrace.ragged import Ragged
 from headrace.trace.capture import Capture, Guard
+from headrace.trace.draws import Generator
 from headrace.trace.errors import Mismatch, Untraceable
 from headrace.trace.recorder import Recorder
 from headrace.trace.rules import chooser
+from headrace.trace.sizes import Sizes, fitted, settled
 from headrace.trace.symbols import Symbol
 from headrace.trace.values import Fresh, Kernel, Step, Value, Values, dummy, leaves, swapped
 
@@ -32,6 +35,8 @@ class Graph:
     template: Values
     captured: list[tuple[Value, np.ndarray[Any, Any]]]
     guards: list[Guard]
+    sizes: dict[int, int]
+    """The lengths that are supposed of rows, by the number of the operation that makes them."""
     rows_to_verify: int = 8
 
     def current(self) -> bool:
@@ -44,7 +49,8 @@ class Graph:
         named = [s for s in self.steps if s.name]
         alone = [s.name for s in named if s.rowwise]
         text = f"vectorised: {len(named)} operation{'s' * (len(named) != 1)}"
-        return text + (f", {', '.join(sorted(set(alone)))} row by row" if alone else "")
+        text += f", {', '.join(sorted(set(alone)))} row by row" if alone else ""
+        return text + (", of rows of one length" if self.sizes else "")
 
     def run(self, columns: Sequence[Column], n: int) -> list[Column]:
         """The columns of the result for a block of `n` rows."""
@@ -100,16 +106,24 @@ def _spread(value: Any, n: int) -> Column:
     return [value] * n
 
 
-def trace(fn: Callable[..., Any], spec: Spec, *, exact: bool) -> Graph | str:
-    """The graph of `fn` for elements of this spec, or why there is none."""
+def trace(
+    fn: Callable[..., Any], spec: Spec, *, exact: bool, draws: bool = False, sizes: dict[int, int] | None = None
+) -> Graph | str:
+    """The graph of `fn` for elements of this spec, and a generator if it `draws`; or why there is none.
+
+    `sizes` are those of rows whose length the spec does not tell; without them some that suit the function are found.
+    """
     if spec.structure is None:
         return "eager: its elements are not known before they are there"
     if any(isinstance(s, DatasetSpec) for s in spec.leaves):
         return "eager: its elements hold datasets"
     reason = ""
     for fill in (None, 0):
-        made = _trace(fn, spec, exact, fill)
+        attempt = partial(_trace, fn, spec, exact, draws, fill)
+        made, found = fitted(attempt, {}) if sizes is None else (attempt(Sizes(sizes)), None)
         if isinstance(made, Graph):
+            if found is not None and found.used and not settled(attempt, found, lambda m: isinstance(m, Graph)):
+                made.spec = made.spec.loosened()
             return made
         reason = reason or made
         if "raises IndexError" not in made:
@@ -117,20 +131,22 @@ def trace(fn: Callable[..., Any], spec: Spec, *, exact: bool) -> Graph | str:
     return f"eager: {reason}"
 
 
-def _trace(fn: Callable[..., Any], spec: Spec, exact: bool, fill: int | None) -> Graph | str:
+def _trace(fn: Callable[..., Any], spec: Spec, exact: bool, draws: bool, fill: int | None, sizes: Sizes) -> Graph | str:
     assert spec.structure is not None
-    recorder = Recorder(chooser(exact), Symbol)
+    recorder = Recorder(chooser(exact), Symbol, sizes)
     try:
         capture = Capture(recorder)
         for kind in _classes(spec.structure):
             capture.check_class(kind)
         symbols = [recorder.input(dummy(s, fill=fill), s) for s in spec.leaves if isinstance(s, TensorSpec)]
-        copy = capture.callable(fn)
         element = spec.structure.pack(symbols)
         args = list(element) if spec.structure.unpacks else [element]
+        args += [Generator(recorder)] if draws else []
         del symbols, element
-        result = _called(copy, args)
+        result = _called(capture.callable(fn), args)
         recorder.returned = True
+        if sizes.read and capture.decides:
+            recorder.failed = recorder.failed or f"may decide by a length that only the rows tell at {sizes.read}"
         if recorder.failed is None:
             return _finished(recorder, capture, result)
     except Untraceable as signal:
@@ -185,6 +201,7 @@ def _finished(recorder: Recorder, capture: Capture, result: Any) -> Graph:
         recorder.template,
         recorder.captured,
         guards,
+        recorder.sizes.used,
         unbatched=frozenset(unbatched),
     )
 

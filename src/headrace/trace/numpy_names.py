@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from headrace.trace.operation import OF_NUMPY
 from headrace.trace.recorder import Recorder
 from headrace.trace.symbols import Symbol, apply_ufunc
 from headrace.trace.values import KINDS, Value, leaves, swapped
@@ -42,6 +43,8 @@ def apply_function(recorder: Recorder, func: Callable[..., Any], args: tuple[Any
         found = swapped((args, kwargs), recorder.value_of)
         if any(v.opaque for v in leaves(found)):
             raise recorder.refuse(f"np.{name} of a component that is not a dense array of known shape")
+        for value in leaves(found):
+            recorder.asked(value)
         args, kwargs = swapped(found, lambda i: i.sample if isinstance(i, Value) else i)
         return func(*args, **kwargs)
     if name in SHAPED_LIKE:
@@ -179,6 +182,8 @@ def numpy_name(recorder: Recorder, value: Any, where: str) -> Any:
         return value
     if isinstance(value, np.ufunc):
         return Recorded(recorder, value)
+    if value in OF_NUMPY:
+        return OF_NUMPY[value]
     name = getattr(value, "__name__", "")
     if name in BARRED or not callable(value):
         raise recorder.refuse(f"uses {where}")

@@ -13,13 +13,18 @@ from headrace.trace.values import swapped
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def traced_operation(*, spec: Callable[..., Any], block: Callable[..., Any]) -> Callable[[F], F]:
+OF_NUMPY: dict[Any, Any] = {}
+"""Functions of NumPy that are operations on columns when a traced function calls them."""
+
+
+def traced_operation(*, spec: Callable[..., Any], block: Callable[..., Any], even: bool = False) -> Callable[[F], F]:
     """Make a function of one element's components an operation of graphs.
 
     Called on components it runs as written. Within a traced function, where arguments are symbols, it becomes a step:
     `spec` gets TensorSpecs in place of the symbols and gives TensorSpecs in the structure of the result; `block` gets
     whole columns in their place (arrays, Ragged, Arrow arrays, lists) and gives columns in that structure. It must give
-    the same bits, and raise where any row raises.
+    the same bits, and raise where any row raises. `even` says that rows mostly have one size where `spec` has None: a
+    traced function goes on from there, and blocks in which they have not are made row by row.
     """
 
     def decorate(fn: F) -> F:
@@ -28,7 +33,7 @@ def traced_operation(*, spec: Callable[..., Any], block: Callable[..., Any]) -> 
             symbol = _first_symbol((args, kwargs))
             if symbol is None:
                 return fn(*args, **kwargs)
-            return symbol._recorder.operation(fn.__name__, args, kwargs, spec, block, flatten)
+            return symbol._recorder.operation(fn.__name__, args, kwargs, spec, block, flatten, even=even)
 
         operation._headrace_operation = True  # type: ignore[attr-defined]
         return operation  # type: ignore[return-value]

@@ -6,6 +6,7 @@ import builtins
 import dis
 import inspect
 from collections.abc import Iterator
+from functools import lru_cache
 from types import CodeType, FunctionType
 
 BUILTINS = frozenset({
@@ -42,6 +43,12 @@ def codes(code: CodeType) -> Iterator[CodeType]:
             yield from codes(constant)
 
 
+@lru_cache(256)
+def instructions(code: CodeType) -> tuple[dis.Instruction, ...]:
+    """The instructions of a function, without those of functions within it."""
+    return tuple(dis.get_instructions(code))
+
+
 def effect(fn: FunctionType) -> str | None:
     """What the function's code does that somebody could notice, None if nothing."""
     code = fn.__code__
@@ -49,7 +56,7 @@ def effect(fn: FunctionType) -> str | None:
         return "is a generator or a coroutine"
     for part in codes(code):
         line = part.co_firstlineno
-        for instruction in dis.get_instructions(part):
+        for instruction in instructions(part):
             line = instruction.starts_line if type(instruction.starts_line) is int else _line(instruction) or line
             what = EFFECTS.get(instruction.opname)
             if what is None and instruction.opname in ("STORE_DEREF", "DELETE_DEREF"):
@@ -63,11 +70,16 @@ def _line(instruction: dis.Instruction) -> int | None:
     return getattr(instruction, "line_number", None)
 
 
+def decides(code: CodeType) -> bool:
+    """Whether the code can take another way for another value: it branches or loops."""
+    return any("JUMP" in i.opname or i.opname == "FOR_ITER" for i in instructions(code))
+
+
 def global_names(code: CodeType) -> set[str]:
     """The names of globals and builtins that the function, and functions within it, look up."""
     return {
         str(instruction.argval)
         for part in codes(code)
-        for instruction in dis.get_instructions(part)
+        for instruction in instructions(part)
         if instruction.opname == "LOAD_GLOBAL"
     }

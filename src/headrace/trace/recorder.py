@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from headrace.plan.spec import TensorSpec
-from headrace.trace.errors import Untraceable
+from headrace.trace.errors import Resized, Untraceable
+from headrace.trace.sizes import Sizes, sized
 from headrace.trace.values import KINDS, Call, Kernel, Step, Value, Values, dummy, plain, sample_of, swapped
 
 _HERE = str(Path(__file__).parent)
@@ -34,13 +35,14 @@ Chooser = Callable[[Call], tuple[Kernel, bool, bool]]
 class Recorder:
     """Records what a function does to symbols."""
 
-    def __init__(self, choose: Chooser, symbol: Callable[[Recorder, Value], Any]) -> None:
+    def __init__(self, choose: Chooser, symbol: Callable[[Recorder, Value], Any], sizes: Sizes | None = None) -> None:
         self.template: Values = []
         self.steps: list[Step] = []
         self.captured: list[tuple[Value, np.ndarray[Any, Any]]] = []
         self.failed: str | None = None
         self.loose = False
         self.returned = False
+        self.sizes = sizes or Sizes({})
         self._choose = choose
         self._symbol = symbol
         self._live: list[weakref.ref[Any]] = []
@@ -110,10 +112,16 @@ class Recorder:
         used = call.values
         if any(v.opaque for v in used):
             raise self.refuse(f"{name} of a component that is not a dense array of known shape")
+        self.sizes.fits(name, args, kwargs)
         call.sample = self.evaluated(fn, name, args, kwargs)
         if all(v.static for v in used):
             return self._constants(call.sample, name)
         return self.record(call)
+
+    def asked(self, value: Value) -> None:
+        """The function asks for the shape of a value."""
+        if value.sized and not self.sizes.read:
+            self.sizes.read = user_line()
 
     def value_of(self, item: Any) -> Any:
         """The value a symbol stands for; captured arrays that come in by other ways are inputs too."""
@@ -144,11 +152,13 @@ class Recorder:
             if not isinstance(one, np.ndarray | np.generic) or one.dtype.kind not in KINDS:
                 raise self.refuse(f"{call.name} gives {_described(one)}")
         value = self._value(sample, batched=batched)
+        value.call, value.sized = call, sized((call.args, call.kwargs))
         if batched:
             try:
                 kernel, rowwise, value.faithful = self._choose(call)
             except Untraceable as error:
                 raise self.refuse(error.reason) from None
+            self.loose = self.loose or call.loose
         else:
             kernel, rowwise = plain(call), False
         errors = dict(self._errors[-1]) if self._errors else {}
@@ -160,7 +170,7 @@ class Recorder:
         made = []
         for i, one in enumerate(value.sample):
             item = self._value(one, batched=value.batched)
-            item.faithful = value.faithful
+            item.faithful, item.sized = value.faithful, value.sized
             self.steps.append(Step("", item.slot, _picker(value.slot, i)))
             made.append(self.wrap(item))
         return type(value.sample)(made)
@@ -173,8 +183,10 @@ class Recorder:
         spec: Callable[..., Any],
         block: Callable[..., Any],
         flatten: Callable[[Any], tuple[Any, list[Any]]],
+        *,
+        even: bool = False,
     ) -> Any:
-        """A function of ours that works on whole columns."""
+        """A function of ours that works on whole columns; `even`: what it gives mostly has one length in all rows."""
         args, kwargs = swapped(args, self.value_of), swapped(kwargs, self.value_of)
         try:
             structure, specs = flatten(spec(*swapped(args, _spec_of), **swapped(kwargs, _spec_of)))
@@ -191,11 +203,32 @@ class Recorder:
         self.steps.append(Step(name, whole.slot, kernel))
         made = []
         for i, one in enumerate(specs):
-            item = self._value(dummy(one), batched=True)
-            item.spec = one
-            self.steps.append(Step("", item.slot, _picker(whole.slot, i)))
+            if even and one.shape and one.shape[0] is None:
+                item = self._supposed(_picker(whole.slot, i), one)
+            else:
+                item = self._value(dummy(one), batched=True)
+                item.spec = one
+                self.steps.append(Step("", item.slot, _picker(whole.slot, i)))
             made.append(self.wrap(item))
         return structure.pack(made)
+
+    def _supposed(self, pick: Kernel, spec: TensorSpec) -> Value:
+        """Rows of a length that nobody knows yet: of the one supposed, or the block ends there."""
+        number = self.sizes.suppose()
+        size = self.sizes.used[number]
+        sample = dummy(TensorSpec((size, *(spec.shape or ())[1:]), spec.dtype))
+        sample.flags.writeable = False  # it may be the memory of the rows
+        item = self._value(sample, batched=True)
+        item.sized = frozenset({number})
+
+        def kernel(values: Values, n: int) -> Any:
+            column = pick(values, n)
+            if not isinstance(column, np.ndarray) or column.shape[1:] != sample.shape:
+                raise Resized(number, column.shape[1]) if isinstance(column, np.ndarray) else ValueError("uneven rows")
+            return column
+
+        self.steps.append(Step("", item.slot, kernel))
+        return item
 
     def check_written(self, symbol: Any) -> None:
         """Refuse to write to an array that is not the function's own, or that something else looks at."""

@@ -118,6 +118,7 @@ class Symbol:
     def __getattr__(self, name: str) -> Any:
         sample = self._sample(f".{name}")
         if name in ATTRIBUTES:
+            self._recorder.asked(self._value)
             return getattr(sample, name)
         if name in VIEWS:
             return self._call(Attribute(name), name, self)
@@ -161,6 +162,7 @@ class Symbol:
         return self._call(operator.getitem, "getitem", self, index)
 
     def __len__(self) -> int:
+        self._recorder.asked(self._value)
         return len(self._sample("len()"))
 
     def __iter__(self) -> Iterator[Any]:

@@ -31,6 +31,10 @@ class Value:
     """What is known of a value that is no dense array."""
     faithful: bool = True
     """Whether rows of a block lie in memory as the sample does."""
+    call: Call | None = None
+    """The operation that made it."""
+    sized: frozenset[int] = frozenset()
+    """The lengths, known only of the rows, that its shape may depend on."""
 
     @property
     def opaque(self) -> bool:
@@ -47,6 +51,8 @@ class Call:
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     sample: Any = None
+    loose: bool = False
+    """Whether the sizes of what it gives may be others, by the data."""
 
     @property
     def values(self) -> list[Value]:

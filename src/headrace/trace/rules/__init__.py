@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from headrace.trace.errors import Untraceable
-from headrace.trace.rules import casts, elementwise, indexing, linear, ordering, reductions, shapes
+from headrace.trace.rules import casts, draws, elementwise, indexing, linear, ordering, reductions, shapes
 from headrace.trace.rules.common import LAYOUT_FREE, by_row, laid_out_alike, self_test
 from headrace.trace.values import Call, Kernel
 
@@ -26,6 +26,7 @@ RULES: dict[str, Rule] = {
     **ordering.RULES,
     **reductions.RULES,
     **linear.RULES,
+    **draws.RULES,
 }
 
 ROWWISE = frozenset(RULES) | {

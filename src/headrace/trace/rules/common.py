@@ -160,7 +160,6 @@ def laid_out_alike(made: Any, sample: Any) -> bool:
     return all(a == b for a, b, size in pairs if size > 1)
 
 
-ROWS = 2
 FEW = 1 << 13
 """Samples of up to so many values are compared to the bit; of larger ones the first real rows are enough."""
 
@@ -168,32 +167,33 @@ FEW = 1 << 13
 def self_test(call: Call, kernel: Kernel, exact: bool) -> Any:
     """What the kernel makes of a block of samples, None unless its rows are what the operation makes of one."""
     values: Values = []
+    rows = 2 if all(np.size(v.sample) <= FEW for v in call.values) else 1
     for value in call.values:
         values += [None] * (value.slot + 1 - len(values))
-        sample = value.sample
-        values[value.slot] = np.stack([sample] * ROWS) if value.batched else sample
-    for value in call.values:  # rows that lie as the sample does
-        if value.batched and isinstance(value.sample, np.ndarray) and not value.sample.flags.c_contiguous:
-            values[value.slot] = _like(value.sample)
+        values[value.slot] = _block(value.sample, rows) if value.batched else value.sample
     try:
         with np.errstate(all="ignore"):
-            made = kernel(values, ROWS)
+            made = kernel(values, rows)
     except Exception:
         return None
     several = isinstance(call.sample, tuple | list)
     pairs = zip(made, call.sample, strict=True) if several else [(made, call.sample)]
-    return made if all(_agrees(m, s, exact) for m, s in pairs) else None
+    return made if all(_agrees(m, s, rows, exact) for m, s in pairs) else None
 
 
-def _like(sample: Any) -> Any:
-    """Rows with the sample's strides."""
+def _block(sample: Any, rows: int) -> Any:
+    """Rows of samples, with the sample's strides; one row without a copy."""
+    if rows == 1:
+        return sample[None]
+    if not isinstance(sample, np.ndarray) or sample.flags.c_contiguous:
+        return np.stack([sample] * rows)
     order = sorted(range(sample.ndim), key=lambda axis: -abs(sample.strides[axis]))
-    block = np.stack([sample.transpose(order)] * ROWS)
+    block = np.stack([sample.transpose(order)] * rows)
     return block.transpose(0, *[1 + i for i in np.argsort(order)])
 
 
-def _agrees(made: Any, sample: Any, exact: bool) -> bool:
-    if made.shape != (ROWS, *sample.shape) or made.dtype != sample.dtype:
+def _agrees(made: Any, sample: Any, rows: int, exact: bool) -> bool:
+    if made.shape != (rows, *sample.shape) or made.dtype != sample.dtype:
         return False
     if not exact or sample.size > FEW:
         return True

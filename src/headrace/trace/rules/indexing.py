@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from headrace.trace.errors import Untraceable
+from headrace.trace.rules import windows
 from headrace.trace.rules.casts import exactly
 from headrace.trace.rules.common import arguments, constant, known, operand, rank, rows_of
 from headrace.trace.rules.shapes import mapped, shifted
@@ -31,8 +32,6 @@ def _led(index: Any) -> tuple[Any, ...]:
 def _check(call: Call) -> None:
     index = call.args[1]
     for part in index if isinstance(index, tuple) else (index,):
-        if isinstance(part, slice) and not known(part):
-            raise Untraceable("slices by data")
         for value in leaves(part):
             if not value.static and value.sample.dtype.kind == "b":
                 raise Untraceable("picks values by a mask, as many as the data say")
@@ -40,8 +39,10 @@ def _check(call: Call) -> None:
 
 def getitem(call: Call, exact: bool) -> Kernel | None:
     """By constants: of the block at once. By numbers that are data: along the rows."""
-    _check(call)
     source, index = call.args
+    if windows.moving(index):
+        return windows.getitem(call)
+    _check(call)
     if known(index):
         if not isinstance(source, Value) or not source.batched:
             return None
@@ -82,9 +83,8 @@ def setitem(call: Call, exact: bool) -> Kernel | None:
     start = rows_of(target)
     if isinstance(index, Value) and not index.static and index.sample.dtype.kind == "b":
         return _masked(call, start)
-    for part in index if isinstance(index, tuple) else (index,):
-        if isinstance(part, slice) and not known(part):
-            raise Untraceable("slices by data")
+    if windows.moving(index):
+        return windows.setitem(call)
     if known(index) and _basic(constant(index)):
         fixed = constant(index)
         led = _led(fixed)

@@ -1,0 +1,100 @@
+"""Lengths that only the rows tell, such as that of raw bytes.
+
+A function of such rows is traced for a length that suits it, which a `reshape` gives away, and again for the one that
+the rows of a block turn out to have.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from headrace.trace.values import Value, leaves, sample_of, swapped
+
+FIRST = 64
+TRIES = 8
+LARGEST = 1 << 26
+
+T = TypeVar("T")
+
+
+@dataclass
+class Sizes:
+    """The lengths that one trace supposes, by the number of the operation whose results have them."""
+
+    given: dict[int, int]
+    used: dict[int, int] = field(default_factory=dict)
+    reshaped: set[int] = field(default_factory=set)
+    """Those for which something is reshaped to a shape that leaves nothing open."""
+    misfit: tuple[int, int, int] | None = None
+    """The number, how many values there were and how many were needed, where a reshape did not fit."""
+    read: str = ""
+    """Where the function asked for a length, so that it may do another thing for another one."""
+
+    def suppose(self) -> int:
+        """The length of what one more operation gives."""
+        number = len(self.used)
+        self.used[number] = self.given.get(number, FIRST)
+        return number
+
+    def fits(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Note what a reshape tells of the lengths that lead to it."""
+        source = args[0] if name == "reshape" and args else None
+        if not isinstance(source, Value) or not source.sized:
+            return
+        shape = swapped((args[1:], kwargs.get("shape", ())), sample_of)
+        wanted = list(_numbers(shape))
+        have, fixed = math.prod(source.sample.shape), math.prod(n for n in wanted if n >= 0)
+        open_ended = any(n < 0 for n in wanted)
+        need = max(1, -(-have // max(fixed, 1))) * fixed if open_ended else fixed
+        if not open_ended:
+            self.reshaped |= source.sized
+        if have != need and self.misfit is None:
+            self.misfit = (min(source.sized), have, need)
+
+
+def _numbers(tree: Any) -> Any:
+    if isinstance(tree, tuple | list):
+        for item in tree:
+            yield from _numbers(item)
+    elif not isinstance(tree, str | None):
+        yield int(tree)
+
+
+def fitted(attempt: Callable[[Sizes], T], start: dict[int, int]) -> tuple[T, Sizes]:
+    """What the attempt gives with lengths that suit it, near those it starts from, and these."""
+    given = dict(start)
+    before: dict[int, tuple[int, int]] = {}
+    for _ in range(TRIES):
+        sizes = Sizes(dict(given))
+        made = attempt(sizes)
+        if sizes.misfit is None:
+            break
+        number, have, need = sizes.misfit
+        size = sizes.used[number]
+        last_size, last_have = before.get(number, (size - 1, have - 1))
+        step, rest = divmod((need - have) * (size - last_size), (have - last_have) or LARGEST)
+        if rest or not step or not 0 <= size + step <= LARGEST:
+            break
+        before[number] = (size, have)
+        given[number] = size + step
+    return made, sizes
+
+
+def settled(attempt: Callable[[Sizes], Any], sizes: Sizes, worked: Callable[[Any], bool]) -> bool:
+    """Whether no other lengths than these suit."""
+    if sizes.reshaped != set(sizes.used):
+        return False
+    for number, size in sizes.used.items():
+        for other in (size - 1, size + 1):
+            made, found = fitted(attempt, {**sizes.used, number: max(0, other)})
+            if worked(made) and found.used != sizes.used:
+                return False
+    return True
+
+
+def sized(args: Any) -> frozenset[int]:
+    """The numbers of the lengths that values among arguments depend on."""
+    return frozenset().union(*[v.sized for v in leaves(args)])
