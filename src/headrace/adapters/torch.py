@@ -89,16 +89,23 @@ class Placement:
     prefetch: int | None
     non_blocking: bool
 
-    def target(self) -> Target:
+    def locks(self) -> Any:
+        """What keeps arrays page-locked from one pass to the next."""
+        if any(device.type != "cuda" for device in self.devices):
+            return None
+        from headrace.adapters.cuda import page_locks
+
+        return page_locks(self.devices[0])
+
+    def target(self, locked: Any) -> Target:
         """Where the tensors of one pass go."""
         kinds = {device.type for device in self.devices}
         if kinds == {"cuda"}:
             from headrace.adapters.cuda import Staging
 
+            pin, wait = self.pin_memory is not False, not self.non_blocking
             ahead = 2 if self.prefetch is None else self.prefetch
-            return Staging(
-                self.devices, self.casts, pin=self.pin_memory is not False, wait=not self.non_blocking, ahead=ahead
-            )
+            return Staging(self.devices, self.casts, locked, pin=pin, wait=wait, ahead=ahead)
         if len(self.devices) > 1:
             raise ValueError(f"to_torch deals batches out to several CUDA devices, not to {', '.join(sorted(kinds))}")
         on_cpu = kinds == {"cpu"}
@@ -121,6 +128,7 @@ def _feed_class() -> type[Any]:
             self._options = options
             self._share = share
             self._counters = counters
+            self._locked: Any = None
 
         def _target(self) -> Target:
             if get_worker_info() is not None and self._options.devices[0].type == "cuda":
@@ -128,7 +136,8 @@ def _feed_class() -> type[Any]:
                     "a worker of a DataLoader cannot give out CUDA tensors: iterate over to_torch(device=…) itself, or "
                     "leave the device out and have the DataLoader pin_memory"
                 )
-            return self._options.target()
+            self._locked = self._locked or self._options.locks()
+            return self._options.target(self._locked)
 
         def _alone(self) -> bool:
             return get_worker_info() is None
