@@ -5,10 +5,13 @@ The lines about a GPU are skipped where there is none.
 
 from __future__ import annotations
 
+import random
 import sys
-from collections.abc import Callable, Iterable, Sequence
+import tempfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from time import perf_counter, thread_time
 from typing import Any
 
@@ -22,30 +25,121 @@ BATCH = 512
 STEPS = IMAGES // BATCH
 MEGABYTES = 64
 COPIES = 32
+WORKERS = (0, 4, 8, 16)
+RESIDENT = "one batch on the GPU"
 
 
 @dataclass(frozen=True)
 class Data:
-    """Where images come from, for both sides; `rows` gives a headrace dataset of (image, label), not yet shuffled."""
+    """Images and labels for both sides.
 
-    rows: Callable[[], hr.Dataset]
-    torch_dataset: Callable[[], Any]
+    `batches` gives a dataset of batches, shuffled; `items` one that PyTorch's loader shuffles and batches; `groups` the
+    same of whole batches, for whom that is faster.
+    """
+
+    batches: Callable[[], hr.Dataset]
+    items: Callable[[], Any]
+    groups: Callable[[], Any]
 
 
 @cache
 def images() -> tuple[np.ndarray, np.ndarray]:
     """As many and as large as MNIST's."""
-    random = np.random.default_rng(0)
-    return random.integers(0, 256, (IMAGES, 28, 28), dtype=np.uint8), random.integers(0, 10, IMAGES)
+    generator = np.random.default_rng(0)
+    return generator.integers(0, 256, (IMAGES, 28, 28), dtype=np.uint8), generator.integers(0, 10, IMAGES)
 
 
-def tensor_dataset() -> Any:
-    import torch
-
-    return torch.utils.data.TensorDataset(*map(torch.from_numpy, images()))
+# Out of memory, as they are
 
 
-MEMORY = Data(lambda: hr.Dataset.from_tensor_slices(images()), tensor_dataset)
+def shuffled() -> hr.Dataset:
+    return hr.Dataset.from_tensor_slices(images()).shuffle(10_000).batch(BATCH, drop_remainder=True)
+
+
+class Items:
+    """What PyTorch's loader indexes: images in memory."""
+
+    def __init__(self) -> None:
+        import torch
+
+        self.images, self.labels = map(torch.from_numpy, images())
+
+    def __len__(self) -> int:
+        return IMAGES
+
+    def __getitem__(self, i: int) -> tuple[Any, Any]:
+        return self.images[i], self.labels[i]
+
+
+class Groups(Items):
+    """The same, a batch at a time."""
+
+    def __getitems__(self, chosen: list[int]) -> tuple[Any, Any]:
+        return self.images[chosen], self.labels[chosen]
+
+
+MEMORY = Data(shuffled, Items, Groups)
+
+
+# Out of TFRecord shards, flipped at random and made a little lighter or darker
+
+FEATURES = {"image": hr.io.FixedLenFeature([], bytes), "label": hr.io.FixedLenFeature([], np.int64)}
+
+
+@cache
+def folder() -> Any:
+    """Where the shards lie; goes when the program ends."""
+    made = tempfile.TemporaryDirectory()
+    rows = hr.Dataset.from_tensor_slices(images()).map(lambda x, y: {"image": x.tobytes(), "label": y})
+    rows.write_tfrecord(Path(made.name) / "images", shards=8)
+    return made
+
+
+def parse(record: Any) -> tuple[Any, Any]:
+    example = hr.io.parse_single_example(record, FEATURES)
+    pixels = hr.io.decode_raw(example["image"], np.uint8, fixed_length=784)
+    return pixels.reshape(28, 28), example["label"]
+
+
+def augmented(image: Any, label: Any, rng: Any) -> tuple[Any, Any]:
+    flipped = np.where(rng.bernoulli(0.5), image[:, ::-1], image)
+    lighter = flipped.astype(np.int16) + rng.integers(-20, 21, dtype=np.int16)
+    return np.clip(lighter, 0, 255).astype(np.uint8), label
+
+
+def records() -> hr.Dataset:
+    files = hr.Dataset.list_files(f"{folder().name}/images-*.tfrecord", shuffle=False)
+    rows = hr.TFRecordDataset(files).map(parse, num_parallel_calls=hr.AUTOTUNE).shuffle(10_000)
+    return rows.random_map(augmented, num_parallel_calls=hr.AUTOTUNE).batch(BATCH, drop_remainder=True)
+
+
+class AugmentedItems(Items):
+    """Images in memory, which is where people have MNIST, augmented one by one."""
+
+    def __getitem__(self, i: int) -> tuple[Any, Any]:
+        import torch
+
+        image = self.images[i]
+        if random.random() < 0.5:
+            image = image.flip(1)
+        lighter = image.to(torch.int16).add_(random.randint(-20, 20))
+        return lighter.clamp_(0, 255).to(torch.uint8), self.labels[i]
+
+
+class AugmentedGroups(Items):
+    """Images in memory, augmented a batch at a time."""
+
+    def __getitems__(self, chosen: list[int]) -> tuple[Any, Any]:
+        import torch
+
+        batch, count = self.images[chosen], len(chosen)
+        flip = torch.rand(count, 1, 1) < 0.5
+        batch = torch.where(flip, batch.flip(2), batch).to(torch.int16)
+        batch.add_(torch.randint(-20, 21, (count, 1, 1), dtype=torch.int16))
+        return batch.clamp_(0, 255).to(torch.uint8), self.labels[chosen]
+
+
+RECORDS = Data(records, AugmentedItems, AugmentedGroups)
 
 
 # On the CPU
@@ -60,7 +154,7 @@ def seconds_a_batch(batches: Iterable[Any], clock: Callable[[], float] = perf_co
 
 def added_by_to_torch(rounds: int) -> Sequence[float]:
     """Microseconds of the processor, beyond those of the same batches in NumPy; best of three passes in each round."""
-    plain = MEMORY.rows().shuffle(10_000).batch(128)
+    plain = hr.Dataset.from_tensor_slices(images()).shuffle(10_000).batch(128)
     feed = plain.to_torch()
 
     def best(batches: Iterable[Any]) -> Callable[[], float]:
@@ -89,14 +183,27 @@ def megabytes() -> np.ndarray:
     return np.random.default_rng(0).integers(0, 256, (8 * MEGABYTES, 1 << 20), dtype=np.uint8)
 
 
-def fed_copies() -> int:
-    """Batches of 64 MB, from an array to the device, each taken as it comes."""
-    torch = gpu()
-    rows = 0
-    for batch in hr.Dataset.from_tensor_slices(megabytes()).batch(MEGABYTES).repeat(COPIES // 8).to_torch("cuda"):
-        rows += len(batch)
-    torch.cuda.synchronize()
-    return rows
+def copies(rows: Callable[[], hr.Dataset]) -> Job:
+    """A job: batches of 64 MB on the device, each taken as it comes."""
+    made = cache(lambda: rows().batch(MEGABYTES).repeat(COPIES // 8).to_torch("cuda"))
+
+    def job() -> int:
+        torch = gpu()
+        count = sum(len(batch) for batch in made())
+        torch.cuda.synchronize()
+        return count
+
+    return job
+
+
+def in_order() -> hr.Dataset:
+    """Views of the array: in the second pass it is page-locked, and read by the device itself."""
+    return hr.Dataset.from_tensor_slices(megabytes())
+
+
+def in_disorder() -> hr.Dataset:
+    """Memory that is new in every batch."""
+    return in_order().shuffle(8 * MEGABYTES)
 
 
 @cache
@@ -162,23 +269,23 @@ def resident() -> Iterable[Any]:
 
 def fed(data: Data) -> Iterable[Any]:
     gpu()
-    batches = data.rows().shuffle(10_000).batch(BATCH, drop_remainder=True)
-    return batches.prefetch(hr.AUTOTUNE).to_torch("cuda")
+    return data.batches().prefetch(hr.AUTOTUNE).to_torch("cuda")
 
 
 class Loaded:
     """PyTorch's own loader, with page-locked batches and copies that do not wait."""
 
-    def __init__(self, data: Data, workers: int) -> None:
+    def __init__(self, data: Any, workers: int, **options: Any) -> None:
         torch = gpu()
         self._loader = torch.utils.data.DataLoader(
-            data.torch_dataset(),
+            data,
             BATCH,
             shuffle=True,
             drop_last=True,
             num_workers=workers,
             pin_memory=True,
             persistent_workers=workers > 0,
+            **options,
         )
 
     def __iter__(self) -> Iterable[Any]:
@@ -186,14 +293,42 @@ class Loaded:
             yield x.cuda(non_blocking=True), y.cuda(non_blocking=True)
 
 
-def loaded(data: Data, workers: int) -> Job:
-    return training(lambda: Loaded(data, workers))
+def loaders(data: Data) -> dict[str, Mapping[str, Job]]:
+    """Jobs of the loader with 0, 4, 8 and 16 workers, item by item and by whole batches."""
+
+    def items(workers: int) -> Job:
+        return training(lambda: Loaded(data.items(), workers))
+
+    def groups(workers: int) -> Job:
+        return training(lambda: Loaded(data.groups(), workers, collate_fn=whole))
+
+    return {
+        "DataLoader": {f"{n} workers": items(n) for n in WORKERS},
+        "DataLoader, whole batches": {f"{n} workers": groups(n) for n in WORKERS},
+    }
 
 
-def pipeline_alone(rounds: int) -> Sequence[float]:
+def whole(batch: Any) -> Any:
+    """What was fetched as a batch stays one."""
+    return batch
+
+
+def trained(name: str, data: Data, asked: Mapping[str, float]) -> Case:
+    """A case: training on this data against training on a batch that is there already."""
+    sides = {"headrace": training(lambda: fed(data)), RESIDENT: training(resident), **loaders(data)}
+    return Case(name, asked, sides, STEPS * BATCH)
+
+
+def pipeline_alone(data: Data) -> Callable[[int], Sequence[float]]:
     """Milliseconds a batch on the device, with nobody computing."""
-    feed = fed(MEMORY)
-    return [1e3 * seconds_a_batch(feed) for _ in range(rounds)]
+
+    def measure(rounds: int) -> Sequence[float]:
+        feed = fed(data)
+        for _ in feed:
+            pass
+        return [1e3 * seconds_a_batch(feed) for _ in range(rounds)]
+
+    return measure
 
 
 def step_alone(rounds: int) -> Sequence[float]:
@@ -208,26 +343,27 @@ def step_alone(rounds: int) -> Sequence[float]:
     return times
 
 
+PINNED = "copies of a pinned buffer"
+
 ITEMS: list[Case | Bound] = [
     Bound("to_torch on the CPU, added to a batch", 20, "µs", added_by_to_torch),
     Case(
         f"host to device, batches of {MEGABYTES} MB",
-        {"copies of a pinned buffer": 0.8},
-        {"headrace": fed_copies, "copies of a pinned buffer": bare_copies},
+        {PINNED: 0.8},
+        {"headrace": copies(in_order), PINNED: bare_copies},
         COPIES * MEGABYTES,
     ),
     Case(
-        "training a convnet",
-        {"one batch on the GPU": 1 / 1.03},
-        {
-            "headrace": training(lambda: fed(MEMORY)),
-            "one batch on the GPU": training(resident),
-            "DataLoader": {f"{n} workers": loaded(MEMORY, n) for n in (0, 4, 8, 16)},
-        },
-        STEPS * BATCH,
+        f"host to device, shuffled batches of {MEGABYTES} MB",
+        {},
+        {"headrace": copies(in_disorder), PINNED: bare_copies},
+        COPIES * MEGABYTES,
     ),
+    trained("training a convnet on TFRecords", RECORDS, {RESIDENT: 1 / 1.03}),
+    trained("training a convnet on arrays", MEMORY, {}),
     Bound("a step of the convnet", None, "ms", step_alone),
-    Bound("a batch of the pipeline, nobody computing", None, "ms", pipeline_alone),
+    Bound("a batch of the pipeline on TFRecords, nobody computing", None, "ms", pipeline_alone(RECORDS)),
+    Bound("a batch of the pipeline on arrays, nobody computing", None, "ms", pipeline_alone(MEMORY)),
 ]
 
 if __name__ == "__main__":

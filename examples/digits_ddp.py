@@ -4,20 +4,19 @@ import tempfile
 from pathlib import Path
 
 import torch
-from digits_data import digits
+from digits_data import digits, write_digits
 from torch import distributed, nn
 
 PROCESSES = 2
 EPOCHS = 6
 
 
-def train(rank, meeting):
+def train(rank, meeting, folder):
     distributed.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=PROCESSES)
     torch.manual_seed(0)
     torch.set_num_threads(1)
-    rows, test = digits()
-    # The shuffle has a seed: all processes must agree on the order that they share.
-    batches = rows.shuffle(1000, seed=0).batch(16).to_torch()
+    rows, test = digits(folder)
+    batches = rows.batch(16).to_torch()  # shuffled with a seed: all processes agree on the order that they share
     model = nn.parallel.DistributedDataParallel(nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10)))
     optimizer = torch.optim.Adam(model.parameters(), 3e-3)
     for _ in range(EPOCHS):
@@ -35,7 +34,7 @@ def train(rank, meeting):
 
 def main():
     with tempfile.TemporaryDirectory() as folder:
-        torch.multiprocessing.spawn(train, (Path(folder) / "meeting",), PROCESSES)
+        torch.multiprocessing.spawn(train, (Path(folder) / "meeting", write_digits()), PROCESSES)
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ def step(weights, images, labels):
 
 def main():
     train, test = digits()
-    batches = train.shuffle(1000, seed=0).batch(32, drop_remainder=True).to_jax()
+    batches = train.batch(32, drop_remainder=True).to_jax()
     one, two = jax.random.split(jax.random.key(0))
     weights = {"in": jax.random.normal(one, (64, 64)) / 8, "out": jax.random.normal(two, (64, 10)) / 8}
     for epoch in range(EPOCHS):

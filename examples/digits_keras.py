@@ -9,7 +9,7 @@ def main():
     train, test = digits()
     model = keras.Sequential([keras.layers.Dense(64, activation="relu"), keras.layers.Dense(10, activation="softmax")])
     model.compile(keras.optimizers.Adam(3e-3), "sparse_categorical_crossentropy", metrics=["accuracy"])
-    batches = train.shuffle(1000, seed=0).batch(32, drop_remainder=True)
+    batches = train.batch(32, drop_remainder=True)
     held_out = test.batch(150)
     model.fit(batches.to_keras(), validation_data=held_out.to_keras(), epochs=6, verbose=2)
     _, accuracy = model.evaluate(held_out.to_keras(), verbose=0)

@@ -13,7 +13,7 @@ def main():
     torch.manual_seed(0)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     train, test = digits()
-    batches = train.shuffle(1000, seed=0).batch(32).prefetch(hr.AUTOTUNE).to_torch(device=device)
+    batches = train.batch(32).prefetch(hr.AUTOTUNE).to_torch(device=device)
     held_out = test.batch(500).to_torch(device=device)
 
     model = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10)).to(device)

@@ -1,5 +1,6 @@
 """ds.to_torch(device="cuda"): skipped where there is no such device."""
 
+import gc
 import threading
 from time import perf_counter
 
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 
 import headrace as hr
+from headrace.adapters import locked
 from headrace.testing import our_threads
 from tests.adapters.pipelines import labels_of, pairs
 
@@ -91,6 +93,106 @@ def test_text_scalars_empty_and_ragged_components():
     ragged = next(iter(D.range(1, 4).map(lambda n: np.arange(n)).ragged_batch(3).to_torch(device="cuda")))
     assert ragged.is_cuda
     assert [row.tolist() for row in ragged.unbind()] == [[0], [0, 1], [0, 1, 2]]
+
+
+def test_offsets_of_ragged_batches_are_not_cast():
+    ds = D.range(1, 4).map(lambda n: np.arange(n)).ragged_batch(3)
+    batch = next(iter(ds.to_torch(device="cuda", dtypes={np.int64: torch.float32})))
+    assert batch.dtype == torch.float32
+    assert [row.tolist() for row in batch.unbind()] == [[0], [0, 1], [0, 1, 2]]
+
+
+def test_small_components_travel_together_and_large_ones_alone():
+    columns = {f"c{i}": np.arange(64, dtype=[np.int64, np.uint8, np.float32][i % 3]) + i for i in range(20)}
+    ds = D.from_tensor_slices({**columns, "image": np.random.default_rng(0).random((64, 9000))}).batch(16)
+    got = list(ds.to_torch(device="cuda", dtypes={"c1": torch.float32, "c0": torch.int32}))
+    for i, batch in enumerate(got):
+        for name, column in columns.items():
+            assert batch[name].tolist() == column[16 * i : 16 * (i + 1)].tolist()
+    first = got[0]
+    assert (first["c0"].dtype, first["c1"].dtype, first["c4"].dtype) == (torch.int32, torch.float32, torch.uint8)
+    shared = first["c2"].untyped_storage()
+    assert shared.data_ptr() == first["c3"].untyped_storage().data_ptr()
+    assert shared.nbytes() < 1 << 16  # who keeps a label does not keep the images
+    assert shared.data_ptr() != first["image"].untyped_storage().data_ptr()
+
+
+def test_batches_that_change_their_shape():
+    sizes = [3, 70_000, 3, 5, 1_500_000, 1]
+    signature = hr.TensorSpec((None,), np.int64)
+    ds = D.from_generator(lambda: (np.full(n, n) for n in sizes), output_signature=signature)
+    got = [(len(t), int(t.min()), int(t.max())) for t in ds.to_torch(device="cuda")]
+    assert got == [(n, n, n) for n in sizes]
+
+
+def numbered(rows=64):
+    """Four megabytes, no two rows alike."""
+    return np.arange(rows * (1 << 14), dtype=np.int32).reshape(rows, 1 << 14)
+
+
+def is_locked(array):
+    return torch.from_numpy(array).is_pinned()
+
+
+def until_locked(feed, array):
+    """Pass over it until the array is page-locked."""
+    for _ in range(1000):
+        for _ in feed:
+            pass
+        if is_locked(array):
+            return
+    pytest.fail("the array was never locked")
+
+
+def test_an_array_that_is_read_again_is_read_where_it_lies(monkeypatch):
+    monkeypatch.setattr(locked, "LEAST_BYTES", 1 << 20)
+    array = numbered()
+    feed = D.from_tensor_slices({"x": array, "label": np.arange(64)}).batch(5).to_torch(device="cuda")
+    for batch in feed:
+        assert batch["x"][:, 0].tolist() == [n << 14 for n in batch["label"].tolist()]
+    assert not is_locked(array)
+    until_locked(feed, array)
+    for prefetched in range(3):  # closed at once, and after a while
+        with iter(feed) as it:
+            got = [next(it) for _ in range(prefetched + 1)]
+        assert all(torch.equal(b["x"].cpu(), torch.from_numpy(array[b["label"].cpu().numpy()])) for b in got)
+    torch.cuda._sleep(HALF_A_SECOND // 10)
+    whole = torch.cat([batch["x"] for batch in feed])
+    assert torch.equal(whole.cpu(), torch.from_numpy(array))
+    del feed, it
+    gc.collect()
+    assert not is_locked(array)
+    assert our_threads() == []
+
+
+def test_a_locked_array_can_be_cast(monkeypatch):
+    monkeypatch.setattr(locked, "LEAST_BYTES", 1 << 20)
+    array = numbered()
+    for dtype in (torch.int64, torch.int16):
+        feed = D.from_tensor_slices(array).batch(8).to_torch(device="cuda", dtypes={np.int32: dtype})
+        until_locked(feed, array)
+        assert torch.equal(torch.cat(list(feed)).cpu(), torch.from_numpy(array).to(dtype))
+        del feed
+        gc.collect()
+        assert not is_locked(array)
+
+
+def test_an_array_that_cannot_be_locked_is_copied_as_ever(monkeypatch):
+    monkeypatch.setattr(locked, "LEAST_BYTES", 1 << 20)
+    array = numbered()
+    cudart = torch.cuda.cudart()
+    address = array.ctypes.data
+    assert int(cudart.cudaHostRegister(address, array.nbytes, 0)) == 0  # somebody else was here first
+    try:
+        feed = D.from_tensor_slices(array).batch(8).to_torch(device="cuda")
+        for _ in range(4):
+            assert torch.equal(torch.cat(list(feed)).cpu(), torch.from_numpy(array))
+        assert (torch.ones(3, device="cuda") + 1).tolist() == [2, 2, 2]  # no error is left behind
+        del feed
+        gc.collect()
+        assert is_locked(array)  # by its owner still
+    finally:
+        cudart.cudaHostUnregister(address)
 
 
 def test_batches_are_dealt_out_and_a_resume_goes_on_in_turn():

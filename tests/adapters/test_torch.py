@@ -228,6 +228,7 @@ def test_a_consumer_that_is_not_starved_is_not_told(monkeypatch, caplog):
     [
         ([("map(fn)", 3.0, 0.0)], "end the pipeline with .prefetch"),
         ([("map(fn)", 3.0, 0.0), ("prefetch()", 0.0, 2.0)], "num_parallel_calls"),
+        ([("random_map(fn, seed=0)", 3.0, 0.0), ("prefetch()", 0.0, 2.0)], "num_parallel_calls"),
         ([("flat_map(fn)", 3.0, 0.0), ("prefetch()", 0.0, 2.0)], "interleave with num_parallel_calls"),
         ([("map(fn)", 3.0, 1.0)], "cache"),
     ],

@@ -1,103 +1,65 @@
-"""CUDA: batches copied through page-locked buffers on a stream of their own, ahead of the consumer."""
+"""CUDA: batches copied from page-locked memory on a stream of their own, ahead of the consumer."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from headrace.adapters.buffers import Buffer, Part, Route
+from headrace.adapters.device_meter import DeviceMeter
 from headrace.adapters.feed import framework
+from headrace.adapters.locked import Locked
 from headrace.adapters.tensors import Casts, nested, readable
 from headrace.block import Block, Column, ordinal, values
 from headrace.execute.starvation import Meter
 from headrace.plan.structure import LEAF, Structure
 from headrace.ragged import Ragged
 
-EVERY = 8
-"""After the first few, one batch in so many is timed: events cost as much as a small kernel."""
-ALIGNED = 256
-"""Where a component may begin in a buffer: what CUDA's own allocator gives."""
+
+class Jagged(NamedTuple):
+    """A ragged component on a device."""
+
+    values: Any
+    offsets: Any
 
 
-class Slot:
-    """One page-locked buffer, and the event after which the copy out of it is done."""
+class Staged(NamedTuple):
+    """A batch on its way to a device: leaves, the tensors that own their memory, the event after which it is there."""
 
-    def __init__(self) -> None:
-        self._memory: Any = None
-        self._used = 0
-        self.copied: Any = None
-
-    def reserve(self, nbytes: int) -> None:
-        """Make room for a batch, once the last one has left."""
-        torch = framework("torch", "to_torch")
-        if self.copied is not None:
-            self.copied.synchronize()
-        if self._memory is None or self._memory.numel() < nbytes:
-            self._memory = None  # the old one goes back before the new one is taken
-            self._memory = torch.empty(nbytes, dtype=torch.uint8, pin_memory=True)
-        self._used = 0
-
-    def filled(self, source: Any, dtype: Any) -> Any:
-        """A copy of a tensor in page-locked memory; torch copies with several threads, without the GIL."""
-        nbytes = source.numel() * dtype.itemsize
-        room = self._memory[self._used : self._used + nbytes].view(dtype).view(source.shape)
-        self._used += aligned(nbytes)
-        return room.copy_(source)
-
-
-def aligned(nbytes: int) -> int:
-    """A size rounded up."""
-    return -(-nbytes // ALIGNED) * ALIGNED
-
-
-class Staged:
-    """A batch on its way to a device: tensors, and the event after which they are there."""
-
-    __slots__ = ("device", "leaves", "nbytes", "structure", "there")
-
-    def __init__(self, structure: Structure, leaves: list[Any], device: Any, there: Any, nbytes: int) -> None:
-        self.structure = structure
-        self.leaves = leaves
-        self.device = device
-        self.there = there
-        self.nbytes = nbytes
-
-
-class Moved:
-    """Tensors of one component: one, or the values and offsets of a nested tensor."""
-
-    __slots__ = ("parts",)
-
-    def __init__(self, *parts: Any) -> None:
-        self.parts = parts
-
-    def whole(self) -> Any:
-        """The component."""
-        return self.parts[0] if len(self.parts) == 1 else nested(*self.parts)
+    structure: Structure
+    leaves: list[Any]
+    owners: list[Any]
+    device: Any
+    there: Any
+    nbytes: int
 
 
 class Staging:
     """Has a thread copy batches to CUDA devices, in turn, `ahead` of them before they are asked for.
 
-    A buffer is filled again only after the event behind its last copy. Device memory is allocated on the copying stream
-    and told of the consumer's (`record_stream`), so that it is not reused while the consumer's kernels may read it.
+    They pass through page-locked buffers; a buffer is filled again only after the event behind its last copy. Batches
+    that are views of an array which is read again and again go without, once that array itself is locked. Device memory
+    is allocated on the copying stream and told of the consumer's (`record_stream`), so that it is not reused while the
+    consumer's kernels may read it.
     """
 
     name = "to_torch"
 
-    def __init__(self, devices: tuple[Any, ...], casts: Casts, *, pin: bool, wait: bool, ahead: int) -> None:
+    def __init__(
+        self, devices: tuple[Any, ...], casts: Casts, locked: Locked, *, pin: bool, wait: bool, ahead: int
+    ) -> None:
         torch = framework("torch", "to_torch")
         self._cuda = torch.cuda
-        current = torch.cuda.current_device()
-        self._devices = [d if d.index is not None else torch.device("cuda", current) for d in devices]
+        self._devices = [with_index(device) for device in devices]
         self._streams = {device: torch.cuda.Stream(device) for device in self._devices}
         self._casts = casts
+        self._locked = locked
         self._pin = pin
         self._wait = wait
-        self._slots = deque(Slot() for _ in range(max(2, ahead)))
+        self._buffers = deque(Buffer(casts) for _ in range(max(2, ahead)))
         self._meter: DeviceMeter | None = None
         self.ahead = ahead
 
@@ -110,131 +72,105 @@ class Staging:
 
     def close(self) -> None:
         """Let go of the buffers; torch keeps them until copies are done."""
-        self._slots = deque(Slot() for _ in self._slots)
+        self._buffers = deque(Buffer(self._casts) for _ in self._buffers)
 
     def convert(self, block: Block) -> Block:
         """The rows of a block, on their way."""
         first = ordinal(block.mark)
         wanted = self._casts.of(block.structure) if self._casts else [None] * len(block.columns)
         rows = zip(*(values(c) for c in block.columns), strict=True) if block.columns else [()] * block.rows
+        nbytes = block.nbytes // block.rows
         staged: Column = [
-            self._staged(block.structure, row, wanted, self._devices[(first + i) % len(self._devices)])
+            self._staged(block.structure, row, wanted, self._devices[(first + i) % len(self._devices)], nbytes)
             for i, row in enumerate(rows)
         ]
         return Block(LEAF, [staged], block.rows)
 
-    def _staged(self, structure: Structure, row: tuple[Any, ...], wanted: list[Any], device: Any) -> Staged:
-        parts = [_parts(v) for v in row]
-        tensors = [
-            [self._typed(array, dtype if i == 0 else None, path) for i, array in enumerate(arrays)]
-            for arrays, dtype, path in zip(parts, wanted, structure.paths, strict=True)
-        ]
-        nbytes = sum(aligned(t.numel() * small.itemsize) for ts in tensors for t, small, _ in ts)
+    def _staged(
+        self, structure: Structure, row: tuple[Any, ...], wanted: list[Any], device: Any, nbytes: int
+    ) -> Staged:
+        parts = [part for leaf in zip(row, wanted, structure.paths, strict=True) for part in _parts(*leaf)]
         stream = self._streams[device]
-        with self._cuda.device(device), self._cuda.stream(stream):
-            copy = self._through_slot(nbytes) if self._pin else (lambda t, small: t.to(small))
-            leaves = [
-                Moved(*(copy(t, small).to(device, non_blocking=True).to(large) for t, small, large in ts)) if ts else v
-                for v, ts in zip(_shown(row), tensors, strict=True)
-            ]
-            there = stream.record_event()
-        if self._pin:
-            self._slots[-1].copied = there
-        return Staged(structure, leaves, device, there, nbytes)
+        buffer = self._buffers[0]
+        self._buffers.rotate(-1)
+        buffer.wait()
+        with self._cuda.stream(stream):
+            tensors, owners = self._sent(parts, buffer, device)
+            there = buffer.copied = stream.record_event()
+        self._locked.read(device, there)
+        moved = iter(tensors)
+        return Staged(structure, [_leaf(value, moved) for value in row], owners, device, there, nbytes)
 
-    def _through_slot(self, nbytes: int) -> Callable[[Any, Any], Any]:
-        slot = self._slots[0]
-        self._slots.rotate(-1)
-        slot.reserve(nbytes)
-        return slot.filled
+    def _sent(self, parts: list[Part], buffer: Buffer, device: Any) -> tuple[list[Any], list[Any]]:
+        """The arrays on the device, and the tensors that own their memory there."""
+        direct = [self._direct(part, device) for part in parts]
+        staged = [part for part, tensor in zip(parts, direct, strict=True) if tensor is None]
+        if not staged:
+            return direct, direct
+        tensors, owners = buffer.send(staged, device)
+        if len(staged) == len(parts):
+            return tensors, owners
+        rest = iter(tensors)
+        return [next(rest) if t is None else t for t in direct], [*owners, *(t for t in direct if t is not None)]
 
-    def _typed(self, array: NDArray[Any], wanted: Any, path: str) -> tuple[Any, Any, Any]:
-        """The tensor, the dtype it travels with, and the dtype it ends with: casts happen where they save bytes."""
-        tensor = readable(array, path)
-        large = wanted or self._casts.dtype(array.dtype) or tensor.dtype
-        small = large if large.itemsize < tensor.dtype.itemsize else tensor.dtype
-        return tensor, small, large
+    def _direct(self, part: Part, device: Any) -> Any:
+        """The array on the device, if it goes there from where it lies."""
+        if self._pin and not self._locked.holds(part.array):
+            return None
+        route = Route(part, self._casts)
+        if self._pin and route.travels_as is not route.own:
+            return None  # fewer bytes are worth the copy
+        return route.arrived(readable(part.array, part.path).to(route.travels_as).to(device, non_blocking=True))
 
     def deliver(self, staged: Staged) -> Any:
         """Have the consumer's stream wait for the copy, not the program."""
         stream = self._cuda.current_stream(staged.device)
         stream.wait_event(staged.there)
-        for leaf in staged.leaves:
-            if isinstance(leaf, Moved):
-                for tensor in leaf.parts:
-                    tensor.record_stream(stream)
+        for tensor in staged.owners:
+            tensor.record_stream(stream)
         if self._wait:
             staged.there.synchronize()
         if self._meter is not None:
             self._meter.delivered(stream)
-        return staged.structure.pack(v.whole() if isinstance(v, Moved) else v for v in staged.leaves)
+        return staged.structure.pack([nested(*leaf) if type(leaf) is Jagged else leaf for leaf in staged.leaves])
 
 
-def _parts(value: Any) -> list[NDArray[Any]]:
+def _parts(value: Any, wanted: Any, path: str) -> list[Part]:
     """The arrays of a component that go to the device."""
     if isinstance(value, Ragged):
-        return [value.values, value.offsets]
-    if isinstance(value, np.ndarray | np.generic):
-        array = np.asarray(value)
-        return [] if array.dtype.hasobject else [array]
-    return []
+        return [Part(value.values, wanted, path), Part(value.offsets, framework("torch", "to_torch").int64, path)]
+    return [Part(np.asarray(value), wanted, path)] if _numeric(value) else []
 
 
-def _shown(row: tuple[Any, ...]) -> list[Any]:
-    """What stays on the host, as lists."""
-    return [v.tolist() if isinstance(v, np.ndarray) and v.dtype.hasobject else v for v in row]
+def _leaf(value: Any, moved: Iterator[Any]) -> Any:
+    """A component: what has become of its arrays, or what stays on the host, as lists."""
+    if isinstance(value, Ragged):
+        return Jagged(next(moved), next(moved))
+    if _numeric(value):
+        return next(moved)
+    return value.tolist() if isinstance(value, np.ndarray) else value
 
 
-class DeviceMeter(Meter):
-    """Waiting as the device sees it: its stream had nothing to do between the last kernel and the next batch.
+def _numeric(value: Any) -> bool:
+    return isinstance(value, np.ndarray | np.generic) and not value.dtype.hasobject
 
-    The program's own time says little: it runs ahead of the device, and may wait for data while that is still busy.
-    """
 
-    def __init__(self, device: Any) -> None:
-        super().__init__(watch=True)
-        self._cuda = framework("torch", "to_torch").cuda
-        self._device = device
-        self._batches = 0
-        self._pending: deque[tuple[Any, Any, Any]] = deque()
-        self._stats: Callable[[], dict[str, Any]] | None = None
-        self._last: Any = None
-        self._wanted: Any = None
+def with_index(device: Any) -> Any:
+    """A device with its number, which is that of the current one if it has none."""
+    torch = framework("torch", "to_torch")
+    return device if device.index is not None else torch.device("cuda", torch.cuda.current_device())
 
-    def asked(self) -> None:
-        """The consumer has queued all it had to do with the last batch."""
-        if self._last is not None:
-            self._wanted = self._event(self._cuda.current_stream(self._device))
 
-    def given(self, stats: Callable[[], dict[str, Any]]) -> None:
-        """The batch is delivered next."""
-        self._stats = stats
+def page_locks(device: Any) -> Locked:
+    """Arrays locked for all devices, with the help of the context of one."""
+    cuda, device = framework("torch", "to_torch").cuda, with_index(device)
 
-    def delivered(self, stream: Any) -> None:
-        """The stream goes on with the batch here."""
-        self._batches += 1
-        if self._last is not None:
-            given = self._event(stream)
-            self._pending.append((self._last, self._wanted or given, given))
-            self._last = self._wanted = None
-            self._count()
-        if self._batches <= 2 * EVERY or self._batches % EVERY == 0:
-            self._last = self._event(stream)
+    def lock(address: int, nbytes: int) -> bool:
+        with cuda.device(device):
+            return int(cuda.cudart().cudaHostRegister(address, nbytes, 0)) == 0
 
-    def _event(self, stream: Any) -> Any:
-        event = self._cuda.Event(enable_timing=True)
-        event.record(stream)
-        return event
+    def unlock(address: int) -> None:
+        with cuda.device(device):
+            cuda.cudart().cudaHostUnregister(address)
 
-    def _count(self) -> None:
-        while self._pending and all(event.query() for event in self._pending[0]):
-            last, wanted, given = self._pending.popleft()
-            assert self._stats is not None
-            waited, computed = wanted.elapsed_time(given), last.elapsed_time(wanted)
-            scale = 1e6 if self._batches <= 2 * EVERY else 1e6 * EVERY
-            self.add(int(waited * scale), int(computed * scale), self._stats)
-
-    def report(self) -> dict[str, float]:
-        """Seconds on the device, of the batches it has taken up."""
-        self._count()
-        return super().report()
+    return Locked(lock, unlock)

@@ -37,7 +37,9 @@ def to_torch(
 
     - `device`: with "cuda" a thread copies batches through page-locked buffers on a stream of its own, `prefetch` (2)
       of them ahead; the stream that is current when a batch is taken waits for its copy, the program does not, unless
-      `non_blocking=False`. Several devices get the batches in turn.
+      `non_blocking=False`. Several devices get the batches in turn. Batches that are views of one large array, which is
+      when nothing shuffles or maps its slices, are read by the device where they lie, from the second pass on: the array
+      is page-locked as long as the result of `to_torch` or a pass over it lives.
     - `dtypes`: what to cast, by component (`0`, `"image"`, `("x", 0)`) or by NumPy dtype,
       as in `{np.float64: torch.float32}`.
     - `pin_memory`: page-locked buffers for copies to a GPU (the default there); without a device, tensors that lie in
@@ -89,16 +91,23 @@ class Placement:
     prefetch: int | None
     non_blocking: bool
 
-    def target(self) -> Target:
+    def locks(self) -> Any:
+        """What keeps arrays page-locked from one pass to the next."""
+        if any(device.type != "cuda" for device in self.devices):
+            return None
+        from headrace.adapters.cuda import page_locks
+
+        return page_locks(self.devices[0])
+
+    def target(self, locked: Any) -> Target:
         """Where the tensors of one pass go."""
         kinds = {device.type for device in self.devices}
         if kinds == {"cuda"}:
             from headrace.adapters.cuda import Staging
 
+            pin, wait = self.pin_memory is not False, not self.non_blocking
             ahead = 2 if self.prefetch is None else self.prefetch
-            return Staging(
-                self.devices, self.casts, pin=self.pin_memory is not False, wait=not self.non_blocking, ahead=ahead
-            )
+            return Staging(self.devices, self.casts, locked, pin=pin, wait=wait, ahead=ahead)
         if len(self.devices) > 1:
             raise ValueError(f"to_torch deals batches out to several CUDA devices, not to {', '.join(sorted(kinds))}")
         on_cpu = kinds == {"cpu"}
@@ -121,6 +130,7 @@ def _feed_class() -> type[Any]:
             self._options = options
             self._share = share
             self._counters = counters
+            self._locked: Any = None
 
         def _target(self) -> Target:
             if get_worker_info() is not None and self._options.devices[0].type == "cuda":
@@ -128,7 +138,8 @@ def _feed_class() -> type[Any]:
                     "a worker of a DataLoader cannot give out CUDA tensors: iterate over to_torch(device=…) itself, or "
                     "leave the device out and have the DataLoader pin_memory"
                 )
-            return self._options.target()
+            self._locked = self._locked or self._options.locks()
+            return self._options.target(self._locked)
 
         def _alone(self) -> bool:
             return get_worker_info() is None

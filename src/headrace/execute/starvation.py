@@ -93,6 +93,7 @@ def remedy(slowest: dict[str, Any], stages: list[dict[str, Any]]) -> str:
 
 PARALLEL = {
     "map": "give it num_parallel_calls=hr.AUTOTUNE",
+    "random_map": "give it num_parallel_calls=hr.AUTOTUNE",
     "interleave": "give it num_parallel_calls=hr.AUTOTUNE",
     "flat_map": "make it an interleave with num_parallel_calls=hr.AUTOTUNE",
 }

@@ -1,0 +1,130 @@
+"""Page-locked buffers that batches pass through on their way to a CUDA device."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.adapters.feed import framework
+from headrace.adapters.tensors import Casts, readable
+
+ALIGNED = 256
+"""Where a component may begin in a buffer: what CUDA's own allocator gives."""
+SMALL_BYTES = 64 << 10
+"""Components up to this size travel in one copy. They share memory then, so no large one may be among them: who keeps
+the labels of an epoch does not want to keep its images."""
+LARGE_BYTES = 4 << 20
+"""From this size on several threads copy into a buffer; below, to wake them up takes longer than the copy."""
+
+
+class Part(NamedTuple):
+    """An array that goes to a device, the dtype asked for its component, and the component's name for errors."""
+
+    array: NDArray[Any]
+    wanted: Any
+    path: str
+
+
+class Route:
+    """How arrays of a kind travel: casts happen where they save bytes."""
+
+    __slots__ = ("ends_as", "own", "travels_as")
+
+    def __init__(self, part: Part, casts: Casts) -> None:
+        self.own = readable(part.array, part.path).dtype
+        self.ends_as = part.wanted or casts.dtype(part.array.dtype) or self.own
+        self.travels_as = self.ends_as if self.ends_as.itemsize < self.own.itemsize else self.own
+
+    def arrived(self, tensor: Any) -> Any:
+        """A tensor on the device with the dtype that was asked for."""
+        return tensor if self.ends_as is self.travels_as else tensor.to(self.ends_as)
+
+
+class Room:
+    """The place of one array in a buffer."""
+
+    __slots__ = ("_array", "_cut", "_tensor", "route")
+
+    def __init__(self, part: Part, route: Route, memory: Any, place: slice, *, shared: bool) -> None:
+        self.route = route
+        self._tensor = memory[place].view(route.travels_as).view(part.array.shape)
+        begin = place.start // route.travels_as.itemsize
+        self._cut = (self._tensor.shape, self._tensor.stride(), begin) if shared else None
+        alone = route.travels_as is route.own and place.stop - place.start < LARGE_BYTES
+        self._array = self._tensor.numpy() if alone else None
+
+    def fill(self, part: Part) -> None:
+        """Copy an array into the buffer; the GIL is free meanwhile."""
+        if self._array is not None:
+            np.copyto(self._array, part.array)
+        else:
+            self._tensor.copy_(readable(part.array, part.path))
+
+    def sent(self, together: dict[Any, Any], device: Any) -> Any:
+        """The array on the device: by itself, or cut from those that travelled `together`, seen as its dtype."""
+        if self._cut is None:
+            return self.route.arrived(self._tensor.to(device, non_blocking=True))
+        return self.route.arrived(together[self.route.travels_as].as_strided(*self._cut))
+
+
+class Buffer:
+    """A page-locked buffer, laid out for batches like the last one, and the event behind the last copy out of it."""
+
+    def __init__(self, casts: Casts) -> None:
+        self._casts = casts
+        self._memory: Any = None
+        self._together: Any = None
+        self._rooms: list[Room] = []
+        self._kinds: list[Any] = []
+        self.copied: Any = None
+
+    def wait(self) -> None:
+        """Until the last batch has left."""
+        if self.copied is not None:
+            self.copied.synchronize()
+
+    def send(self, parts: Sequence[Part], device: Any) -> tuple[list[Any], list[Any]]:
+        """The arrays on a device, copied there on the current stream, and the tensors that own their memory."""
+        kinds = [(array.shape, array.dtype, wanted) for array, wanted, _ in parts]
+        if kinds != self._kinds:
+            self._lay_out(parts)
+            self._kinds = kinds
+        for room, part in zip(self._rooms, parts, strict=True):
+            room.fill(part)
+        if self._together is None:
+            tensors = [room.sent({}, device) for room in self._rooms]
+            return tensors, tensors
+        memory = self._together.to(device, non_blocking=True)
+        together = {dtype: memory.view(dtype) for dtype in {room.route.travels_as for room in self._rooms}}
+        tensors = [room.sent(together, device) for room in self._rooms]
+        return tensors, [memory, *(tensor for tensor in tensors if not tensor._is_view())]
+
+    def _lay_out(self, parts: Sequence[Part]) -> None:
+        """A place for every array: small ones first, side by side."""
+        routes = [Route(part, self._casts) for part in parts]
+        sizes = [part.array.size * route.travels_as.itemsize for part, route in zip(parts, routes, strict=True)]
+        order = sorted(range(len(parts)), key=lambda i: sizes[i] > SMALL_BYTES)
+        several = sum(size <= SMALL_BYTES for size in sizes) > 1
+        places = [slice(0)] * len(parts)
+        end = shared = 0
+        for i in order:
+            places[i] = slice(end, end + sizes[i])
+            end += -(-sizes[i] // ALIGNED) * ALIGNED
+            shared = end if several and sizes[i] <= SMALL_BYTES else shared
+        memory = self._reserved(end)
+        self._together = memory[:shared] if several else None
+        self._rooms = [
+            Room(part, route, memory, place, shared=place.stop <= shared)
+            for part, route, place in zip(parts, routes, places, strict=True)
+        ]
+
+    def _reserved(self, nbytes: int) -> Any:
+        torch = framework("torch", "to_torch")
+        if self._memory is None or self._memory.numel() < nbytes:
+            self._memory = self._together = None  # the old one goes back before the new one is taken
+            self._rooms = []
+            self._memory = torch.empty(nbytes, dtype=torch.uint8, pin_memory=True)
+        return self._memory

@@ -1,0 +1,68 @@
+"""Waiting for data, as a CUDA device sees it."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from headrace.adapters.feed import framework
+from headrace.execute.starvation import Meter
+
+EVERY = 8
+"""After the first few, one batch in so many is timed: events cost as much as a small kernel."""
+
+
+class DeviceMeter(Meter):
+    """Waiting as the device sees it: its stream had nothing to do between the last kernel and the next batch.
+
+    The program's own time says little: it runs ahead of the device, and may wait for data while that is still busy.
+    """
+
+    def __init__(self, device: Any) -> None:
+        super().__init__(watch=True)
+        self._cuda = framework("torch", "to_torch").cuda
+        self._device = device
+        self._batches = 0
+        self._pending: deque[tuple[Any, Any, Any]] = deque()
+        self._stats: Callable[[], dict[str, Any]] | None = None
+        self._last: Any = None
+        self._wanted: Any = None
+
+    def asked(self) -> None:
+        """The consumer has queued all it had to do with the last batch."""
+        if self._last is not None:
+            self._wanted = self._event(self._cuda.current_stream(self._device))
+
+    def given(self, stats: Callable[[], dict[str, Any]]) -> None:
+        """The batch is delivered next."""
+        self._stats = stats
+
+    def delivered(self, stream: Any) -> None:
+        """The stream goes on with the batch here."""
+        self._batches += 1
+        if self._last is not None:
+            given = self._event(stream)
+            self._pending.append((self._last, self._wanted or given, given))
+            self._last = self._wanted = None
+            self._count()
+        if self._batches <= 2 * EVERY or self._batches % EVERY == 0:
+            self._last = self._event(stream)
+
+    def _event(self, stream: Any) -> Any:
+        event = self._cuda.Event(enable_timing=True)
+        event.record(stream)
+        return event
+
+    def _count(self) -> None:
+        while self._pending and all(event.query() for event in self._pending[0]):
+            last, wanted, given = self._pending.popleft()
+            assert self._stats is not None
+            waited, computed = wanted.elapsed_time(given), last.elapsed_time(wanted)
+            scale = 1e6 if self._batches <= 2 * EVERY else 1e6 * EVERY
+            self.add(int(waited * scale), int(computed * scale), self._stats)
+
+    def report(self) -> dict[str, float]:
+        """Seconds on the device, of the batches it has taken up."""
+        self._count()
+        return super().report()
