@@ -51,6 +51,8 @@ if TYPE_CHECKING:
         def mode(self) -> str: ...
         @property
         def traced(self) -> bool: ...
+        @property
+        def positional(self) -> bool: ...
         def error(self, cause: BaseException | str, ordinal: int) -> Any: ...
 
 
@@ -224,7 +226,7 @@ def placed(node: Caller, call: Call, keep_ids: bool, block: Block, numbers: Indi
 def open_calls(node: Caller, ctx: Context, mark: Mark, call: Call, *, with_ids: bool = False) -> Stream:
     """What `call` makes of the input's rows: in the puller's thread, on threads or in processes, as the node says."""
     inner = ctx.identified() if with_ids else ctx
-    ordered = ctx.ordered(node.deterministic)
+    ordered = node.positional or ctx.ordered(node.deterministic)  # a row that is known by its number keeps its place
     if node.mode == "process":
         remote = ctx.remote(call)
         work = partial(_work, partial(placed, node, remote, ctx.with_ids))
