@@ -1,6 +1,6 @@
 """Users' functions: plain NumPy code that headrace traces and runs on whole blocks, against the peers' ways.
 
-Every side computes the same numbers. Speeds are ratios of sides that took turns in one run.
+Every side computes the same numbers, or draws them alike. Speeds are ratios of sides that took turns in one run.
 """
 
 from __future__ import annotations
@@ -96,6 +96,37 @@ def grain_loader() -> Any:
     return rows.map(lambda pair: scale(*pair)).batch(BATCH).to_iter_dataset()
 
 
+def augment(x: Any, y: Any, rng: Any) -> Any:
+    """Mirrored or not, and brighter or darker."""
+    x = np.where(rng.bernoulli(0.5), x[:, ::-1], x)
+    return x.astype(np.float32) / 255 + np.float32(rng.uniform(-0.2, 0.2)), y
+
+
+def ours_augmented() -> Any:
+    return hr.Dataset.from_tensor_slices(images()).random_map(augment, seed=1).batch(BATCH)
+
+
+def tf_augment(rows: Any, number: Any) -> Any:
+    """The same of one image or, with the images in front, of a batch of them."""
+    tf = tensorflow()
+    x, y = rows
+    draws = tf.random.stateless_uniform(tf.concat([tf.shape(x)[:-2], [2]], 0), tf.stack([1, number]))
+    mirrored, brighter = draws[..., :1, None] < 0.5, draws[..., 1:, None] * 0.4 - 0.2
+    return tf.cast(tf.where(mirrored, tf.reverse(x, [-1]), x), tf.float32) / 255 + brighter, y
+
+
+def tf_augmented(calls: int | None = None, *, by_hand: bool = False) -> Any:
+    """Each element, or each batch, has its number as its seed."""
+    rows = tfd().Dataset.from_tensor_slices(images())
+    rows = (rows.batch(BATCH) if by_hand else rows).enumerate()
+    made = rows.map(lambda number, row: tf_augment(row, number), num_parallel_calls=calls)
+    return (made if by_hand else made.batch(BATCH)).prefetch(-1)
+
+
+def tf_augmented_by_hand(calls: int | None = None) -> Any:
+    return tf_augmented(calls, by_hand=True)
+
+
 def third(x: Any) -> Any:
     return x % 3 == 0
 
@@ -138,6 +169,27 @@ SPEED = [
                 "2 workers": batches(lambda: torch_loader(num_workers=2, timeout=120)),
             },
             "Grain": {"as written": batches(grain_loader)},
+        },
+    ),
+    Case(
+        "images, mirrored and brightened at random",
+        asked={},
+        rows=IMAGES,
+        sides={
+            "headrace": {
+                "as written": batches(ours_augmented),
+                "prefetch": batches(lambda: ours_augmented().prefetch(hr.AUTOTUNE)),
+            },
+            "tf.data": {
+                "as asked": batches(tf_augmented),
+                "autotune off": batches(lambda: untuned(tf_augmented())),
+                "parallel": batches(lambda: tf_augmented(-1)),
+            },
+            "tf.data by hand": {
+                "as asked": batches(tf_augmented_by_hand),
+                "autotune off": batches(lambda: untuned(tf_augmented_by_hand())),
+                "parallel": batches(lambda: tf_augmented_by_hand(-1)),
+            },
         },
     ),
     Case(
