@@ -165,6 +165,17 @@ def test_an_array_that_is_read_again_is_read_where_it_lies(monkeypatch):
     assert our_threads() == []
 
 
+def test_an_array_may_be_written_to_where_its_batches_have_been_given_out():
+    array = np.repeat(np.arange(64, dtype=np.int32), 1 << 18).reshape(64, 1 << 18)
+    feed = D.from_tensor_slices(array).batch(8).to_torch(device="cuda")
+    until_locked(feed, array)
+    seen = []
+    for i, batch in enumerate(feed):
+        array[8 * i : 8 * (i + 1)] = -1
+        seen.append(batch)
+    assert [row.unique().tolist() for batch in seen for row in batch] == [[i] for i in range(64)]
+
+
 def test_a_locked_array_can_be_cast(monkeypatch):
     monkeypatch.setattr(locked, "LEAST_BYTES", 1 << 20)
     array = numbered()

@@ -114,6 +114,7 @@ class Buffer:
             places[i] = slice(end, end + sizes[i])
             end += -(-sizes[i] // ALIGNED) * ALIGNED
             shared = end if several and sizes[i] <= SMALL_BYTES else shared
+        self._kinds = []
         memory = self._reserved(end)
         self._together = memory[:shared] if several else None
         self._rooms = [

@@ -27,13 +27,17 @@ class Jagged(NamedTuple):
 
 
 class Staged(NamedTuple):
-    """A batch on its way to a device: leaves, the tensors that own their memory, the event after which it is there."""
+    """A batch on its way to a device: leaves, the tensors that own their memory, the event after which it is there.
+
+    `direct` says that the device reads arrays where they lie.
+    """
 
     structure: Structure
     leaves: list[Any]
     owners: list[Any]
     device: Any
     there: Any
+    direct: bool
     nbytes: int
 
 
@@ -95,23 +99,17 @@ class Staging:
         self._buffers.rotate(-1)
         buffer.wait()
         with self._cuda.stream(stream):
-            tensors, owners = self._sent(parts, buffer, device)
+            direct = [self._direct(part, device) for part in parts]
+            staged = [part for part, tensor in zip(parts, direct, strict=True) if tensor is None]
+            tensors, owners = buffer.send(staged, device) if staged else ([], [])
             there = buffer.copied = stream.record_event()
-        self._locked.read(device, there)
-        moved = iter(tensors)
-        return Staged(structure, [_leaf(value, moved) for value in row], owners, device, there, nbytes)
-
-    def _sent(self, parts: list[Part], buffer: Buffer, device: Any) -> tuple[list[Any], list[Any]]:
-        """The arrays on the device, and the tensors that own their memory there."""
-        direct = [self._direct(part, device) for part in parts]
-        staged = [part for part, tensor in zip(parts, direct, strict=True) if tensor is None]
-        if not staged:
-            return direct, direct
-        tensors, owners = buffer.send(staged, device)
-        if len(staged) == len(parts):
-            return tensors, owners
+        if len(staged) < len(parts):
+            self._locked.read(device, there)
+            owners = [*owners, *(tensor for tensor in direct if tensor is not None)]
         rest = iter(tensors)
-        return [next(rest) if t is None else t for t in direct], [*owners, *(t for t in direct if t is not None)]
+        moved = (next(rest) if tensor is None else tensor for tensor in direct)
+        leaves = [_leaf(value, moved) for value in row]
+        return Staged(structure, leaves, owners, device, there, len(staged) < len(parts), nbytes)
 
     def _direct(self, part: Part, device: Any) -> Any:
         """The array on the device, if it goes there from where it lies."""
@@ -128,7 +126,7 @@ class Staging:
         stream.wait_event(staged.there)
         for tensor in staged.owners:
             tensor.record_stream(stream)
-        if self._wait:
+        if self._wait or staged.direct:  # who has a batch may write to the array that it came from
             staged.there.synchronize()
         if self._meter is not None:
             self._meter.delivered(stream)
