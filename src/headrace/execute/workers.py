@@ -75,8 +75,6 @@ class Ahead(Stream):
         return self._limits(self._width if self._depth is None else self._depth.size)
 
     def pull(self, want: int) -> Pulled:
-        if self._width and not self._threads:
-            self._start()
         while not self._pending:
             if not self._fetch(want):
                 return END
@@ -86,6 +84,8 @@ class Ahead(Stream):
 
     def _fetch(self, want: int) -> bool:
         """Have more rows pending, which may be none yet; False at the end."""
+        if self._width and not self._threads:
+            self._start()
         started = perf_counter_ns()
         here = self._width == 0 and self.channel.at_rest()
         made = self._made_here(want) if here else self._handed_over()
