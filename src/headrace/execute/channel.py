@@ -236,8 +236,9 @@ class Channel:
         return None
 
     def _take(self, number: int) -> Ticket:
-        oldest = min((self._frontier, *(t.mark for t in self._waiting.values())), key=ordinal)
-        ticket = self._waiting.pop(number)
+        waiting = self._waiting
+        oldest = min((self._frontier, *(t.mark for t in waiting.values())), key=ordinal) if self._delivery else None
+        ticket = waiting.pop(number)
         items = ticket.items or []
         self._bytes -= ticket.nbytes
         self._space.notify_all()

@@ -120,13 +120,14 @@ class Ahead(Stream):
         return [rows]
 
     def _worked(self, item: Item) -> list[Item]:
+        watched = self._climb if self._climb is not None and self._climb.looks() else None
+        on_cpu = 0 if watched is None else thread_time_ns()
         started = perf_counter_ns()
-        on_cpu = thread_time_ns() if self._climb is not None else 0
         items = self._work(item)
         took = perf_counter_ns() - started
         self._stage.worked(took)
-        if self._climb is not None:
-            self._climb.worked(item.rows, took, thread_time_ns() - on_cpu)
+        if watched is not None:
+            watched.worked(item.rows, took, thread_time_ns() - on_cpu)
         return items
 
     def skip(self, count: int, *, replay: bool = False) -> int:
