@@ -121,6 +121,25 @@ class Bound:
         yield Line(self.name, "", self.asked, self.unit, found, list(values), met)
 
 
+@dataclass(frozen=True)
+class Share:
+    """What part of the speed of the best of `others` our side reaches; each gives rows a second."""
+
+    name: str
+    asked: float
+    ours: Callable[[], float]
+    others: Mapping[str, Callable[[], float]]
+
+    def run(self, rounds: int) -> Iterator[Line]:
+        speeds = {name: max(rate() for _ in range(2)) for name, rate in self.others.items()}
+        best = max(speeds, key=lambda name: speeds[name])
+        pairs = alternating(rounds, self.ours, self.others[best])
+        found = statistics.median(mine / theirs for mine, theirs in pairs)
+        speed = statistics.median(mine for mine, _ in pairs)
+        ratios = [mine / theirs for mine, theirs in pairs]
+        yield Line(self.name, f"the best ({best})", self.asked, "×", found, ratios, found >= self.asked, speed)
+
+
 class UnsupportedError(Exception):
     """This machine cannot measure it; the line is skipped."""
 
@@ -229,7 +248,7 @@ def fresh(*arguments: str) -> str:
     return done.stdout
 
 
-def main(title: str, items: Sequence[Case | Bound], *, description: str | None = None) -> int:
+def main(title: str, items: Sequence[Case | Bound | Share], *, description: str | None = None) -> int:
     """The command line of a benchmark file. 0, whatever was found, unless a job broke."""
     options = _options(title, description)
     chosen = [item for item in items if any(part in item.name for part in options.only or [""])]

@@ -6,6 +6,7 @@ import gc
 import json
 import sys
 import threading
+import time
 from itertools import islice
 from pathlib import Path
 
@@ -79,5 +80,27 @@ def threads() -> dict[str, float]:
     return {"running": running, "alive": alive, "left": (rss() - before) / 1e6}
 
 
+def large(number: int) -> np.ndarray:
+    return np.full(4 << 20, number % 251, np.uint8)
+
+
+def budget() -> dict[str, float]:
+    """Megabytes that a pipeline of elements of 4 MB adds, AUTOTUNE everywhere, under a budget of 256 MB."""
+
+    def tuned(elements: int) -> hr.Dataset:
+        ds = hr.Dataset.range(elements).map(large, num_parallel_calls=hr.AUTOTUNE).shuffle(hr.AUTOTUNE)
+        ds = ds.interleave(hr.Dataset.from_tensors, num_parallel_calls=hr.AUTOTUNE)
+        ds = ds.map(lambda x: x + 1, num_parallel_calls=hr.AUTOTUNE).batch(2, num_parallel_calls=hr.AUTOTUNE)
+        return ds.prefetch(hr.AUTOTUNE).with_options(hr.Options(ram_budget=256 << 20))
+
+    for _ in tuned(4):
+        pass
+    before = rss()
+    forget_peak()
+    for _ in tuned(400):
+        time.sleep(0.002)
+    return {"peak": (peak() - before) / 1e6}
+
+
 if __name__ == "__main__":
-    print(json.dumps({"shuffle_memory": shuffle_memory, "threads": threads}[sys.argv[1]]()))
+    print(json.dumps({"shuffle_memory": shuffle_memory, "threads": threads, "budget": budget}[sys.argv[1]]()))

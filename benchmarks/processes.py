@@ -17,7 +17,8 @@ from harness import Bound, Case, Job, alternating, main
 
 import headrace as hr
 
-ROWS = 300
+ROWS = 1500
+"""Many times what a side may make ahead while it is not its turn."""
 IMAGES = 300
 
 

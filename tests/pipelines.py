@@ -189,6 +189,7 @@ def steps(other):
         counts.map(lambda n: lambda d: d.batch(n)),
         counts.map(lambda n: lambda d: d.batch(n, drop_remainder=True)),
         st.tuples(counts, seeds, fresh).map(lambda a: lambda d: d.shuffle(*a)),
+        seeds.map(lambda seed: lambda d: d.shuffle(hr.AUTOTUNE, seed)),
         st.integers(0, 3).map(lambda n: lambda d: d.repeat(n)),
         st.integers(-1, 9).map(lambda n: lambda d: d.take(n)),
         st.integers(0, 5).map(lambda n: lambda d: d.skip(n)),
@@ -233,6 +234,7 @@ def steps(other):
         seeds.map(lambda seed: lambda d: d.random_map(_drawn, seed)),
         seeds.map(lambda seed: lambda d: d.random_map(_drawn, seed, num_parallel_calls=2)),
         st.just(lambda d: d.filter(_keep)),
+        st.sampled_from([2, hr.AUTOTUNE]).map(lambda n: lambda d: d.filter(_keep, num_parallel_calls=n)),
         st.just(lambda d: d.take_while(lambda *a: _total(a) % 11 != 7)),
         st.just(lambda d: d.scan(0, lambda s, v: (s + _total((v,)), (s, v)))),
         counts.map(lambda n: lambda d: d.map(_ragged).padded_batch(n)),
@@ -241,9 +243,9 @@ def steps(other):
         counts.map(lambda n: lambda d: d.map(_ragged).bucket_by_sequence_length(len, [2, 3], [n, 2, 3])),
         st.integers(2, 6).map(lambda n: lambda d: d.filter(lambda *a: bool(Sometimes(n)(*a) is not None))),
         st.sampled_from([_few, _shuffled, _cached]).map(lambda f: lambda d: d.flat_map(f)),
-        st.tuples(st.sampled_from([_few, _shuffled, _cached]), counts, counts, st.sampled_from([None, 2])).map(
-            lambda a: lambda d: d.interleave(*a)
-        ),
+        st.tuples(
+            st.sampled_from([_few, _shuffled, _cached]), counts, counts, st.sampled_from([None, 2, hr.AUTOTUNE])
+        ).map(lambda a: lambda d: d.interleave(*a)),
     )
     binary = st.one_of(
         other.map(lambda o: lambda d: D.zip(d, o)),

@@ -156,6 +156,8 @@ PIPELINES = {
     "batch of batches": lambda: slices().batch(2).batch(3),
     "batch without remainder": lambda: streamed().batch(3, drop_remainder=True),
     "ragged rows": lambda: D.range(9).map(lambda n: np.arange(n // 2)).batch(2),
+    "filter on threads": lambda: streamed(40).filter(lambda x: bool(picky(x) % 3), num_parallel_calls=3).batch(4),
+    "filter of many": lambda: D.range(3000).filter(lambda x: x % 700 == 3, num_parallel_calls=2),
     "shuffle by number": lambda: slices().shuffle(5),
     "shuffle a stream": lambda: streamed().shuffle(6, seed=2),
     "shuffle with failures": lambda: D.range(40).map(picky).shuffle(7, seed=3),
@@ -197,6 +199,7 @@ PIPELINES = {
     "interleave in flat_map": lambda: D.range(3).flat_map(
         lambda n: D.range(n + 2).interleave(D.range, cycle_length=2).batch(2)
     ),
+    "shuffle what fits": lambda: streamed().shuffle(hr.AUTOTUNE).shuffle(hr.AUTOTUNE, seed=2).repeat(2),
     "prefetch": lambda: slices().shuffle(5).prefetch(3).batch(4).prefetch(hr.AUTOTUNE),
     "cache": lambda: streamed().cache(),
     "cache in files": lambda: slices().shuffle(7).cache(tempfile.mkdtemp(dir=_folder.name)).repeat(2),

@@ -46,6 +46,7 @@ from headrace.ops.watch import progress, throttle
 from headrace.ops.window import window
 from headrace.ops.with_options import options, with_options
 from headrace.ops.zip import zip
+from headrace.optimise.final_prefetch import with_final_prefetch
 from headrace.optimise.rules import Applied, optimised
 from headrace.plan.cardinality import INFINITE
 from headrace.plan.explain import chain, tree
@@ -232,14 +233,18 @@ class Dataset:
           batch(batch_size=2)  → int64[?] × 2   ...
             range(start=0, stop=3)  → int64 × 3   ...
         runs as written
+        and ends in a prefetch of its own, whose thread starts if what the consumer waits and computes shows a gain
         """
         applied: list[Applied] = []
         plan = optimised(self._node, applied)
         text = "plan:\n" + tree(self._node, "  ")
-        if not applied:
-            return text + "\nruns as written"
-        reasons = "\n".join(f"  {a.rule} at {a.operation}: {a.reason}" for a in applied)
-        return f"{text}\nruns as:\n{tree(plan, '  ')}\nbecause:\n{reasons}"
+        if applied:
+            reasons = "\n".join(f"  {a.rule} at {a.operation}: {a.reason}" for a in applied)
+            text += f"\nruns as:\n{tree(plan, '  ')}\nbecause:\n{reasons}"
+        else:
+            text += "\nruns as written"
+        final = with_final_prefetch(plan)
+        return text if final is plan else f"{text}\nand ends in {final.remark()}"
 
     def __repr__(self) -> str:
         return f"<Dataset {chain(self._node)} of {self._node.spec}>"

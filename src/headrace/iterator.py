@@ -24,6 +24,7 @@ from headrace.execute.starvation import Meter
 from headrace.execute.stats import Stats
 from headrace.execute.stream import END, End, Pulled
 from headrace.ops.with_options import merged
+from headrace.optimise.final_prefetch import with_final_prefetch
 from headrace.optimise.rules import optimised
 from headrace.plan.node import Node
 
@@ -35,16 +36,18 @@ TRIM_BYTES = 8 << 20
 class Epochs:
     """The home of a dataset's epochs: which comes next, and the seeds that a restored state brought along.
 
-    `told` hears of every change of the first.
+    `told` hears of every change of the first. `sizes` are those of buffers that were chosen while running: the next
+    epoch has the same.
     """
 
     next: int = 0
     seeds: list[int] | None = None
     told: Callable[[int], None] | None = None
+    sizes: dict[str, int] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Epochs, (self.next, self.seeds)
+        return Epochs, (self.next, self.seeds, None, self.sizes)
 
     def begin(self) -> int:
         """The number of a new pass."""
@@ -53,11 +56,12 @@ class Epochs:
             self._set(number + 1)
             return number
 
-    def restore(self, epoch: int, seeds: list[int]) -> None:
+    def restore(self, state: dict[str, Any]) -> None:
         """Go on after a restored pass."""
         with self.lock:
-            self._set(epoch + 1)
-            self.seeds = seeds
+            self._set(state["epoch"] + 1)
+            self.seeds = state["seeds"]
+            self.sizes = dict(state.get("sizes", {}))
 
     def _set(self, number: int) -> None:
         self.next = number
@@ -117,6 +121,7 @@ class Iterator(PythonIterator[Any]):
         self._last_stats = Stats(stages=[])
         self._last_tuning = Tuning(chosen={}, log=[])
         self._meter = meter or Meter()
+        self._sizes = epochs.sizes
         if state is None:
             self._plan = states.reseeded(plan, epochs.seeds) if epochs.seeds else plan
             self._begin(epochs.begin(), 0, None, over=False)
@@ -206,9 +211,11 @@ class Iterator(PythonIterator[Any]):
         """Start running at the place where this pass stands; after a fork, in the child, once more."""
         settings = self._settings
         optimise = optimised if settings.optimise else None
-        run = Run(optimise, block_rows=settings.block_rows, options=merged(self._plan))
+        run = Run(optimise, block_rows=settings.block_rows, options=merged(self._plan), sizes=self._sizes)
         context = Context(run, with_ids=settings.with_ids).epoch(self._epoch)
         plan = run.prepare(self._plan)
+        if settings.optimise:
+            plan = with_final_prefetch(plan)
         running = Running(run, context)
         self._pid = os.getpid()
         self._run = run
@@ -244,7 +251,13 @@ class Iterator(PythonIterator[Any]):
         if self._described is None:
             self._described = states.description(self._plan)
         return states.save(
-            self._plan, self._described, self._epoch, self._before + self._offset, self._place(), over=self._over
+            self._plan,
+            self._described,
+            self._epoch,
+            self._before + self._offset,
+            self._place(),
+            over=self._over,
+            sizes=self._sizes,
         )
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -260,7 +273,8 @@ class Iterator(PythonIterator[Any]):
         states.check(state, self._given_plan)
         self._plan = states.reseeded(self._given_plan, state["seeds"])
         self._begin(state["epoch"], state["delivered"], state["mark"], over=state["over"])
-        self._epochs.restore(state["epoch"], state["seeds"])
+        self._epochs.restore(state)
+        self._sizes = self._epochs.sizes
 
     def stats(self) -> Stats:
         """What each stage has done so far: rows, blocks, bytes, busy and waiting seconds. Prints as a table.

@@ -20,6 +20,8 @@ class Options:
     - `deterministic`: whether parallel operations that do not say keep the order (they do by default).
     - `cpu_budget`: how many processors operations that say AUTOTUNE may keep busy; by default those of the container.
     - `ram_budget`: how many bytes may lie ready between the stages; by default half of what the container has free.
+    - `inject_prefetch`: whether a pipeline that does not end in one gets a prefetch, where that is seen to help and
+      nobody can tell (it does by default).
     - `on_error`: "raise" (the default), or "skip" to leave out elements that fail.
     - `frozen`: what an iterator's `tuning()` gave: AUTOTUNE means those numbers.
 
@@ -33,6 +35,7 @@ class Options:
     deterministic: bool | None = None
     cpu_budget: int | None = None
     ram_budget: int | None = None
+    inject_prefetch: bool | None = None
     on_error: str | None = None
     frozen: Mapping[str, Any] | None = None
 

@@ -1,5 +1,8 @@
 """AUTOTUNE: what it chooses, within which budget, and that it can be repeated."""
 
+import gc
+import json
+import random
 import threading
 import time
 
@@ -7,9 +10,11 @@ import numpy as np
 import pytest
 
 import headrace as hr
-from headrace.execute import budget
+from headrace.execute import autotune, budget
 from headrace.execute.autotune import Climb, Tuner
 from headrace.execute.budget import Memory
+from headrace.iterator import Settings
+from headrace.testing import check_transformation, our_threads
 
 D = hr.Dataset
 
@@ -60,13 +65,14 @@ def clock(monkeypatch):
 
 
 def climb_on(clock, rate, *, cpu=0.0, cpus=2, calls=5000, waiting=1.0):
-    climb = Climb(Tuner(cpus), "stage", 2)
+    climb = Climb(Tuner(cpus), "stage")
     for _ in range(calls):
-        wall = climb.width / rate(climb.width) * 1e9
-        step = int(wall / climb.width)
+        width = max(1, climb.width)
+        wall = width / rate(width) * 1e9
+        step = int(wall / width)
         clock[0] += step
-        climb.waited(int(waiting * step))
-        climb.called(int(wall), int(cpu * wall))
+        climb.worked(1, int(wall), int(cpu * wall))
+        climb.delivered(1, 1, int(waiting * step))
     return climb
 
 
@@ -76,12 +82,12 @@ def test_it_climbs_while_more_is_faster(clock):
 
 def test_it_goes_back_where_more_does_not_help(clock):
     climb = climb_on(clock, lambda n: 500.0)
-    assert climb.width == 2
+    assert climb.width == 0
     assert any("made" in entry["why"] for entry in climb.tuner.report()["log"])
 
 
 def test_it_rests_where_the_consumer_does_not_wait(clock):
-    assert climb_on(clock, lambda n: 100 * n, waiting=0.01).width == 2
+    assert climb_on(clock, lambda n: 100 * n, waiting=0.01).width == 0
 
 
 def test_calls_that_compute_get_no_more_than_the_processors(clock):
@@ -141,3 +147,236 @@ def test_budgets_are_read_from_the_container(tmp_path, monkeypatch):
     (tmp_path / "memory.max").write_text(f"{1 << 30}\n")
     (tmp_path / "memory.current").write_text(f"{1 << 29}\n")
     assert budget.free_memory() <= 1 << 29
+
+
+def test_stages_that_hold_each_other_up_climb_in_turn():
+    it = iter(D.range(4000).map(nap, num_parallel_calls=hr.AUTOTUNE).map(nap, num_parallel_calls=hr.AUTOTUNE))
+    assert list(it) == list(range(4000))
+    assert min(it.tuning()["chosen"].values()) >= 4
+
+
+@pytest.fixture
+def restless(monkeypatch):
+    """Every stage that is tuned changes its number all the time."""
+    dice = random.Random(1)
+
+    def changed(climb, *_):
+        before, climb.width = climb.width, dice.randrange(min(4, climb.most + 1))
+        return climb.width != before
+
+    monkeypatch.setattr(Climb, "delivered", changed)
+
+
+TUNED = {
+    "map": lambda: D.range(40).map(lambda x: x * 2, num_parallel_calls=hr.AUTOTUNE),
+    "eager map": lambda: D.range(40).map(lambda x: 1 // (int(x) % 9 - 1), num_parallel_calls=hr.AUTOTUNE),
+    "two maps": lambda: (
+        D.range(40)
+        .map(lambda x: int(x) + 1, num_parallel_calls=hr.AUTOTUNE)
+        .map(lambda x: int(x) + 1, num_parallel_calls=hr.AUTOTUNE)
+        .batch(3)
+    ),
+    "filter": lambda: D.range(40).filter(lambda x: bool(x % 3), num_parallel_calls=hr.AUTOTUNE),
+    "interleave": lambda: D.range(6).interleave(
+        lambda n: D.range(n + 7), cycle_length=3, block_length=2, num_parallel_calls=hr.AUTOTUNE
+    ),
+    "final prefetch": lambda: D.range(40).shuffle(7).batch(3),
+}
+
+
+@pytest.mark.parametrize("name", TUNED)
+def test_what_is_tuned_makes_no_difference_to_elements_and_states(restless, name):
+    check_transformation(TUNED[name](), cuts=5, epochs=2)
+
+
+def test_a_restless_order_that_is_free_stays_whole(monkeypatch):
+    widths = iter([2, 1, 4, 1, 3] * 1000)
+
+    def changed(climb, *_):
+        climb.width = next(widths)
+        return True
+
+    monkeypatch.setattr(Climb, "delivered", changed)
+    ds = D.range(300).map(lambda x: int(x), num_parallel_calls=hr.AUTOTUNE, deterministic=False)
+    it = iter(ds)
+    first = [next(it) for _ in range(100)]
+    assert sorted(first + list(ds.iterator(state=it.state()))) == list(range(300))
+    it.close()
+
+
+def slow_files(tmp_path, monkeypatch):
+    """Files whose every read takes its time, as a network's do."""
+    from headrace.records.reader import Reader
+
+    read = Reader.read
+    monkeypatch.setattr(Reader, "read", lambda self: (time.sleep(0.01), read(self))[1])
+    for i in range(4):
+        (tmp_path / f"{i}.txt").write_text("".join(f"{i}-{j}\n" for j in range(4000)))
+    return sorted(map(str, tmp_path.glob("*.txt")))
+
+
+def test_readers_of_slow_files_get_threads_and_keep_the_order(tmp_path, monkeypatch):
+    names = slow_files(tmp_path, monkeypatch)
+
+    def lines(**how):
+        return hr.TextLineDataset(names, buffer_size=200, **how)
+
+    it = iter(lines(num_parallel_reads=hr.AUTOTUNE))
+    assert list(it) == list(lines(num_parallel_reads=4))
+    assert it.tuning()["chosen"]["/TextLineDataset"] > 0
+
+
+def test_interleave_gets_threads_where_children_wait_and_none_where_they_do_not():
+    def children(fn):
+        return D.range(4).interleave(lambda n: D.range(150).map(fn), cycle_length=4, num_parallel_calls=hr.AUTOTUNE)
+
+    it = iter(children(nap))
+    assert list(it) == [i for i in range(150) for _ in range(4)]
+    assert it.tuning()["chosen"]["/interleave"] > 1
+    frozen = iter(children(nap).with_options(frozen=it.tuning()))
+    assert list(frozen) == [i for i in range(150) for _ in range(4)]
+    assert [entry for entry in frozen.tuning()["log"] if entry["stage"] == "/interleave"] == []
+
+
+def sized(n):
+    return D.range(n).flat_map(lambda i: D.from_tensors(np.full(10_000 + int(i) % 3, i)))
+
+
+def shuffled(n=60, budget=4 << 20, **how):
+    return sized(n).shuffle(hr.AUTOTUNE, seed=3, **how).map(lambda x: x[0]).with_options(hr.Options(ram_budget=budget))
+
+
+def test_a_shuffle_takes_half_the_budget():
+    it = iter(shuffled())
+    first = next(it)
+    size = it.tuning()["chosen"]["shuffle"]
+    assert size == (2 << 20) // (80_004 + 64)  # by the first two rows, and what a row costs beside
+    assert first < size
+    assert sorted([first, *it]) == list(range(60))
+    assert "rows of about 80,068 bytes in 2 MB" in str(it.tuning())
+
+
+def test_the_size_of_a_shuffle_belongs_to_its_states_whatever_memory_there_is_later():
+    whole = list(shuffled().repeat(3))
+    it = iter(shuffled().repeat(3))
+    head = [next(it) for _ in range(25)]
+    state = json.loads(json.dumps(it.state()))
+    assert head == whole[:25]
+    assert list(shuffled(budget=1 << 30).repeat(3).iterator(state=state)) == whole[25:]
+    assert list(shuffled(budget=1 << 30).repeat(3).prefetch(hr.AUTOTUNE).iterator(state=state)) == whole[25:]
+    it.close()
+
+
+def test_the_size_of_a_shuffle_belongs_to_the_dataset(monkeypatch):
+    monkeypatch.setattr(budget, "LEAST_BYTES", 1 << 20)
+    monkeypatch.setattr(budget, "free_memory", lambda: 4 << 20)
+
+    def build():
+        return sized(60).shuffle(hr.AUTOTUNE, seed=3).map(lambda x: x[0])
+
+    ds, again = build(), build()
+    epochs = [list(ds) for _ in range(3)]
+    it = iter(again)
+    next(it)
+    state = it.state()
+    it.close()
+    monkeypatch.setattr(budget, "free_memory", lambda: 1 << 30)
+    resumed = build()
+    assert list(resumed.iterator(state=state)) == epochs[0][1:]
+    assert [list(resumed), list(resumed)] == epochs[1:]
+
+
+def test_the_size_of_a_shuffle_can_be_frozen():
+    it = iter(shuffled())
+    want = list(it)
+    assert list(shuffled(budget=1 << 30).with_options(frozen=it.tuning())) == want
+    assert list(shuffled(budget=1 << 30)) != want
+
+
+@pytest.mark.parametrize("settings", [Settings(optimise=False), Settings(block_rows=1), Settings(block_rows=50)])
+def test_blocks_make_no_difference_to_the_size_of_a_shuffle(settings):
+    assert list(shuffled()._iterator(settings)) == list(shuffled())
+
+
+def test_buffers_that_are_open_at_a_time_share_their_part():
+    ds = D.range(4).interleave(lambda i: sized(60).shuffle(hr.AUTOTUNE), cycle_length=4).map(lambda x: x[0])
+    it = iter(ds.with_options(hr.Options(ram_budget=4 << 20)))
+    next(it)
+    (size,) = [n for stage, n in it.tuning()["chosen"].items() if stage.endswith("shuffle")]
+    assert size == (2 << 20) // 4 // (80_000 + 64)
+    it.close()
+
+
+def test_where_rows_have_numbers_everything_is_shuffled():
+    assert sorted(D.range(1000).shuffle(hr.AUTOTUNE)) == list(range(1000))
+    assert D.range(1000).shuffle(hr.AUTOTUNE, seed=1)[5] == D.range(1000).shuffle(seed=1)[5]
+
+
+def images(rows=3000):
+    return D.from_tensor_slices(np.ones((rows, 20_000), np.float32)).map(lambda x: np.sqrt(x) * 2).batch(8)
+
+
+def compute(seconds=0.002):
+    time.sleep(seconds)
+
+
+def test_a_forgotten_prefetch_is_added_where_the_consumer_computes():
+    ds = images()
+    it = iter(ds)
+    for _ in it:
+        compute()
+    assert it.tuning()["chosen"]["final prefetch"] == 1
+    assert "the consumer waited" in str(it.tuning())
+    assert "a prefetch of its own" in ds.explain()
+    again = iter(ds.with_options(frozen=it.tuning()))
+    next(again)
+    assert [name for name in our_threads() if "prefetch" in name]
+    again.close()
+
+
+@pytest.mark.parametrize(("waiting", "ahead"), [(1.0, 0), (0.5, 1), (0.02, 0)])
+def test_it_is_where_the_consumer_both_waits_and_computes(clock, waiting, ahead):
+    climb = Climb(Tuner(2), "stage", most=1, hides=True)
+    for _ in range(1000):
+        took = 5_000_000 if climb.width else 10_000_000
+        clock[0] += took
+        climb.delivered(1, 1, int(waiting * took))
+    assert climb.width == ahead
+
+
+def generated():
+    return D.from_generator(lambda: iter(range(9)), output_signature=hr.TensorSpec((), int))
+
+
+@pytest.mark.parametrize(
+    "ds",
+    [
+        generated().batch(2),
+        D.range(9).map(print),
+        images(8).prefetch(1),
+        images(8).prefetch(1).with_options(hr.Options(cpu_budget=1)),
+        images(8).with_options(hr.Options(inject_prefetch=False)),
+        D.range(9).map(lambda x: x + 1, num_parallel_calls=2),
+    ],
+    ids=["generator", "effects", "has one", "has one and options", "turned off", "threads of its own"],
+)
+def test_it_is_never_where_it_would_show_or_was_not_wanted(ds):
+    assert "a prefetch of its own" not in ds.explain()
+    it = iter(ds)
+    next(it)
+    assert "final prefetch" not in it.tuning()["chosen"]
+    it.close()
+
+
+@pytest.mark.parametrize("end", ["close", "drop"])
+def test_its_thread_ends_with_the_iterator(monkeypatch, end):
+    monkeypatch.setattr(autotune, "HIDING_NANOSECONDS", 10_000_000)
+    it = iter(images().repeat())
+    while not [name for name in our_threads() if "prefetch" in name]:
+        next(it)
+        compute()
+    if end == "close":
+        it.close()
+    del it
+    gc.collect()
+    assert our_threads() == []

@@ -56,6 +56,29 @@ def check_alike(ds, fn, calls=1):
     return want
 
 
+def test_a_filter_decides_in_processes_as_it_does_here():
+    def few(x):
+        if x % 10 == 4:
+            raise ValueError(f"no {x}")
+        return "yes" if x % 10 == 7 else bool(x % 5 == 2)
+
+    for ds in (D.range(60), streamed(60)):
+        here, there = [outcomes(iter(ds.filter(few, num_parallel_calls=2, mode=m))) for m in ("eager", "process")]
+        assert difference(there, here) is None
+        assert len(here) == 18
+    inside = set()
+    list(D.range(9).filter(lambda x: inside.add(os.getpid()) is None, mode="process"))
+    assert inside == set()
+
+
+def test_a_filter_in_processes_can_be_saved_anywhere():
+    check_transformation(D.range(9).filter(lambda x: bool(x % 3), mode="process"), cuts=2, epochs=1)
+
+
+def streamed(n):
+    return D.from_generator(lambda: iter(range(n)), output_signature=hr.TensorSpec((), np.int64))
+
+
 Point = collections.namedtuple("Point", ["x", "y"])
 
 

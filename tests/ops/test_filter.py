@@ -29,6 +29,22 @@ def test_a_predicate_that_returns_no_bool_is_an_error_at_the_element(answer):
     assert next(it) == 1
 
 
+@pytest.mark.parametrize("calls", [1, 3, hr.AUTOTUNE])
+def test_on_threads_the_same_elements_stay(run, calls):
+    assert run(D.range(200).filter(lambda x: bool(x % 7 == 3), num_parallel_calls=calls)) == list(range(3, 200, 7))
+
+
+def test_on_threads_nothing_is_read_beyond_what_was_asked_for():
+    read = []
+    numbers = D.from_generator(
+        lambda: (read.append(i) or i for i in range(100)), output_signature=hr.TensorSpec((), int)
+    )
+    it = iter(numbers.filter(lambda x: bool(x % 10 == 9), num_parallel_calls=2))
+    assert next(it) == 9
+    it.close()
+    assert len(read) <= 13
+
+
 def test_how_many_are_left_is_not_known():
     assert D.range(3).filter(lambda x: True).cardinality() == hr.UNKNOWN_CARDINALITY
     with pytest.raises(TypeError, match="not known"):

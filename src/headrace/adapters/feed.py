@@ -71,6 +71,10 @@ class Adapted(Passing):
     def operation(self) -> str:
         return self.target.name
 
+    @property
+    def runs_ahead(self) -> bool:
+        return True  # or its target wants every element to be made when it is asked for
+
     def open(self, ctx: Context, mark: Mark) -> Stream:
         if self.target.ahead:
             return ctx.ahead(self.input, mark, rows=self.target.ahead, work=self.convert)
@@ -134,7 +138,7 @@ class Feed:
         plan = Adapted(node, target=target, site=self._site)
         state, self._resume = self._resume, None
         if state is not None and state["over"] and self._alone():
-            epochs.restore(state["epoch"], state["seeds"])
+            epochs.restore(state)
             state = None
         self._newest = Iterator(plan, epochs, state=state, meter=target.meter())
         return Fed(self._newest, target)
@@ -158,7 +162,7 @@ class Feed:
             return self._resume
         if self._newest is None:
             node, epochs = self._begin()
-            return Iterator(node, Epochs(epochs.next, epochs.seeds)).state()
+            return Iterator(node, Epochs(epochs.next, epochs.seeds, sizes=epochs.sizes)).state()
         return self._newest.state()
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:

@@ -169,7 +169,7 @@ def _worker_epochs(base: Epochs, counters: Any, worker: int) -> Epochs:
     def told(number: int) -> None:
         counters[worker] = number - first
 
-    return Epochs(first + int(counters[worker]), base.seeds, told)
+    return Epochs(first + int(counters[worker]), base.seeds, told, base.sizes)
 
 
 def _pickler() -> Any:

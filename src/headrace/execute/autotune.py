@@ -1,8 +1,9 @@
 """AUTOTUNE: how many calls run at a time, found while running.
 
-A stage whose consumer waits tries twice as many. What is faster by a fair margin stays, what is not is taken back, and
-the middle is tried. Processors are counted by the time that calls spend on them, so calls that sleep or read may be
-many, and calls that compute no more than there are processors.
+A stage begins in its consumer's own thread. One whose consumer waits tries two threads, then twice as many again and
+again. What is faster by a fair margin stays, what is not is taken back, and the middle is tried. Processors are counted
+by the time that calls spend on them, so calls that sleep or read may be many, and calls that compute no more than there
+are processors. One stage tries at a time: of two, nobody could tell which one helped.
 """
 
 from __future__ import annotations
@@ -16,10 +17,18 @@ from typing import Any
 WINDOW_NANOSECONDS = 20_000_000
 GAIN = 1.08
 """How much faster more calls must be to stay."""
+SLACK = 1.5
+"""How many times more calls than are at work may stay where another stage is what holds them up."""
+TRIAL_NANOSECONDS = 1_000_000_000
+"""How long others wait for a stage that tries a number; one whose calls take longer hardly shows in theirs."""
+HIDING_NANOSECONDS = 200_000_000
+"""How long a consumer is watched that could have its computing hide a stage's work."""
 PATIENCE = 0.05
 """The share of the time that a consumer may wait before anything is tried."""
 MOST = 256
 DEEPEST = 256
+BREATH = 2
+"""How many windows others get where they are what holds a stage up."""
 REST = 8
 """How many windows pass before a stage that found its number tries again; twice as many every time."""
 
@@ -44,7 +53,23 @@ class Tuner:
         self._chosen: dict[str, int] = {}
         self._log: list[dict[str, Any]] = []
         self._started = perf_counter_ns()
+        self._trying: tuple[Climb, int] | None = None
         self._lock = threading.Lock()
+
+    def try_now(self, stage: Climb) -> bool:
+        """Whether this stage may try another number: no other does."""
+        now = perf_counter_ns()
+        with self._lock:
+            free = self._trying is None or self._trying[0] is stage or now - self._trying[1] > TRIAL_NANOSECONDS
+            if free:
+                self._trying = (stage, now)
+            return free
+
+    def tried(self, stage: Climb) -> None:
+        """This stage has made up its mind."""
+        with self._lock:
+            if self._trying is not None and self._trying[0] is stage:
+                self._trying = None
 
     def frozen(self, stage: str) -> int | None:
         """The number that an earlier pass found for this stage."""
@@ -90,22 +115,29 @@ class Window:
 
     started: int
     calls: int = 0
+    rows: int = 0
+    waited: int = 0
+    worked: int = 0
     wall: int = 0
     cpu: int = 0
-    waited: int = 0
 
 
 @dataclass
 class Climb:
-    """The number of parallel calls of one stage."""
+    """The number of threads of one stage, 0 for none but its consumer's own.
+
+    A stage that only `hides` its work behind the consumer's tries nothing while the consumer does nothing but wait.
+    """
 
     tuner: Tuner
     stage: str
-    width: int
+    width: int = 0
     most: int = MOST
+    hides: bool = False
     _window: Window = field(default_factory=lambda: Window(perf_counter_ns()))
+    _calls: int = 0
     _settling: int = 0
-    _before: tuple[int, float] | None = None
+    _before: tuple[int, float, float] | None = None
     _ceiling: int | None = None
     _rest: int = 0
     _patience: int = REST
@@ -114,57 +146,82 @@ class Climb:
     def __post_init__(self) -> None:
         self.tuner.chose(self.stage, None, self.width, "")
 
-    def waited(self, nanoseconds: int) -> None:
-        """The consumer waited so long for this stage."""
-        self._window.waited += nanoseconds
+    def looks(self) -> bool:
+        """Whether the next call is one to be timed; of many at a time, some tell enough."""
+        self._calls += 1
+        return self._calls % (1 + self.width // 4) == 0
 
-    def called(self, wall: int, cpu: int) -> bool:
-        """A call took so long, on the clock and on a processor. Whether the width has changed."""
+    def worked(self, rows: int, wall: int, cpu: int) -> None:
+        """A call made these rows and took so long, on the clock and on a processor; may come from any thread."""
         with self._lock:
-            if self._settling:  # calls that began under the old number say nothing of the new one
-                self._settling -= 1
-                if not self._settling:
-                    self._window = Window(perf_counter_ns())
-                return False
             window = self._window
-            window.calls += 1
+            window.worked += rows
             window.wall += wall
             window.cpu += cpu
-            elapsed = perf_counter_ns() - window.started
-            if window.calls < 3 * self.width or elapsed < WINDOW_NANOSECONDS:
-                return False
-            self._window = Window(perf_counter_ns())
-            return self._decide(window, elapsed)
+
+    def delivered(self, calls: int, rows: int, waited: int) -> bool:
+        """The consumer has what so many calls made, and waited so long for it. Whether the width has changed."""
+        if self._settling > 0:  # calls that began under the old number say nothing of the new one
+            self._settling -= calls
+            if self._settling <= 0:
+                self._window = Window(perf_counter_ns())
+            return False
+        window = self._window
+        window.calls += calls
+        window.rows += rows
+        window.waited += waited
+        elapsed = perf_counter_ns() - window.started
+        least = HIDING_NANOSECONDS if self.hides else WINDOW_NANOSECONDS
+        if window.calls < 3 * self.width or elapsed < least:
+            return False
+        self._window = Window(perf_counter_ns())
+        return self._decide(window, elapsed)
 
     def _decide(self, window: Window, elapsed: int) -> bool:
-        rate = window.calls / elapsed * 1e9
+        rate = window.rows / elapsed * 1e9
+        power = max(1, self.width) * window.worked / max(1, window.wall) * 1e9
         if self._before is not None:
-            width, slower = self._before
+            width, slower, weaker = self._before
             self._before = None
+            self.tuner.tried(self)
             if rate < GAIN * slower:
+                made = f"{self.width} made {rate:,.0f} rows/s, {width} made {slower:,.0f}"
                 self._ceiling = self.width
-                return self._go(width, f"{self.width} made {rate:,.0f} calls/s, {width} made {slower:,.0f}")
-        if window.waited < PATIENCE * elapsed:
+                if power > GAIN * weaker > 0:  # it could do more, and others hold it up, who may climb in turn
+                    at_work = SLACK * self.width * rate / max(rate, power)
+                    width = max(width, min(self.width, int(at_work + 0.5)))
+                    self._ceiling, self._rest = None, BREATH
+                return self._go(width, made)
+            self._patience = REST
+        share = window.waited / elapsed
+        if share < PATIENCE or (self.hides and min(share, 1 - share) < 1 - 1 / GAIN):
             return False
         if self._rest:
             self._rest -= 1
             return False
         wanted = self._next(window)
         if wanted <= self.width:
-            self._rest, self._patience, self._ceiling = self._patience, 2 * self._patience, None
+            self._rested()
             return False
-        self._before = (self.width, rate)
-        share = window.waited / elapsed
-        return self._go(wanted, f"the consumer waited {share:.0%} of the time at {rate:,.0f} calls/s")
+        if not self.tuner.try_now(self):
+            return False
+        self._before = (self.width, rate, power)
+        return self._go(wanted, f"the consumer waited {share:.0%} of the time at {rate:,.0f} rows/s")
+
+    def _rested(self) -> None:
+        """Try again later, and later every time."""
+        self._rest, self._patience, self._ceiling = self._patience, 2 * self._patience, None
 
     def _next(self, window: Window) -> int:
         """The number to try: twice as many, or half-way to one that did not help, and no more than processors allow."""
-        wanted = 2 * self.width if self._ceiling is None else (self.width + self._ceiling) // 2
+        wanted = max(2, 2 * self.width) if self._ceiling is None else (self.width + self._ceiling) // 2
         busy = max(window.cpu / max(1, window.wall), 0.01)
         return min(wanted, self.most, max(1, int(self.tuner.cpus / busy + 0.5)))
 
     def _go(self, width: int, why: str) -> bool:
+        if width == self.width:
+            return False
         self.tuner.chose(self.stage, self.width, width, why)
-        self._settling = max(self.width, width)
+        self._settling = 2 * max(self.width, width)
         self.width = width
         return True

@@ -60,6 +60,7 @@ class Memory:
     def __init__(self, limit: int | None) -> None:
         self._given = limit
         self._used = 0
+        self._aside: dict[str, int] = {}
         self._lock = threading.Lock()
         self._waiting: dict[int, Callable[[], None]] = {}
 
@@ -67,6 +68,14 @@ class Memory:
     def limit(self) -> int:
         """How many there may be. Free memory is looked up when the first stage wants some."""
         return max(LEAST_BYTES, free_memory() // 2) if self._given is None else self._given
+
+    def set_aside(self, stage: str) -> int:
+        """Half of what is left, for a buffer that is to be as large as may be; the stages share the other half."""
+        with self._lock:
+            if stage not in self._aside:
+                self._aside[stage] = self.limit // 2
+                self.limit -= self._aside[stage]
+            return self._aside[stage]
 
     @property
     def used(self) -> int:

@@ -38,6 +38,9 @@ class Limits:
     prompt: bool = False
 
 
+NO_ROOM = Limits(0)
+"""What has workers rest."""
+
 LINGER_SECONDS = 0.001
 LINGER_TICKETS = 16
 LINGER_BYTES = 1 << 20
@@ -59,6 +62,7 @@ class Channel:
         self._issued = 0
         self._rows = 0
         self._bytes = 0
+        self._taking = False
         self._over = False
         self._cancelled = False
         self._error: BaseException | None = None
@@ -68,13 +72,18 @@ class Channel:
 
     def room(self, chunk: int) -> int:
         """Wait until a worker may take rows on; how many, at most `chunk`."""
-        most = self._limits.rows
-        least = 1 if most is None else min(chunk, max(1, most // 2))
         with self._space:
-            self._space.wait_for(lambda: self._cancelled or self._over or self._has_room(least))
+            self._space.wait_for(lambda: self._cancelled or self._over or self._has_room(self._least(chunk)))
             if self._cancelled:
                 raise Cancelled
+            self._taking = not self._over
+            most = self._limits.rows
             return chunk if most is None else max(1, min(chunk, most - self._rows))
+
+    def _least(self, chunk: int) -> int:
+        """For how many rows it is worth to begin."""
+        most = self._limits.rows
+        return 1 if most is None else min(chunk, max(1, most // 2))
 
     def _has_room(self, least: int) -> bool:
         limits = self._limits
@@ -91,7 +100,13 @@ class Channel:
         """Have workers run another way ahead from now on."""
         with self._lock:
             self._limits = limits
+            self._filled = False
             self._space.notify_all()
+
+    def at_rest(self) -> bool:
+        """Whether no worker may take rows on, none has any, and none is to be had: the input is nobody's."""
+        with self._lock:
+            return self._limits.tickets == 0 and not (self._taking or self._waiting or self.over)
 
     def ran_dry(self) -> bool:
         """Whether there was nothing left although there had been all that was allowed; asks once."""
@@ -105,6 +120,7 @@ class Channel:
         with self._lock:
             number = self._issued
             self._issued += 1
+            self._taking = False
             ticket.nbytes = self._expected
             self._memory.take(ticket.nbytes)
             self._waiting[number] = ticket
@@ -135,6 +151,7 @@ class Channel:
     def _end(self, error: BaseException | None) -> None:
         with self._lock:
             self._over = True
+            self._taking = False
             self._error = self._error or error
             self._tell()
             self._space.notify_all()
@@ -219,8 +236,9 @@ class Channel:
         return None
 
     def _take(self, number: int) -> Ticket:
-        oldest = min((self._frontier, *(t.mark for t in self._waiting.values())), key=ordinal)
-        ticket = self._waiting.pop(number)
+        waiting = self._waiting
+        oldest = min((self._frontier, *(t.mark for t in waiting.values())), key=ordinal) if self._delivery else None
+        ticket = waiting.pop(number)
         items = ticket.items or []
         self._bytes -= ticket.nbytes
         self._space.notify_all()

@@ -12,7 +12,7 @@ import numpy as np
 
 from headrace.block import Ids, Indices, Later, Mark, Place, ordinal, shifted, source_ids
 from headrace.errors import StateError
-from headrace.execute.autotune import Climb, Depth, Tuner
+from headrace.execute.autotune import MOST, Climb, Depth, Tuner
 from headrace.execute.budget import Memory, cpus
 from headrace.execute.channel import Cancelled, Channel, Limits
 from headrace.execute.stats import Stage
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from headrace.execute.processes import Call, Processes
 
 AUTOTUNE = -1
-AUTOTUNE_WIDTH = 4
-"""Threads of a stage that says AUTOTUNE, until widths are tuned while running."""
+CYCLE = 4
+"""How many datasets or files take turns where nobody said; a number of the plan, since the order depends on it."""
 AUTOTUNE_TICKETS = 4
 """Hand-overs of about a millisecond that a prefetch(AUTOTUNE) keeps ready; more of them leave the cache."""
 AUTOTUNE_ROWS = 8
@@ -47,11 +47,13 @@ class Run:
         *,
         block_rows: int | None = None,
         options: Options = DEFAULTS,
+        sizes: dict[str, int] | None = None,
     ) -> None:
         self.prepare = optimise or (lambda node: node)
         self.block_rows = block_rows
         self.options = options
         self.stage = Stage("pass")
+        self.sizes = {} if sizes is None else sizes
         self.memory = Memory(options.ram_budget)
         self.tuner = Tuner(options.cpu_budget or cpus(), options.frozen)
         self.open_streams = 0
@@ -98,7 +100,7 @@ class Run:
 class Context:
     """Where in the plan, on which path and in which pass a node is opened."""
 
-    __slots__ = ("_level", "any_order", "opened", "path", "run", "stage", "with_ids")
+    __slots__ = ("_among", "_level", "any_order", "opened", "path", "run", "stage", "with_ids")
 
     def __init__(
         self,
@@ -109,18 +111,26 @@ class Context:
         level: int = 0,
         with_ids: bool = False,
         any_order: bool = True,
+        among: int = 1,
     ) -> None:
         self.run = run
         self.path = path
         self.stage = stage or run.stage
         self.opened: set[Input] = set()
         self._level = level
+        self._among = among
         self.with_ids = with_ids
         self.any_order = any_order
 
     def _at(self, path: int, level: int) -> Context:
         context = Context(
-            self.run, path, stage=self.stage, level=level, with_ids=self.with_ids, any_order=self.any_order
+            self.run,
+            path,
+            stage=self.stage,
+            level=level,
+            with_ids=self.with_ids,
+            any_order=self.any_order,
+            among=self._among,
         )
         context.opened = self.opened
         return context
@@ -133,6 +143,12 @@ class Context:
     def branch(self, *values: int) -> Context:
         """The same place under a parent row, or for the second use of one input."""
         return self._at(mix(self.path, *values), self._level)
+
+    def one_among(self, count: int) -> Context:
+        """The same place for each of several inputs that are open at a time, and share what memory there is."""
+        context = self._at(self.path, self._level)
+        context._among = self._among * count
+        return context
 
     def identified(self) -> Context:
         """The same place, with ids for the rows of its inputs."""
@@ -167,6 +183,7 @@ class Context:
             level=self._level,
             with_ids=with_ids or self.with_ids,
             any_order=any_order and self.any_order,
+            among=self._among,
         )
         return Input(node, inner, mark, self.opened)
 
@@ -176,37 +193,66 @@ class Context:
         return self.open(self.run.prepare(node), mark, slot=slot)
 
     def ahead(
-        self, node: Node, mark: Mark = None, *, rows: int | None = None, slot: int = 0, work: Work = unchanged
+        self,
+        node: Node,
+        mark: Mark = None,
+        *,
+        rows: int | None = None,
+        slot: int = 0,
+        work: Work = unchanged,
+        if_it_helps: str | None = None,
     ) -> Ahead:
         """The rows of an input, read by a thread at most `rows` before they are asked for; None: a sensible number.
 
-        With `work`, what it makes of them, one by one.
+        With `work`, what it makes of them, one by one. `if_it_helps` has no thread read them until it is seen to help,
+        and is the name under which that is tuned.
         """
         working = work is not unchanged
         one_by_one = working or waits(node)
         source = self.open(node, mark, slot=slot, any_order=True)
+        tuner = self.run.tuner
         depth = None
         if rows is None:
-            found = self.run.tuner.frozen(self.stage.path)
+            stage = f"{if_it_helps} depth" if if_it_helps else self.stage.path
+            found = tuner.frozen(stage)
             sensible = AUTOTUNE_ROWS if one_by_one else AUTOTUNE_TICKETS
-            depth = Depth(self.run.tuner, self.stage.path, found or sensible, fixed=found is not None)
+            depth = Depth(tuner, stage, found or sensible, fixed=found is not None)
+        width = self.tuned(AUTOTUNE, stage=if_it_helps, most=1, hides=True) if if_it_helps else 1
 
         def limits(size: int) -> Limits:
             return Limits(max(2, rows or size), rows, prompt=working)
 
-        return self._ahead(source, work, 1, limits, None, one_by_one=one_by_one, depth=depth)
+        return self._ahead(source, work, width, limits, None, one_by_one=one_by_one, depth=depth)
 
-    def width(self, num_parallel_calls: int | None) -> int | None:
-        """How many threads an operation gets where it does not find the number by itself."""
-        return min(AUTOTUNE_WIDTH, self.run.tuner.cpus) if num_parallel_calls == AUTOTUNE else num_parallel_calls
-
-    def _tuned(self, width: int) -> int | Climb:
+    def tuned(
+        self, width: int, *, start: int = 0, most: int = MOST, hides: bool = False, stage: str | None = None
+    ) -> int | Climb:
         """The number of parallel calls: what was said, or found by an earlier pass, else to be found."""
         if width != AUTOTUNE:
             return width
-        tuner, stage = self.run.tuner, self.stage.path
+        tuner, stage = self.run.tuner, stage or self.stage.path
         found = tuner.frozen(stage)
-        return Climb(tuner, stage, min(AUTOTUNE_WIDTH, tuner.cpus)) if found is None else found
+        if found is None:
+            return Climb(tuner, stage, start, most, hides)
+        tuner.chose(stage, None, found, "")
+        return max(start, found)
+
+    def buffer_rows(self, operation: str, row_bytes: Callable[[int], int]) -> int:
+        """How many rows the buffer of an operation holds, if it may take what is set aside for it.
+
+        The order of rows depends on it: so it is found once, and then belongs to the dataset and its states.
+        `row_bytes` says how many bytes a row takes, given how many there are.
+        """
+        run, stage = self.run, f"{self.stage.branch}{operation}"
+        room = run.memory.set_aside(stage) // self._among
+        size = run.sizes.get(stage) or run.tuner.frozen(stage)
+        if size is None:
+            each = row_bytes(room)
+            size = max(1, room // each)
+            run.tuner.chose(stage, 0, size, f"rows of about {each:,} bytes in {room / 1e6:,.0f} MB")
+        run.sizes[stage] = size
+        run.tuner.chose(stage, None, size, "")
+        return size
 
     def ordered(self, deterministic: bool | None) -> bool:
         """Whether an operation keeps the order: what it says, else what the options say, else yes."""
@@ -234,11 +280,12 @@ class Context:
         width: int,
         ordered: bool,
         one_by_one: bool = True,
+        one_to_one: bool = True,
         remote: Processes | None = None,
     ) -> Ahead:
         """What `work` makes of the rows of an input, `one_by_one` or in blocks, on `width` threads.
 
-        `remote` are the processes that it calls.
+        `one_to_one` says that it makes one row of each. `remote` are the processes that it calls.
         """
         if not isinstance(mark, dict):
             source: Source = self.open(node, mark)
@@ -248,7 +295,11 @@ class Context:
             delivery = Delivery(mark["done"])
         # Reading that shows goes as far ahead as there are calls, which is what the user asked for.
         limits = (lambda n: Limits(2 * n)) if node.pure else (lambda n: Limits(2 * n, n))
-        return self._ahead(source, work, self._tuned(width), limits, delivery, one_by_one=one_by_one, remote=remote)
+        # Out of order, marks are made where threads hand over: then there is always one.
+        threads = self.tuned(width, start=0 if delivery is None else 1)
+        return self._ahead(
+            source, work, threads, limits, delivery, one_by_one=one_by_one, one_to_one=one_to_one, remote=remote
+        )
 
     def _ahead(
         self,
@@ -259,11 +310,11 @@ class Context:
         delivery: Delivery | None,
         *,
         one_by_one: bool,
+        one_to_one: bool = True,
         depth: Depth | None = None,
         remote: Processes | None = None,
     ) -> Ahead:
         """Rows that a user's function makes are taken on one by one: none is held back while the next is made."""
-        self.stage.threaded = True
         pace = Pace(1) if one_by_one else self.run.pace(handover=True, remote=remote is not None)
         stream = Ahead(
             source,
@@ -275,6 +326,7 @@ class Context:
             delivery=delivery,
             stage=self.stage,
             pace=pace,
+            one_to_one=one_to_one,
             remote=remote,
         )
         self.run.watch(stream.channel)
@@ -370,6 +422,11 @@ class Input:
         """Whether a pull would not wait for a thread; if it would, `heard` is set once it would not."""
         stream = self._stream
         return stream.ready(heard) if isinstance(stream, Ahead) else True
+
+    def read_ahead(self, on: bool) -> None:
+        """Have the thread of a prefetch read before it is asked, or rest from now on."""
+        if isinstance(self._stream, Ahead):
+            self._stream.resize(int(on))
 
     def close(self) -> None:
         """Free the stream and all inputs below it."""

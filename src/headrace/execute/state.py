@@ -81,12 +81,22 @@ def keyed(plan: Node, key: int) -> Node:
     return change(plan)
 
 
-def save(plan: Node, described: list[str], epoch: int, delivered: int, mark: Mark, *, over: bool) -> dict[str, Any]:
-    """The state of a pass; `described` is the plan's description."""
+def save(
+    plan: Node,
+    described: list[str],
+    epoch: int,
+    delivered: int,
+    mark: Mark,
+    *,
+    over: bool,
+    sizes: dict[str, int],
+) -> dict[str, Any]:
+    """The state of a pass; `described` is the plan's description, `sizes` what was chosen that changes the order."""
     state = {
         "headrace": VERSION,
         "plan": described,
         "seeds": drawn_seeds(plan),
+        **({"sizes": dict(sizes)} if sizes else {}),
         "epoch": epoch,
         "delivered": delivered,
         "over": over,

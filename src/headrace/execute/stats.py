@@ -27,11 +27,15 @@ class Counters:
 
 
 class Stage:
-    """One place of the plan, over all the streams that were opened for it (epochs, children of a flat_map)."""
+    """One place of the plan, over all the streams that were opened for it (epochs, children of a flat_map).
 
-    def __init__(self, label: str, path: str = "") -> None:
+    `path` names it among the operations that run, `branch` among the inputs: the same whatever the optimiser does.
+    """
+
+    def __init__(self, label: str, path: str = "", branch: str = "") -> None:
         self.label = label
         self.path = path
+        self.branch = branch
         self.threaded = False
         self.inputs: dict[tuple[int, str], Stage] = {}
         self._closed = Counters()
@@ -47,7 +51,8 @@ class Stage:
             if stage is None:
                 tuned = node.ready_made or not node.transparent  # others may come and go, and have nothing to tune
                 path = f"{self.path}/{slot or ''}{node.operation}" if tuned else self.path
-                stage = self.inputs[key] = Stage(node.label(), path)
+                branch = f"{self.branch}{slot}/" if slot else self.branch
+                stage = self.inputs[key] = Stage(node.label(), path, branch)
             return stage
 
     def opened(self) -> Counters:

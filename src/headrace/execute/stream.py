@@ -80,7 +80,7 @@ class Pace:
     BYTES = 768 << 10
     HANDOVER_BYTES = 1 << 20
     NANOSECONDS = 1_000_000
-    REMOTE_NANOSECONDS = 4_000_000
+    REMOTE_NANOSECONDS = 10_000_000
     ROWS = 1 << 15
 
     def __init__(self, fixed: int | None = None, *, handover: bool = False, remote: bool = False) -> None:

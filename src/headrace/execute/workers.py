@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from headrace.block import Item
 from headrace.execute.autotune import Climb, Depth
-from headrace.execute.channel import Cancelled, Channel, Limits, Ticket
+from headrace.execute.channel import NO_ROOM, Cancelled, Channel, Limits, Ticket
 from headrace.execute.stream import END, Pace, Pending, Pulled, Source, Stream
 from headrace.execute.unordered import Delivery, Remaining
 
@@ -30,8 +30,9 @@ def unchanged(item: Item) -> list[Item]:
 class Ahead(Stream):
     """What `work` makes of the rows of `source`, made by `width` threads before it is asked for.
 
-    Without a `delivery` it is handed over in order, with one as soon as it is made. `remote`
-    are the processes that do the work.
+    At a width of 0 it is made when it is asked for, by whoever asks. Without a `delivery` it is handed over in order,
+    with one as soon as it is made. `one_to_one` says that `work` makes one row of each. `remote` are the processes
+    that do the work.
     """
 
     def __init__(
@@ -46,6 +47,7 @@ class Ahead(Stream):
         delivery: Delivery | None,
         stage: Stage,
         pace: Pace,
+        one_to_one: bool = True,
         remote: Processes | None = None,
     ) -> None:
         self._source = source
@@ -57,6 +59,7 @@ class Ahead(Stream):
         self._depth = depth
         self._stage = stage
         self._pace = pace
+        self._one_to_one = one_to_one
         self._remote = remote
         self._pending = Pending(own=False)
         self._source_lock = threading.Lock()
@@ -64,38 +67,79 @@ class Ahead(Stream):
         self._left: list[threading.Thread] = []
         self._resizing = threading.Lock()
         self._pid = os.getpid()
-        self.channel = Channel(limits(self._width if depth is None else depth.size), run.memory, delivery)
+        self.channel = Channel(self._allowed(), run.memory, delivery)
+
+    def _allowed(self) -> Limits:
+        if self._width == 0:
+            return NO_ROOM
+        return self._limits(self._width if self._depth is None else self._depth.size)
 
     def pull(self, want: int) -> Pulled:
-        if not self._threads:
-            self._start()
-        if not self._pending:
-            self._fetch()
-            if not self._pending:
+        while not self._pending:
+            if not self._fetch(want):
                 return END
         item = self._pending.pull(want)
         self.channel.release(item.rows)
         return item
 
-    def _fetch(self) -> None:
-        if self._depth is not None and self.channel.ran_dry():
-            self.channel.allow(self._limits(self._depth.grow()))
+    def _fetch(self, want: int) -> bool:
+        """Have more rows pending, which may be none yet; False at the end."""
+        if self._width and not self._threads:
+            self._start()
         started = perf_counter_ns()
+        here = self._width == 0 and self.channel.at_rest()
+        made = self._made_here(want) if here else self._handed_over()
+        climb = self._climb
+        if climb is not None and climb.delivered(len(made), sum(made), perf_counter_ns() - started):
+            self.resize(climb.width)
+        return bool(made)
+
+    def _handed_over(self) -> list[int]:
+        """Take what is finished; how many rows each call made."""
+        if self._depth is not None and self.channel.ran_dry():
+            self._depth.grow()
+            self.channel.allow(self._allowed())
+        made = []
         for ticket in self.channel.get():
-            self._pending.add(ticket.items or [])
-        if self._climb is not None:
-            self._climb.waited(perf_counter_ns() - started)
+            items = ticket.items or []
+            self._pending.add(items)
+            made.append(sum(item.rows for item in items))
+            if made[-1] < ticket.rows:  # some were left out, and nobody will release them
+                self.channel.release(ticket.rows - made[-1])
+        return made
+
+    def _made_here(self, want: int) -> list[int]:
+        """One call, in the thread of whoever asked."""
+        item = self._source.pull(want)
+        if item is END:
+            return []
+        items = self._worked(item)
+        rows = sum(i.rows for i in items)
+        self._pending.add(items)
+        self.channel.release(-rows)
+        return [rows]
+
+    def _worked(self, item: Item) -> list[Item]:
+        watched = self._climb if self._climb is not None and self._climb.looks() else None
+        on_cpu = 0 if watched is None else thread_time_ns()
+        started = perf_counter_ns()
+        items = self._work(item)
+        took = perf_counter_ns() - started
+        self._stage.worked(took)
+        if watched is not None:
+            watched.worked(item.rows, took, thread_time_ns() - on_cpu)
+        return items
 
     def skip(self, count: int, *, replay: bool = False) -> int:
-        if replay and not self._threads and not isinstance(self._source, Remaining):
+        if replay and self._one_to_one and not self._threads and not isinstance(self._source, Remaining):
             return self._source.skip(count, replay=True)
         return super().skip(count, replay=replay)
 
     def ready(self, heard: threading.Event) -> bool:
         """Whether `pull` would not wait, else `heard` is set once it would not; starts the threads."""
-        if not self._threads:
+        if self._width and not self._threads:
             self._start()
-        return bool(self._pending) or self.channel.ready(heard)
+        return bool(self._pending) or self.channel.ready(heard) or (self._width == 0 and self.channel.at_rest())
 
     def close(self) -> None:
         self.channel.cancel()
@@ -116,6 +160,7 @@ class Ahead(Stream):
         """Have as many threads as there are to be; those beyond end by themselves."""
         label = self._stage.label.partition("(")[0]
         with self._resizing:
+            self._stage.threaded = True
             for i in range(self._width):
                 if i in self._threads or (self.channel.over and self._threads):
                     continue
@@ -124,11 +169,12 @@ class Ahead(Stream):
                 thread.start()
                 self._pass.threads.add(thread.ident or 0)
 
-    def _resize(self, width: int) -> None:
-        """More threads, or fewer, and as many rows ahead as suit them."""
+    def resize(self, width: int) -> None:
+        """More threads, or fewer, and as many rows ahead as suit them; called by whoever pulls."""
         self._width = width
-        self.channel.allow(self._limits(width))
-        self._start()
+        self.channel.allow(self._allowed())
+        if width and self._threads:
+            self._start()
 
     def _leave(self, number: int) -> bool:
         """Whether this thread is one too many, and may end."""
@@ -164,15 +210,8 @@ class Ahead(Stream):
             first = isinstance(self._source, Remaining) and self._source.leading
             ticket = Ticket(item.mark, item.rows, first)
             number = channel.issue(ticket, self._source.mark())
-        pulled = perf_counter_ns()
-        on_cpu = thread_time_ns() if self._climb is not None else 0
-        items = self._work(item)
-        finished = perf_counter_ns()
-        self._stage.worked(finished - pulled)
+        items = self._worked(item)
         if items:
-            self._pace.observe(max(items, key=lambda i: i.nbytes), finished - started)
+            self._pace.observe(max(items, key=lambda i: i.nbytes), perf_counter_ns() - started)
         channel.put(number, items)
-        climb = self._climb
-        if climb is not None and climb.called(finished - pulled, thread_time_ns() - on_cpu):
-            self._resize(climb.width)
         return True

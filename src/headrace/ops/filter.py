@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,25 +13,38 @@ from headrace.block import Block, Item, Mark
 from headrace.errors import SpecError
 from headrace.execute.context import Context
 from headrace.execute.stream import Pending, Pulled, Stream
-from headrace.ops.arguments import function
-from headrace.ops.calls import Calls, Outcome, outcomes, single, with_failures
+from headrace.ops.arguments import execution, function, width
+from headrace.ops.calls import Calls, Outcome, mapped, outcomes, single, with_failures
 from headrace.plan.cardinality import UNKNOWN, Cardinality
-from headrace.plan.node import Node
+from headrace.plan.node import TUNING, Node
 from headrace.plan.spec import Spec
 from headrace.trace.function import Function
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
+    from headrace.execute.processes import Processes
 
 
-def filter(self: Dataset, predicate: Callable[..., Any], name: str | None = None) -> Dataset:
-    """Keep the elements for which `predicate` returns True.
+def filter(
+    self: Dataset,
+    predicate: Callable[..., Any],
+    name: str | None = None,
+    *,
+    num_parallel_calls: int | None = None,
+    mode: str = "auto",
+) -> Dataset:
+    """Keep the elements for which `predicate` returns True, in their order.
+
+    `num_parallel_calls` and `mode` mean what they mean for `map`: so many calls at a time, on threads or in processes.
 
     >>> list(hr.Dataset.range(6).filter(lambda x: x % 2 == 1))
     [np.int64(1), np.int64(3), np.int64(5)]
     """
     fn = function("filter", predicate, self._node.spec)
-    return self._then(Filter, fn, Function(fn), name=name)
+    chosen = execution(mode)
+    traced = Function(fn, "eager" if chosen == "process" else chosen)
+    traced.check(self._node.spec)
+    return self._then(Filter, fn, traced, width(num_parallel_calls), chosen, name=name)
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,8 +68,28 @@ class Deciding(Calls):
 class Filter(Deciding):
     """Keeps the rows that the predicate is true for."""
 
+    num_parallel_calls: int | None = field(default=None, metadata=TUNING)
+    mode: str = field(default="auto", metadata=TUNING)
+
+    @property
+    def ready_made(self) -> bool:
+        return self.mode == "process"
+
+    @property
+    def runs_ahead(self) -> bool:
+        return self.mode == "process" or self.num_parallel_calls is not None
+
     def open(self, ctx: Context, mark: Mark) -> Stream:
-        return FilterStream(self, ctx, mark)
+        calls, remote = self.num_parallel_calls, None
+        if self.mode == "process":
+            calls, remote = ctx.processes(calls), ctx.remote(partial(mapped, partial(_told, self.predicate), None))
+        elif calls is None:
+            return FilterStream(self, ctx, mark)
+        work = partial(_kept_of, self, remote)
+        one_by_one = not (self.input.pure if remote else self.traced)
+        return ctx.parallel(
+            self.input, mark, work, width=calls, ordered=True, one_by_one=one_by_one, one_to_one=False, remote=remote
+        )
 
 
 class FilterStream(Stream):
@@ -84,28 +118,36 @@ class FilterStream(Stream):
         return self._pending.pull(want)
 
 
-def kept(node: Filter, block: Block) -> list[Item]:
-    """The rows that stay, and failures where the predicate raised.
+def kept(node: Filter, block: Block, remote: Processes | None = None) -> list[Item]:
+    """The rows that stay, and failures where the predicate raised; where it is called in another process, `remote`.
 
     Marks: an item begins where the rows before it were decided, so that none is decided twice or left out.
     """
-    decided = single(node.whole(block), "b")
+    decided = None if remote else single(node.whole(block), "b")
     if decided is not None:
         return _kept(block, decided)
-    results: list[Outcome] = []
-    for fine, value in outcomes(node.predicate, block, keep=True):
-        if not fine:
-            results.append((False, value))
-        else:
-            try:
-                results.append((True, truth(value)))
-            except SpecError as error:
-                results.append((False, error))
+    if remote:
+        results = [outcome for part in remote(block) for outcome in _outcomes_of(part)]
+    else:
+        results = list(outcomes(partial(_told, node.predicate), block, keep=True))
 
     def good(start: int, stop: int) -> list[Item]:
         return _kept(block.slice(start, stop), np.array([value for _, value in results[start:stop]], bool))
 
     return with_failures(node, block, results, good)
+
+
+def _told(predicate: Callable[..., Any], *components: Any) -> bool:
+    return truth(predicate(*components))
+
+
+def _outcomes_of(part: Block | Exception) -> list[Outcome]:
+    """What another process found out about some rows, or about one that it could not decide."""
+    return [(False, part)] if isinstance(part, Exception) else [(True, bool(value)) for value in part.elements()]
+
+
+def _kept_of(node: Filter, remote: Processes | None, item: Item) -> list[Item]:
+    return kept(node, item, remote) if isinstance(item, Block) else [item]
 
 
 def _kept(block: Block, keep: np.ndarray[Any, Any]) -> list[Item]:

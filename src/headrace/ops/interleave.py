@@ -13,7 +13,8 @@ import numpy as np
 from headrace import keys
 from headrace.block import Block, Mark, ordinal, picked
 from headrace.errors import StateError
-from headrace.execute.context import AUTOTUNE, AUTOTUNE_WIDTH, Context, Input
+from headrace.execute.autotune import Climb
+from headrace.execute.context import AUTOTUNE, CYCLE, Context, Input
 from headrace.execute.stream import END, Pace, Pending, Pulled, Stream
 from headrace.ops.arguments import function, positive, width
 from headrace.ops.children import OneRow, Parent, open_child
@@ -37,14 +38,14 @@ def interleave(
 ) -> Dataset:
     """Visit `cycle_length` datasets made by `map_func` in turn, `block_length` elements each.
 
-    With `num_parallel_calls` that many of them are read ahead, each on a thread; the order stays the same, unless
-    `deterministic=False`.
+    With `num_parallel_calls` that many of them are read ahead, each on a thread, with AUTOTUNE as many as are found to
+    help; the order stays the same, unless `deterministic=False`.
 
     >>> list(hr.Dataset.range(2).interleave(lambda i: hr.Dataset.range(10 * i, 10 * i + 2), cycle_length=2))
     [np.int64(0), np.int64(10), np.int64(1), np.int64(11)]
     """
     if cycle_length is None or cycle_length == AUTOTUNE:
-        cycle_length = AUTOTUNE_WIDTH
+        cycle_length = CYCLE
     return self._then(
         Interleave,
         function("interleave", map_func, self._node.spec),
@@ -128,6 +129,11 @@ class Slot:
         """Whether a pull would not wait for a thread, else `heard` tells when to ask again."""
         return bool(self._pending) or isinstance(self._child, OneRow) or self._child.ready(heard)
 
+    def read_ahead(self, on: bool) -> None:
+        """Have its thread read before it is asked, or rest."""
+        if not isinstance(self._child, OneRow):
+            self._child.read_ahead(on)
+
     def close(self) -> None:
         """Free the dataset."""
         self._child.close()
@@ -153,8 +159,10 @@ class InterleaveStream(Stream):
         self._node = node
         self._ctx = ctx
         self._ordered = ctx.ordered(node.deterministic)
-        self._ahead = ctx.width(node.num_parallel_calls) or 0
         self._slots: list[Slot | None] = [None] * (node.cycle_length or 1)
+        width = ctx.tuned(node.num_parallel_calls or 0, most=len(self._slots))
+        self._climb = width if isinstance(width, Climb) else None
+        self._ahead = width.width if isinstance(width, Climb) else width
         turn, given, parents, read, live = mark or (0, 0, None, 0, [])
         self._turn: int = turn
         self._given: int = given
@@ -185,11 +193,13 @@ class InterleaveStream(Stream):
 
         def ahead(child: Node) -> Node:
             pure[0] = child.pure
-            return Prefetch(child, None) if index < self._ahead else child
+            return Prefetch(child, None) if self._climb is not None or index < self._ahead else child
 
         parent = row.mark
-        child = open_child(self._node, self._ctx, row, mark, ahead=ahead)
-        self._slots[index] = Slot(parent, child, pure[0])
+        child = open_child(self._node, self._ctx.one_among(len(self._slots)), row, mark, ahead=ahead)
+        self._slots[index] = slot = Slot(parent, child, pure[0])
+        if self._climb is not None:
+            slot.read_ahead(index < self._ahead)
         self._changed.add(index)
         self._oldest = None
         return True
@@ -215,8 +225,16 @@ class InterleaveStream(Stream):
         self._pinned = False
 
     def pull(self, want: int) -> Pulled:
+        started = perf_counter_ns()
         turns = self._many_turns(want)
-        return turns if turns is not None else self._turn_by_turn(want)
+        item = turns if turns is not None else self._turn_by_turn(want)
+        climb = self._climb
+        if climb is not None and item is not END and climb.delivered(1, item.rows, perf_counter_ns() - started):
+            self._ahead = climb.width
+            for index, slot in enumerate(self._slots):
+                if slot is not None:
+                    slot.read_ahead(index < self._ahead)
+        return item
 
     def _many_turns(self, want: int) -> Block | None:
         """Several turns at once, where every slot has rows ready for its share of them."""

@@ -87,6 +87,10 @@ class Map(Calls):
         return self.mode == "process"
 
     @property
+    def runs_ahead(self) -> bool:
+        return self.mode == "process" or self.num_parallel_calls is not None
+
+    @property
     def spec(self) -> Spec:
         if self.probe.spec is not None:
             return self.probe.spec

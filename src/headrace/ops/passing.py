@@ -52,5 +52,9 @@ class Passing(Keeping):
     def positional(self) -> bool:
         return self.input.positional
 
+    @property
+    def runs_ahead(self) -> bool:
+        return self.input.runs_ahead
+
     def at(self, ctx: Context, indices: Indices) -> Block:
         return self.input.at(ctx, indices)

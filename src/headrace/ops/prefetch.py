@@ -37,5 +37,26 @@ class Prefetch(Passing):
     def ready_made(self) -> bool:
         return self.buffer_size is None
 
+    @property
+    def runs_ahead(self) -> bool:
+        return True
+
     def open(self, ctx: Context, mark: Mark) -> Stream:
         return ctx.ahead(self.input, mark, rows=self.buffer_size)
+
+
+@dataclass(frozen=True, eq=False)
+class FinalPrefetch(Passing):
+    """Reads its input on a thread once that is seen to save the consumer time."""
+
+    STAGE = "final prefetch"
+
+    @property
+    def operation(self) -> str:
+        return "prefetch"
+
+    def remark(self) -> str:
+        return "a prefetch of its own, whose thread starts if what the consumer waits and computes shows a gain"
+
+    def open(self, ctx: Context, mark: Mark) -> Stream:
+        return ctx.ahead(self.input, mark, if_it_helps=self.STAGE)

@@ -11,9 +11,10 @@ import numpy as np
 from headrace import _native, keys
 from headrace.block import Block, Failure, Indices, Item, Mark, ordinal
 from headrace.errors import ElementError, StateError
-from headrace.execute.context import Context
-from headrace.execute.stream import END, Pending, Pulled, Stream
+from headrace.execute.context import AUTOTUNE, Context
+from headrace.execute.stream import END, Pending, Pulled, Source, Stream
 from headrace.ops.arguments import integer, positive
+from headrace.ops.buffer_size import Peeked, row_bytes
 from headrace.ops.passing import Moving
 from headrace.ops.permute import Permute
 from headrace.ops.shuffle_numbers import NumberShuffleStream
@@ -35,17 +36,21 @@ def shuffle(
     """Random order: a buffer of `buffer_size` elements is kept full, and each output drawn from it.
 
     Without a buffer size the shuffle is uniform over the whole dataset, in constant memory, if the dataset can be
-    indexed. Every epoch has another order, unless `reshuffle_each_iteration=False`.
+    indexed. AUTOTUNE does the same; where the dataset cannot be indexed, its buffer takes half of the RAM budget
+    (`hr.Options(ram_budget=...)`), which is decided at the first element and kept in states. Every epoch has another
+    order, unless `reshuffle_each_iteration=False`.
 
     >>> sorted(hr.Dataset.range(4).shuffle(2, seed=7)) == sorted(hr.Dataset.range(4).shuffle())
     True
     """
     made = keys.seed(None if seed is None else integer("seed", seed))
     fresh = reshuffle_each_iteration is not False
-    if buffer_size == UNKNOWN:
-        buffer_size = EVERYTHING if obstacle(self._node) or not self._node.cardinality.known else None
+    if buffer_size in (UNKNOWN, AUTOTUNE):
+        streamed = AUTOTUNE if buffer_size == AUTOTUNE else EVERYTHING
+        buffer_size = streamed if obstacle(self._node) or not self._node.cardinality.known else None
     if buffer_size is not None:
-        return self._then(Shuffle, min(EVERYTHING, positive("buffer_size", buffer_size)), made, fresh, name=name)
+        size = AUTOTUNE if buffer_size == AUTOTUNE else min(EVERYTHING, positive("buffer_size", buffer_size))
+        return self._then(Shuffle, size, made, fresh, name=name)
     blocker = obstacle(self._node)
     if blocker is not None:
         raise TypeError(
@@ -69,7 +74,10 @@ NUMBERED_SLOTS = 1 << 24
 
 @dataclass(frozen=True, eq=False)
 class Shuffle(Moving):
-    """Draws uniformly from a full buffer, refilled by the next row. Slot t is a function of (key, t)."""
+    """Draws uniformly from a full buffer, refilled by the next row. Slot t is a function of (key, t).
+
+    How many rows an AUTOTUNE buffer holds is known only while it runs: then rows are not found by number.
+    """
 
     buffer_size: int
     seed: keys.Seed
@@ -81,12 +89,22 @@ class Shuffle(Moving):
     def cardinality(self) -> Cardinality:
         return self.input.cardinality
 
+    @property
+    def indexable(self) -> bool:
+        return self.input.indexable and self.buffer_size != AUTOTUNE
+
+    def key(self, ctx: Context) -> int:
+        """What the kernels draw with."""
+        return self.seed.key(ctx.path if self.reshuffle else keys.ROOT)
+
     def law(self, ctx: Context) -> tuple[int, int]:
-        """The key and the capacity that the kernels draw with."""
-        return self.seed.key(ctx.path if self.reshuffle else keys.ROOT), self.buffer_size
+        """The key and the capacity, where it is known."""
+        return self.key(ctx), self.buffer_size
 
     def open(self, ctx: Context, mark: Mark) -> Stream:
         rows = self.input
+        if self.buffer_size == AUTOTUNE:
+            return ShuffleStream(self, ctx, mark)
         slots = min(self.buffer_size, rows.cardinality) if rows.cardinality.known else self.buffer_size
         if rows.addressable and rows.numbered and slots <= NUMBERED_SLOTS:
             return NumberShuffleStream(ctx, rows, *self.law(ctx))
@@ -108,8 +126,12 @@ class ShuffleStream(Stream):
     def __init__(self, node: Shuffle, ctx: Context, mark: Mark) -> None:
         self._node = node
         self._ctx = ctx
-        self._key, self._capacity = node.law(ctx)
-        self._by_number = node.input.addressable
+        self._key = node.key(ctx)
+        self._by_number = node.addressable
+        tuned = node.buffer_size == AUTOTUNE
+        # The input of a buffer that is tuned is a branch of its own, so that one further up has another name.
+        self._input: Source = ctx.open(node.input, mark and mark[2], slot=int(tuned))
+        self._capacity = ctx.buffer_rows("shuffle", self._row_bytes) if tuned else node.buffer_size
         self._slots = Slots(self._capacity)
         self._failures: dict[int, Failure] = {}
         self._pending = Pending()
@@ -118,14 +140,18 @@ class ShuffleStream(Stream):
         self._base_due = 0
         self._filled = False
         self._total: int | None = None
-        t, total, base = mark or (0, None, None)
-        self._t: int = t
-        if mark is None:
-            self._start(0)
-        else:
-            self._total = total
-            self._input = ctx.open(node.input, base)
+        self._t: int = 0
+        if mark is not None:
+            self._t, self._total, _ = mark
             self._refill_from_stream()
+
+    def _row_bytes(self, room: int) -> int:
+        """What a row takes, by the spec or by the first rows."""
+        told = row_bytes(self._node.spec)
+        if told is not None:
+            return told
+        self._input = peeked = Peeked(self._input)
+        return peeked.row_bytes(room)
 
     def _start(self, t: int) -> None:
         """Stand before step t of an input whose rows have numbers."""
@@ -133,7 +159,7 @@ class ShuffleStream(Stream):
         total = self._node.cardinality
         if t and total.known and t > total - self._capacity:
             self._total = total
-        if t == 0 or not self._by_number:
+        if t == 0:
             self._input = self._ctx.open(self._node.input)
             return
         held, slots = self._held()

@@ -43,7 +43,7 @@ def options(self: Dataset) -> Options:
     """The options set anywhere in this pipeline; what was said later counts, on the left of a zip before the right.
 
     >>> hr.Dataset.range(3).options()
-    Options(deterministic=None, cpu_budget=None, ram_budget=None, on_error=None, frozen=None)
+    Options(deterministic=None, cpu_budget=None, ram_budget=None, inject_prefetch=None, on_error=None, frozen=None)
     """
     return merged(self._node)
 

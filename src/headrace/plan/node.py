@@ -45,6 +45,7 @@ class Node(ABC):
     - `costly`: a user's function makes each row, which a replay can do without.
     - `live`: a user's code runs for each row, and may wait for whatever it likes.
     - `ready_made`: takes on rows by itself, as many as are sensible; who asks for more gets what is there, and no more.
+    - `runs_ahead`: threads of its own make the next rows while the consumer computes.
     - `outlives`: its rows are kept beyond a pass.
     - `transparent`: leaves no trace in marks and states; it may come and go between a save and a restore.
     - `scatters`: moves rows so that neighbours come from far apart; worth doing on row numbers.
@@ -138,6 +139,11 @@ class Node(ABC):
 
     @property
     def ready_made(self) -> bool:
+        """See the class."""
+        return False
+
+    @property
+    def runs_ahead(self) -> bool:
         """See the class."""
         return False
 

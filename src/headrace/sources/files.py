@@ -12,7 +12,7 @@ import numpy as np
 
 from headrace import keys
 from headrace.block import Block, Indices, Mark, gathered
-from headrace.execute.context import AUTOTUNE, AUTOTUNE_WIDTH, Context
+from headrace.execute.context import AUTOTUNE, CYCLE, Context
 from headrace.execute.stream import Stream
 from headrace.ops.arguments import positive
 from headrace.ops.flat_map import FlatMapStream
@@ -49,7 +49,7 @@ def read_files(
     from headrace.dataset import Dataset
 
     names, files = file_names(reader, filenames)
-    turns = None if num_parallel_reads is None else AUTOTUNE_WIDTH
+    turns = None if num_parallel_reads is None else CYCLE
     if num_parallel_reads not in (None, AUTOTUNE):
         turns = positive("num_parallel_reads", num_parallel_reads)
     chunk = None if not buffer_size else positive("buffer_size", buffer_size)

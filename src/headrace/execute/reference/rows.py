@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from headrace.errors import ElementError, SpecError
+from headrace.execute.context import AUTOTUNE
 from headrace.execute.reference.base import Place, Row, boxed, call, draw, folded, private, rows, value_of
 from headrace.execute.state import keyed
 from headrace.keys import ROOT, Seed, keyed_seeds, mix
@@ -28,7 +29,7 @@ from headrace.ops.repeat import Repeat
 from headrace.ops.select import Select
 from headrace.ops.shard import Shard
 from headrace.ops.share import Share
-from headrace.ops.shuffle import Shuffle
+from headrace.ops.shuffle import EVERYTHING, Shuffle
 from headrace.ops.skip import Skip
 from headrace.ops.take import Take
 from headrace.ops.watch import Progress, Throttle
@@ -285,13 +286,14 @@ def _(node: Cache, at: Place) -> Iterator[Row]:
 @rows.register
 def _(node: Shuffle, at: Place) -> Iterator[Row]:
     key = node.seed.key(at.path if node.reshuffle else ROOT)
+    size = EVERYTHING if node.buffer_size == AUTOTUNE else node.buffer_size
     source = rows(node.input, at)
-    buffer = list(islice(source, node.buffer_size - 1))
-    hole = node.buffer_size - 1
+    buffer = list(islice(source, size - 1))
+    hole = size - 1
     t = 0
     for row in source:
         buffer[hole : hole + 1] = [row]
-        hole = draw(key, t, node.buffer_size)
+        hole = draw(key, t, size)
         yield buffer[hole]
         t += 1
     if t:

@@ -1,0 +1,17 @@
+"""The prefetch that a user forgot."""
+
+from __future__ import annotations
+
+from headrace.ops.prefetch import FinalPrefetch
+from headrace.ops.with_options import merged
+from headrace.plan.node import Node
+
+
+def with_final_prefetch(plan: Node) -> Node:
+    """The whole plan, which may be read ahead of its consumer: nobody can tell, and it does not do so by itself.
+
+    That is measured while it runs: until it is seen to help, rows are made when they are asked for.
+    """
+    if not plan.pure or plan.runs_ahead or merged(plan).inject_prefetch is False:
+        return plan
+    return FinalPrefetch(plan)
