@@ -123,7 +123,7 @@ def _buffer_column(buffer: Any, dtype: DTypeLike = float, count: int = -1, offse
     return numbers if numbers.flags.aligned else numbers.copy()
 
 
-OF_NUMPY[np.frombuffer] = traced_operation(spec=_buffer_spec, block=_buffer_column, even=True)(np.frombuffer)
+OF_NUMPY["frombuffer"] = traced_operation(spec=_buffer_spec, block=_buffer_column, even=True)(np.frombuffer)
 
 
 @traced_operation(
