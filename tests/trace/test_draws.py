@@ -286,6 +286,9 @@ def test_slices_within_drawn_bounds_have_a_known_size():
     assert ds.random_map(crop_both_axes).element_spec == hr.TensorSpec((5, 5), "f4")
     beyond = ds.random_map(lambda x, rng: _cropped(x, rng.integers(0, 5)))
     assert beyond.element_spec == hr.TensorSpec((None, None), "u1")
+    wrapping = D.from_tensor_slices(rows("u1", 250))
+    wrapping = wrapping.random_map(lambda x, rng: _cropped(x, rng.integers(0, 124, dtype=np.int8)))
+    assert wrapping.element_spec == hr.TensorSpec((None,), "u1"), "123 + 5 is negative as an int8"
 
 
 def _cropped(x, i):

@@ -59,6 +59,7 @@ def writes(x):
 
 FUNCTIONS = {
     "an image": (lambda x: raw(x).reshape(4, 6).astype(np.float32) / 255, (4, 6)),
+    "by np.reshape": (lambda x: np.reshape(raw(x)[4:], (-1, 2, 5)).astype(np.int16), (None, None, None)),
     "by decode_raw": (lambda x: hr.io.decode_raw(x, np.uint8).reshape(4, 6) - MEAN, (4, 6)),
     "wider numbers": (lambda x: np.frombuffer(x, dtype=np.int16).reshape((3, 4)), (3, 4)),
     "after a header": (lambda x: np.frombuffer(x, np.float32, offset=8).reshape(2, 2), (2, 2)),

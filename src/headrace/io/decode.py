@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import sys
 import zlib
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -48,6 +49,10 @@ def decode_raw(
     array([[97, 98],
            [99,  0]], dtype=uint8)
     """
+    if type(input_bytes) is bytes and fixed_length is None and little_endian and sys.byteorder == "little":
+        dtype = np.dtype(getattr(out_type, "as_numpy_dtype", out_type))
+        if dtype.kind in "iufc" and dtype.isnative and len(input_bytes) % dtype.itemsize == 0:
+            return np.frombuffer(input_bytes, dtype)
     shape = shape_of(input_bytes)
     rows = binary(one(input_bytes) if shape == () else input_bytes)
     made = decode_raw_column(rows, out_type, little_endian, fixed_length)
@@ -126,7 +131,7 @@ def _buffer_column(buffer: Any, dtype: DTypeLike = float, count: int = -1, offse
     return numbers if numbers.flags.aligned else numbers.copy()
 
 
-OF_NUMPY[np.frombuffer] = traced_operation(spec=_buffer_spec, block=_buffer_column, even=True)(np.frombuffer)
+OF_NUMPY["frombuffer"] = traced_operation(spec=_buffer_spec, block=_buffer_column, even=True)(np.frombuffer)
 
 
 @traced_operation(

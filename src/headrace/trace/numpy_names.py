@@ -182,9 +182,9 @@ def numpy_name(recorder: Recorder, value: Any, where: str) -> Any:
         return value
     if isinstance(value, np.ufunc):
         return Recorded(recorder, value)
-    if value in OF_NUMPY:
-        return OF_NUMPY[value]
     name = getattr(value, "__name__", "")
+    if name in OF_NUMPY:
+        return OF_NUMPY[name]
     if name in BARRED or not callable(value):
         raise recorder.refuse(f"uses {where}")
     if name in SHAPE_ONLY | SHAPED_LIKE | CREATORS or _known(name):

@@ -13,8 +13,8 @@ from headrace.trace.values import swapped
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-OF_NUMPY: dict[Any, Any] = {}
-"""Functions of NumPy that are operations on columns when a traced function calls them."""
+OF_NUMPY: dict[str, Any] = {}
+"""By name, functions of NumPy that are operations on columns when a traced function calls them."""
 
 
 def traced_operation(*, spec: Callable[..., Any], block: Callable[..., Any], even: bool = False) -> Callable[[F], F]:

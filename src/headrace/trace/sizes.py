@@ -15,7 +15,7 @@ from headrace.trace.values import Value, leaves, sample_of, swapped
 
 FIRST = 64
 TRIES = 8
-LARGEST = 1 << 26
+LARGEST = 1 << 23
 
 T = TypeVar("T")
 

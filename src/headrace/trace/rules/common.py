@@ -167,7 +167,7 @@ FEW = 1 << 13
 def self_test(call: Call, kernel: Kernel, exact: bool) -> Any:
     """What the kernel makes of a block of samples, None unless its rows are what the operation makes of one."""
     values: Values = []
-    rows = 2 if all(np.size(v.sample) <= FEW for v in call.values) else 1
+    rows = 2 if all(np.size(v.sample) <= FEW for v in call.values if v.batched) else 1
     for value in call.values:
         values += [None] * (value.slot + 1 - len(values))
         values[value.slot] = _block(value.sample, rows) if value.batched else value.sample

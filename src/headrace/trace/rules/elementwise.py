@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from headrace.trace.rules.common import by_row, dtypes, known, operand
+from headrace.trace.rules.common import by_row, dtypes, known, operand, rows_of
 from headrace.trace.values import Call, Fresh, Kernel, Value, Values, swapped
 
 UFUNCS = {name: fn for name in dir(np) if isinstance(fn := getattr(np, name), np.ufunc)}
@@ -96,6 +96,10 @@ def nan_or_zero(made: Any, operands: list[Any]) -> Any:
 
 def two_nans(made: Any, operands: list[Any]) -> Any:
     """NaNs of which two met."""
+    if made.dtype.kind == "f" and made.size:
+        with np.errstate(invalid="ignore"):
+            if not np.isnan(made.max()):  # which is NaN if any is, and takes no memory
+                return None
     nans = np.isnan(made)
     if not nans.any():
         return None
@@ -173,7 +177,22 @@ def pow_operator(call: Call, exact: bool) -> Kernel | None:
 
 def where(call: Call, exact: bool) -> Kernel | None:  # noqa: ARG001
     """A choice, which is always exact."""
-    return broadcast(call, np.where) if len(call.args) == 3 and not call.kwargs else None
+    if len(call.args) != 3 or call.kwargs:
+        return None
+    chosen, *sides = call.args
+    one_a_row = isinstance(chosen, Value) and chosen.batched and rank_of(chosen.sample) == 0
+    alike = all(isinstance(s, Value) and s.sample.dtype == call.sample.dtype for s in sides)
+    if not one_a_row or not alike or any(np.shape(s.sample) != call.sample.shape for s in sides):
+        return broadcast(call, np.where)
+    yes, no = (rows_of(s) for s in sides)
+
+    def whole_rows(values: Values, n: int) -> Any:
+        made = np.array(no(values, n), order="C")
+        rows = np.flatnonzero(values[chosen.slot])
+        made[rows] = yes(values, n)[rows]
+        return made
+
+    return whole_rows
 
 
 def clip(call: Call, exact: bool) -> Kernel | None:

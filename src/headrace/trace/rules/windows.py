@@ -39,7 +39,8 @@ class Slide:
     def within(self) -> bool:
         """Whether it is known without the data that no slice reaches beyond the array."""
         found = _bounds(self.start)
-        return found is not None and found[0] >= 0 and found[1] <= self.size - self.length
+        largest = min(np.iinfo(v.sample.dtype).max for v in (self.start, self.stop))  # beyond it numbers wrap around
+        return found is not None and found[0] >= 0 and found[1] <= min(self.size, largest) - self.length
 
 
 def _windows(block: Any, fixed: tuple[Any, ...], slides: list[Slide], *, writeable: bool = False) -> Any:
