@@ -21,6 +21,8 @@ SLACK = 1.5
 """How many times more calls than are at work may stay where another stage is what holds them up."""
 TRIAL_NANOSECONDS = 1_000_000_000
 """How long others wait for a stage that tries a number; one whose calls take longer hardly shows in theirs."""
+FIRST_NANOSECONDS = 100_000_000
+"""How long a stage runs in its consumer's thread before anything is tried: a trial must have time to pay."""
 HIDING_NANOSECONDS = 200_000_000
 """How long a consumer is watched that could have its computing hide a stage's work."""
 PATIENCE = 0.05
@@ -171,7 +173,7 @@ class Climb:
         window.rows += rows
         window.waited += waited
         elapsed = perf_counter_ns() - window.started
-        least = HIDING_NANOSECONDS if self.hides else WINDOW_NANOSECONDS
+        least = HIDING_NANOSECONDS if self.hides else WINDOW_NANOSECONDS if self.width else FIRST_NANOSECONDS
         if window.calls < 3 * self.width or elapsed < least:
             return False
         self._window = Window(perf_counter_ns())

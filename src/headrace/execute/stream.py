@@ -91,11 +91,15 @@ class Pace:
 
     def observe(self, item: Item, nanoseconds: int) -> None:
         """Learn from what the last pull gave, and how long it took."""
+        self.learn(item.rows, item.nbytes, nanoseconds)
+
+    def learn(self, rows: int, nbytes: int, nanoseconds: int) -> None:
+        """Learn how much a pull of so many rows moved, and how long it took."""
         if self._fixed:
             return
-        if nanoseconds > 4 * self._nanoseconds or item.nbytes > 4 * self._bytes:
+        if nanoseconds > 4 * self._nanoseconds or nbytes > 4 * self._bytes:
             self.rows = max(1, self.rows // 2)
-        elif item.rows >= self.rows < self.ROWS and nanoseconds < self._nanoseconds and item.nbytes < self._bytes:
+        elif rows >= self.rows < self.ROWS and nanoseconds < self._nanoseconds and nbytes < self._bytes:
             self.rows *= 2
 
 

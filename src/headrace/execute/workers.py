@@ -109,12 +109,15 @@ class Ahead(Stream):
         return made
 
     def _made_here(self, want: int) -> list[int]:
-        """One call, in the thread of whoever asked."""
-        item = self._source.pull(want)
+        """One call, in the thread of whoever asked; on as many rows as threads would take on, where they may."""
+        started = perf_counter_ns()
+        free = self._work is not unchanged and self._limits(1).rows is None and not self._pass.live
+        item = self._source.pull(max(want, self._pace.rows) if free else want)
         if item is END:
             return []
         items = self._worked(item)
         rows = sum(i.rows for i in items)
+        self._learn(item, items, started)
         self._pending.add(items)
         self.channel.release(-rows)
         return [rows]
@@ -211,7 +214,10 @@ class Ahead(Stream):
             ticket = Ticket(item.mark, item.rows, first)
             number = channel.issue(ticket, self._source.mark())
         items = self._worked(item)
-        if items:
-            self._pace.observe(max(items, key=lambda i: i.nbytes), perf_counter_ns() - started)
+        self._learn(item, items, started)
         channel.put(number, items)
         return True
+
+    def _learn(self, item: Item, items: list[Item], started: int) -> None:
+        nbytes = max(item.nbytes, sum(i.nbytes for i in items))
+        self._pace.learn(item.rows, nbytes, perf_counter_ns() - started)

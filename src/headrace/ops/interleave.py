@@ -241,15 +241,18 @@ class InterleaveStream(Stream):
         length, count = self._node.block_length, len(self._slots)
         if want < 2 * length or self._given or not self._ordered:
             return None
-        live = [slot for i in range(count) if (slot := self._slots[(self._turn + i) % count]) is not None]
+        around = (i % count for i in range(self._turn, self._turn + count))
+        visits = [i for i in around if self._slots[i] is not None or not self._over]
+        live = [slot for i in visits if (slot := self._slots[i]) is not None]
         heads = [head for slot in live if (head := slot.head()) is not None]
-        if len(heads) < count or any(head.structure != heads[0].structure for head in heads):
+        count = len(visits)  # no more datasets come for slots that are empty once the parents are over
+        if not heads or len(heads) < count or any(head.structure != heads[0].structure for head in heads):
             return None
         turns = min([want // length, *(head.rows // length * count + i for i, head in enumerate(heads))])
         if turns < 2:
             return None
         mark = self._mark()
-        self._changed.update(range(count))
+        self._changed.update(visits)
         shares = [-(-(turns - i) // count) for i in range(count)]
         parts = [slot.pull(share * length) for slot, share in zip(live, shares, strict=True) if share]
         blocks = [part for part in parts if isinstance(part, Block)]
@@ -257,7 +260,7 @@ class InterleaveStream(Stream):
         order = np.argsort(np.concatenate(places))[:, None] * length + np.arange(length)
         whole = picked(blocks, order.ravel())
         whole.mark = mark
-        self._turn = (self._turn + turns) % count
+        self._turn = visits[turns % count]
         self._pinned = False
         return whole
 
