@@ -11,8 +11,8 @@ from headrace.records.files import Bytes, File, LocalFile
 from headrace.records.unpack import DamagedError, unpacked
 
 FIRST_CHUNK = 64 << 10
-CHUNK = 256 << 10
-"""What is read at a time, from the second chunk on: it stays in cache, and so does what is made of it."""
+CHUNK = 1 << 20
+"""What is read at a time, once a file has shown to be large: rows enough that the calls around them cost little."""
 RESIDENT = 16 << 20
 """Of a mapped file no more than these many bytes that were read are kept in this process's own view."""
 
