@@ -116,7 +116,7 @@ class Ahead(Stream):
         """One call, in the thread of whoever asked; on as many rows as threads would take on, where they may."""
         started = perf_counter_ns()
         free = self._work is not unchanged and self._limits(1).rows is None and not self._pass.live
-        item = self._source.pull(max(want, self._pace.rows) if free else want)
+        item = self._source.pull(self._pace.asked(want) if free else want)
         if item is END:
             return []
         items = self._worked(item)
