@@ -25,6 +25,8 @@ LOOK_SECONDS = 0.5
 CLIMB_SECONDS = 2.0
 WIDTHS = (1, 2, 4, 8, 16, 32, 64)
 BUDGET_LIMIT = 320
+PASSES = 10
+"""Of a pipeline that is through in milliseconds, which is what it takes to start a thread."""
 
 
 def nap(x: Any) -> Any:
@@ -90,7 +92,7 @@ def scaled(map: int | None, batch: int | None, prefetch: int) -> Any:
 
 def numbers(filter: int | None, map: int | None, prefetch: int) -> Any:
     kept = hr.Dataset.range(functions.NUMBERS).filter(functions.third, num_parallel_calls=filter)
-    return kept.map(functions.odd, num_parallel_calls=map).batch(256).prefetch(prefetch)
+    return kept.map(functions.odd, num_parallel_calls=map).batch(256).repeat(PASSES).prefetch(prefetch)
 
 
 def singles(map: int | None) -> Any:
@@ -121,7 +123,14 @@ ITEMS: list[Case | Bound | Share] = [
     swept("stream, shuffled and batched", core.IMAGES, stream, prefetch=AHEAD),
     swept("generator, batched", 30_000, generator, prefetch=AHEAD),
     swept("images, scaled", functions.IMAGES, scaled, map=(None, 1, 2, 4), batch=(None,), prefetch=(0, 2, 8)),
-    swept("numbers, filtered and mapped", functions.KEPT, numbers, filter=(None, 2), map=(None, 2), prefetch=(0, 8)),
+    swept(
+        "numbers, filtered and mapped",
+        PASSES * functions.KEPT,
+        numbers,
+        filter=(None, 2),
+        map=(None, 2),
+        prefetch=(0, 8),
+    ),
     swept("numbers, mapped, one by one", functions.SINGLE, singles, job=elements, map=(None, 1, 2, 4)),
     swept("TFRecords", files.RECORDS, records, reads=(1, 2, 4, 8), prefetch=(0, 2, 8)),
     swept("interleave over 10 shards", files.RECORDS, interleaved, calls=(None, 1, 2, 4, 10), prefetch=(0, 2, 8)),

@@ -80,6 +80,13 @@ def _first(*args):
     return args[0]
 
 
+def _leaf(*args):
+    """The first component that has none of its own."""
+    while isinstance(args, tuple | dict):
+        args = args[0] if isinstance(args, tuple) else args[min(args)]
+    return args
+
+
 def _doubled(*args):
     return {"it": args, "more": args[0]}
 
@@ -214,11 +221,11 @@ def steps(other):
     traced = st.one_of(
         st.sampled_from(TRACED).map(lambda f: lambda d: d.map(f)),
         st.sampled_from(TRACED).map(lambda f: lambda d: d.map(f, num_parallel_calls=2)),
-        st.integers(2, 4).map(lambda n: lambda d: d.map(_first).filter(lambda x: np.sum(x) % n != 1)),
-        st.just(lambda d: d.map(_first).take_while(lambda x: np.max(x) < 9)),
+        st.integers(2, 4).map(lambda n: lambda d: d.map(_leaf).filter(lambda x: np.sum(x) % n != 1)),
+        st.just(lambda d: d.map(_leaf).take_while(lambda x: np.max(x) < 9)),
         counts.map(
             lambda n: (
-                lambda d: d.map(_first).group_by_window(
+                lambda d: d.map(_leaf).group_by_window(
                     lambda x: np.sum(x).astype(np.int64) % 3, lambda k, w: w.shuffle(2), n
                 )
             )

@@ -157,6 +157,7 @@ PIPELINES = {
     "batch without remainder": lambda: streamed().batch(3, drop_remainder=True),
     "ragged rows": lambda: D.range(9).map(lambda n: np.arange(n // 2)).batch(2),
     "filter on threads": lambda: streamed(40).filter(lambda x: bool(picky(x) % 3), num_parallel_calls=3).batch(4),
+    "filter of some on threads": lambda: D.range(60).filter(lambda x: x % 3 > 0, num_parallel_calls=2),
     "filter of many": lambda: D.range(3000).filter(lambda x: x % 700 == 3, num_parallel_calls=2),
     "shuffle by number": lambda: slices().shuffle(5),
     "shuffle a stream": lambda: streamed().shuffle(6, seed=2),

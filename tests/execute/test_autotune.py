@@ -325,10 +325,11 @@ def test_a_forgotten_prefetch_is_added_where_the_consumer_computes():
     it = iter(ds)
     for _ in it:
         compute()
-    assert it.tuning()["chosen"]["final prefetch"] == 1
-    assert "the consumer waited" in str(it.tuning())
+    tried = next(entry for entry in it.tuning()["log"] if entry["stage"] == "final prefetch")
+    assert (tried["from"], tried["to"]) == (0, 1)  # whether it stays depends on how busy this machine is
+    assert "the consumer waited" in tried["why"]
     assert "a prefetch of its own" in ds.explain()
-    again = iter(ds.with_options(frozen=it.tuning()))
+    again = iter(ds.with_options(frozen={"chosen": {"final prefetch": 1}, "log": []}))
     next(again)
     assert [name for name in our_threads() if "prefetch" in name]
     again.close()

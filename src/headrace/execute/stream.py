@@ -93,6 +93,12 @@ class Pace:
         """Learn from what the last pull gave, and how long it took."""
         self.learn(item.rows, item.nbytes, nanoseconds)
 
+    def asked(self, want: int) -> int:
+        """How many rows to ask for where somebody wants so many, and who does can take as many again."""
+        if not self._fixed:
+            self.rows = max(self.rows, min(want, self.ROWS))
+        return max(want, self.rows)
+
     def learn(self, rows: int, nbytes: int, nanoseconds: int) -> None:
         """Learn how much a pull of so many rows moved, and how long it took."""
         if self._fixed:

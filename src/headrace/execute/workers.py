@@ -61,7 +61,8 @@ class Ahead(Stream):
         self._pace = pace
         self._one_to_one = one_to_one
         self._remote = remote
-        self._pending = Pending(own=False)
+        self._pending = Pending(own=not one_to_one)
+        self._made = 0  # rows pending that no thread made
         self._source_lock = threading.Lock()
         self._threads: dict[int, threading.Thread] = {}
         self._left: list[threading.Thread] = []
@@ -79,7 +80,10 @@ class Ahead(Stream):
             if not self._fetch(want):
                 return END
         item = self._pending.pull(want)
-        self.channel.release(item.rows)
+        if self._made:
+            self._made -= item.rows
+        else:
+            self.channel.release(item.rows)
         return item
 
     def _fetch(self, want: int) -> bool:
@@ -112,14 +116,14 @@ class Ahead(Stream):
         """One call, in the thread of whoever asked; on as many rows as threads would take on, where they may."""
         started = perf_counter_ns()
         free = self._work is not unchanged and self._limits(1).rows is None and not self._pass.live
-        item = self._source.pull(max(want, self._pace.rows) if free else want)
+        item = self._source.pull(self._pace.asked(want) if free else want)
         if item is END:
             return []
         items = self._worked(item)
         rows = sum(i.rows for i in items)
         self._learn(item, items, started)
         self._pending.add(items)
-        self.channel.release(-rows)
+        self._made = rows
         return [rows]
 
     def _worked(self, item: Item) -> list[Item]:

@@ -6,8 +6,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from headrace.block import Block, fold
+from headrace.execute.context import AUTOTUNE
 from headrace.ops.arguments import positive, width
 from headrace.ops.batching import Batching
+from headrace.ops.prefetch import PrefetchIfItHelps
 from headrace.plan.node import Node
 from headrace.plan.spec import Spec
 
@@ -25,13 +27,15 @@ def batch(
 ) -> Dataset:
     """Combine every `batch_size` consecutive elements into one; the last batch may be short.
 
-    With `num_parallel_calls` that many batches are made ahead, on a thread.
+    With `num_parallel_calls` that many batches are made ahead, on a thread; with AUTOTUNE if that is found to help.
 
     >>> list(hr.Dataset.range(5).batch(2))
     [array([0, 1]), array([2, 3]), array([4])]
     """
     ahead = width(num_parallel_calls)
     batches = self._then(Batch, positive("batch_size", batch_size), bool(drop_remainder), name=name)
+    if ahead == AUTOTUNE:
+        return batches._then(PrefetchIfItHelps)
     return batches if ahead is None else batches.prefetch(ahead)
 
 

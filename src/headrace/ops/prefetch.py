@@ -46,10 +46,10 @@ class Prefetch(Passing):
 
 
 @dataclass(frozen=True, eq=False)
-class FinalPrefetch(Passing):
-    """Reads its input on a thread once that is seen to save the consumer time."""
+class PrefetchIfItHelps(Passing):
+    """Reads its input on a thread once that is seen to save the consumer time; `final` that of the whole pipeline."""
 
-    STAGE = "final prefetch"
+    final: bool = False
 
     @property
     def operation(self) -> str:
@@ -59,4 +59,5 @@ class FinalPrefetch(Passing):
         return "a prefetch of its own, whose thread starts if what the consumer waits and computes shows a gain"
 
     def open(self, ctx: Context, mark: Mark) -> Stream:
-        return ctx.ahead(self.input, mark, if_it_helps=self.STAGE)
+        name = "final prefetch" if self.final else f"{ctx.stage.path}/{self.input.operation} ahead"
+        return ctx.ahead(self.input, mark, if_it_helps=name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headrace.ops.prefetch import FinalPrefetch
+from headrace.ops.prefetch import PrefetchIfItHelps
 from headrace.ops.with_options import merged
 from headrace.plan.node import Node
 
@@ -14,4 +14,4 @@ def with_final_prefetch(plan: Node) -> Node:
     """
     if not plan.pure or plan.runs_ahead or merged(plan).inject_prefetch is False:
         return plan
-    return FinalPrefetch(plan)
+    return PrefetchIfItHelps(plan, final=True)
