@@ -155,6 +155,8 @@ def _trace(fn: Callable[..., Any], spec: Spec, exact: bool, draws: bool, fill: i
         recorder.failed = "calls itself too often"
     except Exception as error:
         recorder.failed = recorder.failed or f"raises {type(error).__name__} ({error}) for such elements"
+    finally:
+        recorder.release()
     return recorder.failed or ""
 
 

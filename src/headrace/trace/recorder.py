@@ -241,10 +241,24 @@ class Recorder:
         if any(_overlap(memory, s._value.sample) for s in others):
             raise self.refuse("writes to an array while another name or view of it is in use")
 
+    def release(self) -> None:
+        """Let go of the samples' memory: stand-ins for NumPy's types hold on to it until the collector comes."""
+        for step in self.steps:
+            for value in step.uses:
+                value.call = None
+                value.sample = value.sample if value.static else swapped(value.sample, _outline)
+            step.uses, step.sample = (), None
+        self.steps, self.template, self.captured, self._live = [], [], [], []
+
     def recorded(self, call: Call) -> Value:
         """The value of a call whose sample is known: a constant where all that goes in is."""
         made = self.constant(call.sample) if all(v.static for v in call.values) else self.record(call)
         return made._value  # type: ignore[no-any-return]
+
+
+def _outline(sample: Any) -> Any:
+    """An array of the same shape and dtype that takes no memory."""
+    return np.broadcast_to(np.zeros((), sample.dtype), sample.shape) if isinstance(sample, np.ndarray) else sample
 
 
 def _described(value: Any) -> str:
