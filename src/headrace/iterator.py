@@ -37,13 +37,14 @@ class Epochs:
     """The home of a dataset's epochs: which comes next, and the seeds that a restored state brought along.
 
     `told` hears of every change of the first. `sizes` are those of buffers that were chosen while running: the next
-    epoch has the same.
+    epoch has the same. `widths` are numbers of threads that proved good: the next epoch begins with them.
     """
 
     next: int = 0
     seeds: list[int] | None = None
     told: Callable[[int], None] | None = None
     sizes: dict[str, int] = field(default_factory=dict)
+    widths: dict[str, int] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -211,7 +212,13 @@ class Iterator(PythonIterator[Any]):
         """Start running at the place where this pass stands; after a fork, in the child, once more."""
         settings = self._settings
         optimise = optimised if settings.optimise else None
-        run = Run(optimise, block_rows=settings.block_rows, options=merged(self._plan), sizes=self._sizes)
+        run = Run(
+            optimise,
+            block_rows=settings.block_rows,
+            options=merged(self._plan),
+            sizes=self._sizes,
+            widths=self._epochs.widths,
+        )
         context = Context(run, with_ids=settings.with_ids).epoch(self._epoch)
         plan = run.prepare(self._plan)
         if settings.optimise:

@@ -47,10 +47,13 @@ class Tuning(dict[str, Any]):
 
 
 class Tuner:
-    """The decisions of one pass."""
+    """The decisions of one pass. `widths` are numbers of threads that proved good: the next pass begins with them."""
 
-    def __init__(self, cpus: int, frozen: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self, cpus: int, frozen: Mapping[str, Any] | None = None, widths: dict[str, int] | None = None
+    ) -> None:
         self.cpus = cpus
+        self.widths = {} if widths is None else widths
         self._frozen = dict(frozen["chosen"]) if frozen else {}
         self._chosen: dict[str, int] = {}
         self._log: list[dict[str, Any]] = []
@@ -138,7 +141,7 @@ class Climb:
     hides: bool = False
     _window: Window = field(default_factory=lambda: Window(perf_counter_ns()))
     _calls: int = 0
-    _settling: int = 0
+    _settling: int = 1
     _before: tuple[int, float, float] | None = None
     _ceiling: int | None = None
     _rest: int = 0
@@ -163,7 +166,7 @@ class Climb:
 
     def delivered(self, calls: int, rows: int, waited: int) -> bool:
         """The consumer has what so many calls made, and waited so long for it. Whether the width has changed."""
-        if self._settling > 0:  # calls that began under the old number say nothing of the new one
+        if self._settling > 0:  # the first says how long it takes to begin, those of an old number nothing of a new one
             self._settling -= calls
             if self._settling <= 0:
                 self._window = Window(perf_counter_ns())
@@ -186,6 +189,7 @@ class Climb:
             width, slower, weaker = self._before
             self._before = None
             self.tuner.tried(self)
+            self.tuner.widths[self.stage] = self.width if rate >= GAIN * slower else width
             if rate < GAIN * slower:
                 made = f"{self.width} made {rate:,.0f} rows/s, {width} made {slower:,.0f}"
                 self._ceiling = self.width

@@ -48,6 +48,7 @@ class Run:
         block_rows: int | None = None,
         options: Options = DEFAULTS,
         sizes: dict[str, int] | None = None,
+        widths: dict[str, int] | None = None,
     ) -> None:
         self.prepare = optimise or (lambda node: node)
         self.block_rows = block_rows
@@ -55,7 +56,7 @@ class Run:
         self.stage = Stage("pass")
         self.sizes = {} if sizes is None else sizes
         self.memory = Memory(options.ram_budget)
-        self.tuner = Tuner(options.cpu_budget or cpus(), options.frozen)
+        self.tuner = Tuner(options.cpu_budget or cpus(), options.frozen, widths)
         self.open_streams = 0
         self.cancelled = False
         self.live = False
@@ -233,7 +234,7 @@ class Context:
         tuner, stage = self.run.tuner, stage or self.stage.path
         found = tuner.frozen(stage)
         if found is None:
-            return Climb(tuner, stage, start, most, hides)
+            return Climb(tuner, stage, max(start, tuner.widths.get(stage, 0)), most, hides)
         tuner.chose(stage, None, found, "")
         return max(start, found)
 
