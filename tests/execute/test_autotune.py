@@ -316,7 +316,7 @@ def images(rows=3000):
     return D.from_tensor_slices(np.ones((rows, 20_000), np.float32)).map(lambda x: np.sqrt(x) * 2).batch(8)
 
 
-def compute(seconds=0.002):
+def compute(seconds=0.0003):
     time.sleep(seconds)
 
 
@@ -373,9 +373,14 @@ def test_it_is_never_where_it_would_show_or_was_not_wanted(ds):
 def test_its_thread_ends_with_the_iterator(monkeypatch, end):
     monkeypatch.setattr(autotune, "HIDING_NANOSECONDS", 10_000_000)
     it = iter(images().repeat())
-    while not [name for name in our_threads() if "prefetch" in name]:
-        next(it)
-        compute()
+    for _ in range(100):  # what looks for threads computes as well
+        for _ in range(20):
+            next(it)
+            compute()
+        if [name for name in our_threads() if "prefetch" in name]:
+            break
+    else:
+        pytest.fail(f"no thread was tried: {it.tuning()}")
     if end == "close":
         it.close()
     del it

@@ -18,6 +18,7 @@ from headrace.execute.stream import END, Pulled, Stream
 from headrace.iterator import Epochs, Iterator
 from headrace.keys import globally_seeded
 from headrace.ops.passing import Passing
+from headrace.ops.prefetch import Prefetch
 from headrace.ops.shard import Shard
 from headrace.ops.share import Share
 from headrace.plan.node import Node, user_site
@@ -59,6 +60,13 @@ class Target(Protocol):
         """Let go of buffers."""
 
 
+def _without_prefetch(node: Node) -> Node:
+    """What a prefetch of any depth reads: where a thread converts ahead, another one before it only passes rows on."""
+    while isinstance(node, Prefetch) and node.mode == "thread" and node.buffer_size is None:
+        node = node.input
+    return node
+
+
 @dataclass(frozen=True, eq=False)
 class Adapted(Passing):
     """The input's rows, converted; a state does not know of it."""
@@ -77,7 +85,7 @@ class Adapted(Passing):
 
     def open(self, ctx: Context, mark: Mark) -> Stream:
         if self.target.ahead:
-            return ctx.ahead(self.input, mark, rows=self.target.ahead, work=self.convert)
+            return ctx.ahead(_without_prefetch(self.input), mark, rows=self.target.ahead, work=self.convert)
         return AdaptedStream(self, ctx, mark)
 
     def convert(self, item: Item) -> list[Item]:

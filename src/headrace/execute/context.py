@@ -101,7 +101,7 @@ class Run:
 class Context:
     """Where in the plan, on which path and in which pass a node is opened."""
 
-    __slots__ = ("_among", "_level", "any_order", "opened", "path", "run", "stage", "with_ids")
+    __slots__ = ("_among", "any_order", "level", "opened", "path", "run", "stage", "with_ids")
 
     def __init__(
         self,
@@ -118,7 +118,7 @@ class Context:
         self.path = path
         self.stage = stage or run.stage
         self.opened: set[Input] = set()
-        self._level = level
+        self.level = level
         self._among = among
         self.with_ids = with_ids
         self.any_order = any_order
@@ -138,22 +138,22 @@ class Context:
 
     def epoch(self, number: int) -> Context:
         """The same place in another epoch. Epoch 0 is the place itself; nested repeats do not collide."""
-        path = mix(self.path, self._level, number) if number else self.path
-        return self._at(path, self._level + 1)
+        path = mix(self.path, self.level, number) if number else self.path
+        return self._at(path, self.level + 1)
 
     def branch(self, *values: int) -> Context:
         """The same place under a parent row, or for the second use of one input."""
-        return self._at(mix(self.path, *values), self._level)
+        return self._at(mix(self.path, *values), self.level)
 
     def one_among(self, count: int) -> Context:
         """The same place for each of several inputs that are open at a time, and share what memory there is."""
-        context = self._at(self.path, self._level)
+        context = self._at(self.path, self.level)
         context._among = self._among * count
         return context
 
     def identified(self) -> Context:
         """The same place, with ids for the rows of its inputs."""
-        context = self._at(self.path, self._level)
+        context = self._at(self.path, self.level)
         context.with_ids = True
         return context
 
@@ -181,7 +181,7 @@ class Context:
             self.run,
             self.path,
             stage=self.stage.input(slot, node),
-            level=self._level,
+            level=self.level,
             with_ids=with_ids or self.with_ids,
             any_order=any_order and self.any_order,
             among=self._among,

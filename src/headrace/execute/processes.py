@@ -116,6 +116,7 @@ class Worker:
         here, there = socket.socketpair()
         self._inbox, self._outbox = Shared.create(), Shared.create()
         self._connection = Connection(here.detach())
+        self._owed = 0
         self.alive = True
         with there:
             fds = there.fileno(), self._inbox.fd, self._outbox.fd
@@ -126,13 +127,14 @@ class Worker:
                 [sys.executable, "-c", program], stdin=subprocess.DEVNULL, pass_fds=fds, process_group=0
             )
 
-    def begin(self, call: Call) -> None:
+    def begin(self, call: Callable[[Any], list[Any]]) -> None:
         """Send the function."""
         try:
             message = pack([call], self._inbox)
         except Exception as error:
             raise TypeError(f'mode="process": the function cannot be sent to another process: {error}') from error
-        self._ask(message)
+        self._send(message)
+        self.receive()
 
     def answer(self, block: Block) -> list[Block | Exception]:
         """What the function makes of a block."""
@@ -140,16 +142,38 @@ class Worker:
             message = pack([block], self._inbox)
         except Exception as error:
             raise Unsendable(str(error)) from error
-        made: list[Any] = [part.exception() if isinstance(part, Raised) else part for part in self._ask(message)]
-        return made
+        self._send(message)
+        return self.receive()
 
-    def _ask(self, message: bytes) -> list[Any]:
+    def ask(self, value: Any) -> list[Any]:
+        """What the function makes of a value."""
+        self.send(value)
+        return self.receive()
+
+    def send(self, value: Any, *, owed: int = 0) -> None:
+        """Ask without waiting. So many answers, from here on, nobody will fetch: the next to ask passes over them."""
+        self._send(pack([value], self._inbox))
+        self._owed += owed
+
+    def _send(self, message: bytes) -> None:
         try:
             self._connection.send_bytes(message)
+        except OSError:
+            raise self._gone() from None
+
+    def _gone(self) -> Died:
+        self.alive = False
+        return Died(self._ending())
+
+    def receive(self) -> list[Any]:
+        """The answer to what was asked first and not answered yet."""
+        try:
+            while self._owed:
+                self._connection.recv_bytes()
+                self._owed -= 1
             received = self._connection.recv_bytes()
         except (EOFError, OSError):
-            self.alive = False
-            raise Died(self._ending()) from None
+            raise self._gone() from None
         answer = unpack(received, self._outbox)
         first = answer[0] if answer else None
         if isinstance(first, Unusable):
@@ -159,7 +183,7 @@ class Worker:
             ) from error
         if isinstance(first, Interrupted):
             raise first.exception()
-        return answer
+        return [part.exception() if isinstance(part, Raised) else part for part in answer]
 
     def _ending(self) -> str:
         try:

@@ -15,6 +15,9 @@ from headrace.block import Block
 from headrace.errors import WorkerError
 from headrace.execute.shared import Shared, pack, unpack
 
+SWITCH_SECONDS = 1e-4
+"""How long the thread that answers may wait for those that work: the usual 5 ms are as much as many an answer takes."""
+
 
 @dataclass
 class Raised:
@@ -59,6 +62,7 @@ class Interrupted(Raised):
 def main(connection: int, inbox: int, outbox: int) -> None:
     """Take the function, then answer one block after another, until the other end is closed or its process is gone."""
     _native.die_with_parent()
+    sys.setswitchinterval(SWITCH_SECONDS)
     try:
         _serve(Connection(connection), Shared(inbox), Shared(outbox))
     except (EOFError, BrokenPipeError, ConnectionResetError):

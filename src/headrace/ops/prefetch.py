@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
 
 from headrace.block import Mark
 from headrace.execute.context import AUTOTUNE, Context
+from headrace.execute.elsewhere import ElsewhereStream, Home
 from headrace.execute.stream import Stream
 from headrace.ops.arguments import integer
 from headrace.ops.passing import Passing
+from headrace.plan.node import TUNING, walk
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
 
 
-def prefetch(self: Dataset, buffer_size: int | None, name: str | None = None) -> Dataset:
+def prefetch(
+    self: Dataset, buffer_size: int | None, name: str | None = None, *, mode: Literal["thread", "process"] = "thread"
+) -> Dataset:
     """Have a thread make up to `buffer_size` elements ahead of what was consumed; AUTOTUNE chooses how many.
+
+    With `mode="process"` all that comes before runs in a process of its own, and a trainer that keeps Python busy is
+    not held up by it. The process stays for the next pass. It has copies of all functions, generators and arrays: what
+    they change there is not seen here, and a `cache()` in memory belongs after the prefetch.
 
     >>> list(hr.Dataset.range(3).prefetch(1))
     [np.int64(0), np.int64(1), np.int64(2)]
@@ -24,14 +32,27 @@ def prefetch(self: Dataset, buffer_size: int | None, name: str | None = None) ->
     size = AUTOTUNE if buffer_size is None else integer("buffer_size", buffer_size)
     if size < AUTOTUNE:
         raise ValueError(f"buffer_size must be at least 0, or AUTOTUNE, not {size}")
-    return self if size == 0 else self._then(Prefetch, None if size == AUTOTUNE else size, name=name)
+    if mode not in MODES:
+        raise ValueError(f"mode must be one of {', '.join(map(repr, MODES))}, not {mode!r}")
+    kept = next((node for node in walk(self._node) if node.outlives), None) if mode == "process" else None
+    if kept is not None:
+        raise ValueError(
+            f'prefetch(mode="process") would lose what {kept.operation} ({kept.site}) keeps beyond a pass: '
+            f"have {kept.operation} after it"
+        )
+    return self if size == 0 else self._then(Prefetch, None if size == AUTOTUNE else size, mode, name=name)
+
+
+MODES = ("thread", "process")
 
 
 @dataclass(frozen=True, eq=False)
 class Prefetch(Passing):
-    """Reads its input on a thread, at most `buffer_size` rows ahead, None a sensible number."""
+    """Reads its input on a thread or in a process, at most `buffer_size` rows ahead, None a sensible number."""
 
     buffer_size: int | None = None
+    mode: str = field(default="thread", metadata=TUNING)
+    home: Home = field(default_factory=Home, repr=False, metadata=TUNING)
 
     @property
     def ready_made(self) -> bool:
@@ -42,6 +63,8 @@ class Prefetch(Passing):
         return True
 
     def open(self, ctx: Context, mark: Mark) -> Stream:
+        if self.mode == "process":
+            return ElsewhereStream(self.input, ctx, mark, self.home, self.buffer_size)
         return ctx.ahead(self.input, mark, rows=self.buffer_size)
 
 

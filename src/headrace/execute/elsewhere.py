@@ -1,0 +1,222 @@
+"""A pipeline in a process of its own: its rows are made where no thread of this one holds Python's lock.
+
+The process is asked for rows one block ahead, and waits with the next pass for the dataset's next: it need not begin
+anew. If it dies, another one goes on after the last block that came; if that dies too before it gave any, there is an
+error.
+"""
+
+from __future__ import annotations
+
+import os
+import weakref
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from headrace.block import Block, Failure, Item, Mark, ordinal, shifted
+from headrace.errors import ElementError, WorkerError
+from headrace.execute.context import Context, Run
+from headrace.execute.processes import Died, Worker
+from headrace.execute.stream import END, Pending, Pulled, Stream
+from headrace.options import Options
+from headrace.plan.node import Node, walk
+
+
+class Begin(NamedTuple):
+    """Where and how to open the pipeline."""
+
+    mark: Mark
+    path: int
+    level: int
+    with_ids: bool
+    any_order: bool
+    options: Options
+    sizes: dict[str, int]
+    prepare: Callable[[Node], Node]
+    block_rows: int | None
+
+
+class Want(NamedTuple):
+    """How many rows are asked for."""
+
+    rows: int
+
+
+class Stop(NamedTuple):
+    """Close the pipeline; nobody wants the rest."""
+
+
+class Sent(NamedTuple):
+    """What goes with an item, or, without a mark, stands for the end."""
+
+    mark: Mark
+    sizes: dict[str, int]
+    over: bool = False
+
+
+class Pipeline:
+    """What the other process does: opens a plan, as often as it is told to, and gives out its rows."""
+
+    def __init__(self, node: Node, ahead: int | None) -> None:
+        self._node = node
+        self._ahead = ahead
+        self._context: Context | None = None
+        self._rows: Stream | None = None
+
+    def __call__(self, request: Begin | Want | Stop) -> list[Any]:
+        """What is asked for: an item and what goes with it; nothing, where that is an order."""
+        if not isinstance(request, Want):
+            self._close()
+            if isinstance(request, Begin):
+                self._open(request)
+            return []
+        assert self._rows is not None and self._context is not None, "rows are asked for after a Begin"
+        item = self._rows.pull(request.rows)
+        sizes = self._context.run.sizes
+        if item is END:
+            return [Sent(None, sizes, over=True)]
+        return [item.error if isinstance(item, Failure) else item, Sent(item.mark, sizes)]
+
+    def _open(self, begin: Begin) -> None:
+        run = Run(begin.prepare, block_rows=begin.block_rows, options=begin.options, sizes=begin.sizes)
+        self._context = context = Context(
+            run, begin.path, level=begin.level, with_ids=begin.with_ids, any_order=begin.any_order
+        )
+        self._rows = context.ahead(self._node, begin.mark, rows=self._ahead)
+
+    def _close(self) -> None:
+        rows, self._rows = self._rows, None
+        if rows is not None and self._context is not None:
+            self._context.run.cancel()
+            rows.close()
+            for opened in list(self._context.opened):
+                opened.close()
+
+
+class Home:
+    """Keeps the process of a plan from one pass to the next, while the plan lives."""
+
+    def __init__(self) -> None:
+        self._idle: list[tuple[int, list[str], Worker]] = []
+        weakref.finalize(self, _end, self._idle)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Home, ()
+
+    def take(self, plan: list[str]) -> Worker | None:
+        """The process that waits, if it is this one's, runs this plan and lives."""
+        while self._idle:
+            owner, known, worker = self._idle.pop()
+            if owner != os.getpid():
+                continue
+            if known == plan:
+                return worker
+            worker.close()
+        return None
+
+    def keep(self, plan: list[str], worker: Worker) -> None:
+        """Have this one for the next pass; one is enough."""
+        _end(self._idle)
+        self._idle.append((os.getpid(), plan, worker))
+
+
+def _end(idle: list[tuple[int, list[str], Worker]]) -> None:
+    while idle:
+        owner, _, worker = idle.pop()
+        if owner == os.getpid():
+            worker.close()
+
+
+class ElsewhereStream(Stream):
+    """The rows of a plan, made by another process, at most `ahead` of them before they are asked for."""
+
+    def __init__(self, node: Node, ctx: Context, mark: Mark, home: Home, ahead: int | None) -> None:
+        self._node = node
+        self._ctx = ctx
+        self._home = home
+        self._ahead = ahead
+        self._plan = [each.label() for each in walk(node)]
+        self._next = mark
+        self._pending = Pending(own=False)
+        self._asked = self._over = self._died = False
+        self._worker: Worker | None = None
+        try:
+            self._begun()  # here, since a process ends with the thread that started it
+        except Died as death:
+            self._restart(death)
+
+    def pull(self, want: int) -> Pulled:
+        while not self._pending:
+            if self._over:
+                return END
+            try:
+                self._receive(want)
+            except Died as death:
+                self._restart(death)
+        return self._pending.pull(want)
+
+    def _receive(self, want: int) -> None:
+        worker = self._worker or self._begun()
+        if not self._asked:
+            worker.send(Want(want))
+            self._asked = True
+        parts = worker.receive()
+        self._asked = self._died = False
+        *made, sent = parts
+        self._ctx.run.sizes.update(sent.sizes)
+        if sent.over:
+            self._over = True
+            self.close()
+            return
+        item = self._item(made[0], sent.mark)
+        self._next = shifted(sent.mark, item.rows)
+        self._pending.add([item])
+        worker.send(Want(want))  # the other process goes on while this one has something to do
+        self._asked = True
+
+    def _item(self, made: Block | BaseException, mark: Mark) -> Item:
+        if isinstance(made, Block):
+            made.mark = mark
+            return made
+        error = made if isinstance(made, ElementError) else self._node.error(made, ordinal(mark))
+        return Failure(error, mark)
+
+    def _begun(self) -> Worker:
+        """The process of an earlier pass, or a new one, told where to begin."""
+        run, ctx = self._ctx.run, self._ctx
+        worker = self._home.take(self._plan)
+        begin = Begin(
+            self._next, ctx.path, ctx.level, ctx.with_ids, ctx.any_order, run.options, run.sizes, run.prepare,
+            run.block_rows,
+        )  # fmt: skip
+        try:
+            if worker is not None:
+                worker.ask(begin)
+        except Died:
+            worker = None
+        if worker is None:
+            worker = Worker()
+            worker.begin(Pipeline(self._node, self._ahead))
+            worker.ask(begin)
+        self._worker = worker
+        return worker
+
+    def _restart(self, death: Died) -> None:
+        worker, self._worker = self._worker, None
+        self._asked = False
+        if worker is not None:
+            worker.close()
+        if self._died:
+            raise WorkerError(
+                f"the process of prefetch {death} before element {ordinal(self._next)} was made"
+            ) from None
+        self._died = True
+
+    def close(self) -> None:
+        worker, self._worker = self._worker, None
+        if worker is None:
+            return
+        try:
+            worker.send(Stop(), owed=1 + self._asked)
+            self._home.keep(self._plan, worker)
+        except Died:
+            worker.close()
