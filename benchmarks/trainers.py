@@ -269,9 +269,17 @@ def resident() -> Iterable[Any]:
     return [(x, y)] * STEPS
 
 
-def fed(data: Data) -> Iterable[Any]:
+def fed(data: Data, mode: str = "thread") -> Iterable[Any]:
     gpu()
-    return data.batches().prefetch(hr.AUTOTUNE).to_torch("cuda")
+    return data.batches().prefetch(8, mode=mode).to_torch("cuda")
+
+
+def trained_here(data: Data, width: int = SMALL) -> dict[str, Job]:
+    """Jobs that train on what headrace makes, in this process and in another one."""
+    return {
+        "on a thread": training(lambda: fed(data), width),
+        "in a process": training(lambda: fed(data, "process"), width),
+    }
 
 
 class Loaded:
@@ -317,7 +325,7 @@ def whole(batch: Any) -> Any:
 
 def trained(name: str, data: Data, asked: Mapping[str, float]) -> Case:
     """A case: training on this data against training on a batch that is there already."""
-    sides = {"headrace": training(lambda: fed(data)), RESIDENT: training(resident), **loaders(data)}
+    sides = {"headrace": trained_here(data), RESIDENT: training(resident), **loaders(data)}
     return Case(name, asked, sides, STEPS * BATCH)
 
 
@@ -369,7 +377,7 @@ ITEMS: list[Case | Bound] = [
     Case(
         "training a wider convnet on TFRecords",
         {RESIDENT: 1 / 1.03},
-        {"headrace": training(lambda: fed(RECORDS), WIDE), RESIDENT: training(resident, WIDE)},
+        {"headrace": trained_here(RECORDS, WIDE), RESIDENT: training(resident, WIDE)},
         STEPS * BATCH,
     ),
     trained("training a convnet on arrays", MEMORY, {}),

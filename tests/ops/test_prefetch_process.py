@@ -1,0 +1,107 @@
+"""A pipeline in a process of its own: the same rows, states and errors as on a thread."""
+
+import gc
+import json
+import os
+import signal
+import time
+
+import numpy as np
+import psutil
+import pytest
+
+import headrace as hr
+from headrace.errors import ElementError, WorkerError
+from headrace.testing import same
+
+D = hr.Dataset
+
+
+def pipeline():
+    rows = D.range(200).shuffle(30, seed=3).map(lambda x: {"x": x, "t": str(int(x))}, mode="eager")
+    return rows.random_map(lambda e, rng: (e["x"], e["t"], rng.random()), seed=5).batch(7)
+
+
+def assert_same(got, want):
+    assert len(got) == len(want)
+    assert all(same(a, b) for a, b in zip(got, want, strict=True))
+
+
+def children():
+    return {p.pid for p in psutil.Process().children()}
+
+
+def test_it_gives_what_a_thread_gives_in_every_epoch():
+    here, there = pipeline().prefetch(4), pipeline().prefetch(4, mode="process")
+    for _ in range(3):
+        assert_same(list(there), list(here))
+
+
+def test_the_process_stays_for_the_next_pass_and_ends_with_the_dataset():
+    before = children()
+    ds = pipeline().prefetch(4, mode="process")
+    list(ds)
+    (first,) = children() - before
+    next(iter(ds))  # given up at once
+    list(ds)
+    assert children() - before == {first}
+    del ds
+    gc.collect()
+    assert children() == before
+
+
+def test_states_go_from_one_to_the_other():
+    ds = pipeline().prefetch(4, mode="process")
+    it = iter(ds)
+    for _ in range(9):
+        next(it)
+    state = json.loads(json.dumps(it.state()))
+    rest = list(it)
+    assert_same(list(ds.iterator(state)), rest)
+    assert_same(list(pipeline().iterator(state)), rest)
+
+
+def test_a_failure_stands_in_its_place():
+    ds = D.range(6).map(lambda x: 12 // (int(x) - 3), mode="eager").prefetch(2, mode="process")
+    it = iter(ds)
+    assert [int(next(it)) for _ in range(3)] == [-4, -6, -12]
+    with pytest.raises(ElementError, match="element 3: ZeroDivisionError"):
+        next(it)
+    assert [int(x) for x in ds.ignore_errors()] == [-4, -6, -12, 12, 6]
+
+
+def test_a_process_that_is_killed_is_replaced():
+    before = children()
+    ds = pipeline().prefetch(2, mode="process")
+    it = iter(ds)
+    got = [next(it) for _ in range(5)]
+    (worker,) = children() - before
+    os.kill(worker, signal.SIGKILL)
+    got += list(it)
+    assert_same(got, list(pipeline()))
+
+
+def test_one_that_dies_again_is_an_error_with_its_exit_code():
+    ds = D.range(20).map(lambda x: os._exit(3) if x == 7 else x, mode="eager").prefetch(1, mode="process")
+    with pytest.raises(WorkerError, match="exit code 3"):
+        list(ds)
+
+
+def test_what_is_kept_beyond_a_pass_belongs_after_it():
+    with pytest.raises(ValueError, match="have cache after it"):
+        D.range(3).cache().prefetch(1, mode="process")
+    assert list(D.range(3).prefetch(1, mode="process").cache()) == [0, 1, 2]
+
+
+def test_an_unknown_mode_is_refused():
+    with pytest.raises(ValueError, match="'thread', 'process'"):
+        D.range(3).prefetch(1, mode="fork")
+
+
+def test_it_works_ahead():
+    made = D.range(4).map(lambda x: np.float64([x, time.monotonic()]), mode="eager").prefetch(4, mode="process")
+    it = iter(made)
+    next(it)
+    time.sleep(0.5)
+    asked = time.monotonic()
+    assert next(it)[1] < asked
