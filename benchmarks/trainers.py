@@ -25,6 +25,8 @@ BATCH = 512
 STEPS = IMAGES // BATCH
 MEGABYTES = 64
 COPIES = 32
+EPOCHS = 3
+"""So many in a run: what counts is a step, and not how a pass begins."""
 SMALL, WIDE = 32, 64
 """Channels of the first layer. To launch the kernels of the small net takes as long as to run them."""
 WORKERS = (0, 4, 8, 16)
@@ -246,7 +248,7 @@ def convnet(width: int) -> Callable[[Any, Any], None]:
 
 
 def training(batches: Callable[[], Iterable[Any]], width: int = SMALL) -> Job:
-    """A job: an epoch of training on what `batches` makes once; counts rows."""
+    """A job: a few epochs of training on what `batches` makes once; counts rows."""
     made = cache(lambda: (convnet(width), batches()))
 
     def job() -> int:
@@ -266,12 +268,12 @@ def resident() -> Iterable[Any]:
     """One batch that lies on the device."""
     torch = gpu()
     x, y = (torch.from_numpy(part[:BATCH]).cuda() for part in images())
-    return [(x, y)] * STEPS
+    return [(x, y)] * (EPOCHS * STEPS)
 
 
 def fed(data: Data, mode: str = "thread") -> Iterable[Any]:
     gpu()
-    return data.batches().prefetch(8, mode=mode).to_torch("cuda")
+    return data.batches().repeat(EPOCHS).prefetch(8, mode=mode).to_torch("cuda")
 
 
 def trained_here(data: Data, width: int = SMALL) -> dict[str, Job]:
@@ -299,8 +301,9 @@ class Loaded:
         )
 
     def __iter__(self) -> Iterable[Any]:
-        for x, y in self._loader:
-            yield x.cuda(non_blocking=True), y.cuda(non_blocking=True)
+        for _ in range(EPOCHS):
+            for x, y in self._loader:
+                yield x.cuda(non_blocking=True), y.cuda(non_blocking=True)
 
 
 def loaders(data: Data) -> dict[str, Mapping[str, Job]]:
@@ -326,7 +329,7 @@ def whole(batch: Any) -> Any:
 def trained(name: str, data: Data, asked: Mapping[str, float]) -> Case:
     """A case: training on this data against training on a batch that is there already."""
     sides = {"headrace": trained_here(data), RESIDENT: training(resident), **loaders(data)}
-    return Case(name, asked, sides, STEPS * BATCH)
+    return Case(name, asked, sides, EPOCHS * STEPS * BATCH)
 
 
 def pipeline_alone(data: Data) -> Callable[[int], Sequence[float]]:
@@ -351,7 +354,7 @@ def step_alone(width: int) -> Callable[[int], Sequence[float]]:
         for _ in range(rounds):
             started = perf_counter()
             job()
-            times.append(1e3 * (perf_counter() - started) / STEPS)
+            times.append(1e3 * (perf_counter() - started) / (EPOCHS * STEPS))
         return times
 
     return measure
@@ -378,7 +381,7 @@ ITEMS: list[Case | Bound] = [
         "training a wider convnet on TFRecords",
         {RESIDENT: 1 / 1.03},
         {"headrace": trained_here(RECORDS, WIDE), RESIDENT: training(resident, WIDE)},
-        STEPS * BATCH,
+        EPOCHS * STEPS * BATCH,
     ),
     trained("training a convnet on arrays", MEMORY, {}),
     Bound("a step of the convnet", None, "ms", step_alone(SMALL)),
