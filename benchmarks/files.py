@@ -76,6 +76,11 @@ def raw() -> Any:
     return hr.TFRecordDataset(shards(), index=False).batch(1024)
 
 
+def ours_ahead() -> dict[str, Any]:
+    """Read on one thread and made objects of on another."""
+    return {"read ahead": batches(lambda: hr.TFRecordDataset(shards(), index=False).prefetch(hr.AUTOTUNE).batch(1024))}
+
+
 def counted() -> int:
     return hr.TFRecordDataset(shards(), index=False).count()
 
@@ -141,7 +146,7 @@ CASES: list[Case | Bound] = [
     Case(
         "raw TFRecords, batch(1024) of bytes",
         {"tf.data": 6},
-        {"headrace": ours(raw), "tf.data": forms(tf_records())},
+        {"headrace": ours(raw) | ours_ahead(), "tf.data": forms(tf_records())},
         RECORDS,
     ),
     Case(

@@ -345,6 +345,29 @@ def test_it_is_where_the_consumer_both_waits_and_computes(clock, waiting, ahead)
     assert climb.width == ahead
 
 
+def test_a_number_from_an_earlier_pass_that_helps_no_more_is_given_up(clock):
+    tuner = Tuner(16, widths={"stage": 8})
+    climb = Climb(tuner, "stage", tuner.widths["stage"])
+    for _ in range(20_000):
+        clock[0] += 1_000_000
+        climb.worked(1, max(1, climb.width) * 1_000_000, 900_000)
+        climb.delivered(1, 1, 1_000_000)
+    assert climb.width <= 1
+    assert tuner.widths["stage"] == climb.width
+
+
+def test_the_next_pass_begins_with_what_proved_good():
+    ds = D.range(400).map(lambda x: time.sleep(0.002) or x, num_parallel_calls=hr.AUTOTUNE)
+    it = iter(ds)
+    list(it)
+    assert it.tuning()["chosen"]["/map"] > 1
+    again = iter(ds)
+    next(again)
+    assert again.tuning()["chosen"]["/map"] > 1
+    assert not again.tuning()["log"]
+    again.close()
+
+
 def generated():
     return D.from_generator(lambda: iter(range(9)), output_signature=hr.TensorSpec((), int))
 

@@ -59,7 +59,7 @@ def assert_both_refuse(pipeline):
         "a negative shard": lambda D: D.range(10).shard(3, -1),
         "prefetch a negative number": lambda D: D.range(5).prefetch(-2),
         "shuffle in no buffer": lambda D: D.range(3).shuffle(0),
-        "shuffle in a negative buffer": lambda D: D.range(3).shuffle(-1),
+        "shuffle in a negative buffer": lambda D: D.range(3).shuffle(-3),
         "zip of nothing": lambda D: D.zip(),
         "zip of an empty tuple": lambda D: D.zip(()),
         "zip of a list": lambda D: D.zip([D.range(3), D.range(3)]),

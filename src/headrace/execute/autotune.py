@@ -17,6 +17,8 @@ from typing import Any
 WINDOW_NANOSECONDS = 20_000_000
 GAIN = 1.08
 """How much faster more calls must be to stay."""
+SURE = 1.5
+"""How much faster more calls must be for nobody to ask later whether fewer would do."""
 SLACK = 1.5
 """How many times more calls than are at work may stay where another stage is what holds them up."""
 TRIAL_NANOSECONDS = 1_000_000_000
@@ -139,6 +141,7 @@ class Climb:
     width: int = 0
     most: int = MOST
     hides: bool = False
+    least: int = 0
     _window: Window = field(default_factory=lambda: Window(perf_counter_ns()))
     _calls: int = 0
     _settling: int = 1
@@ -146,9 +149,11 @@ class Climb:
     _ceiling: int | None = None
     _rest: int = 0
     _patience: int = REST
+    _doubtful: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
+        self._doubtful = self.width > self.least
         self.tuner.chose(self.stage, None, self.width, "")
 
     def looks(self) -> bool:
@@ -189,12 +194,20 @@ class Climb:
             width, slower, weaker = self._before
             self._before = None
             self.tuner.tried(self)
-            self.tuner.widths[self.stage] = self.width if rate >= GAIN * slower else width
-            if rate < GAIN * slower:
-                made = f"{self.width} made {rate:,.0f} rows/s, {width} made {slower:,.0f}"
+            more = self.width > width
+            stays = rate >= (GAIN if more else 1) * slower
+            self.tuner.widths[self.stage] = self.width if stays else width
+            if stays or not more:
+                self._doubtful = stays and not (more and rate >= SURE * slower)
+            made = f"{self.width} made {rate:,.0f} rows/s, {width} made {slower:,.0f}"
+            if not more:
+                self._rested()
+                return False if stays else self._go(width, made)
+            if not stays:
                 self._ceiling = self.width
                 if power > GAIN * weaker > 0:  # it could do more, and others hold it up, who may climb in turn
                     at_work = SLACK * self.width * rate / max(rate, power)
+                    self._doubtful = at_work > width
                     width = max(width, min(self.width, int(at_work + 0.5)))
                     self._ceiling, self._rest = None, BREATH
                 return self._go(width, made)
@@ -206,13 +219,16 @@ class Climb:
             self._rest -= 1
             return False
         wanted = self._next(window)
-        if wanted <= self.width:
+        why = f"the consumer waited {share:.0%} of the time at {rate:,.0f} rows/s"
+        if wanted <= self.width and self._doubtful:
+            wanted, why = max(self.least, self.width // 2), f"fewer might do, at {rate:,.0f} rows/s"
+        if wanted == self.width or (wanted < self.width and not self._doubtful):
             self._rested()
             return False
         if not self.tuner.try_now(self):
             return False
         self._before = (self.width, rate, power)
-        return self._go(wanted, f"the consumer waited {share:.0%} of the time at {rate:,.0f} rows/s")
+        return self._go(wanted, why)
 
     def _rested(self) -> None:
         """Try again later, and later every time."""

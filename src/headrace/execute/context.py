@@ -234,7 +234,7 @@ class Context:
         tuner, stage = self.run.tuner, stage or self.stage.path
         found = tuner.frozen(stage)
         if found is None:
-            return Climb(tuner, stage, max(start, tuner.widths.get(stage, 0)), most, hides)
+            return Climb(tuner, stage, max(start, tuner.widths.get(stage, 0)), most, hides, start)
         tuner.chose(stage, None, found, "")
         return max(start, found)
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
+from headrace.execute.budget import cpus
 from headrace.execute.context import Context, Run
 from headrace.ops.with_options import merged
 from headrace.optimise.rules import optimised
+from headrace.options import Options
+from headrace.plan.node import Node
+from headrace.sources.files import Files
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
@@ -22,10 +27,18 @@ def count(self: Dataset) -> int:
     >>> hr.Dataset.range(10).filter(lambda x: x % 3 == 0).count()
     4
     """
-    run = Run(optimised, options=merged(self._node))
+    node, options = self._node, merged(self._node)
+    if not isinstance(node, Files) or node.files is None or node.on_error is not None:
+        return _rows(node, options)
+    with ThreadPoolExecutor(options.cpu_budget or cpus()) as threads:  # the kernels that read hold no lock
+        return sum(threads.map(lambda name: _rows(node.fn(name), options), node.files.names))
+
+
+def _rows(node: Node, options: Options) -> int:
+    run = Run(optimised, options=options)
     context = Context(run).epoch(0)
     try:
-        source = context.open(run.prepare(self._node), any_order=True)
+        source = context.open(run.prepare(node), any_order=True)
         while source.skip(AT_ONCE) == AT_ONCE:
             pass
         return source.ordinal

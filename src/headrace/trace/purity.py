@@ -53,7 +53,7 @@ def effect(fn: FunctionType) -> str | None:
     """What the function's code does that somebody could notice, None if nothing."""
     code = fn.__code__
     if code.co_flags & (inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):
-        return "is a generator or a coroutine"
+        return f"{fn.__name__} is a generator or a coroutine"
     for part in codes(code):
         line = part.co_firstlineno
         for instruction in instructions(part):
