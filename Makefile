@@ -48,6 +48,10 @@ bench: $(VENV)/.installed-bench
 	$(BIN)/python benchmarks/storage.py
 	$(BIN)/python benchmarks/trainers.py
 	$(BIN)/python benchmarks/records.py
+	$(BIN)/python benchmarks/processes.py
+	$(BIN)/python benchmarks/autotune.py
+	$(BIN)/python benchmarks/files.py
+	$(BIN)/python benchmarks/examples.py
 	$(BIN)/python benchmarks/functions.py
 
 soak: $(VENV)/.installed-test
