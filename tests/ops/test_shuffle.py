@@ -1,9 +1,13 @@
 """shuffle: random order, with a buffer or of everything."""
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import headrace as hr
+from headrace.block import Block
+from headrace.ops.slots import Slots
+from headrace.plan.structure import LEAF, tuple_of
 
 D = hr.Dataset
 
@@ -139,3 +143,12 @@ def test_rows_keep_every_bit(run):
     values = np.array([0.0, -0.0, np.nan, np.inf], np.float32)
     got = np.array(run(D.from_tensor_slices(values).map(lambda x: x).shuffle(3, seed=1)))
     assert sorted(v.tobytes() for v in got) == sorted(v.tobytes() for v in values)
+
+
+def test_rows_that_differ_find_room_beside_those_that_lie_anywhere():
+    """As on a resume, where rows come back to the slots they had, and the slots between are empty."""
+    slots = Slots(100)
+    first = Block(LEAF, [pa.array([b"a", b"b"], pa.large_binary())], 2)
+    slots.place(np.array([62, 7]), first, [np.array([0, 1])])
+    slots.place(np.array([20]), Block(tuple_of([LEAF]), [np.array([5])], 1), [np.array([2])])
+    assert [list(slots.pop(slot).elements()) for slot in (7, 20, 62)] == [[b"b"], [(5,)], [b"a"]]

@@ -18,6 +18,10 @@ AT_ONCE = 1 << 30
 """Up to this size room for all slots is asked for at once: pages that are never touched take no memory."""
 
 
+NOWHERE = -1
+"""The place of the row of a slot that never held one."""
+
+
 class Store(Protocol):
     """The slots of one column."""
 
@@ -40,6 +44,9 @@ class Store(Protocol):
 
     def pop(self, slots: slice) -> Column:
         """Give out the rows of a run of slots."""
+
+    def peek(self, top: int) -> Column:
+        """What lies in the slots below `top`; in empty ones anything."""
 
     def move(self, slot: int, last: int) -> None:
         """Move the row of slot `last` into an empty one."""
@@ -85,6 +92,9 @@ class DenseStore:
     def pop(self, slots: slice) -> Dense:
         return self.rows[slots].copy()
 
+    def peek(self, top: int) -> Dense:
+        return self.rows[:top]
+
     def move(self, slot: int, last: int) -> None:
         self.rows[slot] = self.rows[last]
 
@@ -95,7 +105,7 @@ class ObjectStore:
     row_bytes = 16
 
     def __init__(self) -> None:
-        self._places = DenseStore(np.empty(0, np.int64))
+        self._places = DenseStore(np.empty(0, np.int64), NOWHERE)
         self._pool = np.empty(0, object)
         self._touched = 0
         self._free: list[Indices] = []
@@ -142,6 +152,9 @@ class ObjectStore:
     def pop(self, slots: slice) -> Column:
         return self._give(self._places.pop(slots))
 
+    def peek(self, top: int) -> list[Any]:
+        return [None if place == NOWHERE else self._pool[place] for place in self._places.peek(top)]
+
     def move(self, slot: int, last: int) -> None:
         self._places.move(slot, last)
 
@@ -170,7 +183,7 @@ class Slots:
             self._stores = [_store(c) for c in block.columns]
             self._extra = [DenseStore(e, np.iinfo(e.dtype).max) for e in extra]
         elif not (self._whole or self._fits(block)):
-            held = Block(self._structure, [s.pop(slice(0, self._top)) for s in self._stores], self._top)
+            held = Block(self._structure, [s.peek(self._top) for s in self._stores], self._top)
             self._whole, self._stores = True, [ObjectStore()]
             self._stores[0].grow(self._room)
             self._stores[0].place(slice(0, self._top), _elements(held))
