@@ -1,9 +1,10 @@
 """AUTOTUNE: how many calls run at a time, found while running.
 
 A stage begins in its consumer's own thread. One whose consumer waits tries two threads, then twice as many again and
-again. What is faster by a fair margin stays, what is not is taken back, and the middle is tried. Processors are counted
-by the time that calls spend on them, so calls that sleep or read may be many, and calls that compute no more than there
-are processors. One stage tries at a time: of two, nobody could tell which one helped.
+again. What is faster by a fair margin stays, what is not is taken back, and the middle is tried; where the margin left
+doubts, or an earlier pass found the number, half as many are tried in time. Processors are counted by the time that
+calls spend on them, so calls that sleep or read may be many, and calls that compute no more than there are processors.
+One stage tries at a time: of two, nobody could tell which one helped.
 """
 
 from __future__ import annotations

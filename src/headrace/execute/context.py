@@ -136,6 +136,12 @@ class Context:
         context.opened = self.opened
         return context
 
+    def close(self) -> None:
+        """End the pass, and free all that was opened from here."""
+        self.run.cancel()
+        for opened in list(self.opened):
+            opened.close()
+
     def epoch(self, number: int) -> Context:
         """The same place in another epoch. Epoch 0 is the place itself; nested repeats do not collide."""
         path = mix(self.path, self.level, number) if number else self.path

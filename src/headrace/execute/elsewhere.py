@@ -88,8 +88,7 @@ class Pipeline:
         if rows is not None and self._context is not None:
             self._context.run.cancel()
             rows.close()
-            for opened in list(self._context.opened):
-                opened.close()
+            self._context.close()
 
 
 class Home:

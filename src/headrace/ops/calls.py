@@ -26,8 +26,9 @@ from headrace.block import (
 from headrace.errors import SpecError
 from headrace.execute.context import Context
 from headrace.execute.stream import Pending, Pulled, Source, Stream
+from headrace.plan.cardinality import Cardinality
 from headrace.plan.node import Node
-from headrace.plan.spec import Spec, leaf_spec
+from headrace.plan.spec import Probe, Spec, leaf_spec
 from headrace.plan.structure import Structure
 from headrace.ragged import Ragged
 from headrace.trace.function import Function
@@ -94,6 +95,44 @@ class Calls(Node):
     def whole(self, block: Block) -> tuple[Graph, list[Column]] | None:
         """What the function makes of all rows at once, None where it must be called on each."""
         return self.function.columns(block, partial(outcomes, self.function.fn, keep=True))
+
+
+class ParallelCalls(Calls):
+    """One whose calls may run on threads of its own, or in processes."""
+
+    num_parallel_calls: int | None
+    mode: str
+
+    @property
+    def ready_made(self) -> bool:
+        return self.mode == "process"
+
+    @property
+    def runs_ahead(self) -> bool:
+        return self.mode == "process" or self.num_parallel_calls is not None
+
+
+class MappingCalls(ParallelCalls):
+    """One that makes a row of each row, of whatever the function returns."""
+
+    probe: Probe
+
+    one_to_one = True
+
+    @property
+    def indexable(self) -> bool:
+        return self.input.indexable
+
+    @property
+    def spec(self) -> Spec:
+        if self.probe.spec is not None:
+            return self.probe.spec
+        graph = self.graph
+        return graph.spec if isinstance(graph, Graph) else Spec.UNKNOWN
+
+    @property
+    def cardinality(self) -> Cardinality:
+        return self.input.cardinality
 
 
 def single(found: tuple[Graph, list[Column]] | None, kinds: str) -> np.ndarray[Any, Any] | None:

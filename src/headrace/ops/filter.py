@@ -14,7 +14,7 @@ from headrace.errors import SpecError
 from headrace.execute.context import Context
 from headrace.execute.stream import Pending, Pulled, Stream
 from headrace.ops.arguments import execution, function, width
-from headrace.ops.calls import Calls, Outcome, mapped, outcomes, single, with_failures
+from headrace.ops.calls import Calls, Outcome, ParallelCalls, mapped, outcomes, single, with_failures
 from headrace.plan.cardinality import UNKNOWN, Cardinality
 from headrace.plan.node import TUNING, Node
 from headrace.plan.spec import Spec
@@ -65,19 +65,11 @@ class Deciding(Calls):
 
 
 @dataclass(frozen=True, eq=False)
-class Filter(Deciding):
+class Filter(Deciding, ParallelCalls):
     """Keeps the rows that the predicate is true for."""
 
     num_parallel_calls: int | None = field(default=None, metadata=TUNING)
     mode: str = field(default="auto", metadata=TUNING)
-
-    @property
-    def ready_made(self) -> bool:
-        return self.mode == "process"
-
-    @property
-    def runs_ahead(self) -> bool:
-        return self.mode == "process" or self.num_parallel_calls is not None
 
     def open(self, ctx: Context, mark: Mark) -> Stream:
         calls, remote = self.num_parallel_calls, None

@@ -11,12 +11,10 @@ from headrace.block import Block, Indices, Mark
 from headrace.execute.context import Context
 from headrace.execute.stream import Stream
 from headrace.ops.arguments import execution, function, width
-from headrace.ops.calls import Calls, fetched, mapped, open_calls
-from headrace.plan.cardinality import Cardinality
+from headrace.ops.calls import MappingCalls, fetched, mapped, open_calls
 from headrace.plan.node import TUNING, Node
 from headrace.plan.spec import Probe, Spec
 from headrace.trace.function import Function
-from headrace.trace.graph import Graph
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
@@ -64,7 +62,7 @@ def map(
 
 
 @dataclass(frozen=True, eq=False)
-class Map(Calls):
+class Map(MappingCalls):
     """Calls the function, on blocks if nobody can tell."""
 
     input: Node
@@ -75,31 +73,6 @@ class Map(Calls):
     signature: Spec | None = field(default=None, repr=False)
     mode: str = field(default="auto", metadata=TUNING)
     function: Function = field(repr=False, default_factory=lambda: Function(bool))
-
-    one_to_one = True
-
-    @property
-    def indexable(self) -> bool:
-        return self.input.indexable
-
-    @property
-    def ready_made(self) -> bool:
-        return self.mode == "process"
-
-    @property
-    def runs_ahead(self) -> bool:
-        return self.mode == "process" or self.num_parallel_calls is not None
-
-    @property
-    def spec(self) -> Spec:
-        if self.probe.spec is not None:
-            return self.probe.spec
-        graph = self.graph
-        return graph.spec if isinstance(graph, Graph) else Spec.UNKNOWN
-
-    @property
-    def cardinality(self) -> Cardinality:
-        return self.input.cardinality
 
     def open(self, ctx: Context, mark: Mark) -> Stream:
         call = partial(mapped, self.fn, self.signature) if self.mode == "process" else self._mapped

@@ -12,14 +12,12 @@ from headrace.block import Block, Indices, Mark
 from headrace.execute.context import Context
 from headrace.execute.stream import Stream
 from headrace.ops.arguments import execution, function, integer, width
-from headrace.ops.calls import Calls, Outcome, fetched, mapped, open_calls, outcomes
-from headrace.plan.cardinality import Cardinality
+from headrace.ops.calls import MappingCalls, Outcome, fetched, mapped, open_calls, outcomes
 from headrace.plan.node import TUNING, Node, walk
 from headrace.plan.spec import Probe, Spec
 from headrace.random import RowGenerator, row_key
 from headrace.trace.draws import generator_column
 from headrace.trace.function import Function
-from headrace.trace.graph import Graph
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
@@ -72,7 +70,7 @@ def random_map(
 
 
 @dataclass(frozen=True, eq=False)
-class RandomMap(Calls):
+class RandomMap(MappingCalls):
     """Calls the function with the generators of the rows' ids, on blocks if nobody can tell."""
 
     input: Node
@@ -85,30 +83,9 @@ class RandomMap(Calls):
     mode: str = field(default="auto", metadata=TUNING)
     function: Function = field(repr=False, default_factory=lambda: Function(bool))
 
-    one_to_one = True
-
     @property
     def operation(self) -> str:
         return "random_map"
-
-    @property
-    def indexable(self) -> bool:
-        return self.input.indexable
-
-    @property
-    def ready_made(self) -> bool:
-        return self.mode == "process"
-
-    @property
-    def spec(self) -> Spec:
-        if self.probe.spec is not None:
-            return self.probe.spec
-        graph = self.graph
-        return graph.spec if isinstance(graph, Graph) else Spec.UNKNOWN
-
-    @property
-    def cardinality(self) -> Cardinality:
-        return self.input.cardinality
 
     @property
     def key(self) -> int:

@@ -43,7 +43,5 @@ def _rows(node: Node, options: Options) -> int:
             pass
         return source.ordinal
     finally:
-        run.cancel()
-        for opened in list(context.opened):
-            opened.close()
+        context.close()
         run.shared.clear()

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass, field
 from typing import Any
 
+from headrace.block import Item
 from headrace.errors import ElementError, StateError
+from headrace.execute.stream import END, Pending, Pulled, Stream
 from headrace.plan.cardinality import UNKNOWN, Cardinality
 from headrace.plan.node import TUNING, Node
 from headrace.plan.spec import Spec
@@ -49,3 +52,22 @@ class OneFile(Node):
         """Why a state of another file than the one there is `now` is refused."""
         what = "cannot be opened any more" if now == NO_FILE else "has changed"
         return StateError(f"{self.path} {what} since the state was taken")
+
+
+class FileStream(Stream):
+    """One pass over a file, read some items at a time until it is `_over`."""
+
+    def __init__(self) -> None:
+        self._pending = Pending()
+        self._over = False
+
+    def pull(self, want: int) -> Pulled:
+        while not self._pending:
+            if self._over:
+                return END
+            self._pending.add(self._read())
+        return self._pending.pull(want)
+
+    @abstractmethod
+    def _read(self) -> list[Item]:
+        """The next items; none may mean that the bad ones were left out, or that it is over."""

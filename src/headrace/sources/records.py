@@ -9,11 +9,11 @@ import numpy as np
 from headrace.block import Block, Failure, Indices, Item, Mark
 from headrace.errors import ElementError
 from headrace.execute.context import Context
-from headrace.execute.stream import END, Pending, Pulled, Stream
+from headrace.execute.stream import Stream
 from headrace.records.access import gathered
 from headrace.records.format import Bad, Format, Rows
 from headrace.records.reader import START, At, Found, Good, Reader, Wrong
-from headrace.sources.one_file import NO_FILE, OneFile
+from headrace.sources.one_file import NO_FILE, FileStream, OneFile
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,17 +43,16 @@ class Records(OneFile):
         return self.bad_row(reason, at.number, f"record {at.number}, byte {at.offset}{line}")
 
 
-class RecordsStream(Stream):
+class RecordsStream(FileStream):
     """One pass over the file. The mark: which file it is, and where the first row of the block lies."""
 
     def __init__(self, node: Records, ctx: Context, mark: Mark) -> None:
+        super().__init__()
         self._node = node
         self._ctx = ctx
-        self._pending = Pending()
         self._reader: Reader | None = None
         self._token = NO_FILE
         self._at = START
-        self._over = False
         if mark is not None:
             token, *at = mark
             self._at = At(*at)
@@ -64,13 +63,6 @@ class RecordsStream(Stream):
             if token != self._token:
                 self.close()
                 raise node.changed(self._token)
-
-    def pull(self, want: int) -> Pulled:
-        while not self._pending:
-            if self._over:
-                return END
-            self._pending.add(self._read())
-        return self._pending.pull(want)
 
     def skip(self, count: int, *, replay: bool = False) -> int:
         done = self._pending.drop(count)

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 from headrace.block import Block, Failure, Item, Mark
 from headrace.errors import ElementError, SpecError, StateError
 from headrace.execute.context import Context
-from headrace.execute.stream import END, Pending, Pulled, Stream
+from headrace.execute.stream import Stream
 from headrace.plan.spec import Spec
 from headrace.records.files import identity
 from headrace.records.groups import ArrowGroups, Groups, ParquetGroups
 from headrace.records.tables import rows_of, spec_of
 from headrace.sources.files import read_files
 from headrace.sources.list_files import matching
-from headrace.sources.one_file import NO_FILE, OneFile
+from headrace.sources.one_file import NO_FILE, FileStream, OneFile
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -137,18 +137,17 @@ class TableRows(OneFile):
         return self.bad_row(reason, number, f"row {number}, group {group}")
 
 
-class TableStream(Stream):
+class TableStream(FileStream):
     """Groups in turn. The mark: which file it is, the group, rows given of it, and rows given of the file."""
 
     def __init__(self, node: TableRows, ctx: Context, mark: Mark) -> None:
+        super().__init__()
         self._node = node
         self._ctx = ctx
-        self._pending = Pending()
         self._groups: Groups | None = None
         self._batches: Iterator[pa.RecordBatch] | None = None
         place: tuple[int, int, int, int] = mark or (NO_FILE, 0, 0, 0)
         self._token, self._group, self._row, self._number = place
-        self._over = False
         if mark is not None:
             self._resume()
 
@@ -161,13 +160,6 @@ class TableStream(Stream):
         passed, self._number, self._row = self._row, self._number - self._row, 0
         if self.skip(passed) < passed:
             raise StateError(f"{self._node.path} has fewer rows than when the state was taken")
-
-    def pull(self, want: int) -> Pulled:
-        while not self._pending:
-            if self._over:
-                return END
-            self._pending.add(self._read())
-        return self._pending.pull(want)
 
     def close(self) -> None:
         groups, self._groups, self._batches = self._groups, None, None
