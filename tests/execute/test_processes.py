@@ -404,8 +404,9 @@ def test_a_script_without_a_main_guard_works_and_is_not_run_again(tmp_path):
 
 
 ENDLESS = """
-    import os, time
+    import os, signal, time
     import headrace as hr
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell's background jobs lack
     def work(x):
         if x >= 20:
             time.sleep(1000)

@@ -142,7 +142,8 @@ def test_an_infinite_dataset_is_refused(tmp_path):
 @pytest.mark.parametrize(("how", "leftovers"), [(signal.SIGINT, False), (signal.SIGKILL, True)])
 def test_a_stopped_run_leaves_nothing_or_what_the_next_removes(tmp_path, how, leftovers):
     code = """
-import sys, headrace as hr
+import signal, sys, headrace as hr
+signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell's background jobs lack
 def row(x):
     if x == 50_000: print("going", flush=True)
     return {"x": x, "data": bytes(100)}
