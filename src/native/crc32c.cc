@@ -1,17 +1,19 @@
+#include <algorithm>
 #include <array>
 #include <cstring>
 
 #include "kernels.h"
 
 #if defined(__x86_64__)
-#include <nmmintrin.h>
-#define HEADRACE_CRC_TARGET __attribute__((target("sse4.2")))
+#include <immintrin.h>
+#define HEADRACE_CRC_TARGET __attribute__((target("sse4.2,pclmul")))
 #elif defined(__aarch64__)
 #include <arm_acle.h>
+#include <arm_neon.h>
 #if defined(__linux__)
 #include <sys/auxv.h>
 #endif
-#define HEADRACE_CRC_TARGET __attribute__((target("+crc")))
+#define HEADRACE_CRC_TARGET __attribute__((target("+crc+crypto")))
 #endif
 
 namespace headrace {
@@ -48,27 +50,21 @@ uint32_t portable(uint32_t crc, const uint8_t* data, size_t size) {
 
 #ifdef HEADRACE_CRC_TARGET
 
-constexpr size_t kLane = 128;
+constexpr size_t kLongestLane = 128;  // in words of 8 bytes
 
-// tables[k][b]: the crc with byte k equal to b, moved on over a lane of zeros. The crc is linear, so bits suffice.
-constexpr std::array<Table, 4> lane_tables() {
-  std::array<Table, 4> tables{};
-  for (uint32_t bit = 0; bit < 32; ++bit) {
-    uint32_t crc = 1u << bit;
-    for (size_t i = 0; i < kLane; ++i) crc = (crc >> 8) ^ kBytes[0][crc & 255];
-    for (uint32_t b = 0; b < 256; ++b) {
-      if (b >> (bit % 8) & 1) tables[bit / 8][b] ^= crc;
-    }
+// powers[n]: what a crc is multiplied by to move on over n words of zeros: x to the power of 64 n, less the 33 that `over`
+// adds by itself.
+constexpr std::array<uint32_t, 2 * kLongestLane + 1> word_powers() {
+  std::array<uint32_t, 2 * kLongestLane + 1> powers{};
+  uint32_t power = 1;  // x^31: bits are reversed
+  for (size_t n = 1; n < powers.size(); ++n) {
+    powers[n] = power;
+    for (int bit = 0; bit < 64; ++bit) power = (power >> 1) ^ (power & 1 ? kPolynomial : 0);
   }
-  return tables;
+  return powers;
 }
 
-constexpr std::array<Table, 4> kLaneOfZeros = lane_tables();
-
-uint32_t over_a_lane(uint32_t crc) {
-  return kLaneOfZeros[0][crc & 255] ^ kLaneOfZeros[1][crc >> 8 & 255] ^ kLaneOfZeros[2][crc >> 16 & 255] ^
-         kLaneOfZeros[3][crc >> 24];
-}
+constexpr auto kWordPowers = word_powers();
 
 HEADRACE_CRC_TARGET inline uint32_t step(uint32_t crc, const uint8_t* data) {
   uint64_t word;
@@ -88,16 +84,30 @@ HEADRACE_CRC_TARGET inline uint32_t step_byte(uint32_t crc, uint8_t byte) {
 #endif
 }
 
+// A crc times a power, without carries and not reduced yet.
+HEADRACE_CRC_TARGET inline uint64_t over(uint32_t crc, size_t words) {
+#if defined(__x86_64__)
+  const __m128i factors = _mm_set_epi64x(kWordPowers[words], crc);
+  return uint64_t(_mm_cvtsi128_si64(_mm_clmulepi64_si128(factors, factors, 0x10)));
+#else
+  return vgetq_lane_u64(vreinterpretq_u64_p128(vmull_p64(crc, kWordPowers[words])), 0);
+#endif
+}
+
 // The instruction takes three cycles but one can be issued each cycle: three lanes side by side keep it busy.
 HEADRACE_CRC_TARGET uint32_t hardware(uint32_t crc, const uint8_t* data, size_t size) {
-  for (; size >= 3 * kLane; data += 3 * kLane, size -= 3 * kLane) {
+  while (size >= 3 * 32) {
+    const size_t words = std::min(size / 24, kLongestLane), lane = 8 * words;
     uint32_t second = 0, third = 0;
-    for (size_t i = 0; i < kLane; i += 8) {
+    for (size_t i = 0; i < lane; i += 8) {
       crc = step(crc, data + i);
-      second = step(second, data + kLane + i);
-      third = step(third, data + 2 * kLane + i);
+      second = step(second, data + lane + i);
+      third = step(third, data + 2 * lane + i);
     }
-    crc = over_a_lane(over_a_lane(crc) ^ second) ^ third;
+    const uint64_t both = over(crc, 2 * words) ^ over(second, words);
+    crc = third ^ step(0, reinterpret_cast<const uint8_t*>(&both));
+    data += 3 * lane;
+    size -= 3 * lane;
   }
   for (; size >= 8; data += 8, size -= 8) crc = step(crc, data);
   for (; size > 0; ++data, --size) crc = step_byte(crc, *data);
@@ -106,9 +116,10 @@ HEADRACE_CRC_TARGET uint32_t hardware(uint32_t crc, const uint8_t* data, size_t 
 
 bool has_instruction() {
 #if defined(__x86_64__)
-  return __builtin_cpu_supports("sse4.2");
+  return __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("pclmul");
 #elif defined(__linux__)
-  return getauxval(AT_HWCAP) & (1ul << 7);  // HWCAP_CRC32
+  constexpr unsigned long both = 1ul << 7 | 1ul << 4;  // HWCAP_CRC32, HWCAP_PMULL
+  return (getauxval(AT_HWCAP) & both) == both;
 #else
   return true;  // every Apple processor of this architecture
 #endif
