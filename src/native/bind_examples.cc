@@ -47,26 +47,28 @@ nb::object values_of(headrace::Column& column, headrace::Kind kind) {
   return kind == headrace::Kind::kFloat ? numpy(column.floats) : numpy(column.bytes);
 }
 
-// ([(values, byte_ends, splits, steps), …], -1, ""), or which row was refused and why.
+// (ints, floats, [(values, byte_ends, splits, steps), …], -1, ""), or which row was refused and why. Single numbers are in
+// the first two, a column after another; the list has the others.
 nb::tuple parse(const headrace::ExampleParser& parser, ConstBytes values, ConstInts offsets) {
   headrace::Refusal refusal;
-  std::vector<headrace::Column> columns;
+  headrace::Columns made;
   {
     nb::gil_scoped_release released;
     require_offsets(offsets, values.shape(0));
-    columns = parser.parse(values.data(), offsets.data(), int64_t(offsets.shape(0)) - 1, refusal);
+    made = parser.parse(values.data(), offsets.data(), int64_t(offsets.shape(0)) - 1, refusal);
   }
-  nb::list made;
-  for (size_t i = 0; refusal.row < 0 && i < columns.size(); ++i) {
-    headrace::Column& column = columns[i];
+  nb::list others;
+  for (size_t i = 0; refusal.row < 0 && i < made.columns.size(); ++i) {
+    headrace::Column& column = made.columns[i];
     const headrace::Request& request = parser.requests()[i];
+    if (request.single_number()) continue;
     const nb::object ends = request.kind == headrace::Kind::kBytes ? numpy(column.byte_ends) : nb::none();
     const nb::object splits = request.size < 0 ? numpy(column.splits) : nb::none();
     const nb::object steps = request.in_steps ? numpy(column.steps) : nb::none();
-    made.append(nb::make_tuple(values_of(column, request.kind), ends, splits, steps));
+    others.append(nb::make_tuple(values_of(column, request.kind), ends, splits, steps));
   }
   const nb::bytes what(refusal.what.data(), refusal.what.size());  // names need not be text
-  return nb::make_tuple(made, refusal.row, what);
+  return nb::make_tuple(numpy(made.ints), numpy(made.floats), others, refusal.row, what);
 }
 
 // (name, kind, values, byte_ends or None, splits or None): without splits each row has its share of the values.

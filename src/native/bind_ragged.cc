@@ -31,9 +31,31 @@ nb::tuple text_pick(nb::list given, ConstInts which, ConstInts rows) {
   return nb::make_tuple(numpy(values), numpy(offsets));
 }
 
+// The bytes of all rows and where each begins; None if one of them is no bytes object.
+nb::object join_bytes(nb::list rows) {
+  size_t total = 0;
+  for (nb::handle row : rows) {
+    if (!PyBytes_CheckExact(row.ptr())) return nb::none();
+    total += size_t(PyBytes_GET_SIZE(row.ptr()));
+  }
+  headrace::Growing<uint8_t> values;
+  headrace::Growing<int64_t> offsets;
+  uint8_t* out = values.extend(total);
+  int64_t* at = offsets.extend(rows.size() + 1);
+  *at = 0;
+  for (nb::handle row : rows) {
+    const size_t size = size_t(PyBytes_GET_SIZE(row.ptr()));
+    if (size) std::memcpy(out + *at, PyBytes_AS_STRING(row.ptr()), size);
+    at[1] = *at + int64_t(size);
+    ++at;
+  }
+  return nb::make_tuple(numpy(values), numpy(offsets));
+}
+
 }  // namespace
 
 void bind_ragged(nb::module_& m) {
+  m.def("join_bytes", &join_bytes, "rows"_a);
   m.def("text_pick", &text_pick, "parts"_a, "which"_a, "rows"_a);
   m.def(
       "ragged_take",

@@ -1,6 +1,7 @@
 #include "example.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace headrace {
 namespace {
@@ -265,123 +266,166 @@ bool read_feature(Reader feature, const Request& request, Column& out, std::stri
 }
 
 // The commonest feature by far: one number, written as everybody does. False if it is anything else.
-bool read_number(Reader feature, Kind kind, Column& out) {
+bool read_number(Reader feature, Kind kind, Column& out, size_t row) {
   Reader list, packed;
   if (!feature.is_only(tag(uint32_t(kind), kDelimited), list) || !list.is_only(kField1, packed)) return false;
-  if (kind == Kind::kFloat && packed.size() == 4) {
-    std::memcpy(out.floats.extend(1), packed.data(), 4);
+  if (kind == Kind::kFloat) {
+    if (packed.size() != 4) return false;
+    std::memcpy(out.float_of + row, packed.data(), 4);
     return true;
   }
   uint64_t value;
-  if (kind != Kind::kInt64 || !packed.varint(value) || !packed.empty()) return false;
-  out.ints.push(int64_t(value));
+  if (!packed.varint(value) || !packed.empty()) return false;
+  out.int_of[row] = int64_t(value);
   return true;
+}
+
+template <typename Word>
+Word load(const uint8_t* at) {
+  Word word;
+  std::memcpy(&word, at, sizeof word);
+  return word;
 }
 
 // Reads records that have the same names in the same order as the one before, and one number each where it was asked
 // for: in one go, by comparing with what must stand there. Anything else it refuses, and leaves to the others.
 class SameAgain {
  public:
-  SameAgain(const std::vector<Request>& requests, const std::vector<size_t>& numbers, std::vector<Column>& columns)
-      : requests_(requests), columns_(columns), request_of_(numbers.size(), -1) {
+  // Records end at `end` at the latest.
+  SameAgain(const std::vector<Request>& requests, const std::vector<size_t>& numbers, std::vector<Column>& columns,
+            const uint8_t* end)
+      : requests_(requests), columns_(columns), end_(end), request_of_(numbers.size(), -1) {
     for (size_t i = 0; i < requests.size(); ++i) {
-      const bool number = requests[i].size == 1 && !requests[i].in_steps && requests[i].kind != Kind::kBytes;
-      possible_ = possible_ && number && request_of_[numbers[i]] < 0;
+      possible_ = possible_ && requests[i].single_number() && request_of_[numbers[i]] < 0;
       request_of_[numbers[i]] = int64_t(i);
     }
   }
 
-  void learn(const Features& features) {
-    entries_.clear();
-    if (!possible_) return;
-    std::vector<bool> there(request_of_.size());
-    size_t found = 0;
-    for (const auto* seen = features.seen_begin(); seen != features.seen_end(); ++seen) {
-      const bool asked = seen->number >= 0;
-      if (asked && there[size_t(seen->number)]) return entries_.clear();  // twice: the last one counts
-      if (asked) there[size_t(seen->number)] = ++found;
-      entries_.push_back({seen->name, asked ? request_of_[size_t(seen->number)] : -1});
-    }
-    if (found != requests_.size()) entries_.clear();  // there are defaults to be put
+  bool read(Reader record, size_t row) {
+    if (entries_.empty() || !read_all(record, row)) return false;
+    wait_ = 0;
+    return true;
   }
 
-  bool read(Reader record, size_t row) {
-    if (entries_.empty()) return false;
-    if (read_all(record)) return true;
-    for (Column& column : columns_) {
-      column.ints.shrink(std::min(column.ints.size(), row));
-      column.floats.shrink(std::min(column.floats.size(), row));
-    }
-    return false;
+  // The record just read, by the others, is what to look for from now on. Where that was no use before, not so often.
+  void learn(const Features& features) {
+    if (!possible_ || learnt_++ < wait_) return;
+    learnt_ = 0;
+    wait_ = 2 * wait_ + 1;
+    if (!note(features)) entries_.clear();
   }
 
  private:
-  bool read_all(Reader record) {
+  struct Entry {
+    std::string_view name;
+    int64_t* int_of;
+    float* float_of;  // both null if nobody asked for it
+    size_t prefix;
+    uint32_t head;   // before the name: tag, size, tag, size
+    uint64_t after;  // after it
+  };
+
+  bool note(const Features& features) {
+    entries_.clear();
+    reach_ = 0;
+    std::vector<bool> there(requests_.size());
+    size_t found = 0;
+    for (const auto* seen = features.seen_begin(); seen != features.seen_end(); ++seen) {
+      const int64_t request = seen->number < 0 ? -1 : request_of_[size_t(seen->number)];
+      if (request < 0) {
+        entries_.push_back({seen->name, nullptr, nullptr, 0, 0, 0});
+        continue;
+      }
+      if (seen->name.size() > kLongestName || there[size_t(request)]) return false;  // of two the last one counts
+      there[size_t(request)] = ++found;
+      add(seen->name, size_t(request));
+    }
+    return found == requests_.size();  // else there are defaults to be put
+  }
+
+  // Before the name: tag, size, tag, size. After it, where the number takes n bytes: tag, n + 4, the tag of the kind, n + 2,
+  // tag, n. What depends on n is added when it is known.
+  void add(std::string_view name, size_t request) {
+    const Column& column = columns_[request];
+    const size_t prefix = name.size() + 10;
+    const uint8_t kind = uint8_t(tag(uint32_t(requests_[request].kind), kDelimited));
+    const uint8_t head[4] = {kField1, uint8_t(prefix - 2), kField1, uint8_t(name.size())};
+    const uint8_t after[8] = {kField2, 4, kind, 2, kField1};
+    entries_.push_back({name, column.int_of, column.float_of, prefix, load<uint32_t>(head), load<uint64_t>(after)});
+    reach_ += prefix + kLongestNumber;
+  }
+
+  bool read_all(Reader record, size_t row) const {
     uint32_t found;
     Reader map, key, value;
     if (!record.next_tag(found) || found != kField1 || !record.delimited(map) || !record.empty()) return false;
+    const uint8_t *at = map.data(), *const stop = at + map.size();
+    if (size_t(end_ - at) < reach_) return false;
     for (const Entry& entry : entries_) {
-      if (entry.request >= 0) {
-        if (!read_number(map, entry)) return false;
-      } else if (!read_short_entry(map, key, value) || !same(key.text(), entry.name)) {
+      if (!entry.int_of && !entry.float_of) {
+        if (at >= stop) return false;
+        map = Reader(at, size_t(stop - at));
+        if (!read_short_entry(map, key, value) || !same(key.text(), entry.name)) return false;
+        at = map.data();
+        if (size_t(end_ - at) < reach_) return false;
+      } else if (!read_number(entry, at, row)) {
         return false;
       }
     }
-    return map.empty();
+    return at == stop;  // numbers may have been looked for beyond it, in other records
   }
 
-  struct Entry {
-    std::string_view name;
-    int64_t request;  // -1 if nobody asked for it
-  };
-
-  // Before the name: tag, size, tag, size. After it, where the number takes n bytes: tag, n + 4, the tag of the kind,
-  // n + 2, tag, n.
-  bool read_number(Reader& map, const Entry& entry) {
-    const size_t name = entry.name.size();
-    if (name > kLongestName || map.size() < name + 11) return false;
-    const Kind kind = requests_[size_t(entry.request)].kind;
-    const uint8_t *at = map.data(), *after = at + 4 + name;
-    const uint32_t bytes = after[5];
-    const size_t whole = 10 + name + bytes;
-    if (bytes > 10 || whole > map.size()) return false;
-    const uint8_t before_name[] = {kField1, uint8_t(whole - 2), kField1, uint8_t(name)};
-    const uint8_t after_name[] = {kField2, uint8_t(bytes + 4), uint8_t(tag(uint32_t(kind), kDelimited)), uint8_t(bytes + 2)};
-    if (std::memcmp(at, before_name, 4) != 0 || std::memcmp(after, after_name, 4) != 0 || after[4] != kField1) return false;
-    if (!same({reinterpret_cast<const char*>(at + 4), name}, entry.name)) return false;
-    Column& column = columns_[size_t(entry.request)];
-    if (kind == Kind::kFloat) {
-      if (bytes != 4) return false;
-      column.floats.append(after + 6, 1);
+  bool read_number(const Entry& entry, const uint8_t*& at, size_t row) const {
+    const uint64_t bytes = entry.float_of ? 4 : at[entry.prefix - 1];
+    if (bytes > kLongestNumber || load<uint32_t>(at) != entry.head + uint32_t(bytes << 8)) return false;
+    if (!same({reinterpret_cast<const char*>(at + 4), entry.name.size()}, entry.name)) return false;
+    if ((load<uint64_t>(at + entry.prefix - 6) ^ (entry.after + bytes * 0x010001000100u)) << 16) return false;
+    at += entry.prefix;
+    if (entry.float_of) {
+      std::memcpy(entry.float_of + row, at, 4);
     } else {
       uint64_t value;
-      if (!read_varint(after + 6, bytes, map.size() - 10 - name, value)) return false;
-      column.ints.push(int64_t(value));
+      if (!read_varint(at, bytes, value)) return false;
+      entry.int_of[row] = int64_t(value);
     }
-    return map.advance(whole);
+    at += bytes;
+    return true;
   }
 
-  // A varint of just so many bytes, without a loop where it has up to four of them and as many can be read.
-  static bool read_varint(const uint8_t* at, uint32_t bytes, size_t readable, uint64_t& value) {
-    if (bytes == 0 || bytes > 4 || readable < 4) {
-      Reader packed(at, bytes);
-      return packed.varint(value) && packed.empty();
-    }
-    const uint32_t last = 8 * (bytes - 1);
-    uint32_t word;
-    std::memcpy(&word, at, 4);
-    word &= UINT32_MAX >> (24 - last);
-    if ((word & 0x80808080u) != (0x80808080u & ((1u << last) - 1))) return false;
-    value = (word & 0x7Fu) | (word >> 1 & 0x3F80u) | (word >> 2 & 0x1FC000u) | (word >> 3 & 0xFE00000u);
+  // A varint of just so many bytes, without a loop where it has up to eight of them.
+  static bool read_varint(const uint8_t* at, size_t bytes, uint64_t& value) {
+    if (bytes == 0) return false;
+    if (bytes <= 4) return read_short_varint<uint32_t>(at, bytes, value);
+    if (bytes <= 8) return read_short_varint<uint64_t>(at, bytes, value);
+    Reader packed(at, bytes);
+    return packed.varint(value) && packed.empty();
+  }
+
+  // All bytes but the last have the highest bit set; the other bits close up, by pairs, pairs of pairs and so on.
+  template <typename Word>
+  static bool read_short_varint(const uint8_t* at, size_t bytes, uint64_t& value) {
+    constexpr Word more = Word(0x8080808080808080u);
+    const size_t last = 8 * (bytes - 1);
+    Word word = load<Word>(at) & (Word(-1) >> (8 * sizeof(Word) - 8 - last));
+    if ((word & more) != (more & ((Word(1) << last) - 1))) return false;
+    word &= Word(~more);
+    word = (word & Word(0x007F007F007F007Fu)) | (word & Word(0x7F007F007F007F00u)) >> 1;
+    word = (word & Word(0x00003FFF00003FFFu)) | (word & Word(0x3FFF00003FFF0000u)) >> 2;
+    if constexpr (sizeof(Word) == 8) word = (word & 0x000000000FFFFFFFu) | (word & 0x0FFFFFFF00000000u) >> 4;
+    value = word;
     return true;
   }
 
   static constexpr size_t kLongestName = 100;  // so that all sizes take one byte
+  static constexpr size_t kLongestNumber = 10;  // of a varint
 
   const std::vector<Request>& requests_;
   std::vector<Column>& columns_;
+  const uint8_t* end_;
   std::vector<int64_t> request_of_;  // by the number of a name
   std::vector<Entry> entries_;
+  size_t reach_ = 0;  // so many bytes all the numbers take at most, and no word that is looked at lies beyond them
+  size_t learnt_ = 0, wait_ = 0;
   bool possible_ = true;
 };
 
@@ -415,11 +459,23 @@ bool read_steps(Reader list, const Request& request, Column& out, std::string& w
   return true;
 }
 
-bool read_column(const Slot& slot, const Request& request, Column& out, std::string& wrong) {
+// Moves a single number to its place.
+bool settle(Column& out, size_t row) {
+  if (out.int_of) out.int_of[row] = out.ints[0];
+  if (out.float_of) out.float_of[row] = out.floats[0];
+  if (out.int_of || out.float_of) {
+    out.ints.shrink(0);
+    out.floats.shrink(0);
+  }
+  return true;
+}
+
+bool read_column(const Slot& slot, const Request& request, Column& out, size_t row, std::string& wrong) {
   const Reader found = request.skip_empty ? slot.last_with_content : slot.last;
   if (found.data()) {
-    if (request.size == 1 && !request.in_steps && read_number(found, request.kind, out)) return true;
-    return request.in_steps ? read_steps(found, request, out, wrong) : read_feature(found, request, out, wrong);
+    if (request.single_number() && read_number(found, request.kind, out, row)) return true;
+    if (request.in_steps) return read_steps(found, request, out, wrong);
+    return read_feature(found, request, out, wrong) && settle(out, row);
   }
   if (request.required) {
     wrong = request.in_steps ? " is missing" : " is missing and has no default";
@@ -427,10 +483,10 @@ bool read_column(const Slot& slot, const Request& request, Column& out, std::str
   }
   if (request.in_steps) {
     out.steps.push(out.steps[out.steps.size() - 1]);
-  } else {
-    put_default(request, out);
+    return true;
   }
-  return true;
+  put_default(request, out);
+  return settle(out, row);
 }
 
 }  // namespace
@@ -446,16 +502,31 @@ ExampleParser::ExampleParser(std::vector<Request> requests) : requests_(std::mov
   }
 }
 
-std::vector<Column> ExampleParser::parse(const uint8_t* values, const int64_t* offsets, int64_t rows,
-                                         Refusal& refusal) const {
-  std::vector<Column> columns(requests_.size());
+Columns ExampleParser::begin(size_t rows) const {
+  Columns made{std::vector<Column>(requests_.size()), {}, {}};
+  const auto asked = [&](Kind kind) {
+    return size_t(std::count_if(requests_.begin(), requests_.end(),
+                                [&](const Request& r) { return r.single_number() && r.kind == kind; }));
+  };
+  int64_t* ints = made.ints.extend(rows * asked(Kind::kInt64));
+  float* floats = made.floats.extend(rows * asked(Kind::kFloat));
   for (size_t i = 0; i < requests_.size(); ++i) {
-    if (requests_[i].kind == Kind::kBytes) columns[i].byte_ends.push(0);
-    if (requests_[i].size < 0) columns[i].splits.push(0);
-    if (requests_[i].in_steps) columns[i].steps.push(0);
+    const Request& request = requests_[i];
+    Column& column = made.columns[i];
+    if (request.kind == Kind::kBytes) column.byte_ends.push(0);
+    if (request.size < 0) column.splits.push(0);
+    if (request.in_steps) column.steps.push(0);
+    if (!request.single_number()) continue;
+    if (request.kind == Kind::kInt64) column.int_of = std::exchange(ints, ints + rows);
+    if (request.kind == Kind::kFloat) column.float_of = std::exchange(floats, floats + rows);
   }
+  return made;
+}
+
+Columns ExampleParser::parse(const uint8_t* values, const int64_t* offsets, int64_t rows, Refusal& refusal) const {
+  Columns made = begin(size_t(rows));
   Features features(features_), lists(lists_);
-  SameAgain same_again(requests_, numbers_, columns);
+  SameAgain same_again(requests_, numbers_, made.columns, values + offsets[rows]);
   std::string wrong;
   for (int64_t row = 0; row < rows; ++row) {
     const Reader whole(values + offsets[row], size_t(offsets[row + 1] - offsets[row]));
@@ -479,19 +550,19 @@ std::vector<Column> ExampleParser::parse(const uint8_t* values, const int64_t* o
     }
     if (!good) {
       refusal = {row, "not an Example: the bytes are damaged before byte " + std::to_string(whole.size() - record.size())};
-      return columns;
+      return made;
     }
     for (size_t i = 0; i < requests_.size(); ++i) {
       const Request& request = requests_[i];
       const Slot& slot = (request.in_steps ? lists : features)[numbers_[i]];
-      if (!read_column(slot, request, columns[i], wrong)) {
+      if (!read_column(slot, request, made.columns[i], size_t(row), wrong)) {
         refusal = {row, quoted(request) + wrong};
-        return columns;
+        return made;
       }
     }
     same_again.learn(features);
   }
-  return columns;
+  return made;
 }
 
 }  // namespace headrace

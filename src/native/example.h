@@ -25,14 +25,21 @@ struct Request {
   bool required;    // an error if it is missing; else the default, or no values
   bool skip_empty;  // of several features with this name the last that is not empty counts, else just the last
 
+  // Whether there is one number in each record.
+  bool single_number() const { return size == 1 && !in_steps && kind != Kind::kBytes; }
+
   // What a record without the feature gets: as many values as `size` says.
   Growing<int64_t> default_ints;
   Growing<float> default_floats;
   std::vector<std::string> default_bytes;
 };
 
-// The values of all records, one after another, and where they are cut.
+// The values of all records, one after another, and where they are cut. A column of single numbers has a place for each
+// record instead.
 struct Column {
+  int64_t* int_of = nullptr;
+  float* float_of = nullptr;
+
   Growing<int64_t> ints;
   Growing<float> floats;
   Growing<uint8_t> bytes;
@@ -41,6 +48,13 @@ struct Column {
   Growing<int64_t> steps;      // of columns in steps: where the steps of each record end, after a 0
 
   size_t values(Kind kind) const;
+};
+
+// What the records hold: a column a request. Those of single numbers lie one after another in `ints` and in `floats`.
+struct Columns {
+  std::vector<Column> columns;
+  Growing<int64_t> ints;
+  Growing<float> floats;
 };
 
 // Why a record was refused; row -1 if none was.
@@ -59,11 +73,13 @@ class ExampleParser {
 
   const std::vector<Request>& requests() const { return requests_; }
 
-  // Record i is values[offsets[i] .. offsets[i + 1]]. Gives one column a request, whole unless a record is refused. May
-  // run in several threads at once.
-  std::vector<Column> parse(const uint8_t* values, const int64_t* offsets, int64_t rows, Refusal& refusal) const;
+  // Record i is values[offsets[i] .. offsets[i + 1]]. The columns are whole unless a record is refused. May run in several
+  // threads at once.
+  Columns parse(const uint8_t* values, const int64_t* offsets, int64_t rows, Refusal& refusal) const;
 
  private:
+  Columns begin(size_t rows) const;
+
   std::vector<Request> requests_;
   std::vector<size_t> numbers_;  // of each request's name, in its table
   Names features_;

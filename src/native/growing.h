@@ -21,7 +21,12 @@ class Growing {
       : data_(std::exchange(other.data_, nullptr)),
         size_(std::exchange(other.size_, 0)),
         capacity_(std::exchange(other.capacity_, 0)) {}
-  Growing& operator=(Growing&&) = delete;
+  Growing& operator=(Growing&& other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(size_, other.size_);
+    std::swap(capacity_, other.capacity_);
+    return *this;
+  }
   ~Growing() { std::free(data_); }
 
   T* data() { return data_; }

@@ -6,10 +6,23 @@ import tracemalloc
 import numpy as np
 import pyarrow as pa
 import pytest
-from tests.by_hand import Generator, entry, example, field, floats, ints, sequence_example, steps, texts, varint
+from tests.by_hand import (
+    Generator,
+    entry,
+    example,
+    field,
+    floats,
+    ints,
+    sequence_example,
+    steps,
+    texts,
+    unpacked_floats,
+    unpacked_ints,
+    varint,
+)
 
 import headrace as hr
-from headrace.io.parse import parse_example_columns, parse_sequence_example_columns
+from headrace.io.parse import plan
 
 X = {"x": hr.io.FixedLenFeature([2], np.int64)}
 
@@ -128,7 +141,7 @@ def test_the_block_form_makes_no_objects_and_agrees_with_one_by_one():
         "b0": hr.io.FixedLenFeature([], bytes, b"none"),
         "i4": hr.io.FixedLenFeature([2, 2], np.int64, [[1, 2], [3, 4]]),
     }
-    columns = parse_example_columns(pa.array(records, pa.large_binary())[5:45], features)
+    columns = plan(features, single=True).fixed_columns(pa.array(records, pa.large_binary())[5:45])
     assert isinstance(columns["i"], hr.Ragged)
     assert columns["i4"].shape == (40, 2, 2)
     assert columns["b0"].type == pa.large_binary()
@@ -139,7 +152,7 @@ def test_the_block_form_makes_no_objects_and_agrees_with_one_by_one():
         assert type(one["f0"]) is np.float32
         assert one["b0"] == columns["b0"][number].as_py()
         assert one["i4"].tolist() == columns["i4"][number].tolist()
-    context, lists = parse_sequence_example_columns(pa.array([b""] * 3, pa.large_binary()), {}, {"i": features["i"]})
+    context, lists = plan({}, {"i": features["i"]}).columns(pa.array([b""] * 3, pa.large_binary()))
     assert context == {}
     assert lists["i"].to_list() == [[], [], []]
 
@@ -194,3 +207,87 @@ def test_a_length_that_lies_takes_no_memory():
         said(lambda: hr.io.parse_single_example(lie, X))  # noqa: B023
     assert tracemalloc.get_traced_memory()[1] < 1_000_000
     tracemalloc.stop()
+
+
+NAMES = [b"", b"a", b"user", b"user_id", b"feature", b"a name of 16 byte", b"n" * 23, b"n" * 99, b"n" * 101, b"n" * 127]
+NUMBERS = [
+    0,
+    1,
+    127,
+    128,
+    2**14,
+    2**21 - 1,
+    2**28 - 1,
+    2**28,
+    2**35,
+    2**42,
+    2**49,
+    2**56 - 1,
+    2**56,
+    2**63 - 1,
+    -1,
+    -(2**63),
+]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_records_that_look_alike_are_read_as_each_by_itself(seed):
+    """Blocks of such records are read by comparing with the one before; each by itself is not."""
+    chance = random.Random(seed)
+    names = chance.sample(NAMES, chance.randint(1, len(NAMES)))
+    whole = {name: chance.random() < 0.6 for name in names}
+    unasked = set(chance.sample(names, chance.randint(0, len(names) - 1))) if chance.random() < 0.3 else set()
+
+    def value(name):
+        if name in unasked and chance.random() < 0.5:
+            return texts(b"x" * chance.randint(0, 20))
+        if whole[name]:
+            number = chance.choice([*NUMBERS, chance.randrange(1 << 20)])
+            return (ints if chance.random() < 0.95 else unpacked_ints)(number)
+        return (floats if chance.random() < 0.95 else unpacked_floats)(chance.random())
+
+    def record():
+        order = list(names)
+        if chance.random() < 0.1:
+            chance.shuffle(order)
+        if chance.random() < 0.05:
+            order.remove(chance.choice(order))
+        if chance.random() < 0.05:
+            order.append(chance.choice(names))
+        return example(*[entry(name, value(name)) for name in order])
+
+    records = [record() for _ in range(60)]
+    features = {
+        name.decode(): hr.io.FixedLenFeature([], np.int64 if whole[name] else np.float32, 7)
+        for name in names
+        if name not in unasked
+    }
+    columns = plan(features, single=True).fixed_columns(pa.array(records, pa.large_binary()))
+    assert set(columns) == set(features)
+    for number, one in enumerate(records):
+        alone = hr.io.parse_single_example(one, features)
+        assert {name: columns[name][number] for name in features} == alone
+
+
+def test_a_record_that_is_cut_short_does_not_go_on_in_the_next():
+    good = example(entry(b"a", ints(300)), entry(b"b", ints(5)))
+    features = {name: hr.io.FixedLenFeature([], np.int64, -1) for name in "ab"}
+    for cut in range(1, len(good)):
+        records = [good, good, good[:-cut], good, good]
+        try:
+            expected = [hr.io.parse_single_example(r, features) for r in records]
+        except hr.ParseError:
+            assert said(lambda r=records: hr.io.parse_example(r, features), "record 2").row == 2
+        else:
+            assert hr.io.parse_example(records, features)["b"].tolist() == [one["b"] for one in expected]
+
+
+def test_columns_of_numbers_can_be_written_to_one_by_one():
+    records = [example(entry(b"a", ints(i)), entry(b"b", ints(i)), entry(b"c", floats(i))) for i in range(10)]
+    kinds = {"a": np.int64, "b": np.int64, "c": np.float32}
+    features = {name: hr.io.FixedLenFeature([], kind) for name, kind in kinds.items()}
+    ds = hr.Dataset.from_tensor_slices(np.array(records, object)).map(lambda r: hr.io.parse_single_example(r, features))
+    (batch,) = ds.batch(10)
+    batch["a"] += 100
+    assert batch["b"].tolist() == list(range(10)) == batch["c"].tolist()
+    assert all(column.flags.c_contiguous for column in batch.values())

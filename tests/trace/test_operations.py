@@ -22,7 +22,7 @@ def _lengths(column):
     return np.array([len(v) for v in values], np.int64)
 
 
-@traced_operation(spec=lambda text: hr.TensorSpec((), np.int64), block=_lengths)
+@traced_operation(spec=lambda text: hr.TensorSpec((), np.int64), block=lambda text: _lengths)
 def length(text):
     return np.int64(len(text))
 
@@ -33,7 +33,7 @@ def _halves(column, at):
 
 @traced_operation(
     spec=lambda x, at: {"head": hr.TensorSpec((at,), x.dtype), "tail": hr.TensorSpec((x.shape[0] - at,), x.dtype)},
-    block=_halves,
+    block=lambda x, at: lambda column: _halves(column, at),
 )
 def halves(x, at):
     return {"head": x[:at].copy(), "tail": x[at:].copy()}
@@ -41,7 +41,7 @@ def halves(x, at):
 
 @traced_operation(
     spec=lambda x: hr.TensorSpec((), bytes),
-    block=lambda x: pa.array([f"{v}".encode() for v in x], pa.large_binary()),
+    block=lambda x: lambda column: pa.array([f"{v}".encode() for v in column], pa.large_binary()),
 )
 def encoded(x):
     return f"{x}".encode()
@@ -80,7 +80,7 @@ def test_an_operation_that_fails_on_a_row_fails_on_that_row_alone():
             raise ValueError("a three")
         return column * 2
 
-    @traced_operation(spec=lambda x: x, block=strict)
+    @traced_operation(spec=lambda x: x, block=lambda x: strict)
     def doubled(x):
         if x == 3:
             raise ValueError("a three")

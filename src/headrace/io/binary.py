@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from headrace import _native, text
 from headrace.plan.spec import TensorSpec
 
 if TYPE_CHECKING:
@@ -25,8 +26,9 @@ def binary(records: Any) -> pa.LargeBinaryArray:
             raise ValueError(f"record {column.is_null().index(True).as_py()} is null where bytes are needed")
         return column
     rows = records.ravel().tolist() if isinstance(records, np.ndarray) else list(records)
-    if set(map(type, rows)) == {bytes}:
-        return pa.array(rows, pa.large_binary())
+    joined = _native.join_bytes(rows)
+    if joined is not None:
+        return text.binary(*joined)
     for number, row in enumerate(rows):
         if not isinstance(row, bytes | str | memoryview | bytearray):
             raise TypeError(f"record {number} is {type(row).__name__} where bytes are needed")

@@ -28,7 +28,7 @@ def _fields(records: Any, record_defaults: Sequence[Any], *_: Any, **__: Any) ->
 
 
 @traced_operation(
-    spec=_fields, block=lambda records, *how, **named: tuple(decode_csv_columns(binary(records), *how, **named))
+    spec=_fields, block=lambda _, *how, **named: lambda rows: tuple(decode_csv_columns(binary(rows), *how, **named))
 )
 def decode_csv(
     records: Any,

@@ -35,7 +35,7 @@ def _raw_spec(
 
 @traced_operation(
     spec=_raw_spec,
-    block=lambda input_bytes, *how, **named: decode_raw_column(binary(input_bytes), *how, **named),
+    block=lambda _, *how, **named: lambda rows: decode_raw_column(binary(rows), *how, **named),
     even=True,
 )
 def decode_raw(
@@ -119,9 +119,8 @@ def _buffer_spec(buffer: Any, dtype: DTypeLike = float, count: int = -1, offset:
     return TensorSpec((None,), made)
 
 
-def _buffer_column(buffer: Any, dtype: DTypeLike = float, count: int = -1, offset: int = 0) -> NDArray[Any] | Ragged:
+def _buffer_column(buffer: Any, dtype: DTypeLike = float, offset: int = 0) -> NDArray[Any] | Ragged:
     """The block form of `np.frombuffer`."""
-    del count
     rows = decode_raw_column(binary(buffer), np.uint8)
     if isinstance(rows, Ragged):
         return rows
@@ -131,12 +130,16 @@ def _buffer_column(buffer: Any, dtype: DTypeLike = float, count: int = -1, offse
     return numbers if numbers.flags.aligned else numbers.copy()
 
 
-OF_NUMPY["frombuffer"] = traced_operation(spec=_buffer_spec, block=_buffer_column, even=True)(np.frombuffer)
+OF_NUMPY["frombuffer"] = traced_operation(
+    spec=_buffer_spec,
+    block=lambda _, dtype=float, count=-1, offset=0: lambda rows: _buffer_column(rows, dtype, offset),  # noqa: ARG005
+    even=True,
+)(np.frombuffer)
 
 
 @traced_operation(
     spec=lambda bytes, compression_type="": record(bytes) and TensorSpec((), "S"),  # noqa: ARG005
-    block=lambda bytes, compression_type="": decode_compressed_column(binary(bytes), compression_type),
+    block=lambda _, compression_type="": lambda rows: decode_compressed_column(binary(rows), compression_type),
 )
 def decode_compressed(bytes: Any, compression_type: str = "") -> Any:
     """Decompressed bytes; `compression_type` is "GZIP", "ZLIB", "ZSTD", or "" for bytes that are not compressed.

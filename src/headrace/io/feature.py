@@ -30,6 +30,11 @@ class Request(NamedTuple):
     skip_empty: bool = False
     default: Any = None
 
+    @property
+    def single_number(self) -> bool:
+        """Whether there is one number in each record: the kernels put these together."""
+        return self.size == 1 and not self.in_steps and self.kind != BYTES
+
 
 class Found(NamedTuple):
     """The values that a request has found in all records, and where they are cut."""
@@ -67,6 +72,11 @@ class Feature(ABC):
         return FLOAT if dtype == np.float32 else INT64
 
     _headrace_constant = True  # a traced function may hold on to it
+
+    @property
+    def plain(self) -> bool:
+        """Whether its column is just what was found: a number a record."""
+        return False
 
     @abstractmethod
     def requests(self, name: str, *, single: bool, in_steps: bool) -> list[Request]:

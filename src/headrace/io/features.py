@@ -34,6 +34,11 @@ class FixedLenFeature(Feature):
         object.__setattr__(self, "shape", sizes_of(self.shape))
         object.__setattr__(self, "default_value", frozen(self.default_value))
 
+    @property
+    def plain(self) -> bool:
+        """One number, without a shape."""
+        return self.shape == () and self.kind != BYTES
+
     def requests(self, name: str, *, single: bool, in_steps: bool) -> list[Request]:  # noqa: ARG002
         """The one list, of a fixed size."""
         if in_steps:

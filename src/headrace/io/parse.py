@@ -9,22 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
-from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from headrace import _native
 from headrace.errors import ParseError
 from headrace.io.binary import binary, one, record
-from headrace.io.feature import Feature, Found, Request
+from headrace.io.feature import DTYPES, FLOAT, INT64, Feature, Found, Request
 from headrace.io.features import FixedLenSequenceFeature
 from headrace.io.sparse import Sparse
 from headrace.plan.spec import TensorSpec
 from headrace.ragged import Ragged
 from headrace.text import parts
 from headrace.trace.operation import traced_operation
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 Features = Mapping[str, Feature]
 Columns = dict[str, Any]
@@ -40,13 +36,13 @@ def parse_example(serialized: Any, features: Features, example_names: Sequence[A
     {'id': array([1, 2]), 'tags': Ragged([[b'a', b'b'], []], dtype=object)}
     """
     with _named(example_names):
-        columns, _ = plan(features).columns(binary(serialized))
+        columns, _ = plan(features).columns(serialized)
     return {name: feature.batched(columns[name]) for name, feature in features.items()}
 
 
 @traced_operation(
     spec=lambda serialized, features: record(serialized) and specs(features),
-    block=lambda serialized, features: parse_example_columns(binary(serialized), features),
+    block=lambda _, features: plan(features, single=True).fixed_columns,
 )
 def parse_single_example(serialized: bytes, features: Features) -> Columns:
     """Parse one serialized tf.Example.
@@ -56,12 +52,7 @@ def parse_single_example(serialized: bytes, features: Features) -> Columns:
     >>> hr.io.parse_single_example(record, features)
     {'x': array([0.5, 1.5], dtype=float32), 'label': b'cat'}
     """
-    return first_row(parse_example_columns(binary(one(serialized)), features))
-
-
-def parse_example_columns(column: pa.LargeBinaryArray, features: Features) -> Columns:
-    """The block form of `parse_single_example`: one row a record."""
-    return plan(features, single=True).columns(column)[0]
+    return first_row(plan(features, single=True).fixed_columns(one(serialized)))
 
 
 def parse_sequence_example(
@@ -81,7 +72,7 @@ def parse_sequence_example(
     """
     context, lists = context_features or {}, sequence_features or {}
     with _named(example_names):
-        fixed, listed = plan(context, lists).columns(binary(serialized))
+        fixed, listed = plan(context, lists).columns(serialized)
     padded = {name for name, feature in lists.items() if isinstance(feature, FixedLenSequenceFeature)}
     return (
         {name: feature.batched(fixed[name]) for name, feature in context.items()},
@@ -95,8 +86,8 @@ def parse_sequence_example(
         record(serialized) and specs(context_features or {}),
         _lists(sequence_features or {}),
     ),
-    block=lambda serialized, context_features=None, sequence_features=None: parse_sequence_example_columns(
-        binary(serialized), context_features or {}, sequence_features or {}
+    block=lambda _, context_features=None, sequence_features=None: (
+        plan(context_features or {}, sequence_features or {}).columns
     ),
 )
 def parse_single_sequence_example(
@@ -108,16 +99,8 @@ def parse_single_sequence_example(
     >>> hr.io.parse_single_sequence_example(record, sequence_features={"words": hr.io.VarLenFeature(np.int64)})
     ({}, {'words': Ragged([[1, 2], [3]], dtype=int64)})
     """
-    column = binary(one(serialized))
-    context, lists = parse_sequence_example_columns(column, context_features or {}, sequence_features or {})
+    context, lists = plan(context_features or {}, sequence_features or {}).columns(one(serialized))
     return first_row(context), first_row(lists)
-
-
-def parse_sequence_example_columns(
-    column: pa.LargeBinaryArray, context_features: Features, sequence_features: Features
-) -> tuple[Columns, Columns]:
-    """The block form of `parse_single_sequence_example`."""
-    return plan(context_features, sequence_features).columns(column)
 
 
 def specs(features: Features, *, batch: bool = False) -> dict[str, Any]:
@@ -147,28 +130,45 @@ class Plan:
 
     def __init__(self, features: Features, lists: Features, single: bool) -> None:
         self._features, self._lists = dict(features), dict(lists)
-        self._shares: list[int] = []
+        self._requests: dict[tuple[bool, str], range] = {}
         requests: list[Request] = []
         for described, in_steps in ((features, False), (lists, True)):
             for name, feature in described.items():
                 if not isinstance(feature, Feature):
                     raise TypeError(f"feature {name!r} needs an hr.io.FixedLenFeature or the like, not {feature!r}")
                 needed = feature.requests(name, single=single, in_steps=in_steps)
-                self._shares.append(len(needed))
+                self._requests[in_steps, name] = range(len(requests), len(requests) + len(needed))
                 requests += needed
         self._parser = _native.ExampleParser(list(requests))
+        by_kind = {kind: [i for i, r in enumerate(requests) if r.single_number and r.kind == kind] for kind in DTYPES}
+        self._numbers = by_kind[INT64] + by_kind[FLOAT]
+        self._whole, self._real = len(by_kind[INT64]), len(by_kind[FLOAT])
+        self._others = [i for i, request in enumerate(requests) if not request.single_number]
+        plain = {self._requests[False, name][0]: name for name, feature in features.items() if feature.plain}
+        self._names = [plain[i] for i in self._numbers] if len(plain) == len(requests) else None
 
-    def columns(self, column: pa.LargeBinaryArray) -> tuple[Columns, Columns]:
+    def fixed_columns(self, records: Any) -> Columns:
+        """The features alone."""
+        return self.columns(records)[0]
+
+    def columns(self, records: Any) -> tuple[Columns, Columns]:
         """The features and the feature lists, one row a record."""
-        values, offsets = parts(column)
-        found, row, what = self._parser.parse(values, offsets)
+        values, offsets = parts(binary(records))
+        rows = len(offsets) - 1
+        ints, floats, others, row, what = self._parser.parse(values, offsets)
         if row >= 0:
             raise ParseError(what.decode(errors="backslashreplace"), row)
-        rows = len(offsets) - 1
-        lists = iter([Found(*f) for f in found])  # type: ignore[arg-type]
-        shares = iter([list(islice(lists, share)) for share in self._shares])
-        fixed = {name: feature.column(name, next(shares), rows) for name, feature in self._features.items()}
-        return fixed, {name: _in_steps(name, feature, next(shares)) for name, feature in self._lists.items()}
+        numbers = [*ints.reshape(self._whole, rows), *floats.reshape(self._real, rows)]
+        if self._names is not None:
+            made = dict(zip(self._names, numbers, strict=True))
+            return {name: made[name] for name in self._features}, {}
+        each = [*((values, None, None, None) for values in numbers), *others]
+        found = {i: Found(*one) for i, one in zip([*self._numbers, *self._others], each, strict=True)}  # type: ignore[arg-type]
+        shares = {name: [found[i] for i in numbers] for name, numbers in self._requests.items()}
+        return (
+            {name: feature.column(name, shares[False, name], rows) for name, feature in self._features.items()},
+            {name: _in_steps(name, feature, shares[True, name]) for name, feature in self._lists.items()},
+        )
 
 
 def _in_steps(name: str, feature: Feature, found: list[Found]) -> Ragged:

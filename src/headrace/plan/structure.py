@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import islice
 from typing import Any
 
 
@@ -38,6 +39,17 @@ class Structure:
         """Whether a user function gets the components as separate arguments: plain tuples only."""
         return self.kind is tuple
 
+    @cached_property
+    def flat(self) -> bool:
+        """Whether there are only leaves below."""
+        return all(child.kind is None for child in self.children)
+
+    def unpack(self, value: Any) -> list[Any]:
+        """The leaves of a value that has this structure."""
+        if self.kind is dict and self.flat:
+            return [value[key] for key in self.keys]
+        return flatten(value)[1]
+
     def pack(self, leaves: Iterable[Any]) -> Any:
         """The element of this structure with these leaves."""
         return self._build(iter(leaves))
@@ -48,7 +60,7 @@ class Structure:
             return next(leaves)
         if kind is NoneType:
             return None
-        parts = [child._build(leaves) for child in self.children]
+        parts = list(islice(leaves, len(self.children))) if self.flat else [c._build(leaves) for c in self.children]
         if kind is tuple:
             return tuple(parts)
         if issubclass(kind, Mapping):
@@ -65,7 +77,7 @@ class Structure:
             return columns[0]
         if not columns:
             return iter([self.pack(())] * count)
-        if self.kind is tuple and all(child.kind is None for child in self.children):
+        if self.kind is tuple and self.flat:
             return zip(*columns, strict=True)
         return map(self.pack, zip(*columns, strict=True))
 

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 from headrace.errors import ParseError
 from headrace.io.feature import Feature
 from headrace.io.infer import infer_features
-from headrace.io.parse import parse_example_columns, specs
+from headrace.io.parse import Plan, plan, specs
 from headrace.plan.spec import Spec
 from headrace.plan.structure import Structure, flatten
 from headrace.records.files import Bytes
-from headrace.records.format import Bad, Format, Offsets, Part, Rows, Scan
+from headrace.records.format import Bad, Format, Look, Offsets, Part, Rows, Scan
 from headrace.records.tfrecord import FOOTER, HEADER, TFRecords
 from headrace.sources.list_files import matching
 from headrace.sources.tfrecord import TFRecordDataset
@@ -76,8 +76,12 @@ class Examples(Format):
     def spec(self) -> Spec:
         return Spec.of_signature(specs(dict(self.features)))
 
-    def scan(self, data: Bytes, *, first: bool, final: bool, left: int | None) -> Scan:
-        framed = FRAMED.scan(data, first=first, final=final, left=left)
+    @cached_property
+    def _plan(self) -> Plan:
+        return plan(dict(self.features), single=True)
+
+    def scan(self, data: Bytes, look: Look) -> Scan:
+        framed = FRAMED.scan(data, look._replace(boxed=False))
         parts = [made for part in framed.parts for made in ([part] if isinstance(part, Bad) else self._parsed(part))]
         return framed._replace(parts=parts)
 
@@ -100,7 +104,7 @@ class Examples(Format):
 
     def _rows(self, rows: Rows, start: int, stop: int) -> Rows:
         records: Any = rows.columns[0]
-        columns = flatten(parse_example_columns(records[start:stop], dict(self.features)))[1]
+        columns = flatten(self._plan.fixed_columns(records[start:stop]))[1]
         return Rows(columns, stop - start, _begin(records, rows.start, start))
 
     def resumed(self, data: Bytes, start: int, left: int | None) -> int | None:

@@ -69,6 +69,10 @@ class Graph:
 
     def _given(self, values: Values, n: int) -> list[Column]:
         """The columns, each in memory of its own, as results of the function would be."""
+        if len(self.apart) == len(self.outputs):
+            found = [values[output] for output in self.outputs]
+            if all(type(c) is np.ndarray and c.flags.writeable and len(c) == n for c in found):
+                return found
         made: list[Column] = []
         owners = {id(_owner(array)) for _, array in self.captured}
         for output, spec in zip(self.outputs, self.spec.leaves, strict=True):
@@ -90,6 +94,8 @@ class Graph:
         return output not in self.unbatched
 
     unbatched: frozenset[int] = frozenset()
+    apart: frozenset[int] = frozenset()
+    """The slots among the outputs whose memory nothing else in the graph has, if it can be written to."""
 
 
 def _owner(array: np.ndarray[Any, Any]) -> Any:
@@ -194,6 +200,7 @@ def _finished(recorder: Recorder, capture: Capture, result: Any) -> Graph:
             unbatched.add(output.slot)
         specs.append(spec)
     made = Spec(structure, tuple(specs))
+    used = [value.slot for step in recorder.steps for value in step.uses] + outputs
     guards = [*capture.guards, *[_same_layout(array) for _, array in recorder.captured]]
     return Graph(
         structure,
@@ -205,6 +212,7 @@ def _finished(recorder: Recorder, capture: Capture, result: Any) -> Graph:
         guards,
         recorder.sizes.used,
         unbatched=frozenset(unbatched),
+        apart=frozenset(slot for slot in recorder.own if used.count(slot) == 1),
     )
 
 

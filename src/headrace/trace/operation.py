@@ -22,9 +22,10 @@ def traced_operation(*, spec: Callable[..., Any], block: Callable[..., Any], eve
 
     Called on components it runs as written. Within a traced function, where arguments are symbols, it becomes a step:
     `spec` gets TensorSpecs in place of the symbols and gives TensorSpecs in the structure of the result; `block` gets
-    whole columns in their place (arrays, Ragged, Arrow arrays, lists) and gives columns in that structure. It must give
-    the same bits, and raise where any row raises. `even` says that rows mostly have one size where `spec` has None: a
-    traced function goes on from there, and blocks in which they have not are made row by row.
+    the same and gives a function of whole columns (arrays, Ragged, Arrow arrays, lists), one for each symbol, which
+    gives columns in that structure. It must give the same bits, and raise where any row raises; arrays that can be
+    written to must not share memory. `even` says that rows mostly have one size where `spec` has None: a traced
+    function goes on from there, and blocks in which they have not are made row by row.
     """
 
     def decorate(fn: F) -> F:

@@ -14,7 +14,7 @@ import numpy as np
 from headrace.plan.spec import TensorSpec
 from headrace.trace.errors import Resized, Untraceable
 from headrace.trace.sizes import Sizes, sized
-from headrace.trace.values import KINDS, Call, Kernel, Step, Value, Values, dummy, plain, sample_of, swapped
+from headrace.trace.values import KINDS, Call, Kernel, Step, Value, Values, dummy, leaves, plain, sample_of, swapped
 
 _HERE = str(Path(__file__).parent)
 _NUMPY = str(Path(np.__file__).parent)
@@ -39,6 +39,7 @@ class Recorder:
         self.template: Values = []
         self.steps: list[Step] = []
         self.captured: list[tuple[Value, np.ndarray[Any, Any]]] = []
+        self.own: set[int] = set()
         self.failed: str | None = None
         self.loose = False
         self.returned = False
@@ -189,30 +190,28 @@ class Recorder:
         """A function of ours that works on whole columns; `even`: what it gives mostly has one length in all rows."""
         args, kwargs = swapped(args, self.value_of), swapped(kwargs, self.value_of)
         try:
-            structure, specs = flatten(spec(*swapped(args, _spec_of), **swapped(kwargs, _spec_of)))
+            described, named = swapped(args, _spec_of), swapped(kwargs, _spec_of)
+            structure, specs = flatten(spec(*described, **named))
+            run = block(*described, **named)
         except Exception as error:
             raise self.refuse(f"{name} raises {type(error).__name__} ({error})") from None
-        whole = self._value((), batched=True)
+        slots = [value.slot for value in leaves((args, kwargs))]
+        nothing = self._value((), batched=True)
+        made = [self._value(dummy(one), batched=True) for one in specs]
+        first, stop = nothing.slot + 1, len(self.template)
+        self.own.update(range(first, stop))
 
-        def kernel(values: Values, _: int) -> Any:
-            def column(item: Any) -> Any:
-                return values[item.slot] if isinstance(item, Value) else item
+        def kernel(values: Values, _: int) -> None:
+            values[first:stop] = structure.unpack(run(*[values[slot] for slot in slots]))
 
-            return flatten(block(*swapped(args, column), **swapped(kwargs, column)))[1]
-
-        self.steps.append(Step(name, whole.slot, kernel))
-        made = []
+        self.steps.append(Step(name, nothing.slot, kernel))
         for i, one in enumerate(specs):
+            made[i].spec = one
             if even and one.shape and one.shape[0] is None:
-                item = self._supposed(_picker(whole.slot, i), one)
-            else:
-                item = self._value(dummy(one), batched=True)
-                item.spec = one
-                self.steps.append(Step("", item.slot, _picker(whole.slot, i)))
-            made.append(self.wrap(item))
-        return structure.pack(made)
+                made[i] = self._supposed(made[i].slot, one)
+        return structure.pack([self.wrap(item) for item in made])
 
-    def _supposed(self, pick: Kernel, spec: TensorSpec) -> Value:
+    def _supposed(self, slot: int, spec: TensorSpec) -> Value:
         """Rows of a length that nobody knows yet: of the one supposed, or the block ends there."""
         number = self.sizes.suppose()
         size = self.sizes.used[number]
@@ -221,8 +220,8 @@ class Recorder:
         item = self._value(sample, batched=True)
         item.sized = frozenset({number})
 
-        def kernel(values: Values, n: int) -> Any:
-            column = pick(values, n)
+        def kernel(values: Values, _: int) -> Any:
+            column = values[slot]
             if not isinstance(column, np.ndarray) or column.shape[1:] != sample.shape:
                 raise Resized(number, column.shape[1]) if isinstance(column, np.ndarray) else ValueError("uneven rows")
             return column
