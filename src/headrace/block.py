@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from headrace.errors import ElementError, SpecError
 from headrace.plan.structure import LEAF, Structure, flatten
 from headrace.ragged import Ragged, as_ragged, joined_ragged
+from headrace.text import nbytes as text_bytes
 from headrace.text import picked as picked_text
 
 if TYPE_CHECKING:
@@ -66,19 +67,25 @@ class Block:
         if self._nbytes < 0:
             nbytes = 0
             for column in self.columns:
-                nbytes += column.nbytes if type(column) is np.ndarray else column_bytes(column)
+                if type(column) is np.ndarray and column.dtype.kind != "O":
+                    nbytes += column.nbytes
+                else:
+                    nbytes += column_bytes(column)
             self._nbytes = nbytes
         return self._nbytes
 
     def slice(self, start: int, stop: int) -> Block:
         """Rows `start` to `stop`, sharing memory."""
-        return Block(
+        part = Block(
             self.structure,
             [c[start:stop] for c in self.columns],
             stop - start,
             shifted(self.mark, start),
             None if self.ids is None else self.ids[start:stop],
         )
+        if self._nbytes > 0:
+            part._nbytes = self._nbytes * part.rows // self.rows
+        return part
 
     def cut(self, start: int, stop: int) -> Block:
         """As `slice`, of a block whose mark is a node's own."""
@@ -236,17 +243,26 @@ def text(rows: Sequence[Any]) -> Column:
 
 
 def column_bytes(column: Column) -> int:
-    """The memory of a column; of a list, judged by some of its arrays and strings."""
-    if not isinstance(column, list):
-        return int(column.nbytes)
-    some = column[:: len(column) // 32 + 1]
-    size = sum(getattr(v, "nbytes", 0) or (len(v) if isinstance(v, str | bytes) else 64) for v in some)
+    """The memory of a column; of objects, judged by some of them: arrays and strings."""
+    if isinstance(column, np.ndarray) and column.dtype.kind == "O":
+        column = column.ravel()
+    elif not isinstance(column, list):
+        return int(column.nbytes) if isinstance(column, np.ndarray | Ragged) else text_bytes(column)
+    some = column[:: len(column) // SAMPLED + 1]
+    size = sum([len(v) if type(v) is bytes else getattr(v, "nbytes", 0) or _object_bytes(v) for v in some])
     return size * len(column) // max(1, len(some))
+
+
+SAMPLED = 8
+
+
+def _object_bytes(value: Any) -> int:
+    return len(value) if isinstance(value, str) else 64
 
 
 def values(column: Column) -> Iterator[Any]:
     """The rows of a column as components of elements."""
-    if isinstance(column, list | np.ndarray | Ragged):
+    if type(column) is np.ndarray or isinstance(column, list | np.ndarray | Ragged):
         return iter(column)
     return iter(objects(column).tolist())
 
@@ -328,7 +344,9 @@ def concat(blocks: Sequence[Block]) -> Block:
         raise SpecError("the elements differ in structure")
     columns = [joined(cs) for cs in zip(*(b.columns for b in blocks), strict=True)]
     ids = None if first.ids is None else np.concatenate([b.ids for b in blocks if b.ids is not None])
-    return Block(first.structure, columns, sum(b.rows for b in blocks), first.mark, ids)
+    made = Block(first.structure, columns, sum(b.rows for b in blocks), first.mark, ids)
+    made._nbytes = sum(b._nbytes for b in blocks) if min(b._nbytes for b in blocks) >= 0 else -1
+    return made
 
 
 def picked(blocks: Sequence[Block], order: Indices) -> Block:
@@ -412,11 +430,13 @@ def fold(block: Block, size: int) -> Block | str:
     groups = block.rows // size
     columns: list[Column] = []
     for path, col in zip(block.structure.paths, block.columns, strict=True):
-        dense = stackable(col)
+        dense = col if type(col) is np.ndarray else stackable(col)
         if isinstance(dense, str):
             return f"the elements of component{path} {dense}" if path else f"the elements {dense}"
-        columns.append(dense.reshape(groups, size, *dense.shape[1:]))
-    return Block(block.structure, columns, groups, block.mark, None if block.ids is None else block.ids[::size])
+        columns.append(dense[None] if groups == 1 else dense.reshape(groups, size, *dense.shape[1:]))
+    made = Block(block.structure, columns, groups, block.mark, None if block.ids is None else block.ids[::size])
+    made._nbytes = block._nbytes
+    return made
 
 
 def scalar_block(values: NDArray[Any], ids: Ids | None = None) -> Block:

@@ -1,8 +1,13 @@
+#include <chrono>
+
 #include "kernels.h"
 #include "python.h"
 
 namespace headrace::python {
 namespace {
+
+constexpr int64_t kSomeRecords = 256;  // verified at a time and then made objects of, while they are in the cache
+constexpr std::chrono::microseconds kPatience(500);
 
 nb::tuple unframe(nb::handle source, int64_t start, int64_t max_rows, int64_t max_bytes, bool verify) {
   const Buffer buffer(source);
@@ -13,19 +18,39 @@ nb::tuple unframe(nb::handle source, int64_t start, int64_t max_rows, int64_t ma
   headrace::Scan scan;
   {
     nb::gil_scoped_release released;
-    headrace::Growing<int64_t> starts;
-    scan = headrace::scan_records(buffer.data(), buffer.size(), from, max_rows, max_bytes, false, starts);
-    values.extend(scan.consumed - from - starts.size() * headrace::kFraming);
-    offsets.extend(starts.size() + 1);
-    const size_t good = headrace::copy_records(buffer.data(), starts.data(), starts.size(), verify, offsets.data(),
-                                               values.data());
-    if (good < starts.size()) {
-      scan = {size_t(starts[good]), headrace::Problem::kData};
-      offsets.shrink(good + 1);
-      values.shrink(size_t(offsets[good]));
-    }
+    scan = headrace::unframe(buffer.data(), buffer.size(), from, max_rows, max_bytes, verify, values, offsets);
   }
   return nb::make_tuple(numpy(values), numpy(offsets), scan.consumed, int(scan.problem));
+}
+
+// Records as an array of bytes objects, how many bytes they took, and what stopped the reading.
+nb::tuple unframe_objects(nb::handle source, int64_t max_rows) {
+  const Buffer buffer(source);
+  require(max_rows >= 0, "limits must not be negative");
+  Objects made;
+  headrace::Scan scan{0, headrace::Problem::kNone};
+  int64_t wanted = kSomeRecords;
+  for (headrace::Growing<int64_t> starts; int64_t(made.size()) < max_rows;) {
+    using clock = std::chrono::steady_clock;
+    starts.shrink(0);
+    clock::time_point done;
+    {
+      nb::gil_scoped_release released;
+      const int64_t rows = std::min(wanted, max_rows - int64_t(made.size()));
+      scan = headrace::scan_records(buffer.data(), buffer.size(), scan.consumed, rows, INT64_MAX, true, starts);
+      done = clock::now();
+    }
+    if (clock::now() - done > kPatience) wanted = INT64_MAX;  // others want the lock: ask for it once more, not often
+    if (!starts.size()) break;
+    const size_t rows = starts.size();
+    starts.push(int64_t(scan.consumed));
+    for (size_t i = 0; i < rows; ++i) {
+      const uint8_t* data = buffer.data() + starts[i] + headrace::kHeader;
+      made.add_bytes(data, size_t(starts[i + 1] - starts[i]) - headrace::kFraming);
+    }
+    if (scan.problem != headrace::Problem::kNone) break;
+  }
+  return nb::make_tuple(made.array(), scan.consumed, int(scan.problem));
 }
 
 nb::tuple scan_records(nb::handle source, int64_t start, int64_t max_rows, bool verify) {
@@ -66,6 +91,7 @@ void bind_records(nb::module_& m) {
       "buffer"_a, "portable"_a = false);
   m.def("crc32c_in_hardware", &headrace::crc32c_in_hardware);
   m.def("unframe", &unframe, "buffer"_a, "start"_a, "max_rows"_a, "max_bytes"_a, "verify"_a = true);
+  m.def("unframe_objects", &unframe_objects, "buffer"_a, "max_rows"_a);
   m.def("scan_records", &scan_records, "buffer"_a, "start"_a, "max_rows"_a, "verify"_a = true);
   m.def(
       "resync",

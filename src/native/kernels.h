@@ -107,17 +107,17 @@ struct Scan {
 Scan scan_records(const uint8_t* data, size_t size, size_t start, int64_t max_rows, int64_t max_bytes, bool verify,
                   Growing<int64_t>& starts);
 
-// Copies the data of the records that scan_records has found, one after another; returns how many came before the first
-// that is damaged.
-size_t copy_records(const uint8_t* data, const int64_t* starts, size_t rows, bool verify, int64_t* offsets, uint8_t* out);
+// The same, with the data of the records one after another, and where each begins, and the last one ends.
+Scan unframe(const uint8_t* data, size_t size, size_t start, int64_t max_rows, int64_t max_bytes, bool verify,
+             Growing<uint8_t>& values, Growing<int64_t>& offsets);
 
 // The first position from `start` on where a record seems to begin, -1 if there is none: its length's checksum is right,
 // and that of its data, if they are all here; else it ends before byte `end`. (A record of eight bytes of data holds what
 // looks like a header; only a claim to reach beyond the file's end gives it away.)
 int64_t resync(const uint8_t* data, size_t size, size_t start, uint64_t end);
 
-// What framing adds to a record.
-constexpr size_t kFraming = 16;
+// What framing adds to a record, and how much of it comes before the data.
+constexpr size_t kFraming = 16, kHeader = 12;
 
 // Rows as records, one after another.
 void frame(const uint8_t* values, const int64_t* offsets, int64_t rows, uint8_t* out);

@@ -5,8 +5,10 @@
 #include <nanobind/ndarray.h>
 
 #include <cstdlib>
+#include <cstring>
 #include <stdexcept>
 #include <type_traits>
+#include <utility>
 
 #include "growing.h"
 
@@ -42,14 +44,15 @@ inline void require_offsets(const ConstInts& offsets, size_t values) {
 // The memory of any object that has some: bytes, an mmap, an array, an Arrow buffer. Made and dropped with the GIL held.
 class Buffer {
  public:
-  explicit Buffer(nb::handle source) {
-    if (PyObject_GetBuffer(source.ptr(), &view_, PyBUF_SIMPLE) != 0) throw nb::python_error();
+  explicit Buffer(nb::handle source, int flags = PyBUF_SIMPLE) {
+    if (PyObject_GetBuffer(source.ptr(), &view_, flags) != 0) throw nb::python_error();
   }
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
   ~Buffer() { PyBuffer_Release(&view_); }
 
   const uint8_t* data() const { return static_cast<const uint8_t*>(view_.buf); }
+  void* memory() const { return view_.buf; }
   size_t size() const { return size_t(view_.len); }
 
   size_t position(int64_t at) const {
@@ -73,6 +76,38 @@ nb::object numpy(headrace::Growing<T>& array) {
   static const PyObject* usual = nb::object(nb::module_::import_("numpy").attr("int64")).release().ptr();
   return made.attr("view")(nb::handle(usual));
 }
+
+// Objects on their way into an array.
+class Objects {
+ public:
+  Objects() = default;
+  Objects(const Objects&) = delete;
+  Objects& operator=(const Objects&) = delete;
+  ~Objects() {
+    for (size_t i = 0; i < made_.size(); ++i) Py_DECREF(made_[i]);
+  }
+
+  size_t size() const { return made_.size(); }
+
+  void add_bytes(const uint8_t* data, size_t size) {
+    PyObject* made = PyBytes_FromStringAndSize(reinterpret_cast<const char*>(data), Py_ssize_t(size));
+    if (!made) throw nb::python_error();
+    made_.push(made);
+  }
+
+  nb::object array() {
+    static const PyObject* empty = nb::object(nb::module_::import_("numpy").attr("empty")).release().ptr();
+    nb::object array = nb::handle(empty)(made_.size(), nb::handle(reinterpret_cast<PyObject*>(&PyBaseObject_Type)));
+    const Buffer places(array, PyBUF_WRITABLE);
+    PyObject** const out = static_cast<PyObject**>(places.memory());
+    for (size_t i = 0; i < made_.size(); ++i) Py_XDECREF(std::exchange(out[i], made_[i]));  // most likely None
+    made_.shrink(0);
+    return array;
+  }
+
+ private:
+  headrace::Growing<PyObject*> made_;
+};
 
 void bind_records(nb::module_& m);
 void bind_examples(nb::module_& m);

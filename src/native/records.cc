@@ -6,7 +6,7 @@
 namespace headrace {
 namespace {
 
-constexpr uint64_t kHeader = 12, kFooter = 4;
+constexpr uint64_t kFooter = kFraming - kHeader;
 
 template <typename T>
 T little_endian(const uint8_t* data) {
@@ -36,8 +36,12 @@ uint32_t masked_crc32c(const uint8_t* data, size_t size) {
   return (crc >> 15 | crc << 17) + 0xA282EAD8u;
 }
 
-Scan scan_records(const uint8_t* data, size_t size, size_t start, int64_t max_rows, int64_t max_bytes, bool verify,
-                  Growing<int64_t>& starts) {
+namespace {
+
+// Calls `take` with where each record begins and how long its data is.
+template <typename Take>
+Scan each_record(const uint8_t* data, size_t size, size_t start, int64_t max_rows, int64_t max_bytes, bool verify,
+                 Take take) {
   size_t at = start;
   int64_t bytes = 0;
   for (int64_t row = 0; row < max_rows && size - at >= kHeader; ++row) {
@@ -46,23 +50,32 @@ Scan scan_records(const uint8_t* data, size_t size, size_t start, int64_t max_ro
     if (!fits(length, size - at)) break;
     if (row > 0 && int64_t(length) > max_bytes - bytes) break;
     if (verify && !data_is_good(data + at + kHeader, length)) return {at, Problem::kData};
-    starts.push(int64_t(at));
+    take(at, length);
     bytes += int64_t(length);
     at += kHeader + length + kFooter;
   }
   return {at, Problem::kNone};
 }
 
-size_t copy_records(const uint8_t* data, const int64_t* starts, size_t rows, bool verify, int64_t* offsets, uint8_t* out) {
-  offsets[0] = 0;
-  for (size_t row = 0; row < rows; ++row) {
-    const uint8_t* record = data + starts[row];
-    const uint64_t length = little_endian<uint64_t>(record);
-    if (verify && !data_is_good(record + kHeader, length)) return row;
-    if (length) std::memcpy(out + offsets[row], record + kHeader, length);
-    offsets[row + 1] = offsets[row] + int64_t(length);
-  }
-  return rows;
+}  // namespace
+
+Scan scan_records(const uint8_t* data, size_t size, size_t start, int64_t max_rows, int64_t max_bytes, bool verify,
+                  Growing<int64_t>& starts) {
+  return each_record(data, size, start, max_rows, max_bytes, verify, [&](size_t at, uint64_t) { starts.push(int64_t(at)); });
+}
+
+Scan unframe(const uint8_t* data, size_t size, size_t start, int64_t max_rows, int64_t max_bytes, bool verify,
+             Growing<uint8_t>& values, Growing<int64_t>& offsets) {
+  uint8_t* const out = values.extend(size - start);  // more than enough; what is not used is given back
+  size_t filled = 0;
+  offsets.push(0);
+  const Scan scan = each_record(data, size, start, max_rows, max_bytes, verify, [&](size_t at, uint64_t length) {
+    if (length) std::memcpy(out + filled, data + at + kHeader, length);
+    filled += length;
+    offsets.push(int64_t(filled));
+  });
+  values.shrink(filled);
+  return scan;
 }
 
 int64_t resync(const uint8_t* data, size_t size, size_t start, uint64_t end) {

@@ -22,9 +22,11 @@ void read(const uint8_t* data, size_t size, size_t start, bool verify) {
     at += kFraming + length;
   }
   CHECK(at == scan.consumed);
-  std::vector<uint8_t> values(scan.consumed - start - starts.size() * kFraming);
-  const size_t good = copy_records(data, starts.data(), starts.size(), true, offsets.extend(starts.size() + 1), values.data());
-  CHECK(good == starts.size() || !verify);
+  Growing<uint8_t> values;
+  const Scan copied = unframe(data, size, start, 1000, 2000, true, values, offsets);
+  const size_t good = offsets.size() - 1;
+  CHECK(good <= starts.size() && (good == starts.size() || !verify));
+  CHECK(copied.consumed - start == values.size() + good * kFraming && size_t(offsets[good]) == values.size());
   const int64_t found = resync(data, size, start, size);
   CHECK(found == -1 || (size_t(found) >= start && size_t(found) < size));
   CHECK(starts.size() == 0 || good == 0 || found == int64_t(start));

@@ -393,3 +393,65 @@ def test_damaged_files_of_any_kind(tmp_path_factory, rows, chunk, data):
     kept = list(hr.TFRecordDataset(path, buffer_size=chunk, on_error="skip", index=False))
     rest = iter(rows)
     assert all(any(row == other for other in rest) for row in kept)  # some of the rows, in order
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(st.text("ab1", min_size=3, max_size=3), max_size=40),
+    st.sampled_from([1, 7, 64, 300, None]),
+    st.integers(1, 12),
+    st.data(),
+)
+def test_batches_of_any_size_out_of_chunks_of_any_size(tmp_path_factory, rows, chunk, size, data):
+    """A reader looks for as many rows as are wanted: what is left in its window comes next, and nothing else."""
+    folder = tmp_path_factory.getbasetemp()
+    raw = bytearray(framed([row.encode() for row in rows]))
+    if raw and data.draw(st.booleans()):
+        raw[data.draw(st.integers(0, len(raw) - 1))] ^= 1
+    (folder / "wanted.tfrecord").write_bytes(raw)
+    (folder / "wanted.txt").write_text("\n".join(rows))
+    (folder / "wanted.csv").write_text("".join(f"{row},{i}\n" for i, row in enumerate(rows)))
+    (folder / "wanted.bin").write_text("head" + "".join(rows))
+    for ds in (
+        hr.TFRecordDataset(folder / "wanted.tfrecord", buffer_size=chunk, index=False),
+        hr.TextLineDataset(folder / "wanted.txt", buffer_size=chunk, index=False),
+        hr.CsvDataset(folder / "wanted.csv", [str, np.int32], buffer_size=chunk),
+        hr.FixedLengthRecordDataset(folder / "wanted.bin", 3, 4, buffer_size=chunk),
+    ):
+        batches = ds.batch(size)
+        want = reference_outcomes(batches)
+        assert difference(outcomes(iter(batches)), want) is None
+        cut = data.draw(st.integers(0, len(want)))
+        it = iter(batches)
+        outcomes(it, cut)
+        assert difference(outcomes(batches.iterator(state=it.state())), want[cut:]) is None
+    kept = hr.TFRecordDataset(folder / "wanted.tfrecord", buffer_size=chunk, index=False, on_error="skip")
+    assert [row for batch in kept.batch(size) for row in batch] == list(kept)
+
+
+def test_batches_of_records_hold_bytes_wherever_they_are_made(tmp_path):
+    """Objects are made by the reader where only a batch is made of them; else later."""
+    rows = [bytes([i % 256]) * (i % 50) for i in range(3000)]
+    names = [tmp_path / f"{i}.tfrecord" for i in range(3)]
+    for i, name in enumerate(names):
+        name.write_bytes(framed(rows[1000 * i : 1000 * i + 1000]))
+    files = hr.Dataset.from_tensor_slices([str(name) for name in names])
+    records = hr.TFRecordDataset(names, index=False)
+    turns = [row for three in zip(rows[:1000], rows[1000:2000], rows[2000:], strict=True) for row in three]
+
+    def one(name):
+        return hr.TFRecordDataset(name, index=False)
+
+    for ds, want in (
+        (records.batch(700), rows),
+        (records.prefetch(1).batch(700), rows),
+        (records.take(2500).batch(700), rows[:2500]),
+        (records.shuffle(1).batch(700), rows),
+        (files.interleave(one, 3).batch(700), turns),
+        (files.interleave(one, 3, num_parallel_calls=2).batch(700), turns),
+        (hr.TFRecordDataset(names, num_parallel_reads=3, index=False).batch(700), turns),
+        (records.batch(10).unbatch().batch(700), rows),
+    ):
+        got = list(ds)
+        assert {batch.dtype for batch in got} == {np.dtype(object)} and {type(row) for row in got[0]} == {bytes}
+        assert [row for batch in got for row in batch] == want

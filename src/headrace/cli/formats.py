@@ -11,7 +11,7 @@ import numpy as np
 
 import headrace as hr
 from headrace.records.files import opened
-from headrace.records.format import Bad
+from headrace.records.format import Bad, Look
 from headrace.records.index import SUFFIX
 from headrace.records.tfrecord import TFRecords
 from headrace.records.window import window
@@ -110,7 +110,7 @@ def _head(path: str, compression: str) -> bytes:
 def _is_tfrecord(head: bytes) -> bool:
     if len(head) < 12:
         return False
-    found = TFRecords().scan(np.frombuffer(head, np.uint8), first=True, final=False, left=None).parts[:1]
+    found = TFRecords().scan(np.frombuffer(head, np.uint8), Look(first=True, final=False)).parts[:1]
     return not (found and isinstance(found[0], Bad) and found[0].lost)
 
 

@@ -101,7 +101,7 @@ class Run:
 class Context:
     """Where in the plan, on which path and in which pass a node is opened."""
 
-    __slots__ = ("_among", "any_order", "level", "opened", "path", "run", "stage", "with_ids")
+    __slots__ = ("_among", "any_order", "boxed", "level", "opened", "path", "run", "stage", "with_ids")
 
     def __init__(
         self,
@@ -112,6 +112,7 @@ class Context:
         level: int = 0,
         with_ids: bool = False,
         any_order: bool = True,
+        boxed: bool = False,
         among: int = 1,
     ) -> None:
         self.run = run
@@ -122,6 +123,7 @@ class Context:
         self._among = among
         self.with_ids = with_ids
         self.any_order = any_order
+        self.boxed = boxed
 
     def _at(self, path: int, level: int) -> Context:
         context = Context(
@@ -131,6 +133,7 @@ class Context:
             level=level,
             with_ids=self.with_ids,
             any_order=self.any_order,
+            boxed=self.boxed,
             among=self._among,
         )
         context.opened = self.opened
@@ -176,12 +179,20 @@ class Context:
         return self.ids(np.arange(start, stop)) if self.with_ids else None
 
     def open(
-        self, node: Node, mark: Mark = None, *, slot: int = 0, with_ids: bool = False, any_order: bool = False
+        self,
+        node: Node,
+        mark: Mark = None,
+        *,
+        slot: int = 0,
+        with_ids: bool = False,
+        any_order: bool = False,
+        boxed: bool = False,
     ) -> Input:
         """The rows of an input from `mark` on. It is closed with the stream that opened it, if not before.
 
         `any_order` says that each item is passed on by itself, so that a state needs no other item read again: only
-        below such operations may `deterministic=False` change the order.
+        below such operations may `deterministic=False` change the order. `boxed` says that objects are made of text in
+        any case: a source may give it as such.
         """
         inner = Context(
             self.run,
@@ -190,6 +201,7 @@ class Context:
             level=self.level,
             with_ids=with_ids or self.with_ids,
             any_order=any_order and self.any_order,
+            boxed=boxed,
             among=self._among,
         )
         return Input(node, inner, mark, self.opened)
@@ -197,7 +209,7 @@ class Context:
     def open_nested(self, node: Node, mark: Mark = None, *, slot: int = 0) -> Input:
         """The rows of a dataset that a user function made while running."""
         self.run.live = self.run.live or waits(node)
-        return self.open(self.run.prepare(node), mark, slot=slot)
+        return self.open(self.run.prepare(node), mark, slot=slot, boxed=self.boxed)
 
     def ahead(
         self,

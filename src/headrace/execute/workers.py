@@ -89,6 +89,7 @@ class Ahead(Stream):
     def _fetch(self, want: int) -> bool:
         """Have more rows pending, which may be none yet; False at the end."""
         if self._width and not self._threads:
+            self._pace.asked(want)
             self._start()
         started = perf_counter_ns()
         here = self._width == 0 and self.channel.at_rest()

@@ -68,7 +68,7 @@ class BatchStream(Stream):
 
     def __init__(self, node: Batching, ctx: Context, mark: Mark) -> None:
         self._node = node
-        self._input = ctx.open(node.input, mark)
+        self._input = ctx.open(node.input, mark, boxed=node.boxes_text)
         self._carry: list[Item] = []
         self._carried = 0
 

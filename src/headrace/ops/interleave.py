@@ -152,6 +152,10 @@ class Turns(Parent, Protocol):
     def deterministic(self) -> bool | None: ...
 
 
+MERGED_BYTES = 4 << 20
+"""Rows that lie ready are put in order up to so many bytes at a time, wanted or not: rows are cheap, turns are not."""
+
+
 class InterleaveStream(Stream):
     """Walks the slots in turn. The mark: the oldest live parent, and each live child's place counted from there."""
 
@@ -173,6 +177,7 @@ class InterleaveStream(Stream):
         self._oldest: Mark = None
         self._heard = threading.Event()
         self._over = False
+        self._merged = Pending()
         base = self._parents.ordinal
         for index, number, inner in sorted(live, key=lambda entry: entry[1]):
             self._pass_parents(number)
@@ -225,6 +230,8 @@ class InterleaveStream(Stream):
         self._pinned = False
 
     def pull(self, want: int) -> Pulled:
+        if self._merged:
+            return self._merged.pull(want)
         started = perf_counter_ns()
         turns = self._many_turns(want)
         item = turns if turns is not None else self._turn_by_turn(want)
@@ -234,10 +241,13 @@ class InterleaveStream(Stream):
             for index, slot in enumerate(self._slots):
                 if slot is not None:
                     slot.read_ahead(index < self._ahead)
-        return item
+        if turns is None:
+            return item
+        self._merged.add([turns])
+        return self._merged.pull(want)
 
     def _many_turns(self, want: int) -> Block | None:
-        """Several turns at once, where every slot has rows ready for its share of them."""
+        """Several turns at once, wanted or not, where every slot has rows ready for its share of them."""
         length, count = self._node.block_length, len(self._slots)
         if want < 2 * length or self._given or not self._ordered:
             return None
@@ -248,7 +258,9 @@ class InterleaveStream(Stream):
         count = len(visits)  # no more datasets come for slots that are empty once the parents are over
         if not heads or len(heads) < count or any(head.structure != heads[0].structure for head in heads):
             return None
-        turns = min([want // length, *(head.rows // length * count + i for i, head in enumerate(heads))])
+        row_bytes = max(1, sum(head.nbytes for head in heads) // sum(head.rows for head in heads))
+        rows = max(want, MERGED_BYTES // row_bytes)
+        turns = min([rows // length, *(head.rows // length * count + i for i, head in enumerate(heads))])
         if turns < 2:
             return None
         mark = self._mark()
@@ -256,8 +268,9 @@ class InterleaveStream(Stream):
         shares = [-(-(turns - i) // count) for i in range(count)]
         parts = [slot.pull(share * length) for slot, share in zip(live, shares, strict=True) if share]
         blocks = [part for part in parts if isinstance(part, Block)]
-        places = [np.arange(share) * count + i for i, share in enumerate(shares)]
-        order = np.argsort(np.concatenate(places))[:, None] * length + np.arange(length)
+        rounds, slot_of = np.divmod(np.arange(turns), count)
+        first = np.cumsum([0, *shares[:-1]])
+        order = (first[slot_of] + rounds)[:, None] * length + np.arange(length)
         whole = picked(blocks, order.ravel())
         whole.mark = mark
         self._turn = visits[turns % count]

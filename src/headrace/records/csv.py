@@ -18,7 +18,7 @@ from headrace.block import text as as_text
 from headrace.plan.spec import Spec, TensorSpec
 from headrace.plan.structure import Structure
 from headrace.records.files import Bytes
-from headrace.records.format import Bad, Format, Offsets, Part, Rows, Scan
+from headrace.records.format import Bad, Format, Look, Offsets, Part, Rows, Scan
 from headrace.records.text import decoded
 from headrace.text import binary
 
@@ -92,9 +92,9 @@ class Csv(Format):
         )  # fmt: skip
         return made[0], made[1], made[2].reshape(-1, 3)
 
-    def scan(self, data: Bytes, *, first: bool, final: bool, left: int | None) -> Scan:  # noqa: ARG002
-        start = 0
-        if first and self.header:
+    def scan(self, data: Bytes, look: Look) -> Scan:
+        start, final = 0, look.final
+        if look.first and self.header:
             if not len(data):
                 return Scan([Bad("the file is empty: it has no header line", 0, 0)] if final else [], 0)
             start = int(self._parsed(data, 1, final)[1][-1])
@@ -103,10 +103,10 @@ class Csv(Format):
             if self.heading is not None and heading(data[:start].tobytes(), self) != self.heading:
                 reason = f"its header line names other columns than {', '.join(self.heading)}"
                 return Scan([Bad(reason, 0, start, lost=True)], 0)
-        made, starts, problems = self._parsed(data[start:], ALL, final)
+        made, starts, problems = self._parsed(data[start:], look.most, final)
         wrong = self._wrong(problems)
         columns = self._columns(made, len(starts) - 1, wrong)
-        return self._parts(columns, starts + start, wrong, data)
+        return self._parts(columns, starts + start, wrong, data)._replace(more=len(starts) - 1 == look.most)
 
     def _wrong(self, problems: NDArray[np.int64]) -> dict[int, tuple[int, int]]:
         """For each bad row the error and the field that come first."""

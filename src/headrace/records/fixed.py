@@ -9,7 +9,7 @@ import numpy as np
 from headrace.plan.spec import Spec, TensorSpec
 from headrace.plan.structure import LEAF
 from headrace.records.files import Bytes
-from headrace.records.format import Bad, Format, Part, Rows, Scan
+from headrace.records.format import Bad, Format, Look, Part, Rows, Scan
 from headrace.text import binary
 
 
@@ -46,19 +46,22 @@ class FixedLength(Format):
         """How many records a file of this size holds."""
         return (size - self.header_bytes - self.footer_bytes) // self.record_bytes
 
-    def scan(self, data: Bytes, *, first: bool, final: bool, left: int | None) -> Scan:  # noqa: ARG002
-        start = self.header_bytes if first else 0
+    def scan(self, data: Bytes, look: Look) -> Scan:
+        final = look.final
+        start = self.header_bytes if look.first else 0
         body = len(data) - start - self.footer_bytes
         if body < 0:
             if not final:
                 return Scan([], 0)
             return Scan([Bad("the file ends within its header or footer", 0, len(data), lost=True)], len(data))
-        rows = body // self.record_bytes
+        rows = min(look.most, body // self.record_bytes)
         stop = start + rows * self.record_bytes
         parts: list[Part] = []
         if rows:
             offsets = np.arange(rows + 1, dtype=np.int64) * self.record_bytes
             parts.append(Rows([binary(data[start:stop].copy(), offsets)], rows, start))
+        if rows == look.most:
+            return Scan(parts, stop, more=True)
         if not final:
             return Scan(parts, stop if rows else 0)
         if stop - start < body:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,10 +14,9 @@ from headrace.plan.spec import Spec
 from headrace.plan.structure import LEAF, Structure
 from headrace.records.files import Bytes
 
-if TYPE_CHECKING:
-    pass
-
 Offsets = NDArray[np.int64]
+ALL = 2**62
+"""More rows than there are."""
 
 
 class Rows(NamedTuple):
@@ -42,12 +41,35 @@ class Bad(NamedTuple):
 Part: TypeAlias = Rows | Bad
 
 
+class Look(NamedTuple):
+    """How to look at some bytes.
+
+    `first` and `final` say that they are the beginning and the end of the file; `left` how many bytes it has from there
+    on, where that is known. At most `most` rows are made of them; with `boxed`, text as objects.
+    """
+
+    first: bool = False
+    final: bool = True
+    left: int | None = None
+    most: int = ALL
+    boxed: bool = False
+
+
 class Scan(NamedTuple):
-    """What was found in some bytes, how many of them are used up, and how many lines these hold."""
+    """What was found in some bytes, how many of them are used up, and how many lines these hold.
+
+    With `more` there may be more rows in the others.
+    """
 
     parts: list[Part]
     used: int
     lines: int = 0
+    more: bool = False
+
+    @property
+    def rows(self) -> int:
+        """How many good rows were found."""
+        return sum([part.rows for part in self.parts if isinstance(part, Rows)])
 
 
 @dataclass(frozen=True)
@@ -83,12 +105,8 @@ class Format(ABC):
         return self
 
     @abstractmethod
-    def scan(self, data: Bytes, *, first: bool, final: bool, left: int | None) -> Scan:
-        """Cut bytes into rows; what is not used comes again, with more behind it, unless they are the `final` ones.
-
-        `first` says that they are the beginning of the file; `left` how many bytes the file has from here on, where
-        that is known.
-        """
+    def scan(self, data: Bytes, look: Look) -> Scan:
+        """Cut bytes into rows; what is not used comes again, with more behind it unless they are the final ones."""
 
     def refusal(self, size: int) -> str | None:  # noqa: ARG002
         """Why a file of this size cannot be one of this format."""

@@ -12,7 +12,7 @@ from headrace.errors import SpecError
 from headrace.plan.spec import Spec
 from headrace.plan.structure import Structure
 from headrace.records.files import Bytes
-from headrace.records.format import Bad, Format, Part, Rows, Scan
+from headrace.records.format import Bad, Format, Look, Part, Rows, Scan
 from headrace.records.tables import rows_of, spec_of
 from headrace.records.text import LF
 
@@ -39,9 +39,9 @@ class JsonLines(Format):
         assert found is not None
         return found
 
-    def scan(self, data: Bytes, *, first: bool, final: bool, left: int | None) -> Scan:  # noqa: ARG002
+    def scan(self, data: Bytes, look: Look) -> Scan:
         ends = np.flatnonzero(data == LF) + 1
-        used = len(data) if final else int(ends[-1]) if len(ends) else 0
+        used = len(data) if look.final else int(ends[-1]) if len(ends) else 0
         if not used:
             return Scan([], 0)
         starts = [0, *ends.tolist()]

@@ -6,8 +6,8 @@ from typing import NamedTuple, TypeAlias
 
 from headrace.block import Column
 from headrace.records.files import opened
-from headrace.records.format import Bad, Format, Scan
-from headrace.records.window import window
+from headrace.records.format import ALL, Bad, Format, Look, Scan
+from headrace.records.window import CHUNK, window
 
 OVERLAP = 16
 """So many bytes are looked at again when a search for the next record goes on with more of them."""
@@ -48,13 +48,28 @@ START = At(0, 0, 0)
 
 
 class Reader:
-    """Reads on by chunks. With `go_on` it looks for the next record behind a bad one; else a file may end there."""
+    """Reads on by chunks. With `go_on` it looks for the next record behind a bad one; else a file may end there.
+
+    With `boxed`, text comes as objects.
+    """
 
     def __init__(
-        self, path: str, form: Format, at: At = START, *, go_on: bool = False, chunk: int | None = None
+        self,
+        path: str,
+        form: Format,
+        at: At = START,
+        *,
+        go_on: bool = False,
+        chunk: int | None = None,
+        boxed: bool = False,
     ) -> None:
         self._format = form
         self._go_on = go_on
+        self._boxed = boxed
+        self._room, self._most_room = chunk or CHUNK, chunk or SKIMMED
+        self._row_bytes = 0
+        self._usual = 0
+        self._more = False
         self._number, self._line = at.number, at.line
         self._file = opened(path)
         self.identity = self._file.identity
@@ -67,11 +82,11 @@ class Reader:
             self._file.close()
             raise
 
-    def read(self) -> list[Found]:
-        """The next rows and bad records; none only at the end."""
+    def read(self, want: int = 1) -> list[Found]:
+        """The next rows and bad records, if possible some times `want` of them; none only at the end."""
         found = self._refused() if self._fresh else []
         while not found and not self._over:
-            found = self._some()
+            found = self._some(want)
         if self._over:
             self.close()
         return found
@@ -89,7 +104,7 @@ class Reader:
             self._number += rows
             passed += rows
             self._stopped = rows < len(starts) or wrong is not None or window.final
-        self._fresh = False
+        self._fresh = self._more = False
         return passed
 
     def close(self) -> None:
@@ -115,13 +130,36 @@ class Reader:
         size = self.identity.size
         return None if size is None or self._format.compression else size - self._window.offset
 
-    def _some(self) -> list[Found]:
+    def _most(self, want: int) -> int:
+        """How many rows to look for: those wanted, and as many again, as usual, as a chunk has room for."""
+        self._usual = max(self._usual, want)
+        if not self._row_bytes:
+            return ALL
+        return want + max(0, self._room // self._row_bytes - want) // self._usual * self._usual
+
+    def _look(self, want: int) -> Scan:
         window = self._window
-        if not self._stopped and not window.final:
-            window.more()
         whole = window.final and window.damage is None
-        scan = self._format.scan(window.data, first=window.offset == 0, final=whole, left=self._left())
+        look = Look(window.offset == 0, whole, self._left(), self._most(want), self._boxed)
+        scan = self._format.scan(window.data, look)
+        self._row_bytes = -(-scan.used // scan.rows) if scan.rows else 0
+        return scan
+
+    def _missing(self, want: int) -> int:
+        """How many more bytes there should be in the window, as far as that is known."""
+        return min(self._most(want) * self._row_bytes, self._most_room) - len(self._window.data)
+
+    def _some(self, want: int) -> list[Found]:
+        window, fresh = self._window, not self._row_bytes
+        missing = self._missing(want)
+        if not self._stopped and not window.final and (missing > 0 or not self._more):
+            window.more(missing)
+        scan = self._look(want)
+        if fresh and 0 < scan.rows < want and not window.final and (missing := self._missing(want)) > 0:
+            window.more(missing)  # now that it is known how large rows are
+            scan = self._look(want)
         found = self._placed(scan)
+        self._more = scan.more
         last = scan.parts[-1] if scan.parts else None
         window.use(scan.used)
         self._line += scan.lines
@@ -130,7 +168,7 @@ class Reader:
             self._over = True
         elif isinstance(last, Bad) and last.lost:
             self._search(found[-1])
-        elif window.final and not self._stopped:
+        elif window.final and not self._stopped and not scan.more:
             self._over = True
             if window.damage is not None:
                 found.append(Wrong(window.damage, self._at(0, 0), []))

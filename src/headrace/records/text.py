@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from headrace.block import Column, text
 from headrace.plan.spec import Spec, TensorSpec
 from headrace.plan.structure import LEAF
 from headrace.records.files import Bytes
-from headrace.records.format import Bad, Format, Offsets, Part, Rows, Scan
+from headrace.records.format import Bad, Format, Look, Offsets, Part, Rows, Scan
 from headrace.text import binary
 
 if TYPE_CHECKING:
@@ -49,8 +49,15 @@ class Lines(Format):
     def spec(self) -> Spec:
         return Spec(LEAF, (TensorSpec((), np.bytes_ if self.encoding is None else np.str_),))
 
-    def scan(self, data: Bytes, *, first: bool, final: bool, left: int | None) -> Scan:  # noqa: ARG002
+    def scan(self, data: Bytes, look: Look) -> Scan:
+        if look.boxed and self.encoding in (None, "utf-8"):
+            raw = data.tobytes()
+            if b"\r" not in raw and raw.isascii():
+                return _split(raw, b"\n", look) if self.encoding is None else _split(raw.decode("ascii"), "\n", look)
         ends = np.flatnonzero(data == LF)
+        more = len(ends) > look.most
+        final = look.final and not more
+        ends = ends[: look.most]
         used = len(data) if final else int(ends[-1]) + 1 if len(ends) else 0
         if not used:
             return Scan([], 0)
@@ -70,7 +77,7 @@ class Lines(Format):
         starts = np.empty(len(ends) + 1, np.int64)
         starts[0] = 0
         np.add(ends, 1, out=starts[1:])
-        return Scan(self._parts(binary(values, offsets), starts), used)
+        return Scan(self._parts(binary(values, offsets), starts), used, more=more)
 
     def _parts(self, lines: pa.Array, starts: Offsets) -> list[Part]:
         if self.encoding is None:
@@ -117,3 +124,16 @@ def decoded(lines: pa.Array, encoding: str) -> Column | None:
         return text([line.decode(encoding) for line in lines.to_pylist()])
     except (pa.ArrowInvalid, UnicodeDecodeError):
         return None
+
+
+def _split(content: Any, end: Any, look: Look) -> Scan:
+    """Lines as objects, of text in which every character is a byte."""
+    lines = content.split(end, look.most)
+    limited = len(lines) > look.most
+    used = len(content)
+    if limited or not look.final:
+        used -= len(lines[-1])
+    if used < len(content) or not lines[-1]:
+        lines.pop()
+    column = np.fromiter(lines, object, len(lines))
+    return Scan([Rows([column], len(lines), 0)] if lines else [], used, more=limited)

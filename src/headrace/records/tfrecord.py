@@ -7,13 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from headrace import _native
+from headrace.block import Column
 from headrace.plan.spec import Spec, TensorSpec
 from headrace.plan.structure import LEAF
 from headrace.records.files import Bytes
-from headrace.records.format import Bad, Format, Offsets, Part, Rows, Scan
+from headrace.records.format import ALL, Bad, Format, Look, Offsets, Part, Rows, Scan
 from headrace.text import binary
 
-ALL = 2**62
 HEADER, FOOTER = 12, 4
 WRONG_LENGTH, WRONG_DATA = 1, 2
 
@@ -30,12 +30,19 @@ class TFRecords(Format):
     def spec(self) -> Spec:
         return Spec(LEAF, (TensorSpec((), np.bytes_),))
 
-    def scan(self, data: Bytes, *, first: bool, final: bool, left: int | None) -> Scan:
-        values, offsets, used, problem = _native.unframe(data.data, 0, ALL, ALL)
-        parts: list[Part] = []
-        if len(offsets) > 1:
-            parts.append(Rows([binary(values, offsets)], len(offsets) - 1, 0))
-        what = self._wrong(data[used:], problem, first and not used, final, None if left is None else left - used)
+    def scan(self, data: Bytes, look: Look) -> Scan:
+        column: Column
+        if look.boxed:
+            column, used, problem = _native.unframe_objects(data.data, look.most)
+        else:
+            values, offsets, used, problem = _native.unframe(data.data, 0, look.most, ALL)
+            column = binary(values, offsets)
+        rows = len(column)
+        parts: list[Part] = [Rows([column], rows, 0)] if rows else []
+        if rows == look.most and not problem and used < len(data):
+            return Scan(parts, used, more=True)
+        left = None if look.left is None else look.left - used
+        what = self._wrong(data[used:], problem, look.first and not used, look.final, left)
         if what is None:
             return Scan(parts, used)
         stop = used + _whole(data[used:]) if problem == WRONG_DATA else len(data)

@@ -65,9 +65,9 @@ class FileStream(Stream):
         while not self._pending:
             if self._over:
                 return END
-            self._pending.add(self._read())
+            self._pending.add(self._read(want))
         return self._pending.pull(want)
 
     @abstractmethod
-    def _read(self) -> list[Item]:
-        """The next items; none may mean that the bad ones were left out, or that it is over."""
+    def _read(self, want: int) -> list[Item]:
+        """The next items, if possible some times `want` rows; none may mean that bad ones were left out, or the end."""

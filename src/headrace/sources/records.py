@@ -11,7 +11,7 @@ from headrace.errors import ElementError
 from headrace.execute.context import Context
 from headrace.execute.stream import Stream
 from headrace.records.access import gathered
-from headrace.records.format import Bad, Format, Rows
+from headrace.records.format import Bad, Format, Look, Rows
 from headrace.records.reader import START, At, Found, Good, Reader, Wrong
 from headrace.sources.one_file import NO_FILE, FileStream, OneFile
 
@@ -29,7 +29,7 @@ class Records(OneFile):
         """Rows by number, by way of the index."""
         assert self.index is not None
         data = gathered(self.path, self.index, indices, ctx.run.shared)
-        parts = self.format.bare.scan(data, first=False, final=True, left=None).parts
+        parts = self.format.bare.scan(data, Look()).parts
         first = parts[0] if parts else Bad("nothing there", 0, 0)
         if isinstance(first, Rows) and first.rows == len(indices):
             return Block(self.format.structure, first.columns, first.rows, None, ctx.ids(indices))
@@ -102,14 +102,15 @@ class RecordsStream(FileStream):
     def _open(self) -> Reader:
         node = self._node
         go_on = node.on_error is not None
-        self._reader = Reader(node.path, node.format, self._at, go_on=go_on, chunk=node.buffer_size)
+        self._reader = Reader(
+            node.path, node.format, self._at, go_on=go_on, chunk=node.buffer_size, boxed=self._ctx.boxed
+        )
         self._token = self._reader.identity.token
         return self._reader
 
-    def _read(self) -> list[Item]:
-        """The next items; none may mean that the bad ones were left out, or that it is over."""
+    def _read(self, want: int) -> list[Item]:
         try:
-            found = (self._reader or self._open()).read()
+            found = (self._reader or self._open()).read(want)
         except OSError as error:
             self._over = True
             return self._items(Wrong(_said(error), self._at, []))

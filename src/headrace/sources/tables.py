@@ -175,7 +175,7 @@ class TableStream(FileStream):
             raise SpecError(f"its rows are {found}, those of the first file {node.format.spec}")
         return groups
 
-    def _read(self) -> list[Item]:
+    def _read(self, want: int) -> list[Item]:  # noqa: ARG002 - groups come as they lie in the file
         try:
             groups = self._groups or self._open()
             if self._group == groups.count:

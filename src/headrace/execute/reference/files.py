@@ -22,7 +22,7 @@ from headrace.plan.node import Node
 from headrace.records.csv import Csv
 from headrace.records.files import read_all
 from headrace.records.fixed import FixedLength
-from headrace.records.format import Bad
+from headrace.records.format import Bad, Look
 from headrace.records.jsonl import JsonLines
 from headrace.records.reader import At
 from headrace.records.tables import rows_of
@@ -115,7 +115,7 @@ def _table(node: TableRows) -> Iterator[tuple[int, Any]]:
 def _json(data: bytes, form: JsonLines) -> Iterator[Found]:
     offset = 0
     for number, line in enumerate(data.splitlines(keepends=True)):
-        for part in form.scan(np.frombuffer(line, np.uint8), first=False, final=True, left=None).parts:
+        for part in form.scan(np.frombuffer(line, np.uint8), Look()).parts:
             if isinstance(part, Bad):
                 yield _Wrong(part.reason), offset, number
             else:
