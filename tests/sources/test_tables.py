@@ -1,5 +1,6 @@
 """Parquet, Arrow, JSON lines and `from_csv`: files that say, or let one guess, what is in them."""
 
+import datetime
 import gzip
 
 import numpy as np
@@ -101,6 +102,52 @@ def test_files_in_turn(tmp_path):
         pq.write_table(pa.table({"x": [10 * i, 10 * i + 1]}), tmp_path / f"{i}.parquet")
     ds = hr.ParquetDataset(str(tmp_path / "*.parquet"), num_parallel_reads=3)
     assert [int(r["x"]) for r in ds] == [0, 10, 20, 1, 11, 21]
+
+
+def test_columns_are_what_they_are_in_memory(tmp_path):
+    """Tables in files and tables in memory are read by the same rules."""
+    days = [datetime.datetime(2026, 1, 1), None, datetime.datetime(2026, 1, 3)]
+    table = pa.table(
+        {
+            "nested": pa.array([[[1, 2], [3]], [], [[4]]], pa.list_(pa.list_(pa.int32()))),
+            "pairs": pa.array([[[1, 2]], [], [[3, 4], [5, 6]]], pa.list_(pa.list_(pa.int8(), 2))),
+            "words": [["a", "b"], [], ["c"]],
+            "when": pa.array(days, pa.timestamp("us")),
+            "day": pa.array(days, pa.date64()),
+            "took": pa.array([1, None, 3], pa.duration("s")),
+            "code": pa.array([b"ab", b"cd", b"ef"], pa.binary(2)),
+            "kind": pa.array(["x", "y", "x"]).dictionary_encode(),
+        }
+    )
+    pq.write_table(table, tmp_path / "a.parquet")
+    with pa.ipc.new_file(str(tmp_path / "a.arrow"), table.schema) as writer:
+        writer.write_table(table)
+    memory = hr.Dataset.from_arrow(table)
+    for ds in (hr.ParquetDataset(str(tmp_path / "a.parquet")), hr.ArrowDataset(str(tmp_path / "a.arrow"))):
+        fields = [name for name in table.column_names if ds.element_spec[name] == memory.element_spec[name]]
+        assert set(table.column_names) - set(fields) <= {"day"}, "Parquet knows but one kind of day"
+        for got, want in zip(ds, memory, strict=True):
+            assert all(same(got[name], want[name]) for name in fields)
+        check_transformation(ds, cuts=3)
+    nested = next(iter(hr.ParquetDataset(str(tmp_path / "a.parquet"))))["nested"]
+    assert isinstance(nested, hr.Ragged) and nested.to_list() == [[1, 2], [3]]
+
+
+def test_a_column_of_a_type_that_numpy_lacks_says_what_to_do(tmp_path):
+    pq.write_table(pa.table({"price": pa.array([None], pa.decimal128(9, 2)), "x": [1]}), tmp_path / "a.parquet")
+    with pytest.raises(hr.SpecError, match=r"column 'price' is of type decimal128.*cast it to float64"):
+        hr.ParquetDataset(str(tmp_path / "a.parquet"))
+    assert list(hr.ParquetDataset(str(tmp_path / "a.parquet"), columns=["x"])) == [{"x": 1}]
+
+
+def test_values_missing_within_lists(tmp_path):
+    pairs = pa.array([[1, 2], [None, 4]], pa.list_(pa.int64(), 2))
+    pq.write_table(pa.table({"x": [[1, None], [2]], "pair": pairs}), tmp_path / "a.parquet")
+    path = str(tmp_path / "a.parquet")
+    assert [kind for kind, _ in outcomes(iter(hr.ParquetDataset(path)))] == ["error", "error"]
+    got = list(hr.ParquetDataset(path, nulls={"x": -1, "pair": 0}))
+    assert [row["x"].tolist() for row in got] == [[1, -1], [2]]
+    assert [row["pair"].tolist() for row in got] == [[1, 2], [0, 4]]
 
 
 class TestMissingValues:

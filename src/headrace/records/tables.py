@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from headrace.block import Column
 from headrace.errors import SpecError
-from headrace.plan.spec import Spec, TensorSpec
+from headrace.plan.spec import Spec
 from headrace.plan.structure import Structure, flatten
-from headrace.ragged import Ragged
+from headrace.records import arrow
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -32,31 +30,10 @@ def _tree(name: str, kind: pa.DataType) -> Any:
 
     if pa.types.is_struct(kind):
         return {field.name: _tree(f"{name}.{field.name}", field.type) for field in kind}
-    return _leaf_spec(name, kind)
-
-
-def _leaf_spec(name: str, kind: pa.DataType) -> TensorSpec:
-    import pyarrow as pa
-
-    if pa.types.is_dictionary(kind):
-        return _leaf_spec(name, kind.value_type)
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
-        return TensorSpec((), np.str_)
-    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind):
-        return TensorSpec((), np.bytes_)
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return TensorSpec((None,), _leaf_spec(name, kind.value_type).dtype)
-    if pa.types.is_fixed_size_list(kind):
-        return TensorSpec((kind.list_size,), _leaf_spec(name, kind.value_type).dtype)
     try:
-        dtype = np.dtype(kind.to_pandas_dtype())
-    except (NotImplementedError, TypeError):
-        dtype = np.dtype(object)
-    if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
-        dtype = np.dtype("datetime64[D]" if pa.types.is_date(kind) else f"datetime64[{kind.unit}]")
-    if dtype.kind == "O":
-        raise SpecError(f"column {name!r} is of Arrow's type {kind}, which is not read; leave it out with columns=")
-    return TensorSpec((), dtype)
+        return arrow.spec_of(kind)
+    except SpecError as error:
+        raise SpecError(f"column {name!r} {error}") from None
 
 
 def rows_of(table: pa.Table | pa.RecordBatch, structure: Structure, nulls: Nulls) -> list[Column]:
@@ -90,38 +67,25 @@ def _columns(prefix: str, fields: Any, arrays: list[Any], nulls: Nulls) -> Itera
 def _column(name: str, array: pa.Array, nulls: Nulls) -> Column:
     import pyarrow as pa
 
-    kind = array.type
-    if pa.types.is_dictionary(kind):
-        return _column(name, array.dictionary_decode(), nulls)
-    if array.null_count:
-        array = _filled(name, array, nulls)
-    spec = _leaf_spec(name, kind)
-    if spec.dtype == np.str_:
-        return array.cast(pa.large_string()) if spec.shape == () else _lists(name, array, nulls)
-    if spec.dtype == np.bytes_:
-        return array.cast(pa.large_binary()) if spec.shape == () else _lists(name, array, nulls)
-    if spec.shape != ():
-        return _lists(name, array, nulls)
-    return np.asarray(array.to_numpy(zero_copy_only=False)).astype(spec.dtype, copy=False)
-
-
-def _lists(name: str, array: pa.Array, nulls: Nulls) -> Column:
-    import pyarrow as pa
-
-    values = _column(name, array.flatten(), nulls)
-    if not isinstance(values, np.ndarray):
-        return [np.array(row, dtype=object) for row in array.to_pylist()]
-    if pa.types.is_fixed_size_list(array.type):
-        return values.reshape(len(array), array.type.list_size)
-    offsets = np.asarray(array.offsets)
-    return Ragged(values, offsets - offsets[0])
-
-
-def _filled(name: str, array: pa.Array, nulls: Nulls) -> pa.Array:
-    import pyarrow as pa
-
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
     if name in nulls:
-        return array.fill_null(pa.scalar(nulls[name], array.type))
-    if pa.types.is_floating(array.type):
-        return array.fill_null(float("nan"))
-    raise SpecError(f"column {name!r} has no value here; say what stands for it: nulls={{{name!r}: …}}")
+        array = _filled(array, nulls[name])
+    if arrow.missing_row(array) is not None:
+        raise SpecError(f"column {name!r} has no value here; say what stands for it: nulls={{{name!r}: …}}")
+    return arrow.column_of(array)
+
+
+def _filled(array: pa.Array, value: Any) -> pa.Array:
+    """With `value` where there is none; within lists, unless it is a list itself."""
+    import pyarrow as pa
+
+    kind = array.type
+    if isinstance(value, list) or not arrow.is_nested(kind):
+        return array.fill_null(pa.scalar(value, kind)) if array.null_count else array
+    inner = _filled(array.flatten(), value)
+    if array.null_count:
+        return array
+    if pa.types.is_fixed_size_list(kind):
+        return pa.FixedSizeListArray.from_arrays(inner, kind.list_size)
+    return pa.LargeListArray.from_arrays(pa.array(arrow.offsets_of(array)), inner)

@@ -9,7 +9,7 @@ import numpy as np
 from headrace.errors import SpecError
 from headrace.plan.node import Node, user_site
 from headrace.plan.spec import Probe, Spec
-from headrace.sources.arrow_columns import spec_of
+from headrace.records.arrow import spec_of
 from headrace.sources.map_style import MapStyle
 from headrace.sources.table import table_node
 

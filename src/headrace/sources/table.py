@@ -12,7 +12,7 @@ from headrace.errors import SpecError
 from headrace.execute.context import Context
 from headrace.plan.spec import Spec, TensorSpec
 from headrace.plan.structure import flatten
-from headrace.sources.arrow_columns import column_of, is_dense, is_view, missing_row, spec_of
+from headrace.records.arrow import column_of, is_dense, is_view, missing_row, spec_of
 from headrace.sources.numbered import Held
 
 if TYPE_CHECKING:

@@ -40,7 +40,7 @@ def spec_of(kind: pa.DataType) -> TensorSpec:
         return TensorSpec((), f"datetime64[{kind.unit}]")
     if t.is_duration(kind) or t.is_time(kind):
         return TensorSpec((), f"timedelta64[{kind.unit}]")
-    if t.is_fixed_size_list(kind) or _is_list(kind):
+    if is_nested(kind):
         return _list_spec(kind)
     remedy = "cast it to float64" if t.is_decimal(kind) else "cast it to another type or leave it out"
     raise SpecError(f"is of type {kind}, which NumPy has nothing like: {remedy}")
@@ -84,11 +84,11 @@ def column_of(array: pa.Array) -> Column:
     if t.is_fixed_size_list(kind):
         return _grouped(column_of(array.flatten()), np.arange(len(array) + 1) * kind.list_size, kind.list_size)
     if _is_list(kind):
-        return _grouped(column_of(array.flatten()), _offsets(array), None)
+        return _grouped(column_of(array.flatten()), offsets_of(array), None)
     return array.to_numpy(zero_copy_only=False)
 
 
-def _offsets(array: pa.Array) -> NDArray[np.int64]:
+def offsets_of(array: pa.Array) -> NDArray[np.int64]:
     """Where each list of a flattened array begins; a list view's own offsets need not be in order."""
     offsets = np.zeros(len(array) + 1, np.int64)
     np.cumsum(array.value_lengths().to_numpy(), out=offsets[1:])
@@ -111,18 +111,24 @@ def missing_row(array: pa.Array) -> int | None:
     kind = array.type
     if t.is_dictionary(kind) and array.dictionary.null_count:
         array = array.dictionary_decode()
-    sized = t.is_fixed_size_list(kind)
-    nested = sized or _is_list(kind)
+    sized, nested = t.is_fixed_size_list(kind), is_nested(kind)
     if array.null_count and (nested or not _takes_nulls(spec_of(kind))):
         return int(array.is_null().index(True).as_py())
     row = missing_row(array.flatten()) if nested else None
     if row is None:
         return None
-    return row // kind.list_size if sized else int(np.searchsorted(_offsets(array), row, side="right")) - 1
+    return row // kind.list_size if sized else int(np.searchsorted(offsets_of(array), row, side="right")) - 1
 
 
 def _takes_nulls(spec: TensorSpec) -> bool:
     return spec.shape == () and spec.dtype is not None and spec.dtype.kind in "fmM"
+
+
+def is_nested(kind: pa.DataType) -> bool:
+    """Whether rows are lists, of one length or not."""
+    from pyarrow import types as t
+
+    return bool(t.is_fixed_size_list(kind) or _is_list(kind))
 
 
 def _is_tensor(kind: Any) -> bool:
