@@ -83,7 +83,7 @@ class Block:
             shifted(self.mark, start),
             None if self.ids is None else self.ids[start:stop],
         )
-        if self._nbytes > 0:
+        if self._nbytes > 0 and self.rows:
             part._nbytes = self._nbytes * part.rows // self.rows
         return part
 
@@ -248,7 +248,7 @@ def column_bytes(column: Column) -> int:
         column = column.ravel()
     elif not isinstance(column, list):
         return int(column.nbytes) if isinstance(column, np.ndarray | Ragged) else text_bytes(column)
-    some = column[:: len(column) // SAMPLED + 1]
+    some = column[:: len(column) // SAMPLED | 1]  # an odd distance: rows of two kinds may take turns
     size = sum([len(v) if type(v) is bytes else getattr(v, "nbytes", 0) or _object_bytes(v) for v in some])
     return size * len(column) // max(1, len(some))
 
@@ -262,7 +262,7 @@ def _object_bytes(value: Any) -> int:
 
 def values(column: Column) -> Iterator[Any]:
     """The rows of a column as components of elements."""
-    if type(column) is np.ndarray or isinstance(column, list | np.ndarray | Ragged):
+    if isinstance(column, np.ndarray | list | Ragged):
         return iter(column)
     return iter(objects(column).tolist())
 

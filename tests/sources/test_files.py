@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import pickle
 import threading
 import zlib
 from pathlib import Path
@@ -455,3 +456,17 @@ def test_batches_of_records_hold_bytes_wherever_they_are_made(tmp_path):
         got = list(ds)
         assert {batch.dtype for batch in got} == {np.dtype(object)} and {type(row) for row in got[0]} == {bytes}
         assert [row for batch in got for row in batch] == want
+
+
+def test_datasets_of_files_can_be_pickled_before_and_after_a_pass(tmp_path):
+    with hr.io.TFRecordWriter(tmp_path / "a.tfrecord") as writer:
+        for i in range(5):
+            writer.write({"x": i})
+    (tmp_path / "a.csv").write_text("x\n0\n1\n2\n3\n4\n")
+    for ds in (
+        hr.Dataset.from_tfrecord(tmp_path / "a.tfrecord"),
+        hr.Dataset.from_csv(tmp_path / "a.csv", batch_size=None),
+    ):
+        for _ in range(2):
+            again = pickle.loads(pickle.dumps(ds))
+            assert [int(row["x"]) for row in again] == [int(row["x"]) for row in ds] == list(range(5))

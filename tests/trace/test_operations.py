@@ -203,3 +203,83 @@ def test_a_state_is_good_for_a_function_that_is_no_longer_traced():
                 next(it)
             rest = [np.asarray(v).tolist() for v in after(D.range(20).map(restored)).iterator(state=it.state())]
             assert rest == [np.asarray(v).tolist() for v in it]
+
+
+RECORDS = np.array([hr.io.encode_example({"a": i, "b": 2 * i, "t": b"ab"}) for i in range(200)], object)
+TWO = {name: hr.io.FixedLenFeature([], np.int64) for name in "ab"}
+CAPTURED = np.arange(64.0)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda r: hr.io.parse_single_example(serialized=r, features=TWO),
+        lambda r: hr.io.parse_single_sequence_example(serialized=r, context_features=TWO),
+        lambda r: hr.io.decode_raw(input_bytes=r, out_type=np.uint8, fixed_length=4),
+        lambda r: hr.io.decode_csv(records=r, record_defaults=["x"]),
+        lambda r: hr.io.decode_compressed(bytes=r, compression_type=""),
+        lambda r: np.frombuffer(buffer=r, dtype=np.uint8),
+    ],
+)
+def test_operations_called_by_keyword_are_traced(call):
+    assert "vectorised" in D.from_tensor_slices(RECORDS).map(call).explain()
+
+
+def _sum_twice(r):
+    found = hr.io.parse_single_example(r, TWO)
+    total = found["a"] + found["b"]
+    return {"x": total, "y": total}
+
+
+def _captured(r):
+    found = hr.io.parse_single_example(r, TWO)
+    _ = found["b"] + 1
+    return found["a"], CAPTURED
+
+
+def _constant(r):
+    found = hr.io.parse_single_example(r, TWO)
+    _ = found["b"] + 1
+    return found["a"], 5
+
+
+def _same_twice(r):
+    found = hr.io.parse_single_example(r, TWO)
+    return found["a"], found["a"]
+
+
+@pytest.mark.parametrize("fn", [_sum_twice, _captured, _constant, _same_twice])
+def test_what_a_function_returns_is_its_own(fn):
+    ds = D.from_tensor_slices(RECORDS).map(fn)
+    assert "vectorised" in ds.explain()
+    check_transformation(ds, cuts=2)
+    for rows in (64, 200):
+        for batch in ds.take(rows).batch(rows):
+            first, second = batch.values() if isinstance(batch, dict) else batch
+            before = second.copy()
+            first[:] = -5
+            assert np.array_equal(second, before)
+            assert second.shape[0] == rows
+    assert np.array_equal(CAPTURED, np.arange(64.0))
+
+
+def test_one_feature_does_not_hold_the_memory_of_all():
+    names = [f"f{i}" for i in range(40)]
+    records = np.array([hr.io.encode_example(dict.fromkeys(names, i)) for i in range(500)], object)
+    features = {name: hr.io.FixedLenFeature([], np.int64) for name in names}
+    ds = D.from_tensor_slices(records).map(lambda r: hr.io.parse_single_example(r, features)["f0"])
+    (batch,) = ds.batch(500)
+    while batch.base is not None:
+        batch = batch.base
+    assert batch.nbytes <= 2 * 500 * 8
+
+
+def test_an_operation_reads_what_the_function_gave_it():
+    def back(r):
+        total = r + 1
+        twice = total * 2
+        return twice, halves(total, 1)["tail"]
+
+    rows = np.arange(60.0).reshape(30, 2)
+    (batch,) = D.from_tensor_slices(rows).map(back, mode="vectorized").batch(30)
+    assert np.array_equal(batch[0], (rows + 1) * 2) and np.array_equal(batch[1], (rows + 1)[:, 1:])

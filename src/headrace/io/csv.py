@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,9 +27,12 @@ def _fields(records: Any, record_defaults: Sequence[Any], *_: Any, **__: Any) ->
     return tuple(TensorSpec((), kind) for kind, _ in map(_column, record_defaults))
 
 
-@traced_operation(
-    spec=_fields, block=lambda _, *how, **named: lambda rows: tuple(decode_csv_columns(binary(rows), *how, **named))
-)
+def _compiled(records: Any, *how: Any, **named: Any) -> Callable[[Any], tuple[Column, ...]]:
+    del records
+    return lambda rows: tuple(decode_csv_columns(binary(rows), *how, **named))
+
+
+@traced_operation(spec=_fields, block=_compiled)
 def decode_csv(
     records: Any,
     record_defaults: Sequence[Any],

@@ -35,7 +35,7 @@ def _raw_spec(
 
 @traced_operation(
     spec=_raw_spec,
-    block=lambda _, *how, **named: lambda rows: decode_raw_column(binary(rows), *how, **named),
+    block=lambda input_bytes, *how, **named: lambda rows: decode_raw_column(binary(rows), *how, **named),  # noqa: ARG005
     even=True,
 )
 def decode_raw(
@@ -132,14 +132,14 @@ def _buffer_column(buffer: Any, dtype: DTypeLike = float, offset: int = 0) -> ND
 
 OF_NUMPY["frombuffer"] = traced_operation(
     spec=_buffer_spec,
-    block=lambda _, dtype=float, count=-1, offset=0: lambda rows: _buffer_column(rows, dtype, offset),  # noqa: ARG005
+    block=lambda buffer, dtype=float, count=-1, offset=0: lambda rows: _buffer_column(rows, dtype, offset),  # noqa: ARG005
     even=True,
 )(np.frombuffer)
 
 
 @traced_operation(
     spec=lambda bytes, compression_type="": record(bytes) and TensorSpec((), "S"),  # noqa: ARG005
-    block=lambda _, compression_type="": lambda rows: decode_compressed_column(binary(rows), compression_type),
+    block=lambda bytes, compression_type="": lambda rows: decode_compressed_column(binary(rows), compression_type),  # noqa: ARG005
 )
 def decode_compressed(bytes: Any, compression_type: str = "") -> Any:
     """Decompressed bytes; `compression_type` is "GZIP", "ZLIB", "ZSTD", or "" for bytes that are not compressed.

@@ -14,7 +14,7 @@ from typing import Any
 from headrace import _native
 from headrace.errors import ParseError
 from headrace.io.binary import binary, one, record
-from headrace.io.feature import DTYPES, FLOAT, INT64, Feature, Found, Request
+from headrace.io.feature import FLOAT, INT64, Feature, Found, Request
 from headrace.io.features import FixedLenSequenceFeature
 from headrace.io.sparse import Sparse
 from headrace.plan.spec import TensorSpec
@@ -42,7 +42,7 @@ def parse_example(serialized: Any, features: Features, example_names: Sequence[A
 
 @traced_operation(
     spec=lambda serialized, features: record(serialized) and specs(features),
-    block=lambda _, features: plan(features, single=True).fixed_columns,
+    block=lambda serialized, features: plan(features, single=True).fixed_columns,  # noqa: ARG005
 )
 def parse_single_example(serialized: bytes, features: Features) -> Columns:
     """Parse one serialized tf.Example.
@@ -86,7 +86,7 @@ def parse_sequence_example(
         record(serialized) and specs(context_features or {}),
         _lists(sequence_features or {}),
     ),
-    block=lambda _, context_features=None, sequence_features=None: (
+    block=lambda serialized, context_features=None, sequence_features=None: (  # noqa: ARG005
         plan(context_features or {}, sequence_features or {}).columns
     ),
 )
@@ -140,9 +140,9 @@ class Plan:
                 self._requests[in_steps, name] = range(len(requests), len(requests) + len(needed))
                 requests += needed
         self._parser = _native.ExampleParser(list(requests))
-        by_kind = {kind: [i for i, r in enumerate(requests) if r.single_number and r.kind == kind] for kind in DTYPES}
-        self._numbers = by_kind[INT64] + by_kind[FLOAT]
-        self._whole, self._real = len(by_kind[INT64]), len(by_kind[FLOAT])
+        ints, floats = ([i for i, r in enumerate(requests) if r.single_number and r.kind == k] for k in (INT64, FLOAT))
+        self._int_columns, self._float_columns = len(ints), len(floats)
+        self._numbers = ints + floats
         self._others = [i for i, request in enumerate(requests) if not request.single_number]
         plain = {self._requests[False, name][0]: name for name, feature in features.items() if feature.plain}
         self._names = [plain[i] for i in self._numbers] if len(plain) == len(requests) else None
@@ -158,13 +158,13 @@ class Plan:
         ints, floats, others, row, what = self._parser.parse(values, offsets)
         if row >= 0:
             raise ParseError(what.decode(errors="backslashreplace"), row)
-        numbers = [*ints.reshape(self._whole, rows), *floats.reshape(self._real, rows)]
+        singles = [*ints.reshape(self._int_columns, rows), *floats.reshape(self._float_columns, rows)]
         if self._names is not None:
-            made = dict(zip(self._names, numbers, strict=True))
+            made = dict(zip(self._names, singles, strict=True))
             return {name: made[name] for name in self._features}, {}
-        each = [*((values, None, None, None) for values in numbers), *others]
+        each = [*((single, None, None, None) for single in singles), *others]
         found = {i: Found(*one) for i, one in zip([*self._numbers, *self._others], each, strict=True)}  # type: ignore[arg-type]
-        shares = {name: [found[i] for i in numbers] for name, numbers in self._requests.items()}
+        shares = {name: [found[i] for i in requests] for name, requests in self._requests.items()}
         return (
             {name: feature.column(name, shares[False, name], rows) for name, feature in self._features.items()},
             {name: _in_steps(name, feature, shares[True, name]) for name, feature in self._lists.items()},

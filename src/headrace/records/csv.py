@@ -25,7 +25,6 @@ from headrace.text import binary
 if TYPE_CHECKING:
     import pyarrow as pa
 
-ALL = 2**62
 KINDS: Final = {"int32": 0, "int64": 1, "float32": 2, "float64": 3, "str": 4, "bytes": 4}
 NOT_SPLIT = 5
 """Errors up to this number are of records that could not be cut into fields."""

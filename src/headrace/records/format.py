@@ -45,7 +45,8 @@ class Look(NamedTuple):
     """How to look at some bytes.
 
     `first` and `final` say that they are the beginning and the end of the file; `left` how many bytes it has from there
-    on, where that is known. At most `most` rows are made of them; with `boxed`, text as objects.
+    on, where that is known. About `most` rows are wanted of them; with `boxed`, text may come as objects. Formats that
+    cannot do better do without.
     """
 
     first: bool = False

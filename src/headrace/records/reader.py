@@ -150,12 +150,12 @@ class Reader:
         return min(self._most(want) * self._row_bytes, self._most_room) - len(self._window.data)
 
     def _some(self, want: int) -> list[Found]:
-        window, fresh = self._window, not self._row_bytes
+        window, unmeasured = self._window, not self._row_bytes
         missing = self._missing(want)
         if not self._stopped and not window.final and (missing > 0 or not self._more):
             window.more(missing)
         scan = self._look(want)
-        if fresh and 0 < scan.rows < want and not window.final and (missing := self._missing(want)) > 0:
+        if unmeasured and 0 < scan.rows < want and not window.final and (missing := self._missing(want)) > 0:
             window.more(missing)  # now that it is known how large rows are
             scan = self._look(want)
         found = self._placed(scan)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from headrace.errors import ParseError
 from headrace.io.feature import Feature
 from headrace.io.infer import infer_features
-from headrace.io.parse import Plan, plan, specs
+from headrace.io.parse import plan, specs
 from headrace.plan.spec import Spec
 from headrace.plan.structure import Structure, flatten
 from headrace.records.files import Bytes
@@ -76,35 +76,34 @@ class Examples(Format):
     def spec(self) -> Spec:
         return Spec.of_signature(specs(dict(self.features)))
 
-    @cached_property
-    def _plan(self) -> Plan:
-        return plan(dict(self.features), single=True)
-
     def scan(self, data: Bytes, look: Look) -> Scan:
         framed = FRAMED.scan(data, look._replace(boxed=False))
-        parts = [made for part in framed.parts for made in ([part] if isinstance(part, Bad) else self._parsed(part))]
+        parse = plan(dict(self.features), single=True).fixed_columns
+        parts: list[Part] = []
+        for part in framed.parts:
+            parts += [part] if isinstance(part, Bad) else self._parsed(part, parse)
         return framed._replace(parts=parts)
 
-    def _parsed(self, rows: Rows) -> Iterator[Part]:
+    def _parsed(self, rows: Rows, parse: Callable[[Any], dict[str, Any]]) -> Iterator[Part]:
         records: Any = rows.columns[0]
         start = 0
         while start < rows.rows:
             wrong: ParseError | None = None
             try:
-                yield self._rows(rows, start, rows.rows)
+                yield self._rows(rows, start, rows.rows, parse)
                 return
             except ParseError as error:
                 wrong = error
             bad = start + wrong.row
             if bad > start:
-                yield self._rows(rows, start, bad)
+                yield self._rows(rows, start, bad, parse)
             at = _begin(records, rows.start, bad)
             yield Bad(str(wrong), at, at + HEADER + len(records[bad].as_buffer()) + FOOTER)
             start = bad + 1
 
-    def _rows(self, rows: Rows, start: int, stop: int) -> Rows:
+    def _rows(self, rows: Rows, start: int, stop: int, parse: Callable[[Any], dict[str, Any]]) -> Rows:
         records: Any = rows.columns[0]
-        columns = flatten(self._plan.fixed_columns(records[start:stop]))[1]
+        columns = self.structure.unpack(parse(records[start:stop]))
         return Rows(columns, stop - start, _begin(records, rows.start, start))
 
     def resumed(self, data: Bytes, start: int, left: int | None) -> int | None:

@@ -69,7 +69,7 @@ class Graph:
 
     def _given(self, values: Values, n: int) -> list[Column]:
         """The columns, each in memory of its own, as results of the function would be."""
-        if len(self.apart) == len(self.outputs):
+        if self.apart:
             found = [values[output] for output in self.outputs]
             if all(type(c) is np.ndarray and c.flags.writeable and len(c) == n for c in found):
                 return found
@@ -94,8 +94,8 @@ class Graph:
         return output not in self.unbatched
 
     unbatched: frozenset[int] = frozenset()
-    apart: frozenset[int] = frozenset()
-    """The slots among the outputs whose memory nothing else in the graph has, if it can be written to."""
+    apart: bool = False
+    """Whether the outputs are all that operations of ours gave, once each, in memory of their own."""
 
 
 def _owner(array: np.ndarray[Any, Any]) -> Any:
@@ -200,7 +200,7 @@ def _finished(recorder: Recorder, capture: Capture, result: Any) -> Graph:
             unbatched.add(output.slot)
         specs.append(spec)
     made = Spec(structure, tuple(specs))
-    used = [value.slot for step in recorder.steps for value in step.uses] + outputs
+    used, own = {value.slot for step in recorder.steps for value in step.uses}, sorted(recorder.own)
     guards = [*capture.guards, *[_same_layout(array) for _, array in recorder.captured]]
     return Graph(
         structure,
@@ -212,7 +212,7 @@ def _finished(recorder: Recorder, capture: Capture, result: Any) -> Graph:
         guards,
         recorder.sizes.used,
         unbatched=frozenset(unbatched),
-        apart=frozenset(slot for slot in recorder.own if used.count(slot) == 1),
+        apart=not used & recorder.own and all(isinstance(o, int) for o in outputs) and sorted(outputs) == own,
     )
 
 

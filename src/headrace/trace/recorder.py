@@ -195,7 +195,8 @@ class Recorder:
             run = block(*described, **named)
         except Exception as error:
             raise self.refuse(f"{name} raises {type(error).__name__} ({error})") from None
-        slots = [value.slot for value in leaves((args, kwargs))]
+        used = tuple(leaves((args, kwargs)))
+        slots = [value.slot for value in used]
         nothing = self._value((), batched=True)
         made = [self._value(dummy(one), batched=True) for one in specs]
         first, stop = nothing.slot + 1, len(self.template)
@@ -204,7 +205,7 @@ class Recorder:
         def kernel(values: Values, _: int) -> None:
             values[first:stop] = structure.unpack(run(*[values[slot] for slot in slots]))
 
-        self.steps.append(Step(name, nothing.slot, kernel))
+        self.steps.append(Step(name, nothing.slot, kernel, uses=used))
         for i, one in enumerate(specs):
             made[i].spec = one
             if even and one.shape and one.shape[0] is None:
