@@ -249,7 +249,7 @@ def column_bytes(column: Column) -> int:
     elif not isinstance(column, list):
         return int(column.nbytes) if isinstance(column, np.ndarray | Ragged) else text_bytes(column)
     some = column[:: len(column) // SAMPLED | 1]  # an odd distance: rows of two kinds may take turns
-    size = sum([len(v) if type(v) is bytes else getattr(v, "nbytes", 0) or _object_bytes(v) for v in some])
+    size = sum([_object_bytes(v) for v in some])
     return size * len(column) // max(1, len(some))
 
 
@@ -257,7 +257,7 @@ SAMPLED = 8
 
 
 def _object_bytes(value: Any) -> int:
-    return len(value) if isinstance(value, str) else 64
+    return len(value) if isinstance(value, bytes | str) else getattr(value, "nbytes", 0) or 64
 
 
 def values(column: Column) -> Iterator[Any]:
@@ -430,7 +430,7 @@ def fold(block: Block, size: int) -> Block | str:
     groups = block.rows // size
     columns: list[Column] = []
     for path, col in zip(block.structure.paths, block.columns, strict=True):
-        dense = col if type(col) is np.ndarray else stackable(col)
+        dense = stackable(col)
         if isinstance(dense, str):
             return f"the elements of component{path} {dense}" if path else f"the elements {dense}"
         columns.append(dense[None] if groups == 1 else dense.reshape(groups, size, *dense.shape[1:]))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import threading
 import weakref
@@ -402,10 +401,7 @@ class Running:
         if self._pid != os.getpid():
             return 0  # the threads and files belong to the parent process
         self._run.cancel()
-        moved = 0
-        with contextlib.ExitStack() as stack:
-            for root in list(self._context.opened):
-                moved += root.nbytes
-                stack.callback(root.close)
+        moved = sum(root.nbytes for root in list(self._context.opened))
+        self._context.close()
         self._run.shared.clear()
         return moved

@@ -140,10 +140,10 @@ class Context:
         return context
 
     def close(self) -> None:
-        """End the pass, and free all that was opened from here."""
-        self.run.cancel()
-        for opened in list(self.opened):
-            opened.close()
+        """Free all that was opened from here; one that cannot be closed keeps none of the others open."""
+        with contextlib.ExitStack() as stack:
+            for opened in list(self.opened):
+                stack.callback(opened.close)
 
     def epoch(self, number: int) -> Context:
         """The same place in another epoch. Epoch 0 is the place itself; nested repeats do not collide."""
@@ -462,6 +462,4 @@ class Input:
             self._owner.discard(self)
             self._context.stage.closed(self._counters)
             self._run.closed()
-            with contextlib.ExitStack() as stack:  # one that cannot be closed keeps none of the others open
-                for child in list(self._context.opened):
-                    stack.callback(child.close)
+            self._context.close()

@@ -44,7 +44,7 @@ class Structure:
         """Whether there are only leaves below."""
         return all(child.kind is None for child in self.children)
 
-    def unpack(self, value: Any) -> list[Any]:
+    def leaves_in(self, value: Any) -> list[Any]:
         """The leaves of a value that has this structure."""
         if self.kind is dict and self.flat:
             return [value[key] for key in self.keys]

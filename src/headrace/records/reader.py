@@ -84,6 +84,7 @@ class Reader:
 
     def read(self, want: int = 1) -> list[Found]:
         """The next rows and bad records, if possible some times `want` of them; none only at the end."""
+        self._usual = max(self._usual, want)
         found = self._refused() if self._fresh else []
         while not found and not self._over:
             found = self._some(want)
@@ -132,7 +133,6 @@ class Reader:
 
     def _most(self, want: int) -> int:
         """How many rows to look for: those wanted, and as many again, as usual, as a chunk has room for."""
-        self._usual = max(self._usual, want)
         if not self._row_bytes:
             return ALL
         return want + max(0, self._room // self._row_bytes - want) // self._usual * self._usual

@@ -43,5 +43,6 @@ def _rows(node: Node, options: Options) -> int:
             pass
         return source.ordinal
     finally:
+        run.cancel()
         context.close()
         run.shared.clear()

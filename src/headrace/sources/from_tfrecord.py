@@ -103,7 +103,7 @@ class Examples(Format):
 
     def _rows(self, rows: Rows, start: int, stop: int, parse: Callable[[Any], dict[str, Any]]) -> Rows:
         records: Any = rows.columns[0]
-        columns = self.structure.unpack(parse(records[start:stop]))
+        columns = self.structure.leaves_in(parse(records[start:stop]))
         return Rows(columns, stop - start, _begin(records, rows.start, start))
 
     def resumed(self, data: Bytes, start: int, left: int | None) -> int | None:

@@ -203,7 +203,7 @@ class Recorder:
         self.own.update(range(first, stop))
 
         def kernel(values: Values, _: int) -> None:
-            values[first:stop] = structure.unpack(run(*[values[slot] for slot in slots]))
+            values[first:stop] = structure.leaves_in(run(*[values[slot] for slot in slots]))
 
         self.steps.append(Step(name, nothing.slot, kernel, uses=used))
         for i, one in enumerate(specs):
