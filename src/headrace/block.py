@@ -8,12 +8,13 @@ it again.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headrace.errors import ElementError, SpecError
+from headrace.plan.marks import NOWHERE
 from headrace.plan.structure import LEAF, Structure, flatten
 from headrace.ragged import Ragged, as_ragged, joined_ragged
 from headrace.text import nbytes as text_bytes
@@ -22,42 +23,39 @@ from headrace.text import picked as picked_text
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from headrace.plan.marks import Mark, OwnMark
+
 Column: TypeAlias = "NDArray[Any] | Ragged | list[Any] | pa.Array"
 Indices = NDArray[np.int64]
 Ids = NDArray[np.uint64]
 """Row ids: one (path key, ordinal) pair a row."""
 
-Mark: TypeAlias = Any
-"""Where a row lies. Of an open input: an ordinal where that is enough, else a Place. Within a Place: the node's own."""
-
-
-class Place(NamedTuple):
-    """The row `offset` rows after the one that a node's own mark `inner` names; it has this ordinal."""
-
-    ordinal: int
-    inner: Mark
-    offset: int
-
-
-class Later(NamedTuple):
-    """A node's own mark, some rows on: what is left of a block that was given out in parts."""
-
-    inner: Mark
-    offset: int
-
 
 class Block:
-    """`rows` consecutive elements of one structure; `mark` is the place of the first."""
+    """`rows` consecutive elements of one structure.
 
-    __slots__ = ("_nbytes", "columns", "ids", "mark", "rows", "structure")
+    `mark` is where the first of them lies. On the way out of an operation it is where the input is to be read again to
+    make it, `own` what the operation must know besides, and `offset` how many rows of its own come before it from
+    there.
+    """
+
+    __slots__ = ("_nbytes", "columns", "ids", "mark", "offset", "own", "rows", "structure")
 
     def __init__(
-        self, structure: Structure, columns: list[Column], rows: int, mark: Mark = None, ids: Ids | None = None
+        self,
+        structure: Structure,
+        columns: list[Column],
+        rows: int,
+        mark: Mark | None = None,
+        ids: Ids | None = None,
+        own: OwnMark | None = None,
     ) -> None:
         self.structure = structure
         self.columns = columns
         self.rows = rows
-        self.mark = mark
+        self.mark = NOWHERE if mark is None else mark
+        self.own = own
+        self.offset = 0
         self.ids = ids
         self._nbytes = -1
 
@@ -76,21 +74,18 @@ class Block:
 
     def slice(self, start: int, stop: int) -> Block:
         """Rows `start` to `stop`, sharing memory."""
-        part = Block(
-            self.structure,
-            [c[start:stop] for c in self.columns],
-            stop - start,
-            shifted(self.mark, start),
-            None if self.ids is None else self.ids[start:stop],
-        )
-        if self._nbytes > 0 and self.rows:
-            part._nbytes = self._nbytes * part.rows // self.rows
+        part = self.cut(start, stop)
+        part.mark = self.mark.later(start)
+        part.own, part.offset = None, 0
         return part
 
     def cut(self, start: int, stop: int) -> Block:
-        """As `slice`, of a block whose mark is a node's own."""
-        part = self.slice(start, stop)
-        part.mark = later(self.mark, start)
+        """As `slice`, on the way out of an operation."""
+        ids = None if self.ids is None else self.ids[start:stop]
+        part = Block(self.structure, [c[start:stop] for c in self.columns], stop - start, self.mark, ids, self.own)
+        part.offset = self.offset + start
+        if self._nbytes > 0 and self.rows:
+            part._nbytes = self._nbytes * part.rows // self.rows
         return part
 
     def take(self, indices: Indices) -> Block:
@@ -106,46 +101,27 @@ class Block:
 class Failure:
     """A row that could not be made. It occupies its place in the stream."""
 
-    __slots__ = ("error", "mark")
+    __slots__ = ("error", "mark", "offset", "own")
     rows: Final = 1
     nbytes: Final = 0
     ids: Final = None
 
-    def __init__(self, error: ElementError, mark: Mark = None) -> None:
+    def __init__(self, error: ElementError, mark: Mark | None = None, own: OwnMark | None = None) -> None:
         self.error = error
-        self.mark = mark
+        self.mark = NOWHERE if mark is None else mark
+        self.own = own
+        self.offset = 0
 
     def slice(self, start: int, stop: int) -> Failure:  # noqa: ARG002
-        """The row again, with a mark of its own: there is only one row."""
+        """The row again, to be marked by itself: there is only one row."""
         return Failure(self.error, self.mark)
 
-    cut = slice  # noqa: A003
+    def cut(self, start: int, stop: int) -> Failure:  # noqa: ARG002
+        """The row itself."""
+        return self
 
 
 Item: TypeAlias = Block | Failure
-
-
-def ordinal(mark: Mark) -> int:
-    """The ordinal of the row at a mark of an input."""
-    return 0 if mark is None else mark if isinstance(mark, int) else mark[0]
-
-
-def shifted(mark: Mark, rows: int) -> Mark:
-    """A mark of an input, `rows` further on."""
-    if rows == 0 or mark is None:
-        return mark
-    if isinstance(mark, int):
-        return mark + rows
-    if isinstance(mark, Place):
-        return Place(mark.ordinal + rows, mark.inner, mark.offset + rows)
-    return later(mark, rows)
-
-
-def later(mark: Mark, rows: int) -> Mark:
-    """A node's own mark, `rows` further on."""
-    if rows == 0:
-        return mark
-    return Later(mark.inner, mark.offset + rows) if isinstance(mark, Later) else Later(mark, rows)
 
 
 def leaf(value: Any) -> Any:

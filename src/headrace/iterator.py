@@ -13,19 +13,20 @@ from types import TracebackType
 from typing import Any, Literal, Self
 
 from headrace import _native
-from headrace.block import Block, Failure, Mark, Place, read_only, shifted
+from headrace.block import Block, Failure, read_only
 from headrace.errors import HeadraceError
 from headrace.execute import state as states
 from headrace.execute.autotune import Tuning
 from headrace.execute.channel import Cancelled
-from headrace.execute.context import Context, Input, Run
+from headrace.execute.passes import Pass
 from headrace.execute.starvation import Meter
 from headrace.execute.stats import Stats
 from headrace.execute.stream import END, End, Pulled
 from headrace.ops.with_options import merged
-from headrace.optimise.final_prefetch import with_final_prefetch
-from headrace.optimise.rules import optimised
+from headrace.optimise.rules import prepare, prepare_root
+from headrace.plan.marks import START, Mark, Marked, Saved
 from headrace.plan.node import Node
+from headrace.plan.prepared import Prepared
 
 TRIM_BYTES = 8 << 20
 """A pass that moved more than this has the allocator give memory back when it closes."""
@@ -79,10 +80,6 @@ class Settings:
     frozen: bool = False
 
 
-REAP_SECONDS = 1.0
-"""How long the collector waits for the threads of a pass that nobody holds; they end by themselves in any case."""
-
-
 class Iterator(PythonIterator[Any]):
     """One pass over a dataset. Use it as a context manager, or let it go: either way nothing stays behind.
 
@@ -115,8 +112,7 @@ class Iterator(PythonIterator[Any]):
         self._whole = False
         self._given_plan = plan
         self._rows: PythonIterator[Any] = iter(())
-        self._run: Run | None = None
-        self._root: Input | None = None
+        self._run: Pass | None = None
         self._finalizer: weakref.finalize[[], Iterator] | None = None
         self._last_stats = Stats(stages=[])
         self._last_tuning = Tuning(chosen={}, log=[])
@@ -124,16 +120,16 @@ class Iterator(PythonIterator[Any]):
         self._sizes = epochs.sizes
         if state is None:
             self._plan = states.reseeded(plan, epochs.seeds) if epochs.seeds else plan
-            self._begin(epochs.begin(), 0, None, over=False)
+            self._begin(epochs.begin(), 0, Saved(START), over=False)
         else:
             self._adopt(state)
 
-    def _begin(self, epoch: int, delivered: int, mark: Mark, *, over: bool) -> None:
+    def _begin(self, epoch: int, delivered: int, mark: Marked, *, over: bool) -> None:
         """Stand at a place, with nothing open yet."""
         self._epoch = epoch
         self._over = over
         self._described: list[str] | None = None
-        self._mark = Place(*mark) if isinstance(mark, list) else mark
+        self._mark = mark
         self._before = delivered
         self._offset = 0
         self._rows = iter(())
@@ -191,11 +187,11 @@ class Iterator(PythonIterator[Any]):
     def _pull(self) -> Pulled:
         self._pulling = True
         try:
-            if self._root is None or self._run is None or self._pid != os.getpid():
-                self._open()
-            assert self._root is not None
+            run = self._run
+            if run is None or self._pid != os.getpid():
+                run = self._open()
             started = perf_counter_ns()
-            item = self._root.pull(self._pace.rows)
+            item = run.pull(self._pace.rows)
             if item is not END:
                 self._pace.observe(item, perf_counter_ns() - started)
             return item
@@ -207,39 +203,37 @@ class Iterator(PythonIterator[Any]):
             if self._closed:
                 self._shut()
 
-    def _open(self) -> None:
+    def _open(self) -> Pass:
         """Start running at the place where this pass stands; after a fork, in the child, once more."""
         settings = self._settings
-        optimise = optimised if settings.optimise else None
-        run = Run(
-            optimise,
+        run = Pass(
+            prepare if settings.optimise else Prepared.of,
             block_rows=settings.block_rows,
             options=merged(self._plan),
             sizes=self._sizes,
             widths=self._epochs.widths,
         )
-        context = Context(run, with_ids=settings.with_ids).epoch(self._epoch)
-        plan = run.prepare(self._plan)
-        if settings.optimise:
-            plan = with_final_prefetch(plan)
-        running = Running(run, context)
+        prepared = prepare_root(self._plan) if settings.optimise else Prepared.of(self._plan)
+        context = run.context(prepared, with_ids=settings.with_ids).epoch(self._epoch)
         self._pid = os.getpid()
         self._run = run
         if self._finalizer is not None:
             self._finalizer.detach()
-        self._finalizer = weakref.finalize(self, running.reap)
-        self._running = running
+        self._finalizer = weakref.finalize(self, run.reap)
+        plan = prepared.plan
         free = self._whole or plan.pure or plan.ready_made or settings.block_rows
         self._pace = run.pace() if free else _one_by_one
         try:
-            self._root = context.open(plan, self._place(), any_order=True)
+            run.open(context, self._place().marks())
         except BaseException:
             self._shut()
             raise
         self._mark, self._before, self._offset = self._place(), self._before + self._offset, 0
+        return run
 
-    def _place(self) -> Mark:
-        return shifted(self._mark, self._offset)
+    def _place(self) -> Marked:
+        """The mark of the next row."""
+        return self._mark.later(self._offset) if isinstance(self._mark, Mark) else self._mark
 
     def blocks(self) -> PythonIterator[Block]:
         """What is left of a pass that nobody has read elements of, by blocks: for those who move whole columns."""
@@ -261,7 +255,7 @@ class Iterator(PythonIterator[Any]):
             self._described,
             self._epoch,
             self._before + self._offset,
-            self._place(),
+            self._place().marks(),
             over=self._over,
             sizes=self._sizes,
         )
@@ -278,7 +272,7 @@ class Iterator(PythonIterator[Any]):
     def _adopt(self, state: dict[str, Any]) -> None:
         states.check(state, self._given_plan)
         self._plan = states.reseeded(self._given_plan, state["seeds"])
-        self._begin(state["epoch"], state["delivered"], state["mark"], over=state["over"])
+        self._begin(state["epoch"], state["delivered"], Saved(states.saved_marks(state)), over=state["over"])
         self._epochs.restore(state)
         self._sizes = self._epochs.sizes
 
@@ -292,7 +286,7 @@ class Iterator(PythonIterator[Any]):
         self._last_stats["starvation"] = self._meter.report()
         return self._last_stats
 
-    def _report(self, run: Run) -> Stats:
+    def _report(self, run: Pass) -> Stats:
         stages = [line for stage in run.stage.inputs.values() for line in stage.report()]
         return Stats(epoch=self._epoch, delivered=self._before + self._offset, stages=stages)
 
@@ -331,7 +325,7 @@ class Iterator(PythonIterator[Any]):
         if self._finalizer is not None:
             self._finalizer()
         self.stats()
-        self._run = self._root = None
+        self._run = None
 
     def _trim(self) -> None:
         """Give memory back to the system, where enough was moved to be worth it."""
@@ -341,14 +335,15 @@ class Iterator(PythonIterator[Any]):
 
     def _shut(self, *, trim: bool = True) -> None:
         self._rows = iter(())
-        if self._run is not None:
-            self._last_stats = self._report(self._run)
-            self._last_tuning = self._run.tuner.report()
-        self._run = self._root = None
+        run, self._run = self._run, None
+        if run is not None:
+            self._last_stats = self._report(run)
+            self._last_tuning = run.tuner.report()
         if self._finalizer is not None:
             self._finalizer.detach()
             self._finalizer = None
-            self._moved += self._running.close()
+        if run is not None:
+            self._moved += run.close()
         if trim:
             self._trim()
 
@@ -371,37 +366,3 @@ class _OneByOne:
 
 
 _one_by_one = _OneByOne()
-
-
-class Running:
-    """What must be closed when a pass ends, however it ends. Knows nothing of the Iterator, which may be gone."""
-
-    def __init__(self, run: Run, context: Context) -> None:
-        self._run = run
-        self._context = context
-        self._pid = os.getpid()
-
-    def reap(self) -> None:
-        """Close when the collector comes by, which may be on any thread, whatever it holds: so not on that one."""
-        self._run.cancel()
-        if not self._run.threads:
-            self.close()
-            return
-        reaper = threading.Thread(target=self.close, name="headrace-reaper", daemon=True)
-        try:
-            reaper.start()
-        except RuntimeError:  # the interpreter is going down and starts no more threads
-            self.close()
-            return
-        if threading.get_ident() not in self._run.threads:
-            reaper.join(REAP_SECONDS)
-
-    def close(self) -> int:
-        """Close every stream of the pass; returns how many bytes it moved."""
-        if self._pid != os.getpid():
-            return 0  # the threads and files belong to the parent process
-        self._run.cancel()
-        moved = sum(root.nbytes for root in list(self._context.opened))
-        self._context.close()
-        self._run.shared.clear()
-        return moved

@@ -20,11 +20,12 @@ from headrace.block import Block
 from headrace.dataset import Dataset
 from headrace.errors import ElementError
 from headrace.execute import reference
-from headrace.execute.context import Context, Run
+from headrace.execute.passes import Pass
 from headrace.execute.stream import END
 from headrace.iterator import Epochs, Iterator, Settings
-from headrace.optimise.rules import optimised
+from headrace.optimise.rules import prepare
 from headrace.plan.node import obstacle
+from headrace.plan.prepared import Prepared
 from headrace.plan.spec import Spec
 from headrace.plan.structure import flatten
 
@@ -161,16 +162,16 @@ def _check_ids(ds: Dataset, epoch: int, limit: int, ordered: bool) -> None:
     want = [row.id for row in islice(reference.run(ds._node, epoch), limit) if not isinstance(row.value, ElementError)]
     if len(set(want)) < len(want):
         raise AssertionError(f"two elements have one id, hence the same randomness\n{ds.explain()}")
-    for optimise in (optimised, None):
-        run = Run(optimise)
-        context = Context(run, with_ids=True).epoch(epoch)
-        source = context.open(run.prepare(ds._node))
+    for ready in (prepare, Prepared.of):
+        run = Pass(ready)
+        run.open(run.context(ready(ds._node), with_ids=True, any_order=False).epoch(epoch))
+        source = run.root
         got: list[tuple[int, int]] = []
         while source.ordinal < limit and (item := source.pull(min(7, limit - source.ordinal))) is not END:
             if isinstance(item, Block):
                 assert item.ids is not None, f"rows without ids\n{ds.explain()}"
                 got += [(int(path), int(number)) for path, number in item.ids]
-        source.close()
+        run.close()
         if (got != want) if ordered else (sorted(got) != sorted(want)):
             raise AssertionError(f"the ids of rows differ from the reference executor's\n{ds.explain()}")
 

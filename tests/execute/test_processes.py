@@ -18,7 +18,8 @@ import psutil
 import pytest
 
 import headrace as hr
-from headrace.execute.context import Context, Run
+from headrace.execute.passes import Pass
+from headrace.plan.prepared import Prepared
 from headrace.execute.shared import Shared, pack, unpack
 from headrace.testing import check_transformation, difference, outcomes
 
@@ -155,8 +156,10 @@ def test_large_arrays_go_through_memory_of_their_own_size():
 
 def test_rows_of_text_travel_without_their_neighbours():
     lines = D.from_tensor_slices(["x" * 1000 for _ in range(20_000)])._node
-    memory = Shared.create()
-    (row,) = unpack(pack([lines.between(Context(Run()), 500, 502)], memory), memory)
+    run, memory = Pass(), Shared.create()
+    run.open(run.context(Prepared.of(lines)))
+    run.root.skip(500)
+    (row,) = unpack(pack([run.pull(2)], memory), memory)
     assert list(row.elements()) == ["x" * 1000] * 2
     assert os.fstat(memory.fd).st_size <= 1 << 20
     memory.close()

@@ -23,7 +23,7 @@ def test_a_state_is_json_with_a_version():
     it = iter(shuffled())
     next(it)
     state = json.loads(json.dumps(it.state()))
-    assert state["headrace"] == 1
+    assert state["headrace"] == 2
     assert rest_of(shuffled(seed=None).iterator(state)) == rest_of(it)
 
 

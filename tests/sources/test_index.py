@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from tests.framing import framed
 
 import headrace as hr
-from headrace.execute.context import Context, Run
+from headrace.execute.passes import Pass
+from headrace.plan.prepared import Prepared
 from headrace.records.index import SUFFIX, build_index, fresh_index
 from headrace.records.text import Lines
 from headrace.records.tfrecord import TFRecords
@@ -178,5 +179,5 @@ def test_lines_by_number_are_the_lines(tmp_path_factory, parts, random):
     assert [ds[i] for i in numbers] == [want[i] for i in numbers]
     assert list(ds) == want
     if want:
-        block = ds._node.at(Context(Run()), np.array(numbers))
+        block = Pass().context(Prepared.of(ds._node)).fetch(ds._node, np.array(numbers))
         assert list(block.elements()) == [want[i] for i in numbers]

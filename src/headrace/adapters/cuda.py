@@ -13,7 +13,7 @@ from headrace.adapters.device_meter import DeviceMeter
 from headrace.adapters.feed import framework
 from headrace.adapters.locked import Locked
 from headrace.adapters.tensors import Casts, nested, readable
-from headrace.block import Block, Column, ordinal, values
+from headrace.block import Block, Column, values
 from headrace.execute.starvation import Meter
 from headrace.plan.structure import LEAF, Structure
 from headrace.ragged import Ragged
@@ -80,7 +80,7 @@ class Staging:
 
     def convert(self, block: Block) -> Block:
         """The rows of a block, on their way."""
-        first = ordinal(block.mark)
+        first = block.mark.ordinal
         wanted = self._casts.of(block.structure) if self._casts else [None] * len(block.columns)
         rows = zip(*(values(c) for c in block.columns), strict=True) if block.columns else [()] * block.rows
         nbytes = block.nbytes // block.rows

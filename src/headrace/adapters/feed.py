@@ -9,18 +9,21 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
-from headrace.block import Block, Failure, Item, Mark
+from headrace.block import Block, Failure, Item
 from headrace.execute import state as states
 from headrace.execute.context import Context
+from headrace.execute.parallel import read_ahead
+from headrace.execute.registry import opens
 from headrace.execute.starvation import Meter
 from headrace.execute.stats import Stats
-from headrace.execute.stream import END, Pulled, Stream
+from headrace.execute.stream import END, Made, Stream
 from headrace.iterator import Epochs, Iterator
 from headrace.keys import globally_seeded
 from headrace.ops.passing import Passing
 from headrace.ops.prefetch import Prefetch
 from headrace.ops.shard import Shard
 from headrace.ops.share import Share
+from headrace.plan.marks import At
 from headrace.plan.node import Node, user_site
 
 if TYPE_CHECKING:
@@ -83,11 +86,6 @@ class Adapted(Passing):
     def runs_ahead(self) -> bool:
         return True  # or its target wants every element to be made when it is asked for
 
-    def open(self, ctx: Context, mark: Mark) -> Stream:
-        if self.target.ahead:
-            return ctx.ahead(_without_prefetch(self.input), mark, rows=self.target.ahead, work=self.convert)
-        return AdaptedStream(self, ctx, mark)
-
     def convert(self, item: Item) -> list[Item]:
         """An item with its rows converted; a failure stays one."""
         if isinstance(item, Failure):
@@ -97,14 +95,23 @@ class Adapted(Passing):
         return [made]
 
 
+@opens(Adapted)
+def open_adapted(node: Adapted, ctx: Context, at: At) -> Stream:
+    """Rows converted on a thread, or when they are asked for."""
+    if node.target.ahead:
+        rows = _without_prefetch(node.input)
+        return read_ahead(ctx, rows, at.inputs, rows=node.target.ahead, work=node.convert)
+    return AdaptedStream(node, ctx, at)
+
+
 class AdaptedStream(Stream):
     """Converts what it is asked for, when it is asked."""
 
-    def __init__(self, node: Adapted, ctx: Context, mark: Mark) -> None:
+    def __init__(self, node: Adapted, ctx: Context, at: At) -> None:
         self._node = node
-        self._input = ctx.open(node.input, mark, any_order=True)
+        self._input = ctx.open(node.input, at.inputs, any_order=True)
 
-    def pull(self, want: int) -> Pulled:
+    def pull(self, want: int) -> Made:
         item = self._input.pull(want)
         return END if item is END else self._node.convert(item)[0]
 

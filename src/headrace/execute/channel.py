@@ -6,9 +6,10 @@ import threading
 from collections import OrderedDict
 from dataclasses import dataclass
 
-from headrace.block import Item, Mark, ordinal
+from headrace.block import Item
 from headrace.execute.budget import Memory
 from headrace.execute.unordered import Delivery
+from headrace.plan.marks import Mark
 
 
 class Cancelled(BaseException):
@@ -68,7 +69,7 @@ class Channel:
         self._error: BaseException | None = None
         self._heard: threading.Event | None = None
         self._lingering = False
-        self._frontier: Mark = None
+        self._frontier: Mark | None = None
 
     def room(self, chunk: int) -> int:
         """Wait until a worker may take rows on; how many, at most `chunk`."""
@@ -115,7 +116,7 @@ class Channel:
             self._filled = self._filled and not dry
             return dry
 
-    def issue(self, ticket: Ticket, frontier: Mark = None) -> int:
+    def issue(self, ticket: Ticket, frontier: Mark) -> int:
         """Give the ticket its turn. `frontier` is where the input stands after it."""
         with self._lock:
             number = self._issued
@@ -237,13 +238,15 @@ class Channel:
 
     def _take(self, number: int) -> Ticket:
         waiting = self._waiting
-        oldest = min((self._frontier, *(t.mark for t in waiting.values())), key=ordinal) if self._delivery else None
+        marks = [t.mark for t in waiting.values()] if self._delivery is not None else []
         ticket = waiting.pop(number)
         items = ticket.items or []
         self._bytes -= ticket.nbytes
         self._space.notify_all()
         if self._delivery is not None:
-            self._delivery.hand_over(ordinal(ticket.mark), ticket.rows, items, oldest)
+            assert self._frontier is not None, "it is set with the first ticket"
+            oldest = min((self._frontier, *marks), key=lambda mark: mark.ordinal)
+            self._delivery.hand_over(ticket.mark.ordinal, ticket.rows, items, oldest)
         return ticket
 
     def release(self, rows: int) -> None:

@@ -1,174 +1,66 @@
-"""What a node is opened with: the only way to its inputs, and where the executor attaches itself."""
+"""What a node is opened with: its place in the plan and on its path, and the only way to its inputs."""
 
 from __future__ import annotations
 
-import contextlib
-import threading
-from collections.abc import Callable
-from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from headrace.block import Ids, Indices, Later, Mark, Place, ordinal, shifted, source_ids
-from headrace.errors import StateError
-from headrace.execute.autotune import MOST, Climb, Depth, Tuner
-from headrace.execute.budget import Memory, cpus
-from headrace.execute.channel import Cancelled, Channel, Limits
-from headrace.execute.stats import Stage
-from headrace.execute.stream import END, Pace, Pulled, Source, Stream
-from headrace.execute.unordered import Delivery, Remaining
-from headrace.execute.workers import Ahead, Work, unchanged
+from headrace.block import Block, Failure, Ids, Indices, Item, concat, source_ids
+from headrace.errors import ElementError, SpecError
+from headrace.execute.inputs import Input
+from headrace.execute.registry import fetching
 from headrace.keys import ROOT, mix
-from headrace.options import Options
+from headrace.plan.marks import START, Marked, Marks
 from headrace.plan.node import Node, waits
 
 if TYPE_CHECKING:
-    from headrace.execute.processes import Call, Processes
+    from headrace.execute.passes import Pass
+    from headrace.execute.stats import Stage
+    from headrace.plan.prepared import Prepared
 
 AUTOTUNE = -1
 CYCLE = 4
 """How many datasets or files take turns where nobody said; a number of the plan, since the order depends on it."""
-AUTOTUNE_TICKETS = 4
-"""Hand-overs of about a millisecond that a prefetch(AUTOTUNE) keeps ready; more of them leave the cache."""
-AUTOTUNE_ROWS = 8
-"""How many elements it keeps ready where they are handed over one by one."""
 
 
-DEFAULTS = Options()
+class Context(NamedTuple):
+    """Where in the plan, on which path and in which pass a node is opened.
 
+    `opened` are the inputs of the stream that this context was made for. With `with_ids` somebody downstream wants ids;
+    with `any_order` each item is passed on by itself, so that the order may be free; `share` stages like this one share
+    what memory is set aside for it.
+    """
 
-class Run:
-    """What all streams of one pass share."""
-
-    def __init__(
-        self,
-        optimise: Callable[[Node], Node] | None = None,
-        *,
-        block_rows: int | None = None,
-        options: Options = DEFAULTS,
-        sizes: dict[str, int] | None = None,
-        widths: dict[str, int] | None = None,
-    ) -> None:
-        self.prepare = optimise or (lambda node: node)
-        self.block_rows = block_rows
-        self.options = options
-        self.stage = Stage("pass")
-        self.sizes = {} if sizes is None else sizes
-        self.memory = Memory(options.ram_budget)
-        self.tuner = Tuner(options.cpu_budget or cpus(), options.frozen, widths)
-        self.open_streams = 0
-        self.cancelled = False
-        self.live = False
-        self.shared: dict[Any, Any] = {}
-        self.threads: set[int] = set()
-        self._channels: set[Channel] = set()
-        self._lock = threading.RLock()  # the collector may close a pass from within
-
-    def pace(self, *, handover: bool = False, remote: bool = False) -> Pace:
-        """A fresh measure of how many rows to ask for."""
-        return Pace(self.block_rows, handover=handover, remote=remote)
-
-    def cancel(self) -> None:
-        """Have every pull of this pass end, and wake up everybody who waits on a channel."""
-        self.cancelled = True
-        with self._lock:
-            channels = list(self._channels)
-        for channel in channels:
-            channel.cancel()
-
-    def opened(self) -> None:
-        """One more stream is open."""
-        with self._lock:
-            self.open_streams += 1
-
-    def closed(self) -> None:
-        """One stream less is open."""
-        with self._lock:
-            self.open_streams -= 1
-
-    def watch(self, channel: Channel) -> None:
-        """Have `cancel` reach this channel."""
-        with self._lock:
-            self._channels.add(channel)
-
-    def forget(self, channel: Channel) -> None:
-        """The channel is closed."""
-        with self._lock:
-            self._channels.discard(channel)
-
-
-class Context:
-    """Where in the plan, on which path and in which pass a node is opened."""
-
-    __slots__ = ("_among", "any_order", "boxed", "level", "opened", "path", "run", "stage", "with_ids")
-
-    def __init__(
-        self,
-        run: Run,
-        path: int = ROOT,
-        *,
-        stage: Stage | None = None,
-        level: int = 0,
-        with_ids: bool = False,
-        any_order: bool = True,
-        boxed: bool = False,
-        among: int = 1,
-    ) -> None:
-        self.run = run
-        self.path = path
-        self.stage = stage or run.stage
-        self.opened: set[Input] = set()
-        self.level = level
-        self._among = among
-        self.with_ids = with_ids
-        self.any_order = any_order
-        self.boxed = boxed
-
-    def _at(self, path: int, level: int) -> Context:
-        context = Context(
-            self.run,
-            path,
-            stage=self.stage,
-            level=level,
-            with_ids=self.with_ids,
-            any_order=self.any_order,
-            boxed=self.boxed,
-            among=self._among,
-        )
-        context.opened = self.opened
-        return context
-
-    def close(self) -> None:
-        """Free all that was opened from here; one that cannot be closed keeps none of the others open."""
-        with contextlib.ExitStack() as stack:
-            for opened in list(self.opened):
-                stack.callback(opened.close)
+    run: Pass
+    prepared: Prepared
+    stage: Stage
+    opened: set[Input]
+    path: int = ROOT
+    level: int = 0
+    with_ids: bool = False
+    any_order: bool = True
+    share: int = 1
 
     def epoch(self, number: int) -> Context:
         """The same place in another epoch. Epoch 0 is the place itself; nested repeats do not collide."""
-        path = mix(self.path, self.level, number) if number else self.path
-        return self._at(path, self.level + 1)
+        return self._replace(path=mix(self.path, self.level, number) if number else self.path, level=self.level + 1)
 
     def branch(self, *values: int) -> Context:
         """The same place under a parent row, or for the second use of one input."""
-        return self._at(mix(self.path, *values), self.level)
+        return self._replace(path=mix(self.path, *values))
 
-    def one_among(self, count: int) -> Context:
+    def one_of(self, count: int) -> Context:
         """The same place for each of several inputs that are open at a time, and share what memory there is."""
-        context = self._at(self.path, self.level)
-        context._among = self._among * count
-        return context
+        return self._replace(share=self.share * count)
 
     def identified(self) -> Context:
         """The same place, with ids for the rows of its inputs."""
-        context = self._at(self.path, self.level)
-        context.with_ids = True
-        return context
+        return self._replace(with_ids=True)
 
-    def fixed(self) -> Context:
+    def shared_path(self) -> Context:
         """The same place on the path that every pass shares: for rows that outlive a pass."""
-        return self._at(ROOT, 0)
+        return self._replace(path=ROOT, level=0)
 
     def ids(self, ordinals: Indices) -> Ids | None:
         """Ids for rows of a source, where somebody downstream wants them."""
@@ -179,287 +71,60 @@ class Context:
         return self.ids(np.arange(start, stop)) if self.with_ids else None
 
     def open(
-        self,
-        node: Node,
-        mark: Mark = None,
-        *,
-        slot: int = 0,
-        with_ids: bool = False,
-        any_order: bool = False,
-        boxed: bool = False,
+        self, node: Node, marks: Marks = START, *, slot: int = 0, with_ids: bool = False, any_order: bool = False
     ) -> Input:
-        """The rows of an input from `mark` on. It is closed with the stream that opened it, if not before.
+        """The rows of an input from these positions on. It is closed with the stream that opened it, if not before.
 
         `any_order` says that each item is passed on by itself, so that a state needs no other item read again: only
-        below such operations may `deterministic=False` change the order. `boxed` says that objects are made of text in
-        any case: a source may give it as such.
+        below such operations may `deterministic=False` change the order.
         """
-        inner = Context(
-            self.run,
-            self.path,
+        inner = self._replace(
             stage=self.stage.input(slot, node),
-            level=self.level,
+            opened=set(),
             with_ids=with_ids or self.with_ids,
             any_order=any_order and self.any_order,
-            boxed=boxed,
-            among=self._among,
         )
-        return Input(node, inner, mark, self.opened)
+        return Input(node, inner, marks, self.opened)
 
-    def open_nested(self, node: Node, mark: Mark = None, *, slot: int = 0) -> Input:
-        """The rows of a dataset that a user function made while running."""
+    def open_plan(self, node: Node, mark: Marked | None = None, *, slot: int = 0, with_ids: bool = False) -> Input:
+        """The rows of a plan of its own, such as a dataset that a user's function made while running."""
         self.run.live = self.run.live or waits(node)
-        return self.open(self.run.prepare(node), mark, slot=slot, boxed=self.boxed)
+        inner = self._replace(prepared=self.run.prepare(node))
+        return inner.open(inner.prepared.plan, START if mark is None else mark.marks(), slot=slot, with_ids=with_ids)
 
-    def ahead(
-        self,
-        node: Node,
-        mark: Mark = None,
-        *,
-        rows: int | None = None,
-        slot: int = 0,
-        work: Work = unchanged,
-        if_it_helps: str | None = None,
-    ) -> Ahead:
-        """The rows of an input, read by a thread at most `rows` before they are asked for; None: a sensible number.
+    def fetch(self, node: Node, indices: Indices) -> Block:
+        """The rows of a node with these ordinals, in this order; raises where one of them cannot be made."""
+        made = fetching(type(node)).fetch(node, self, indices)
+        return made if isinstance(made, Block) else _whole(node, made, indices)
 
-        With `work`, what it makes of them, one by one. `if_it_helps` has no thread read them until it is seen to help,
-        and is the name under which that is tuned.
-        """
-        working = work is not unchanged
-        one_by_one = working or waits(node)
-        source = self.open(node, mark, slot=slot, any_order=True)
-        tuner = self.run.tuner
-        depth = None
-        if rows is None:
-            stage = f"{if_it_helps} depth" if if_it_helps else self.stage.path
-            found = tuner.frozen(stage)
-            sensible = AUTOTUNE_ROWS if one_by_one else AUTOTUNE_TICKETS
-            depth = Depth(tuner, stage, found or sensible, fixed=found is not None)
-        width = self.tuned(AUTOTUNE, stage=if_it_helps, most=1, hides=True) if if_it_helps else 1
-
-        def limits(size: int) -> Limits:
-            return Limits(max(2, rows or size), rows, prompt=working)
-
-        return self._ahead(source, work, width, limits, None, one_by_one=one_by_one, depth=depth)
-
-    def tuned(
-        self, width: int, *, start: int = 0, most: int = MOST, hides: bool = False, stage: str | None = None
-    ) -> int | Climb:
-        """The number of parallel calls: what was said, or found by an earlier pass, else to be found."""
-        if width != AUTOTUNE:
-            return width
-        tuner, stage = self.run.tuner, stage or self.stage.path
-        found = tuner.frozen(stage)
-        if found is None:
-            return Climb(tuner, stage, max(start, tuner.widths.get(stage, 0)), most, hides, start)
-        tuner.chose(stage, None, found, "")
-        return max(start, found)
-
-    def buffer_rows(self, operation: str, row_bytes: Callable[[int], int]) -> int:
-        """How many rows the buffer of an operation holds, if it may take what is set aside for it.
-
-        The order of rows depends on it: so it is found once, and then belongs to the dataset and its states.
-        `row_bytes` says how many bytes a row takes, given how many there are.
-        """
-        run, stage = self.run, f"{self.stage.branch}{operation}"
-        room = run.memory.set_aside(stage) // self._among
-        size = run.sizes.get(stage) or run.tuner.frozen(stage)
-        if size is None:
-            each = row_bytes(room)
-            size = max(1, room // each)
-            run.tuner.chose(stage, 0, size, f"rows of about {each:,} bytes in {room / 1e6:,.0f} MB")
-        run.sizes[stage] = size
-        run.tuner.chose(stage, None, size, "")
-        return size
+    def fetch_items(self, node: Node, indices: Indices) -> list[Item]:
+        """As `fetch`, with failures in their places; one by one where one fails, or where calls count."""
+        how = fetching(type(node))
+        if how.items:
+            made = how.fetch(node, self, indices)
+            assert isinstance(made, list)
+            return made
+        if len(indices) == 1 or node.pure:
+            try:
+                return [self.fetch(node, indices)]
+            except ElementError as error:
+                if len(indices) == 1:
+                    return [Failure(error)]
+        return [item for i in range(len(indices)) for item in self.fetch_items(node, indices[i : i + 1])]
 
     def ordered(self, deterministic: bool | None) -> bool:
         """Whether an operation keeps the order: what it says, else what the options say, else yes."""
         chosen = self.run.options.deterministic if deterministic is None else deterministic
         return chosen is not False or not self.any_order
 
-    def processes(self, num_parallel_calls: int | None) -> int:
-        """How many processes an operation gets: what it says, else one for each CPU that the pass may use."""
-        if num_parallel_calls is not None and num_parallel_calls != AUTOTUNE:
-            return num_parallel_calls
-        return self.run.tuner.cpus
 
-    def remote(self, call: Call) -> Processes:
-        """The same function of blocks, called in worker processes: one for each thread that uses it."""
-        from headrace.execute.processes import Processes
-
-        return Processes(call)
-
-    def parallel(
-        self,
-        node: Node,
-        mark: Mark,
-        work: Work,
-        *,
-        width: int,
-        ordered: bool,
-        one_by_one: bool = True,
-        one_to_one: bool = True,
-        remote: Processes | None = None,
-    ) -> Ahead:
-        """What `work` makes of the rows of an input, `one_by_one` or in blocks, on `width` threads.
-
-        `one_to_one` says that it makes one row of each. `remote` are the processes that it calls.
-        """
-        if not isinstance(mark, dict):
-            source: Source = self.open(node, mark)
-            delivery = None if ordered else Delivery()
-        else:
-            source = Remaining(lambda m: self.open(node, m), mark)
-            delivery = Delivery(mark["done"])
-        # Reading that shows goes as far ahead as there are calls, which is what the user asked for.
-        limits = (lambda n: Limits(2 * n)) if node.pure else (lambda n: Limits(2 * n, n))
-        # Out of order, marks are made where threads hand over: then there is always one.
-        threads = self.tuned(width, start=0 if delivery is None else 1)
-        return self._ahead(
-            source, work, threads, limits, delivery, one_by_one=one_by_one, one_to_one=one_to_one, remote=remote
-        )
-
-    def _ahead(
-        self,
-        source: Source,
-        work: Work,
-        width: int | Climb,
-        limits: Callable[[int], Limits],
-        delivery: Delivery | None,
-        *,
-        one_by_one: bool,
-        one_to_one: bool = True,
-        depth: Depth | None = None,
-        remote: Processes | None = None,
-    ) -> Ahead:
-        """Rows that a user's function makes are taken on one by one: none is held back while the next is made."""
-        pace = Pace(1) if one_by_one else self.run.pace(handover=True, remote=remote is not None)
-        stream = Ahead(
-            source,
-            work,
-            self.run,
-            width=width,
-            limits=limits,
-            depth=depth,
-            delivery=delivery,
-            stage=self.stage,
-            pace=pace,
-            one_to_one=one_to_one,
-            remote=remote,
-        )
-        self.run.watch(stream.channel)
-        return stream
-
-
-def _placed(here: int, own: Mark) -> Place:
-    return Place(here, own.inner, own.offset) if isinstance(own, Later) else Place(here, own, 0)
-
-
-class Input:
-    """An open stream as its consumer sees it: counted, timed, and knowing where it is."""
-
-    __slots__ = (
-        "_closed", "_context", "_counters", "_mark", "_owner", "_plain", "_positional", "_rows", "_run", "_stream",
-        "ordinal",
-    )  # fmt: skip
-
-    def __init__(self, node: Node, context: Context, mark: Mark, owner: set[Input]) -> None:
-        self._run = context.run
-        self._context = context
-        self._counters = context.stage.opened()
-        self._owner = owner
-        self._closed = False
-        self._positional = node.positional
-        self._plain = node.transparent
-        self._rows = 0
-        inner, offset = mark, 0
-        if not self._plain:
-            if self._positional or mark is None or isinstance(mark, int):
-                # What can be indexed here may not have been where the state was taken, or the other way round: an
-                # ordinal is enough for any node, at the price of passing over the rows before it.
-                inner, offset = None, ordinal(mark)
-            else:
-                inner, offset = mark[1], mark[2]
-        self.ordinal = ordinal(mark) - offset
-        self._mark: Mark = Place(*mark) if isinstance(mark, list) else mark
-        owner.add(self)
-        context.run.opened()
-        try:
-            self._stream = node.open(context, inner)
-            if offset and self._stream.skip(offset, replay=True) < offset:
-                raise StateError(
-                    f"{node.operation} ended before element {self.ordinal + offset}, where the state was taken: "
-                    "its input has changed since"
-                )
-        except BaseException:
-            self.close()
-            raise
-        self.ordinal += offset
-
-    def pull(self, want: int) -> Pulled:
-        if self._run.cancelled:
-            raise Cancelled
-        counters = self._counters
-        started = perf_counter_ns()
-        item = self._stream.pull(want)
-        counters.nanoseconds += perf_counter_ns() - started
-        if item is END:
-            return END
-        here = self.ordinal
-        if not self._plain:
-            item.mark = here if self._positional else _placed(here, item.mark)
-        self._mark = item.mark
-        self._rows = rows = item.rows
-        self.ordinal = here + rows
-        counters.rows += rows
-        counters.blocks += 1
-        counters.nbytes += item.nbytes
-        return item
-
-    def skip(self, count: int, *, replay: bool = False) -> int:
-        """Pass over `count` rows; returns how many there were."""
-        if self._run.cancelled:
-            raise Cancelled
-        done = self._stream.skip(count, replay=replay)
-        self._rows += done
-        self.ordinal += done
-        if self._mark is None and not self._positional:
-            self._mark = Place(0, None, 0)
-        return done
-
-    def mark(self) -> Mark:
-        """The mark of the row that the next pull begins with."""
-        return self.ordinal if self._positional else shifted(self._mark, self._rows)
-
-    @property
-    def nbytes(self) -> int:
-        """How many bytes have come out so far."""
-        return self._counters.nbytes
-
-    def ready(self, heard: threading.Event) -> bool:
-        """Whether a pull would not wait for a thread; if it would, `heard` is set once it would not."""
-        stream = self._stream
-        return stream.ready(heard) if isinstance(stream, Ahead) else True
-
-    def read_ahead(self, on: bool) -> None:
-        """Have the thread of a prefetch read before it is asked, or rest from now on."""
-        if isinstance(self._stream, Ahead):
-            self._stream.resize(int(on))
-
-    def close(self) -> None:
-        """Free the stream and all inputs below it."""
-        if self._closed:
-            return
-        self._closed = True
-        stream: Stream | None = getattr(self, "_stream", None)
-        try:
-            if stream is not None:
-                stream.close()
-                if isinstance(stream, Ahead):
-                    self._context.run.forget(stream.channel)
-        finally:
-            self._owner.discard(self)
-            self._context.stage.closed(self._counters)
-            self._run.closed()
-            self._context.close()
+def _whole(node: Node, items: list[Item], indices: Indices) -> Block:
+    """Items as one block; raises the failure among them."""
+    blocks = []
+    for item in items:
+        if isinstance(item, Failure):
+            raise item.error
+        blocks.append(item)
+    if any(block.structure != blocks[0].structure for block in blocks):  # who asks again, one by one, gets them
+        raise node.error(SpecError("the elements differ in structure"), int(indices[0]))
+    return concat(blocks)

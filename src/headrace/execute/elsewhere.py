@@ -12,26 +12,29 @@ import weakref
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from headrace.block import Block, Failure, Item, Mark, ordinal, shifted
+from headrace.block import Block, Failure, Item
 from headrace.errors import ElementError, WorkerError
-from headrace.execute.context import Context, Run
+from headrace.execute.context import Context
+from headrace.execute.passes import Pass
 from headrace.execute.processes import Died, Worker
-from headrace.execute.stream import END, Pending, Pulled, Stream
+from headrace.execute.stream import END, Made, Stream
 from headrace.options import Options
+from headrace.plan.marks import Mark, Marks
 from headrace.plan.node import Node, walk
+from headrace.plan.prepared import Prepared
 
 
 class Begin(NamedTuple):
     """Where and how to open the pipeline."""
 
-    mark: Mark
+    marks: Marks
     path: int
     level: int
     with_ids: bool
     any_order: bool
     options: Options
     sizes: dict[str, int]
-    prepare: Callable[[Node], Node]
+    prepare: Callable[[Node], Prepared]
     block_rows: int | None
 
 
@@ -48,7 +51,7 @@ class Stop(NamedTuple):
 class Sent(NamedTuple):
     """What goes with an item, or, without a mark, stands for the end."""
 
-    mark: Mark
+    mark: Mark | None
     sizes: dict[str, int]
     over: bool = False
 
@@ -56,11 +59,9 @@ class Sent(NamedTuple):
 class Pipeline:
     """What the other process does: opens a plan, as often as it is told to, and gives out its rows."""
 
-    def __init__(self, node: Node, ahead: int | None) -> None:
-        self._node = node
-        self._ahead = ahead
-        self._context: Context | None = None
-        self._rows: Stream | None = None
+    def __init__(self, prepared: Prepared) -> None:
+        self._prepared = prepared
+        self._run: Pass | None = None
 
     def __call__(self, request: Begin | Want | Stop) -> list[Any]:
         """What is asked for: an item and what goes with it; nothing, where that is an order."""
@@ -69,26 +70,24 @@ class Pipeline:
             if isinstance(request, Begin):
                 self._open(request)
             return []
-        assert self._rows is not None and self._context is not None, "rows are asked for after a Begin"
-        item = self._rows.pull(request.rows)
-        sizes = self._context.run.sizes
+        assert self._run is not None, "rows are asked for after a Begin"
+        item = self._run.pull(request.rows)
+        sizes = self._run.sizes
         if item is END:
             return [Sent(None, sizes, over=True)]
         return [item.error if isinstance(item, Failure) else item, Sent(item.mark, sizes)]
 
     def _open(self, begin: Begin) -> None:
-        run = Run(begin.prepare, block_rows=begin.block_rows, options=begin.options, sizes=begin.sizes)
-        self._context = context = Context(
-            run, begin.path, level=begin.level, with_ids=begin.with_ids, any_order=begin.any_order
+        self._run = run = Pass(begin.prepare, block_rows=begin.block_rows, options=begin.options, sizes=begin.sizes)
+        context = run.context(
+            self._prepared, path=begin.path, level=begin.level, with_ids=begin.with_ids, any_order=begin.any_order
         )
-        self._rows = context.ahead(self._node, begin.mark, rows=self._ahead)
+        run.open(context, begin.marks)
 
     def _close(self) -> None:
-        rows, self._rows = self._rows, None
-        if rows is not None and self._context is not None:
-            self._context.run.cancel()
-            rows.close()
-            self._context.close()
+        run, self._run = self._run, None
+        if run is not None:
+            run.close()
 
 
 class Home:
@@ -126,16 +125,14 @@ def _end(idle: list[tuple[int, list[str], Worker]]) -> None:
 
 
 class ElsewhereStream(Stream):
-    """The rows of a plan, made by another process, at most `ahead` of them before they are asked for."""
+    """The rows of a plan, made by another process."""
 
-    def __init__(self, node: Node, ctx: Context, mark: Mark, home: Home, ahead: int | None) -> None:
+    def __init__(self, node: Node, ctx: Context, marks: Marks, home: Home) -> None:
         self._node = node
         self._ctx = ctx
         self._home = home
-        self._ahead = ahead
         self._plan = [each.label() for each in walk(node)]
-        self._next = mark
-        self._pending = Pending(own=False)
+        self._next: Marks = marks
         self._asked = self._over = self._died = False
         self._worker: Worker | None = None
         try:
@@ -143,17 +140,18 @@ class ElsewhereStream(Stream):
         except Died as death:
             self._restart(death)
 
-    def pull(self, want: int) -> Pulled:
-        while not self._pending:
-            if self._over:
-                return END
+    def pull(self, want: int) -> Made:
+        while not self._over:
             try:
-                self._receive(want)
+                item = self._receive(want)
             except Died as death:
                 self._restart(death)
-        return self._pending.pull(want)
+            else:
+                if item is not None:
+                    return item
+        return END
 
-    def _receive(self, want: int) -> None:
+    def _receive(self, want: int) -> Item | None:
         worker = self._worker or self._begun()
         if not self._asked:
             worker.send(Want(want))
@@ -165,18 +163,18 @@ class ElsewhereStream(Stream):
         if sent.over:
             self._over = True
             self.close()
-            return
+            return None
         item = self._item(made[0], sent.mark)
-        self._next = shifted(sent.mark, item.rows)
-        self._pending.add([item])
+        self._next = sent.mark.later(item.rows).marks()
         worker.send(Want(want))  # the other process goes on while this one has something to do
         self._asked = True
+        return item
 
     def _item(self, made: Block | BaseException, mark: Mark) -> Item:
         if isinstance(made, Block):
             made.mark = mark
             return made
-        error = made if isinstance(made, ElementError) else self._node.error(made, ordinal(mark))
+        error = made if isinstance(made, ElementError) else self._node.error(made, mark.ordinal)
         return Failure(error, mark)
 
     def _begun(self) -> Worker:
@@ -194,7 +192,7 @@ class ElsewhereStream(Stream):
             worker = None
         if worker is None:
             worker = Worker()
-            worker.begin(Pipeline(self._node, self._ahead))
+            worker.begin(Pipeline(self._ctx.prepared.cut_out(self._node)))
             worker.ask(begin)
         self._worker = worker
         return worker
@@ -205,9 +203,7 @@ class ElsewhereStream(Stream):
         if worker is not None:
             worker.close()
         if self._died:
-            raise WorkerError(
-                f"the process of prefetch {death} before element {ordinal(self._next)} was made"
-            ) from None
+            raise WorkerError(f"the process of prefetch {death} before the next element was made") from None
         self._died = True
 
     def close(self) -> None:

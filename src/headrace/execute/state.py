@@ -8,12 +8,12 @@ import zlib
 from dataclasses import replace
 from typing import Any
 
-from headrace.block import Mark
 from headrace.errors import StateError
 from headrace.keys import Seed, mix
+from headrace.plan.marks import Marks, from_json, to_json
 from headrace.plan.node import Node, fields_of, rebuilt, walk
 
-VERSION = 1
+VERSION = 2
 _LONGEST = 120
 
 
@@ -86,7 +86,7 @@ def save(
     described: list[str],
     epoch: int,
     delivered: int,
-    mark: Mark,
+    marks: Marks,
     *,
     over: bool,
     sizes: dict[str, int],
@@ -100,20 +100,9 @@ def save(
         "epoch": epoch,
         "delivered": delivered,
         "over": over,
-        "mark": None if over else plain(mark),
+        "marks": {} if over else to_json(marks),
     }
     return {**state, "crc": _checksum(state)}
-
-
-def plain(mark: Mark) -> Mark:
-    """A mark as JSON holds it."""
-    if isinstance(mark, tuple | list):
-        return [plain(m) for m in mark]
-    if isinstance(mark, dict):
-        return {k: plain(v) for k, v in mark.items()}
-    if mark is None or isinstance(mark, bool | str):
-        return mark
-    return plain(mark.plain()) if hasattr(mark, "plain") else int(mark)
 
 
 def _checksum(state: dict[str, Any]) -> int:
@@ -140,3 +129,8 @@ def check(state: Any, plan: Node) -> None:
             raise StateError(f"the state belongs to another pipeline: operation {i + 1} was {was}, here it is {now}")
     if len(state["seeds"]) != len(drawn_seeds(plan)):
         raise StateError("the state belongs to another pipeline: other operations draw their own seeds")
+
+
+def saved_marks(state: dict[str, Any]) -> Marks:
+    """Where the pass of a state stood."""
+    return from_json(state["marks"])

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from enum import Enum
-from time import perf_counter_ns
 from typing import Final, Literal, Protocol, TypeAlias
 
-from headrace.block import Block, Item, Mark
+from headrace.block import Block, Item
+from headrace.plan.marks import Mark
 
 
 class End(Enum):
@@ -20,33 +20,37 @@ class End(Enum):
 
 END: Final = End.END
 Pulled: TypeAlias = Item | Literal[End.END]
+Made: TypeAlias = Item | list[Item] | Literal[End.END]
 
 
 class Stream(ABC):
-    """The rows of one node, from some mark on.
+    """The rows of one node, from some place on.
 
-    What an operation writes: `pull`, and `skip` and `close` where it can do better than the ones here. A mark is an
-    ordinal where the node is positional, else a Place, which the executor makes (`Input`); an operation only sets its
-    inner part, as the mark of the items it gives.
+    What an operation writes: `pull`, and `skip` and `close` where there is something to do. Each item it gives says
+    where to read on in order to make it again: its `mark` is that of the input's row (as it is in a block of the input
+    that is passed on), its `own` what the operation must know besides.
     """
 
     @abstractmethod
-    def pull(self, want: int) -> Pulled:
-        """The next rows, 1 to `want` of them, or one failure, or END, again and again."""
+    def pull(self, want: int) -> Made:
+        """The next rows, or END, again and again.
+
+        `want` rows are enough; more may come where nobody can tell. An empty list says: ask again.
+        """
 
     def skip(self, count: int, *, replay: bool = False) -> int:  # noqa: ARG002
-        """Pass over `count` rows as if pulled and dropped; returns how many there were.
+        """Pass over up to `count` rows without making them; how many. The others are pulled and dropped.
 
         With `replay` an earlier run has made these rows already: user functions that keep their number need no call.
         """
-        return drop(self.pull, count)
+        return 0
 
     def close(self) -> None:  # noqa: B027 - most streams hold nothing but their inputs, which the executor closes
         """Free what the stream holds beside its inputs; may come from another thread, and more than once."""
 
 
 class Source(Protocol):
-    """What an operation sees of its input: a stream that knows where it is."""
+    """What an operation sees of its input: rows in exact numbers, and where they lie."""
 
     @property
     def ordinal(self) -> int: ...
@@ -54,20 +58,6 @@ class Source(Protocol):
     def skip(self, count: int, *, replay: bool = False) -> int: ...
     def mark(self) -> Mark: ...
     def close(self) -> None: ...
-
-
-def drop(pull: Callable[[int], Pulled], count: int) -> int:
-    """Pull `count` rows and forget them; returns how many there were."""
-    pace = Pace()
-    done = 0
-    while done < count:
-        started = perf_counter_ns()
-        item = pull(min(pace.rows, count - done))
-        if item is END:
-            break
-        pace.observe(item, perf_counter_ns() - started)
-        done += item.rows
-    return done
 
 
 class Pace:
@@ -110,11 +100,12 @@ class Pace:
 
 
 class Pending:
-    """Items waiting to be given out, at most `want` rows at a time: those of an input, or a node's `own`."""
+    """Items of an input that wait to be used, some rows at a time."""
 
-    def __init__(self, *, own: bool = True) -> None:
-        self._items: deque[Item] = deque()
-        self._own = own
+    __slots__ = ("_items",)
+
+    def __init__(self, items: Iterable[Item] = ()) -> None:
+        self._items: deque[Item] = deque(items)
 
     def __bool__(self) -> bool:
         return bool(self._items)
@@ -144,9 +135,8 @@ class Pending:
         """The next rows; there must be some."""
         head = self._items.popleft()
         if head.rows > want:
-            cut = head.cut if self._own else head.slice
-            self._items.appendleft(cut(want, head.rows))
-            head = cut(0, want)
+            self._items.appendleft(head.slice(want, head.rows))
+            head = head.slice(0, want)
         return head
 
     def drop(self, count: int) -> int:

@@ -3,45 +3,60 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
-from headrace.block import Item, Mark, ordinal
+from headrace.block import Item
 from headrace.execute.stream import END, Pulled, Source
+from headrace.plan.marks import Mark, Marks, OwnMark
+
+Run = tuple[int, int]
+"""The ordinal of a first row, and how many there are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unordered(OwnMark):
+    """Read on where the input's mark says, leave out the rows in `done`, have those of the `lead` before all others.
+
+    An offset counts from the first of the lead.
+    """
+
+    done: tuple[Run, ...]
+    lead: Run
 
 
 class Delivery:
     """Which rows of the input have been handed over ahead of the oldest that has not."""
 
-    def __init__(self, done: Sequence[Sequence[int]] = ()) -> None:
-        self._ahead = [(int(start), int(rows)) for start, rows in done]
+    def __init__(self, done: Sequence[Run] = ()) -> None:
+        self._ahead = [*done]
 
     def hand_over(self, start: int, rows: int, items: Sequence[Item], oldest: Mark) -> None:
-        """Mark the items made of `rows` rows from `start` on, while `oldest` is the first row not handed over.
-
-        A mark says: read on at `base`, leave out the rows in `done`, and have those in `lead` before all others, since
-        an offset counts from there.
-        """
-        base = ordinal(oldest)
+        """Mark the items made of `rows` rows from `start` on, while `oldest` is the first row not handed over."""
+        base = oldest.ordinal
         self._ahead = [(o, n) for o, n in self._ahead if o + n > base]
-        if start != base or self._ahead:
-            given = 0
-            for item in items:
-                done = [*self._ahead, (start, given)] if given else [*self._ahead]
-                item.mark = {"base": oldest, "done": done, "lead": (start + given, rows - given)}
-                given += item.rows
+        made = 0
+        for item in items:
+            done = (*self._ahead, (start, made)) if made else (*self._ahead,)
+            item.mark, item.own = oldest, Unordered(done, (start + made, rows - made))
+            made += item.rows
+        self._ahead.append((start, rows))
+
+    def pass_over(self, start: int, rows: int) -> None:
+        """An earlier run has handed these over."""
         self._ahead.append((start, rows))
 
 
 class Remaining:
     """The rows that were left when such a state was taken: the lead, then the others in order."""
 
-    def __init__(self, reopen: Callable[[Mark], Source], mark: dict[str, Mark]) -> None:
-        start, rows = mark["lead"]
-        base = mark["base"]
-        self._lead: Source | None = reopen(base)
-        self._lead.skip(start - ordinal(base), replay=True)
-        self._lead_left: int = rows
-        self._main = reopen(base)
-        self._gaps = sorted([*map(tuple, mark["done"]), (start, rows)])
+    def __init__(self, reopen: Callable[[Marks], Source], marks: Marks, own: Unordered, delivery: Delivery) -> None:
+        self._delivery = delivery
+        start, rows = own.lead
+        self._lead: Source | None = reopen(marks)
+        self._lead.skip(start - self._lead.ordinal, replay=True)
+        self._lead_left = rows
+        self._main = reopen(marks)
+        self._gaps = sorted([*own.done, own.lead])
 
     @property
     def ordinal(self) -> int:
@@ -71,12 +86,19 @@ class Remaining:
         return self._main.pull(want)
 
     def skip(self, count: int, *, replay: bool = False) -> int:
-        raise NotImplementedError("rows that were left are pulled, not skipped")
+        """Pass over rows of the lead, and of no others: nobody knows in which order those will come."""
+        if self._lead is None:
+            return 0
+        start = self._lead.ordinal
+        done = self._lead.skip(min(count, self._lead_left), replay=replay)
+        self._lead_left -= done
+        self._delivery.pass_over(start, done)
+        return done
 
     def mark(self) -> Mark:
         """Of the first row that has not been pulled, in the lead or behind it."""
         if self._lead is not None and self._lead_left:
-            return min(self._lead.mark(), self._main.mark(), key=ordinal)
+            return min(self._lead.mark(), self._main.mark(), key=lambda mark: mark.ordinal)
         return self._main.mark()
 
     def close(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections import deque
 from collections.abc import Callable
 from time import perf_counter_ns, thread_time_ns
 from typing import TYPE_CHECKING
@@ -11,11 +12,11 @@ from typing import TYPE_CHECKING
 from headrace.block import Item
 from headrace.execute.autotune import Climb, Depth
 from headrace.execute.channel import NO_ROOM, Cancelled, Channel, Limits, Ticket
-from headrace.execute.stream import END, Pace, Pending, Pulled, Source, Stream
+from headrace.execute.stream import END, Made, Pace, Source, Stream
 from headrace.execute.unordered import Delivery, Remaining
 
 if TYPE_CHECKING:
-    from headrace.execute.context import Run
+    from headrace.execute.passes import Pass
     from headrace.execute.processes import Processes
     from headrace.execute.stats import Stage
 
@@ -27,7 +28,7 @@ def unchanged(item: Item) -> list[Item]:
     return [item]
 
 
-class Ahead(Stream):
+class WorkerStream(Stream):
     """What `work` makes of the rows of `source`, made by `width` threads before it is asked for.
 
     At a width of 0 it is made when it is asked for, by whoever asks. Without a `delivery` it is handed over in order,
@@ -39,7 +40,7 @@ class Ahead(Stream):
         self,
         source: Source,
         work: Work,
-        run: Run,
+        run: Pass,
         *,
         width: int | Climb,
         limits: Callable[[int], Limits],
@@ -61,7 +62,7 @@ class Ahead(Stream):
         self._pace = pace
         self._one_to_one = one_to_one
         self._remote = remote
-        self._pending = Pending(own=not one_to_one)
+        self._pending: deque[Item] = deque()
         self._made = 0  # rows pending that no thread made
         self._source_lock = threading.Lock()
         self._threads: dict[int, threading.Thread] = {}
@@ -69,17 +70,22 @@ class Ahead(Stream):
         self._resizing = threading.Lock()
         self._pid = os.getpid()
         self.channel = Channel(self._allowed(), run.memory, delivery)
+        run.watch(self.channel)
 
     def _allowed(self) -> Limits:
         if self._width == 0:
             return NO_ROOM
         return self._limits(self._width if self._depth is None else self._depth.size)
 
-    def pull(self, want: int) -> Pulled:
-        while not self._pending:
+    def pull(self, want: int) -> Made:
+        pending = self._pending
+        while not pending:
             if not self._fetch(want):
                 return END
-        item = self._pending.pull(want)
+        item = pending.popleft()
+        if item.rows > want:  # rows count as ahead until they are wanted
+            pending.appendleft(item.cut(want, item.rows))
+            item = item.cut(0, want)
         if self._made:
             self._made -= item.rows
         else:
@@ -107,7 +113,7 @@ class Ahead(Stream):
         made = []
         for ticket in self.channel.get():
             items = ticket.items or []
-            self._pending.add(items)
+            self._pending.extend(items)
             made.append(sum(item.rows for item in items))
             if made[-1] < ticket.rows:  # some were left out, and nobody will release them
                 self.channel.release(ticket.rows - made[-1])
@@ -123,7 +129,7 @@ class Ahead(Stream):
         items = self._worked(item)
         rows = sum(i.rows for i in items)
         self._learn(item, items, started)
-        self._pending.add(items)
+        self._pending.extend(items)
         self._made = rows
         return [rows]
 
@@ -139,9 +145,9 @@ class Ahead(Stream):
         return items
 
     def skip(self, count: int, *, replay: bool = False) -> int:
-        if replay and self._one_to_one and not self._threads and not isinstance(self._source, Remaining):
+        if replay and self._one_to_one and not self._threads:
             return self._source.skip(count, replay=True)
-        return super().skip(count, replay=replay)
+        return 0
 
     def ready(self, heard: threading.Event) -> bool:
         """Whether `pull` would not wait, else `heard` is set once it would not; starts the threads."""
@@ -163,6 +169,7 @@ class Ahead(Stream):
             if self._remote is not None:
                 self._remote.close()
         self.channel.close()
+        self._pass.forget(self.channel)
 
     def _start(self) -> None:
         """Have as many threads as there are to be; those beyond end by themselves."""

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from headrace.block import Block, Failure, Indices, Item, Mark, boxed, concat, folded, ordinal
+from headrace.block import Block, Failure, Indices, Item, boxed, concat, folded
 from headrace.errors import ElementError, SpecError
 from headrace.execute.context import Context
-from headrace.execute.stream import END, Pulled, Stream
+from headrace.execute.registry import fetches, opens
+from headrace.execute.stream import END, Made, Pulled, Stream
 from headrace.plan.cardinality import Cardinality
+from headrace.plan.marks import At
 from headrace.plan.node import Node
 
 BATCHED = 3
@@ -46,33 +48,33 @@ class Batching(Node):
         """The size of a batch's first axis, as far as it is known."""
         return self.batch_size if self.drop_remainder else None
 
-    def open(self, ctx: Context, mark: Mark) -> Stream:
-        return BatchStream(self, ctx, mark)
 
-    def at(self, ctx: Context, indices: Indices) -> Block:
-        rows, size = self.input.cardinality, self.batch_size
-        made = []
-        for start in indices * size:
-            stop = min(start + size, rows) if rows.known else start + size
-            try:
-                block = self.input.at(ctx, np.arange(start, stop))
-            except SpecError as error:
-                raise self.error(error, int(start // size)) from None
-            block.mark = int(start)
-            made.append(stacked(self, [block], int(stop - start)))
-        return concat(made)
+@fetches(Batching)
+def fetch_batches(node: Batching, ctx: Context, indices: Indices) -> Block:
+    """The rows of each batch, put together."""
+    rows, size = node.input.cardinality, node.batch_size
+    made = []
+    for start in indices * size:
+        stop = min(start + size, rows) if rows.known else start + size
+        try:
+            block = ctx.fetch(node.input, np.arange(start, stop))
+        except SpecError as error:
+            raise node.error(error, int(start // size)) from None
+        made.append(stacked(node, [block], int(stop - start), int(start // size)))
+    return concat(made)
 
 
+@opens(Batching)
 class BatchStream(Stream):
     """Pulls rows until a batch is whole. `_carry` holds rows of a batch that is not."""
 
-    def __init__(self, node: Batching, ctx: Context, mark: Mark) -> None:
+    def __init__(self, node: Batching, ctx: Context, at: At) -> None:
         self._node = node
-        self._input = ctx.open(node.input, mark, boxed=node.boxes_text)
+        self._input = ctx.open(node.input, at.inputs)
         self._carry: list[Item] = []
         self._carried = 0
 
-    def pull(self, want: int) -> Pulled:
+    def pull(self, want: int) -> Made:
         size = self._node.batch_size
         while self._carried < size:
             item = self._input.pull(want * size - self._carried)
@@ -90,7 +92,7 @@ class BatchStream(Stream):
         self._carried -= rows
         mark = taken[0].mark
         try:
-            return stacked(self._node, taken, size)
+            return stacked(self._node, taken, size, mark.ordinal // self._node.batch_size)
         except ElementError as error:
             if rows > size:  # find the batch that is at fault: one at a time
                 self._carry, self._carried = [*taken, *self._carry], self._carried + rows
@@ -106,22 +108,21 @@ class BatchStream(Stream):
         size = self._node.batch_size
         rows = count * size - self._carried
         if rows <= 0:
-            return super().skip(count, replay=replay)
+            return 0
         waiting = self._carried
         self._carry, self._carried = [], 0
         done = waiting + self._input.skip(rows, replay=replay)
         return done // size if self._node.drop_remainder else -(-done // size)
 
 
-def stacked(node: Batching, parts: list[Item], size: int) -> Block:
-    """The rows of `parts` in batches; raises the failure among them, or why they cannot be stacked."""
+def stacked(node: Batching, parts: list[Item], size: int, number: int) -> Block:
+    """The rows of `parts` in batches, the first of them the `number`-th; raises the failure among them, or why not."""
     mark = parts[0].mark
     blocks = []
     for part in parts:
         if isinstance(part, Failure):
             raise part.error
         blocks.append(part)
-    number = ordinal(mark) // node.batch_size
     if any(b.structure != blocks[0].structure for b in blocks):
         raise node.error(SpecError("the elements differ in structure"), number)
     if node.boxes_text and len(blocks) > 1:  # pointers are joined faster than text

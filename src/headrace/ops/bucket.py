@@ -12,18 +12,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.block import Block, Failure, Mark, leaf, ordinal
+from headrace.block import Block, Failure, leaf
 from headrace.errors import ElementError, SpecError
 from headrace.execute.context import Context
-from headrace.execute.stream import Stream
+from headrace.execute.registry import opens
 from headrace.ops.arguments import function, positive
 from headrace.ops.batch import Batch
 from headrace.ops.batching import stacked
 from headrace.ops.calls import results
 from headrace.ops.children import OneRow
-from headrace.ops.group_by_window import GroupStream, keys_of
+from headrace.ops.group_by_window import GroupMark, GroupStream, keys_of
 from headrace.ops.padded_batch import PaddedBatch, Padding
 from headrace.plan.cardinality import Cardinality
+from headrace.plan.marks import Marked
 from headrace.plan.node import Node
 from headrace.plan.spec import Spec
 from headrace.plan.structure import LEAF
@@ -156,24 +157,23 @@ class Bucket(Node):
             shapes.append(tuple(length if n is None else n for n in axes))
         return Padding(rows.structure.pack(shapes), self.padding.values)
 
-    def outcome(self, ctx: Context, key: int, rows: Block, mark: Mark) -> OneRow:
+    def outcome(self, ctx: Context, key: int, rows: Block, mark: Marked | None) -> OneRow:
         """The batch of a full bucket; a bucket that is not full at the end may be dropped."""
         if self.drop_remainder and rows.rows < self.sizes[key]:
             return OneRow(None)
-        number = ordinal(rows.mark)
         assert rows.ids is not None
         path = ctx.branch(int(rows.ids[0, 0]), int(rows.ids[0, 1]))
-        rows.mark, rows.ids = 0, path.ids_between(0, rows.rows)
+        rows.ids = path.ids_between(0, rows.rows)
         try:
             memory = Memory(self.input.spec, rows.rows, rows.structure, rows.columns, "bucket")
-            return OneRow(stacked(self._batch(memory, key, rows.rows), [rows], rows.rows), mark)
+            return OneRow(stacked(self._batch(memory, key, rows.rows), [rows], rows.rows, 0), mark)
         except ElementError as error:
-            return OneRow(Failure(error, 0), mark)
+            return OneRow(Failure(error), mark)
         except Exception as error:
-            return OneRow(Failure(self.error(error, number), 0), mark)
+            return OneRow(Failure(self.error(error, rows.mark.ordinal)), mark)
 
-    def open(self, ctx: Context, mark: Mark) -> Stream:
-        return GroupStream(self, ctx, mark)
+
+opens(Bucket, own=GroupMark)(GroupStream)
 
 
 def _lengths(block: Block) -> NDArray[np.int64] | None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from math import prod
 
-from headrace.block import Mark, ordinal
 from headrace.execute.stream import END, Pending, Pulled, Source
+from headrace.plan.marks import Mark
 from headrace.plan.spec import Spec, TensorSpec
 
 OVERHEAD = 64
@@ -36,7 +36,7 @@ class Peeked:
 
     def __init__(self, source: Source) -> None:
         self._source = source
-        self._pending = Pending(own=False)
+        self._pending = Pending()
 
     def row_bytes(self, room: int) -> int:
         """What a row takes, by the first ones; one at a time, so that blocks make no difference."""
@@ -53,7 +53,7 @@ class Peeked:
     @property
     def ordinal(self) -> int:
         """Where the rows stand that come next."""
-        return ordinal(self._pending.mark()) if self._pending else self._source.ordinal
+        return self._pending.mark().ordinal if self._pending else self._source.ordinal
 
     def pull(self, want: int) -> Pulled:
         return self._pending.pull(want) if self._pending else self._source.pull(want)

@@ -7,13 +7,16 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from headrace.block import Block, Failure, Indices, Mark, concat, folded
+from headrace.block import Block, Failure, Indices, concat, folded
 from headrace.errors import StorageError
-from headrace.execute.context import Context, Input
-from headrace.execute.stream import END, Pulled, Stream
+from headrace.execute.context import Context
+from headrace.execute.inputs import Input
+from headrace.execute.registry import fetches, opens
+from headrace.execute.stream import END, Made, Pulled, Stream
 from headrace.keys import Seed
 from headrace.ops.passing import Keeping
 from headrace.plan.cardinality import Cardinality
+from headrace.plan.marks import At
 from headrace.plan.node import Node, walk
 from headrace.storage.plans import Maker
 from headrace.storage.rows import SEALED_ROWS, Rows, StoredRows
@@ -58,16 +61,6 @@ class Cache(Keeping):
     def addressable(self) -> bool:
         """See the class. Rows are put into files in turn."""
         return self.indexable and self.pure and isinstance(self.store, MemoryStore)
-
-    def open(self, ctx: Context, mark: Mark) -> Stream:  # noqa: ARG002
-        return CacheStream(self, ctx)
-
-    def at(self, ctx: Context, indices: Indices) -> Block:
-        if not self.addressable:  # what was kept is what counts
-            return CacheStream(self, ctx).at(indices)
-        block = self.input.at(ctx.fixed(), indices)
-        block.ids = folded(block.ids, ctx.path)
-        return block
 
 
 class Store(Protocol):
@@ -118,10 +111,21 @@ class FileStore:
         return self._rows
 
 
+@fetches(Cache)
+def fetch_cached(node: Cache, ctx: Context, indices: Indices) -> Block:
+    """Rows that are kept, or would be."""
+    if not node.addressable:  # what was kept is what counts
+        return CacheStream(node, ctx).fetch(indices)
+    block = ctx.shared_path().fetch(node.input, indices)
+    block.ids = folded(block.ids, ctx.path)
+    return block
+
+
+@opens(Cache)
 class CacheStream(Stream):
     """Reads what is kept; beyond it, the input, which is then kept, or read for itself where that cannot be."""
 
-    def __init__(self, node: Cache, ctx: Context) -> None:
+    def __init__(self, node: Cache, ctx: Context, at: At = At()) -> None:  # noqa: ARG002, B008 - a place is a number
         self._node = node
         self._ctx = ctx
         self._rows = node.store.rows(node.input)
@@ -130,7 +134,7 @@ class CacheStream(Stream):
         self._writing = False
         self._next = 0
 
-    def pull(self, want: int) -> Pulled:
+    def pull(self, want: int) -> Made:
         item: Pulled | None = None
         if self._read_on(self._next + 1, want):
             item = self._rows.pull(self._next, want)
@@ -143,7 +147,7 @@ class CacheStream(Stream):
             item.ids = folded(item.ids, self._ctx.path) if self._ctx.with_ids else None
         return item
 
-    def at(self, indices: Indices) -> Block:
+    def fetch(self, indices: Indices) -> Block:
         """Rows by number, read and kept as far as need be."""
         self._read_on(int(indices.max()) + 1, SEALED_ROWS)
         self.close()
@@ -169,7 +173,7 @@ class CacheStream(Stream):
                     break
                 if self._input is None:
                     plan = rows.plan(self._node.input)
-                    self._input = self._ctx.fixed().open(plan, rows.mark, with_ids=True)
+                    self._input = self._ctx.shared_path().open_plan(plan, rows.mark, with_ids=True)
                 behind = rows.count - self._input.ordinal
                 if behind:  # another pass has read on in the meantime, and made these rows
                     self._input.skip(behind, replay=True)
@@ -194,7 +198,7 @@ class CacheStream(Stream):
                 self._input.close()
                 self._input = None
             plan = self._rows.plan(self._node.input)
-            self._alone = self._ctx.fixed().open(plan, mark, with_ids=True)
+            self._alone = self._ctx.shared_path().open_plan(plan, mark, with_ids=True)
             self._alone.skip(self._next - count, replay=True)
         return self._alone
 

@@ -9,24 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headrace.block import (
-    Block,
-    Column,
-    Failure,
-    Indices,
-    Item,
-    Mark,
-    concat,
-    element,
-    from_elements,
-    ordinal,
-    shifted,
-    values,
-)
+from headrace.block import Block, Column, Failure, Indices, Item, concat, element, from_elements, values
 from headrace.errors import SpecError
 from headrace.execute.context import Context
-from headrace.execute.stream import Pending, Pulled, Source, Stream
+from headrace.execute.parallel import in_processes, process_count, work_in_parallel
+from headrace.execute.stream import Made, Source, Stream
 from headrace.plan.cardinality import Cardinality
+from headrace.plan.marks import At
 from headrace.plan.node import Node
 from headrace.plan.spec import Probe, Spec, leaf_spec
 from headrace.plan.structure import Structure
@@ -199,14 +188,13 @@ def with_failures(
     `numbers` are the ordinals of the rows, where they do not count up from the block's mark.
     """
     items: list[Item] = []
-    first = ordinal(block.mark)
     start = 0
     for i, (fine, value) in enumerate(results):
         if not fine:
             if start < i:
                 items += good(start, i)
-            number = first + i if numbers is None else int(numbers[i])
-            items.append(Failure(node.error(value, number), shifted(block.mark, i)))
+            number = block.mark.ordinal + i if numbers is None else int(numbers[i])
+            items.append(Failure(node.error(value, number), block.mark.later(i)))
             start = i + 1
     if start < block.rows:
         items += good(start, block.rows)
@@ -246,12 +234,11 @@ def placed(node: Caller, call: Call, keep_ids: bool, block: Block, numbers: Indi
     """
     ids = block.ids if keep_ids else None
     items: list[Item] = []
-    first = ordinal(block.mark)
     start = 0
     for part in call(block):
-        mark = shifted(block.mark, start)
+        mark = block.mark.later(start)
         if isinstance(part, Exception):
-            error = node.error(part, first + start if numbers is None else int(numbers[start]))
+            error = node.error(part, mark.ordinal if numbers is None else int(numbers[start]))
             items.append(Failure(error, mark))
             start += 1
         else:
@@ -262,23 +249,25 @@ def placed(node: Caller, call: Call, keep_ids: bool, block: Block, numbers: Indi
     return items
 
 
-def open_calls(node: Caller, ctx: Context, mark: Mark, call: Call, *, with_ids: bool = False) -> Stream:
+def open_calls(node: Caller, ctx: Context, at: At, call: Call, *, with_ids: bool = False) -> Stream:
     """What `call` makes of the input's rows: in the puller's thread, on threads or in processes, as the node says."""
     inner = ctx.identified() if with_ids else ctx
     ordered = node.positional or ctx.ordered(node.deterministic)  # a row that is known by its number keeps its place
     if node.mode == "process":
-        remote = ctx.remote(call)
+        remote = in_processes(call)
         work = partial(_work, partial(placed, node, remote, ctx.with_ids))
-        width = ctx.processes(node.num_parallel_calls)
-        return inner.parallel(
-            node.input, mark, work, width=width, ordered=ordered, one_by_one=not node.input.pure, remote=remote
+        width = process_count(ctx, node.num_parallel_calls)
+        return work_in_parallel(
+            inner, node.input, at, work, width=width, ordered=ordered, one_by_one=not node.input.pure, remote=remote
         )
     apply = partial(placed, node, call, ctx.with_ids)
     threads = node.num_parallel_calls
-    if threads is None and not isinstance(mark, dict):
-        return CallStream(inner, node.input, mark, apply, unseen=node.traced)
+    if threads is None and at.own is None:
+        return CallStream(inner, node.input, at, apply, unseen=node.traced)
     work = partial(_work, apply)
-    return inner.parallel(node.input, mark, work, width=threads or 1, ordered=ordered, one_by_one=not node.traced)
+    return work_in_parallel(
+        inner, node.input, at, work, width=threads or 1, ordered=ordered, one_by_one=not node.traced
+    )
 
 
 def _work(apply: Callable[[Block], list[Item]], item: Item) -> list[Item]:
@@ -287,7 +276,7 @@ def _work(apply: Callable[[Block], list[Item]], item: Item) -> list[Item]:
 
 def fetched(node: Caller, ctx: Context, indices: Indices, call: Call, *, with_ids: bool = False) -> Block:
     """What `call` makes of the input's rows with these ordinals; raises where one of them cannot be made."""
-    rows = node.input.at(ctx.identified() if with_ids else ctx, indices)
+    rows = (ctx.identified() if with_ids else ctx).fetch(node.input, indices)
     items = placed(node, call, ctx.with_ids, rows, indices)
     for item in items:
         if isinstance(item, Failure):
@@ -299,23 +288,15 @@ class CallStream(Stream):
     """Rows of the input through a function that makes one of each, in the puller's own thread."""
 
     def __init__(
-        self, ctx: Context, node: Node, mark: Mark, apply: Callable[[Block], list[Item]], *, unseen: bool = False
+        self, ctx: Context, node: Node, at: At, apply: Callable[[Block], list[Item]], *, unseen: bool = False
     ) -> None:
-        self._input: Source = ctx.open(node, mark, any_order=True)
+        self._input: Source = ctx.open(node, at.inputs, any_order=True)
         self._apply = apply
         self._unseen = unseen
-        self._pending = Pending()
 
-    def pull(self, want: int) -> Pulled:
-        while not self._pending:
-            item = self._input.pull(want)
-            if not isinstance(item, Block):
-                return item
-            self._pending.add(self._apply(item))
-        return self._pending.pull(want)
+    def pull(self, want: int) -> Made:
+        item = self._input.pull(want)
+        return self._apply(item) if isinstance(item, Block) else item
 
     def skip(self, count: int, *, replay: bool = False) -> int:
-        if not (replay or self._unseen):
-            return super().skip(count)
-        done = self._pending.drop(count)
-        return done + self._input.skip(count - done, replay=replay)
+        return self._input.skip(count, replay=replay) if replay or self._unseen else 0

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from headrace.block import leaf
-from headrace.errors import SpecError
+from headrace.errors import SpecError, StateError
 from headrace.plan.spec import leaf_spec
-from headrace.plan.structure import Structure, flatten
+from headrace.plan.structure import LEAF, Structure, flatten, tuple_of
 
 
 class Carried:
@@ -46,13 +46,25 @@ class Carried:
                 raise SpecError(f"{what} of {self._operation} was {leaf_spec(old)}, and became {leaf_spec(new)}")
         return Carried(self._operation, structure, made)
 
-    def plain(self) -> list[Any]:
-        """As JSON can hold it."""
+    def to_json(self) -> list[Any]:
+        """As JSON can hold it: the leaves, since the structure belongs to the operation."""
         return [_plain(v) for v in self._leaves]
 
-    def restored(self, plain: list[Any]) -> Carried:
-        """The state that `plain` describes."""
-        return Carried(self._operation, self._structure, [_restored(p) for p in plain])
+    @classmethod
+    def from_json(cls, data: Any) -> Carried:
+        """What `to_json` gave, of no structure yet."""
+        if not isinstance(data, list) or not all(isinstance(item, dict) for item in data):
+            raise StateError(f"the state is damaged: {data!r:.80} are no values")
+        try:
+            return cls("", tuple_of([LEAF] * len(data)), [_restored(item) for item in data])
+        except (KeyError, TypeError, ValueError) as error:
+            raise StateError(f"the state is damaged: {error}") from None
+
+    def like(self, other: Carried) -> Carried:
+        """A saved state as one of this operation."""
+        if len(other._leaves) != self._structure.leaves:
+            raise StateError(f"the state is damaged: {len(other._leaves)} values carried, not {self._structure.leaves}")
+        return Carried(self._operation, self._structure, other._leaves)
 
 
 def _kept(value: Any) -> Any:

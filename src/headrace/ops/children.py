@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from headrace.block import Failure, Item, Mark, ordinal
-from headrace.execute.context import Context, Input
+from headrace.block import Failure, Item
+from headrace.execute.context import Context
+from headrace.execute.inputs import Input
 from headrace.execute.state import keyed
-from headrace.execute.stream import END, Pulled, Stream
+from headrace.execute.stream import END, Pulled
 from headrace.keys import Seed, keyed_seeds, mix
 from headrace.ops.calls import arguments
+from headrace.plan.marks import START, Mark, Marked
 from headrace.plan.node import Node
 
 
@@ -26,35 +28,45 @@ class Parent(Protocol):
     def error(self, cause: BaseException | str, ordinal: int) -> Any: ...
 
 
-class OneRow(Stream):
-    """The rows of a child that is no dataset: one that is there already, a failure in place of them all, or none."""
+class OneRow:
+    """A child of a single row, or of none."""
 
-    def __init__(self, row: Item | None, mark: Mark = None) -> None:
+    def __init__(self, row: Item | None, mark: Marked | None = None) -> None:
         self._row = row
-        self.ordinal = ordinal(mark) if row is not None else 1
+        position = START if mark is None else mark.marks()
+        self.ordinal = 1 if row is None else position[0].ordinal if 0 in position else 0
 
     def pull(self, want: int) -> Pulled:  # noqa: ARG002
         if self.ordinal or self._row is None:
             return END
+        row = self._row.slice(0, 1)
+        row.mark = self.mark()
         self.ordinal = 1
-        return self._row.slice(0, 1)
+        return row
 
     def mark(self) -> Mark:
-        return self.ordinal
+        return Mark(0, self.ordinal, self.ordinal)
 
     def skip(self, count: int, *, replay: bool = False) -> int:  # noqa: ARG002
         done = min(count, 1 - self.ordinal)
         self.ordinal += done
         return done
 
+    def close(self) -> None:
+        """There is nothing to free."""
+
 
 def open_child(
-    parent: Parent, ctx: Context, row: Item, mark: Mark = None, *, ahead: Callable[[Node], Node] = lambda node: node
+    parent: Parent,
+    ctx: Context,
+    row: Item,
+    mark: Marked | None = None,
+    *,
+    ahead: Callable[[Node], Node] = lambda node: node,
 ) -> Input | OneRow:
     """The dataset that the function makes of a row, opened on that row's path; `ahead` may put a thread before it."""
     if isinstance(row, Failure):
-        return OneRow(Failure(row.error, 0), mark)
-    number = ordinal(row.mark)
+        return OneRow(Failure(row.error), mark)
     assert row.ids is not None, "parents are opened with ids"
     folds = (int(row.ids[0, 0]), int(row.ids[0, 1]))
     try:
@@ -63,8 +75,8 @@ def open_child(
             made = parent.fn(*next(arguments(row)))
         node = keyed(_node(made), key)
     except Exception as error:
-        return OneRow(Failure(parent.error(error, number), 0), mark)
-    return ctx.branch(*folds).open_nested(ahead(node), mark, slot=1)
+        return OneRow(Failure(parent.error(error, row.mark.ordinal)), mark)
+    return ctx.branch(*folds).open_plan(ahead(node), mark, slot=1)
 
 
 def _node(made: Any) -> Node:

@@ -9,11 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headrace.block import Block, Failure, Item, Mark, concat, folded, ordinal
+from headrace.block import Block, Failure, Item, concat, folded
 from headrace.errors import SpecError
-from headrace.execute.context import Context, Input
-from headrace.execute.stream import END, Pending, Pulled, Stream
+from headrace.execute.context import Context
+from headrace.execute.inputs import Input
+from headrace.execute.registry import opens
+from headrace.execute.stream import END, Made, Pending, Pulled, Stream
+from headrace.ops.zip import branch_context
 from headrace.plan.cardinality import INFINITE, UNKNOWN, Cardinality
+from headrace.plan.marks import At, Joint, Mark, OwnMark
 from headrace.plan.node import Node, places, user_site
 from headrace.plan.spec import Spec
 from headrace.plan.structure import LEAF
@@ -128,18 +132,16 @@ class Pick(Node):
     def cardinality(self) -> Cardinality:
         return self.input.cardinality
 
-    def open(self, ctx: Context, mark: Mark) -> Stream:
-        return PickStream(self, ctx, mark)
 
-
+@opens(Pick)
 class PickStream(Stream):
     """One draw, one choice."""
 
-    def __init__(self, node: Pick, ctx: Context, mark: Mark) -> None:
-        self._input = ctx.open(node.input, mark)
+    def __init__(self, node: Pick, ctx: Context, at: At) -> None:
+        self._input = ctx.open(node.input, at.inputs)
         self._steps = np.array(node.steps)
 
-    def pull(self, want: int) -> Pulled:
+    def pull(self, want: int) -> Made:
         item = self._input.pull(want)
         if isinstance(item, Block):
             item.columns = [picked(item.columns[0], self._steps)]
@@ -172,57 +174,54 @@ class Choose(Node):
         chosen = all(endless) if self.stop_on_empty else any(endless)
         return INFINITE if chosen and self.branches[-1].cardinality == INFINITE else UNKNOWN
 
-    def context(self, ctx: Context, branch: int) -> Context:
-        """Where a branch is opened; see `places`."""
-        return ctx.branch(self.places[branch]) if self.places[branch] else ctx
 
-    def open(self, ctx: Context, mark: Mark) -> Stream:
-        return ChooseStream(self, ctx, mark)
+@dataclass(frozen=True, slots=True)
+class Ended(OwnMark):
+    """Which branches have no more rows."""
+
+    branches: tuple[int, ...]
 
 
+@opens(Choose, own=Ended)
 class ChooseStream(Stream):
-    """Fetches what a run of choices needs from each branch and puts it in order; one by one near a branch's end.
+    """Fetches what a run of choices needs from each branch and puts it in order; one by one near a branch's end."""
 
-    The mark: one of each branch, and whether it has ended.
-    """
-
-    def __init__(self, node: Choose, ctx: Context, mark: Mark) -> None:
+    def __init__(self, node: Choose, ctx: Context, at: At) -> None:
         self._node = node
-        marks, ended = mark or ([None] * len(node.branches), [])
         self._inputs: list[Input] = [
-            node.context(ctx, i).open(child, marks[i], slot=i) for i, child in enumerate(node.branches)
+            branch_context(ctx, node.places[i]).open(child, at.inputs, slot=i) for i, child in enumerate(node.branches)
         ]
-        self._waiting = [Pending(own=False) for _ in self._inputs]
-        self._ended = set(ended)
+        self._waiting = [Pending() for _ in self._inputs]
+        self._ended = set() if at.own is None else set(at.own.branches)
         self._over = False
         self._pure = node.pure
 
-    def _mark(self) -> Mark:
-        marks = [w.mark() if w else s.mark() for w, s in zip(self._waiting, self._inputs, strict=True)]
-        return (marks, sorted(self._ended))
+    def _place(self) -> tuple[Mark, Ended]:
+        marks = Joint(w.mark() if w else s.mark() for w, s in zip(self._waiting, self._inputs, strict=True))
+        return marks, Ended(tuple(sorted(self._ended)))
 
     def _pull(self, branch: int, want: int) -> Pulled:
         waiting = self._waiting[branch]
         return waiting.pull(want) if waiting else self._inputs[branch].pull(want)
 
-    def pull(self, want: int) -> Pulled:
+    def pull(self, want: int) -> Made:
         while not self._over:
-            mark = self._mark()
+            place = self._place()
             chooser = len(self._inputs) - 1
             choice = self._pull(chooser, want if self._pure else 1)
             if choice is END:
                 break
             if isinstance(choice, Failure):
-                choice.mark = mark
+                choice.mark, choice.own = place
                 return choice
             numbers = np.asarray(choice.columns[0])
             whole: Item | None = self._together(numbers)
             if whole is None:
                 if choice.rows > 1:
                     self._waiting[chooser].put_back(choice.slice(1, choice.rows))
-                whole = self._one(int(numbers[0]), ordinal(choice.mark))
+                whole = self._one(int(numbers[0]), choice.mark.ordinal)
             if whole is not None:
-                whole.mark = mark
+                whole.mark, whole.own = place
                 return whole
         self._over = True
         return END

@@ -8,11 +8,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from headrace.block import Block, Indices, Mark, folded, gathered
+from headrace.block import Block, Indices, folded, gathered
 from headrace.errors import SpecError
-from headrace.execute.context import Context, Input
-from headrace.execute.stream import END, Pulled, Stream
+from headrace.execute.context import Context
+from headrace.execute.inputs import Input
+from headrace.execute.registry import fetches, opens
+from headrace.execute.stream import END, Made, Stream
+from headrace.ops.zip import branch_context
 from headrace.plan.cardinality import Cardinality
+from headrace.plan.marks import START, At, Marks, OwnMark
 from headrace.plan.node import Node, places, user_site
 from headrace.plan.spec import Spec
 
@@ -57,20 +61,16 @@ class Concatenate(Node):
         *front, last = self.branches
         return all(node.indexable and node.cardinality.known for node in front) and last.indexable
 
-    def open(self, ctx: Context, mark: Mark) -> Stream:
-        return ConcatenateStream(self, ctx, mark)
 
-    def context(self, ctx: Context, branch: int) -> Context:
-        """Where a branch is opened; see `places`."""
-        return ctx.branch(self.places[branch]) if self.places[branch] else ctx
+@fetches(Concatenate)
+def fetch_concatenated(node: Concatenate, ctx: Context, indices: Indices) -> Block:
+    """The rows of whichever branch has them."""
+    starts = np.cumsum([0, *(child.cardinality for child in node.branches[:-1])])
 
-    def at(self, ctx: Context, indices: Indices) -> Block:
-        starts = np.cumsum([0, *(node.cardinality for node in self.branches[:-1])])
+    def read(branch: int, rows: Indices) -> Block:
+        return on_branch(branch_context(ctx, node.places[branch]).fetch(node.branches[branch], rows), branch)
 
-        def read(branch: int, rows: Indices) -> Block:
-            return on_branch(self.branches[branch].at(self.context(ctx, branch), rows), branch)
-
-        return gathered(starts, indices, read)
+    return gathered(starts, indices, read)
 
 
 def on_branch(block: Block, branch: int) -> Block:
@@ -79,33 +79,40 @@ def on_branch(block: Block, branch: int) -> Block:
     return block
 
 
-class ConcatenateStream(Stream):
-    """The branches in turn; the mark says which."""
+@dataclass(frozen=True, slots=True)
+class Branch(OwnMark):
+    """Which branch it is that rows come from."""
 
-    def __init__(self, node: Concatenate, ctx: Context, mark: Mark) -> None:
+    number: int
+
+
+@opens(Concatenate, own=Branch)
+class ConcatenateStream(Stream):
+    """The branches in turn."""
+
+    def __init__(self, node: Concatenate, ctx: Context, at: At) -> None:
         self._node = node
         self._ctx = ctx
-        branch, inner = mark or (0, None)
-        self._branch: int = branch
-        self._input = self._open(inner)
+        self._branch: int = 0 if at.own is None else at.own.number
+        self._input = self._open(at.inputs)
 
-    def _open(self, mark: Mark) -> Input:
-        node = self._node.branches[self._branch]
-        return self._node.context(self._ctx, self._branch).open(node, mark, slot=self._branch)
+    def _open(self, marks: Marks) -> Input:
+        node, place = self._node.branches[self._branch], self._node.places[self._branch]
+        return branch_context(self._ctx, place).open(node, marks, slot=self._branch)
 
     def _next(self) -> bool:
         if self._branch + 1 == len(self._node.branches):
             return False
         self._input.close()
         self._branch += 1
-        self._input = self._open(None)
+        self._input = self._open(START)
         return True
 
-    def pull(self, want: int) -> Pulled:
+    def pull(self, want: int) -> Made:
         while True:
             item = self._input.pull(want)
             if item is not END:
-                item.mark = (self._branch, item.mark)
+                item.own = Branch(self._branch)
                 return on_branch(item, self._branch) if isinstance(item, Block) else item
             if not self._next():
                 return END

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from headrace.block import Block, Indices, Mark, ordinal
+from headrace.block import Block, Indices
 from headrace.execute.context import Context
-from headrace.execute.stream import Pulled, Stream
+from headrace.execute.registry import fetches, opens
+from headrace.execute.stream import Made, Stream
 from headrace.ops.arguments import integer
 from headrace.plan.cardinality import Cardinality
+from headrace.plan.marks import At
 from headrace.plan.node import Node
 from headrace.plan.spec import Spec, TensorSpec
 from headrace.plan.structure import LEAF, Structure, tuple_of
@@ -54,12 +56,6 @@ class Enumerate(Node):
     def indexable(self) -> bool:
         return self.input.indexable
 
-    def open(self, ctx: Context, mark: Mark) -> Stream:
-        return EnumerateStream(self, ctx, mark)
-
-    def at(self, ctx: Context, indices: Indices) -> Block:
-        return numbered(self.input.at(ctx, indices), indices + self.start)
-
 
 @lru_cache(maxsize=64)
 def _paired(structure: Structure) -> Structure:
@@ -71,18 +67,25 @@ def numbered(block: Block, numbers: Indices) -> Block:
     return Block(_paired(block.structure), [numbers, *block.columns], block.rows, block.mark, block.ids)
 
 
+@fetches(Enumerate)
+def fetch_numbered(node: Enumerate, ctx: Context, indices: Indices) -> Block:
+    """Rows with their numbers."""
+    return numbered(ctx.fetch(node.input, indices), indices + node.start)
+
+
+@opens(Enumerate)
 class EnumerateStream(Stream):
     """The input's own ordinals are the numbers: a failure has one too."""
 
-    def __init__(self, node: Enumerate, ctx: Context, mark: Mark) -> None:
+    def __init__(self, node: Enumerate, ctx: Context, at: At) -> None:
         self._start = node.start
-        self._input = ctx.open(node.input, mark, any_order=True)
+        self._input = ctx.open(node.input, at.inputs, any_order=True)
 
-    def pull(self, want: int) -> Pulled:
+    def pull(self, want: int) -> Made:
+        first = self._start + self._input.ordinal
         item = self._input.pull(want)
         if not isinstance(item, Block):
             return item
-        first = self._start + ordinal(item.mark)
         return numbered(item, np.arange(item.rows) + np.int64(first))
 
     def skip(self, count: int, *, replay: bool = False) -> int:

@@ -9,13 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headrace.block import Block, Item, Mark
+from headrace.block import Block, Item
 from headrace.errors import SpecError
 from headrace.execute.context import Context
-from headrace.execute.stream import Pending, Pulled, Stream
+from headrace.execute.parallel import in_processes, process_count, work_in_parallel
+from headrace.execute.registry import opens
+from headrace.execute.stream import Made, Stream
 from headrace.ops.arguments import execution, function, width
 from headrace.ops.calls import Calls, Outcome, ParallelCalls, mapped, outcomes, single, with_failures
 from headrace.plan.cardinality import UNKNOWN, Cardinality
+from headrace.plan.marks import At
 from headrace.plan.node import TUNING, Node
 from headrace.plan.spec import Spec
 from headrace.trace.function import Function
@@ -71,17 +74,21 @@ class Filter(Deciding, ParallelCalls):
     num_parallel_calls: int | None = field(default=None, metadata=TUNING)
     mode: str = field(default="auto", metadata=TUNING)
 
-    def open(self, ctx: Context, mark: Mark) -> Stream:
-        calls, remote = self.num_parallel_calls, None
-        if self.mode == "process":
-            calls, remote = ctx.processes(calls), ctx.remote(partial(mapped, partial(_told, self.predicate), None))
-        elif calls is None:
-            return FilterStream(self, ctx, mark)
-        work = partial(_kept_of, self, remote)
-        one_by_one = not (self.input.pure if remote else self.traced)
-        return ctx.parallel(
-            self.input, mark, work, width=calls, ordered=True, one_by_one=one_by_one, one_to_one=False, remote=remote
-        )
+
+@opens(Filter)
+def open_filter(node: Filter, ctx: Context, at: At) -> Stream:
+    """Rows that stay, decided here, on threads or in processes."""
+    calls, remote = node.num_parallel_calls, None
+    if node.mode == "process":
+        calls = process_count(ctx, calls)
+        remote = in_processes(partial(mapped, partial(_told, node.predicate), None))
+    elif calls is None:
+        return FilterStream(node, ctx, at)
+    work = partial(_kept_of, node, remote)
+    one_by_one = not (node.input.pure if remote else node.traced)
+    return work_in_parallel(
+        ctx, node.input, at, work, width=calls, ordered=True, one_by_one=one_by_one, one_to_one=False, remote=remote
+    )
 
 
 class FilterStream(Stream):
@@ -89,25 +96,22 @@ class FilterStream(Stream):
 
     MOST = 1 << 15
 
-    def __init__(self, node: Filter, ctx: Context, mark: Mark) -> None:
+    def __init__(self, node: Filter, ctx: Context, at: At) -> None:
         self._node = node
-        self._input = ctx.open(node.input, mark, any_order=True)
-        self._pending = Pending()
+        self._input = ctx.open(node.input, at.inputs, any_order=True)
         self._seen = self._kept = 1
 
-    def pull(self, want: int) -> Pulled:
+    def pull(self, want: int) -> Made:
         ask = want
         if self._node.pure:
             ask = max(want, min(self.MOST, want * 9 * self._seen // (8 * self._kept) + 1))
-        while not self._pending:
-            item = self._input.pull(ask)
-            if not isinstance(item, Block):
-                return item
-            self._seen += item.rows
-            made = kept(self._node, item)
-            self._kept += sum(part.rows for part in made)
-            self._pending.add(made)
-        return self._pending.pull(want)
+        item = self._input.pull(ask)
+        if not isinstance(item, Block):
+            return item
+        self._seen += item.rows
+        made = kept(self._node, item)
+        self._kept += sum(part.rows for part in made)
+        return made
 
 
 def kept(node: Filter, block: Block, remote: Processes | None = None) -> list[Item]:

@@ -8,15 +8,18 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from headrace import keys
-from headrace.block import Block, Mark
+from headrace.block import Block
 from headrace.errors import StateError
-from headrace.execute.context import Context, Input
-from headrace.execute.stream import END, Pending, Pulled, Stream
+from headrace.execute.context import Context
+from headrace.execute.inputs import Input
+from headrace.execute.registry import opens
+from headrace.execute.stream import END, Made, Pending, Stream
 from headrace.ops.arguments import function
 from headrace.ops.children import OneRow, Parent, open_child
 from headrace.ops.template import Template
 from headrace.ops.window import as_datasets
 from headrace.plan.cardinality import UNKNOWN, Cardinality
+from headrace.plan.marks import At, Mark, Marked, OwnMark
 from headrace.plan.node import TUNING, Node
 from headrace.plan.spec import Probe, Spec
 
@@ -66,30 +69,38 @@ class FlatMap(Node):
         if windows is None or structure is None:
             return None
         template = Template.of(self.fn, structure, windows[1])
-        return None if template is None else replace(self, input=windows[0], template=template)
+        return None if template is None else replace(self, input=windows[0], template=template, stands_for=self)
 
-    def open(self, ctx: Context, mark: Mark) -> Stream:
-        return FlatMapStream(self, ctx, mark, self.template)
+
+@dataclass(frozen=True, slots=True)
+class Child(OwnMark):
+    """Where in the dataset of a row the next one lies."""
+
+    mark: Marked
+
+
+@opens(FlatMap, own=Child)
+def open_flat_map(node: FlatMap, ctx: Context, at: At) -> Stream:
+    """The rows of one dataset after the other."""
+    return FlatMapStream(node, ctx, at, node.template)
 
 
 class FlatMapStream(Stream):
-    """One child at a time, or many windows at once; the mark is the parent's and, within it, the child's."""
+    """One child at a time, or many windows at once."""
 
-    def __init__(self, node: Parent, ctx: Context, mark: Mark, template: Template | None = None) -> None:
+    def __init__(self, node: Parent, ctx: Context, at: At, template: Template | None = None) -> None:
         self._node = node
         self._ctx = ctx
         self._stacked = template is not None
         self._template = None if ctx.with_ids else template
-        parent, inner = mark or (None, None)
-        self._parents = ctx.open(node.input, parent, with_ids=True)
-        self._waiting = Pending(own=False)
-        self._made = Pending()
+        self._parents = ctx.open(node.input, at.inputs, with_ids=True)
+        self._waiting = Pending()
         self._child: Input | OneRow | None = None
-        self._parent: Mark = None
-        if mark is not None and not ((not inner and self._at_once(1)) or self._next(inner)):
+        self._parent: Mark
+        if at.own is not None and not self._next(at.own.mark):
             raise StateError("the input of flat_map ended before the element where the state was taken")
 
-    def _next(self, mark: Mark = None) -> bool:
+    def _next(self, mark: Marked | None = None) -> bool:
         """Open the child of the next parent."""
         row = self._waiting.pull(1) if self._waiting else self._parents.pull(1)
         if row is END:
@@ -105,37 +116,37 @@ class FlatMapStream(Stream):
             self._child.close()
             self._child = None
 
-    def _at_once(self, want: int) -> bool:
-        """Make the rows of as many windows as are wanted; where that cannot be done, they wait."""
+    def _at_once(self, want: int) -> Block | None:
+        """The rows of as many windows as are wanted; where that cannot be done, they wait."""
         if self._template is None or self._waiting:
-            return False
+            return None
         windows = self._parents.pull(-(-want // self._template.rows))
         if windows is END:
-            return False
+            return None
         made = self._template.fill(self._ctx, windows) if isinstance(windows, Block) else None
         if made is None:
             self._waiting.add([windows])
-            return False
-        made.mark = (windows.mark, 0)
-        self._made.add([made])
-        return True
+            return None
+        made.mark = windows.mark
+        return made
 
-    def pull(self, want: int) -> Pulled:
+    def pull(self, want: int) -> Made:
         while True:
             if self._child is not None:
                 item = self._child.pull(want)
                 if item is not END:
-                    item.mark = (self._parent, item.mark)
+                    item.own, item.mark = Child(item.mark), self._parent
                     return item
                 self._close_child()
-            if self._made or self._at_once(want):
-                return self._made.pull(want)
+            made = self._at_once(want)
+            if made is not None:
+                return made
             if not self._next():
                 return END
 
     def skip(self, count: int, *, replay: bool = False) -> int:
         if self._template is not None:
-            return super().skip(count, replay=replay)
+            return 0
         done = 0
         while done < count and (self._child is not None or self._next()):
             assert self._child is not None

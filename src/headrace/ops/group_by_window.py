@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Protocol
@@ -12,15 +12,18 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from headrace import keys
-from headrace.block import Block, Failure, Item, Mark, concat, leaf, ordinal, shifted
+from headrace.block import Block, Failure, Item, concat, leaf
 from headrace.errors import ElementError, SpecError, StateError
-from headrace.execute.context import Context, Input
+from headrace.execute.context import Context
+from headrace.execute.inputs import Input
+from headrace.execute.registry import opens
 from headrace.execute.state import keyed
-from headrace.execute.stream import END, Pulled, Stream
+from headrace.execute.stream import END, Made, Stream
 from headrace.ops.arguments import function, positive
 from headrace.ops.calls import Outcome, results
 from headrace.ops.children import OneRow
 from headrace.plan.cardinality import Cardinality
+from headrace.plan.marks import At, Mark, Marked, OwnMark
 from headrace.plan.node import TUNING, Node
 from headrace.plan.spec import Probe, Spec
 from headrace.sources.memory import Memory
@@ -117,7 +120,7 @@ class GroupByWindow(Node):
             raise ValueError(f"the window size for key {key} must be at least 1, not {size}")
         return size
 
-    def outcome(self, ctx: Context, key: int, rows: Block, mark: Mark) -> Input | OneRow:
+    def outcome(self, ctx: Context, key: int, rows: Block, mark: Marked | None) -> Input | OneRow:
         """The rows that come out for a full window."""
         from headrace.dataset import Dataset
 
@@ -132,11 +135,8 @@ class GroupByWindow(Node):
             if not isinstance(made, Dataset):
                 raise TypeError(f"the function must return a Dataset, not {made!r}")
         except Exception as error:
-            return OneRow(Failure(self.error(error, ordinal(rows.mark)), 0), mark)
-        return ctx.branch(path, number).open_nested(keyed(made._node, salt), mark, slot=1)
-
-    def open(self, ctx: Context, mark: Mark) -> Stream:
-        return GroupStream(self, ctx, mark)
+            return OneRow(Failure(self.error(error, rows.mark.ordinal)), mark)
+        return ctx.branch(path, number).open_plan(keyed(made._node, salt), mark, slot=1)
 
 
 class Grouping(Protocol):
@@ -147,7 +147,7 @@ class Grouping(Protocol):
     def key_of(self, value: Any) -> int: ...
     def keys(self, block: Block) -> Iterator[int | Exception]: ...
     def size_of(self, key: int) -> int: ...
-    def outcome(self, ctx: Context, key: int, rows: Block, mark: Mark) -> Input | OneRow: ...
+    def outcome(self, ctx: Context, key: int, rows: Block, mark: Marked | None) -> Input | OneRow: ...
     def error(self, cause: BaseException | str, ordinal: int) -> ElementError: ...
 
 
@@ -162,15 +162,25 @@ def keys_of(node: Grouping, given: Iterator[Outcome]) -> Iterator[int | Exceptio
             yield key
 
 
-class GroupStream(Stream):
-    """One group at a time is given out; the others wait, their rows copied out of the blocks they came in.
+@dataclass(frozen=True, slots=True)
+class GroupMark(OwnMark):
+    """Which rows wait: those `read` since the oldest of them, the last ones of each key, so many as `waiting` says.
 
-    The mark: the input's at or before the oldest row that waits, how many rows have been read since, how many of each
-    key wait (they are the last ones with that key), the keys that are left once the input is at its end, and, while a
-    group is given out, its key and its dataset's mark.
+    `flushing` are the keys that are left once the input is at its end; `current` is the key of the group that is given
+    out, and where its dataset stands.
     """
 
-    def __init__(self, node: Grouping, ctx: Context, mark: Mark) -> None:
+    read: int
+    waiting: tuple[tuple[int, int], ...]
+    flushing: tuple[int, ...] | None
+    current: tuple[int, Marked] | None = None
+
+
+@opens(GroupByWindow, own=GroupMark)
+class GroupStream(Stream):
+    """One group at a time is given out; the others wait, their rows copied out of the blocks they came in."""
+
+    def __init__(self, node: Grouping, ctx: Context, at: At) -> None:
         self._node = node
         self._ctx = ctx
         self._pace = ctx.run.pace()
@@ -178,18 +188,18 @@ class GroupStream(Stream):
         self._counts: dict[int, int] = {}
         self._flushing: list[int] | None = None
         self._child: Input | OneRow | None = None
-        self._child_mark: Mark = None
+        self._child_place: tuple[Mark, GroupMark, int]
         self._block: Block | None = None
         self._at = 0
         self._keys: Iterator[int | Exception] = iter(())
         self._local: dict[int, list[int]] = {}
-        base, read, waiting, flushing, current = mark or (None, 0, [], None, None)
-        self._input = ctx.open(node.input, base, with_ids=True)
-        if mark is not None:
-            self._refill(self._input.ordinal + read, {int(k): int(n) for k, n in waiting})
-            self._flushing = None if flushing is None else list(flushing)
-            if current is not None:
-                self._emit(current[0], current[1])
+        self._input = ctx.open(node.input, at.inputs, with_ids=True)
+        own: GroupMark | None = at.own
+        if own is not None:
+            self._refill(self._input.ordinal + own.read, dict(own.waiting))
+            self._flushing = None if own.flushing is None else list(own.flushing)
+            if own.current is not None:
+                self._emit(*own.current)
 
     def _refill(self, until: int, waiting: dict[int, int]) -> None:
         """Read again up to where the state was taken, and keep the last rows of each key, as many as waited."""
@@ -217,23 +227,25 @@ class GroupStream(Stream):
     def _here(self) -> Mark:
         """The mark of the input's next row."""
         if self._block is not None and self._at < self._block.rows:
-            return shifted(self._block.mark, self._at)
+            return self._block.mark.later(self._at)
         return self._input.mark()
 
-    def _mark(self, here: Mark) -> Mark:
+    def _place(self, here: Mark) -> tuple[Mark, GroupMark]:
         waiting = [parts[0].mark for parts in self._parts.values()]
         if self._block is not None:
-            waiting += [shifted(self._block.mark, rows[0]) for rows in self._local.values()]
-        base = min(waiting, key=ordinal, default=here)
-        return (base, ordinal(here) - ordinal(base), sorted(self._counts.items()), self._flushing, None)
+            waiting += [self._block.mark.later(rows[0]) for rows in self._local.values()]
+        base = min(waiting, key=lambda mark: mark.ordinal, default=here)
+        counts = tuple(sorted(self._counts.items()))
+        left = None if self._flushing is None else tuple(self._flushing)
+        return base, GroupMark(here.ordinal - base.ordinal, counts, left)
 
-    def pull(self, want: int) -> Pulled:
+    def pull(self, want: int) -> Made:
         while True:
             if self._child is not None:
                 item = self._child.pull(want)
                 if item is not END:
-                    *group, key = self._child_mark
-                    item.mark = (*group, (key, item.mark))
+                    mark, group, key = self._child_place
+                    item.own, item.mark = replace(group, current=(key, item.mark)), mark
                     return item
                 self._child.close()
                 self._child = None
@@ -257,7 +269,7 @@ class GroupStream(Stream):
                 return None
             self._pace.observe(item, perf_counter_ns() - started)
             if isinstance(item, Failure):
-                item.mark = self._mark(item.mark)
+                item.mark, item.own = self._place(item.mark)
                 return item
             self._block = block = item
             self._at, self._keys = 0, self._node.keys(item)
@@ -271,8 +283,8 @@ class GroupStream(Stream):
                 except Exception as error:
                     key = error  # noqa: PLW2901
             if isinstance(key, Exception):
-                place = shifted(block.mark, row)
-                failure = Failure(self._node.error(key, ordinal(place)), self._mark(place))
+                here = block.mark.later(row)
+                failure = Failure(self._node.error(key, here.ordinal), *self._place(here))
                 self._stow()
                 return failure
             if key in local:
@@ -294,10 +306,9 @@ class GroupStream(Stream):
             self._local = {}
             self._block = None
 
-    def _emit(self, key: int, mark: Mark = None) -> None:
+    def _emit(self, key: int, mark: Marked | None = None) -> None:
         """Give out a group; in marks its rows wait until it is done."""
-        *group, _ = self._mark(self._here())
-        self._child_mark = (*group, key)
+        self._child_place = (*self._place(self._here()), key)
         parts = self._parts.pop(key, [])
         if self._block is not None and key in self._local:
             parts.append(_picked(self._block, self._local.pop(key)))
@@ -309,5 +320,5 @@ class GroupStream(Stream):
 
 def _picked(block: Block, rows: list[int]) -> Block:
     picked = block.take(np.array(rows))
-    picked.mark = shifted(block.mark, rows[0])
+    picked.mark = block.mark.later(rows[0])
     return picked

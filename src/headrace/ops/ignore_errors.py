@@ -6,11 +6,13 @@ import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from headrace.block import Failure, Mark
+from headrace.block import Failure
 from headrace.execute.context import Context
-from headrace.execute.stream import Pulled, Stream
+from headrace.execute.registry import opens
+from headrace.execute.stream import Made, Stream
 from headrace.ops.passing import Keeping
 from headrace.plan.cardinality import UNKNOWN, Cardinality
+from headrace.plan.marks import At
 from headrace.plan.node import TUNING
 
 if TYPE_CHECKING:
@@ -42,18 +44,16 @@ class IgnoreErrors(Keeping):
     def cardinality(self) -> Cardinality:
         return UNKNOWN
 
-    def open(self, ctx: Context, mark: Mark) -> Stream:
-        return IgnoreErrorsStream(self, ctx, mark)
 
-
+@opens(IgnoreErrors)
 class IgnoreErrorsStream(Stream):
     """Pulls until something is no failure."""
 
-    def __init__(self, node: IgnoreErrors, ctx: Context, mark: Mark) -> None:
+    def __init__(self, node: IgnoreErrors, ctx: Context, at: At) -> None:
         self._log = node.log_warning
-        self._input = ctx.open(node.input, mark, any_order=True)
+        self._input = ctx.open(node.input, at.inputs, any_order=True)
 
-    def pull(self, want: int) -> Pulled:
+    def pull(self, want: int) -> Made:
         while isinstance(item := self._input.pull(want), Failure):
             if self._log:
                 log.warning("ignored: %s", item.error)

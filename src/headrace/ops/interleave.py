@@ -11,15 +11,20 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from headrace import keys
-from headrace.block import Block, Mark, ordinal, picked
+from headrace.block import Block, picked
 from headrace.errors import StateError
 from headrace.execute.autotune import Climb
-from headrace.execute.context import AUTOTUNE, CYCLE, Context, Input
-from headrace.execute.stream import END, Pace, Pending, Pulled, Stream
+from headrace.execute.context import AUTOTUNE, CYCLE, Context
+from headrace.execute.inputs import Input
+from headrace.execute.parallel import tuned_width
+from headrace.execute.registry import opens
+from headrace.execute.stream import END, Made, Pace, Pending, Pulled, Stream
+from headrace.execute.workers import WorkerStream
 from headrace.ops.arguments import function, positive, width
 from headrace.ops.children import OneRow, Parent, open_child
 from headrace.ops.prefetch import Prefetch
 from headrace.plan.cardinality import Cardinality
+from headrace.plan.marks import At, Mark, Marked, OwnMark
 from headrace.plan.node import TUNING, Node
 from headrace.plan.spec import Probe, Spec
 
@@ -82,9 +87,6 @@ class Interleave(Node):
     def cardinality(self) -> Cardinality:
         return self.input.cardinality.vague
 
-    def open(self, ctx: Context, mark: Mark) -> Stream:
-        return InterleaveStream(self, ctx, mark)
-
 
 class Slot:
     """One of the datasets that take turns, with rows that were read from it and not given out yet."""
@@ -93,7 +95,7 @@ class Slot:
         self.parent = parent
         self._child = child
         self._reads_ahead = reads_ahead
-        self._pending = Pending(own=False)
+        self._pending = Pending()
         self._pace = Pace()
         self._ended = False
 
@@ -127,12 +129,16 @@ class Slot:
 
     def ready(self, heard: threading.Event) -> bool:
         """Whether a pull would not wait for a thread, else `heard` tells when to ask again."""
-        return bool(self._pending) or isinstance(self._child, OneRow) or self._child.ready(heard)
+        return bool(self._pending) or not (stream := self._workers()) or stream.ready(heard)
 
     def read_ahead(self, on: bool) -> None:
         """Have its thread read before it is asked, or rest."""
-        if not isinstance(self._child, OneRow):
-            self._child.read_ahead(on)
+        if stream := self._workers():
+            stream.resize(int(on))
+
+    def _workers(self) -> WorkerStream | None:
+        stream = self._child.stream if isinstance(self._child, Input) else None
+        return stream if isinstance(stream, WorkerStream) else None
 
     def close(self) -> None:
         """Free the dataset."""
@@ -156,39 +162,52 @@ MERGED_BYTES = 4 << 20
 """Rows that lie ready are put in order up to so many bytes at a time, wanted or not: rows are cheap, turns are not."""
 
 
-class InterleaveStream(Stream):
-    """Walks the slots in turn. The mark: the oldest live parent, and each live child's place counted from there."""
+@dataclass(frozen=True, slots=True)
+class TurnsMark(OwnMark):
+    """Whose turn it is, and what it has given in it; how many parents were read since the oldest live one.
 
-    def __init__(self, node: Turns, ctx: Context, mark: Mark) -> None:
+    `live` are the slots that hold a dataset: which, the ordinal of the parent, and where the dataset stands.
+    """
+
+    turn: int
+    given: int
+    read: int
+    live: tuple[tuple[int, int, Marked], ...]
+
+
+@opens(Interleave, own=TurnsMark)
+class InterleaveStream(Stream):
+    """Walks the slots in turn. Where the input is read again: at the oldest live parent."""
+
+    def __init__(self, node: Turns, ctx: Context, at: At) -> None:
         self._node = node
         self._ctx = ctx
         self._ordered = ctx.ordered(node.deterministic)
         self._slots: list[Slot | None] = [None] * (node.cycle_length or 1)
-        width = ctx.tuned(node.num_parallel_calls or 0, most=len(self._slots))
+        width = tuned_width(ctx, node.num_parallel_calls or 0, most=len(self._slots))
         self._climb = width if isinstance(width, Climb) else None
         self._ahead = width.width if isinstance(width, Climb) else width
-        turn, given, parents, read, live = mark or (0, 0, None, 0, [])
-        self._turn: int = turn
-        self._given: int = given
-        self._pinned = mark is not None  # rows that follow a mark come from the slot it names
-        self._parents = ctx.open(node.input, parents, with_ids=True)
+        own = at.own or TurnsMark(0, 0, 0, ())
+        self._turn: int = own.turn
+        self._given: int = own.given
+        self._pinned = at.own is not None  # rows that follow a mark come from the slot it names
+        self._parents = ctx.open(node.input, at.inputs, with_ids=True)
         self._changed: set[int] = set()
         self._entries: dict[int, tuple[int, int, Mark]] = {}
-        self._oldest: Mark = None
+        self._oldest: Mark | None = None
         self._heard = threading.Event()
         self._over = False
-        self._merged = Pending()
         base = self._parents.ordinal
-        for index, number, inner in sorted(live, key=lambda entry: entry[1]):
+        for index, number, inner in sorted(own.live, key=lambda entry: entry[1]):
             self._pass_parents(number)
             if not self._fill(index, inner):
                 raise StateError("the input of interleave ended before the element where the state was taken")
-        self._pass_parents(base + read)
+        self._pass_parents(base + own.read)
 
     def _pass_parents(self, until: int) -> None:
         self._parents.skip(until - self._parents.ordinal, replay=True)
 
-    def _fill(self, index: int, mark: Mark = None) -> bool:
+    def _fill(self, index: int, mark: Marked | None = None) -> bool:
         """Open the next parent's dataset in this slot; False if there is none."""
         row = END if self._over else self._parents.pull(1)
         if row is END:
@@ -201,7 +220,7 @@ class InterleaveStream(Stream):
             return Prefetch(child, None) if self._climb is not None or index < self._ahead else child
 
         parent = row.mark
-        child = open_child(self._node, self._ctx.one_among(len(self._slots)), row, mark, ahead=ahead)
+        child = open_child(self._node, self._ctx.one_of(len(self._slots)), row, mark, ahead=ahead)
         self._slots[index] = slot = Slot(parent, child, pure[0])
         if self._climb is not None:
             slot.read_ahead(index < self._ahead)
@@ -209,42 +228,36 @@ class InterleaveStream(Stream):
         self._oldest = None
         return True
 
-    def _mark(self) -> Mark:
-        """Entries of slots are made anew only where a slot has changed since the last mark."""
+    def _place(self) -> tuple[Mark, TurnsMark]:
+        """What the next rows are marked with. Entries of slots are made anew only where one has changed since."""
         for index in self._changed:
             slot = self._slots[index]
             self._entries.pop(index, None)
             if slot is not None:
-                self._entries[index] = (index, ordinal(slot.parent), slot.mark())
+                self._entries[index] = (index, slot.parent.ordinal, slot.mark())
         self._changed.clear()
         if self._oldest is None:
             live = [slot.parent for slot in self._slots if slot is not None]
-            self._oldest = min(live, key=ordinal, default=None)
+            self._oldest = min(live, key=lambda mark: mark.ordinal, default=None)
         oldest = self._parents.mark() if self._oldest is None else self._oldest
-        read = self._parents.ordinal - ordinal(oldest)
-        return (self._turn, self._given, oldest, read, tuple(self._entries.values()))
+        read = self._parents.ordinal - oldest.ordinal
+        return oldest, TurnsMark(self._turn, self._given, read, tuple(self._entries.values()))
 
     def _advance(self) -> None:
         self._turn = (self._turn + 1) % len(self._slots)
         self._given = 0
         self._pinned = False
 
-    def pull(self, want: int) -> Pulled:
-        if self._merged:
-            return self._merged.pull(want)
+    def pull(self, want: int) -> Made:
         started = perf_counter_ns()
-        turns = self._many_turns(want)
-        item = turns if turns is not None else self._turn_by_turn(want)
+        item = self._many_turns(want) or self._turn_by_turn(want)
         climb = self._climb
         if climb is not None and item is not END and climb.delivered(1, item.rows, perf_counter_ns() - started):
             self._ahead = climb.width
             for index, slot in enumerate(self._slots):
                 if slot is not None:
                     slot.read_ahead(index < self._ahead)
-        if turns is None:
-            return item
-        self._merged.add([turns])
-        return self._merged.pull(want)
+        return item
 
     def _many_turns(self, want: int) -> Block | None:
         """Several turns at once, wanted or not, where every slot has rows ready for its share of them."""
@@ -263,7 +276,7 @@ class InterleaveStream(Stream):
         turns = min([rows // length, *(head.rows // length * count + i for i, head in enumerate(heads))])
         if turns < 2:
             return None
-        mark = self._mark()
+        place = self._place()
         self._changed.update(visits)
         shares = [-(-(turns - i) // count) for i in range(count)]
         parts = [slot.pull(share * length) for slot, share in zip(live, shares, strict=True) if share]
@@ -272,7 +285,7 @@ class InterleaveStream(Stream):
         first = np.cumsum([0, *shares[:-1]])
         order = (first[slot_of] + rounds)[:, None] * length + np.arange(length)
         whole = picked(blocks, order.ravel())
-        whole.mark = mark
+        whole.mark, whole.own = place
         self._turn = visits[turns % count]
         self._pinned = False
         return whole
@@ -289,11 +302,11 @@ class InterleaveStream(Stream):
                     self._advance()
                 continue
             idle = 0
-            mark = self._mark()
+            place = self._place()
             item = slot.pull(min(want, self._node.block_length - self._given))
             self._changed.add(self._turn)
             if item is not END:
-                item.mark = mark
+                item.mark, item.own = place
                 self._given += item.rows
                 if self._given == self._node.block_length:
                     self._advance()

@@ -7,11 +7,14 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from headrace.block import Block, Indices, Mark
+from headrace.block import Block, Indices
 from headrace.execute.context import Context
+from headrace.execute.registry import fetches, opens
 from headrace.execute.stream import Stream
+from headrace.execute.unordered import Unordered
 from headrace.ops.arguments import execution, function, width
 from headrace.ops.calls import MappingCalls, fetched, mapped, open_calls
+from headrace.plan.marks import At
 from headrace.plan.node import TUNING, Node
 from headrace.plan.spec import Probe, Spec
 from headrace.trace.function import Function
@@ -74,16 +77,23 @@ class Map(MappingCalls):
     mode: str = field(default="auto", metadata=TUNING)
     function: Function = field(repr=False, default_factory=lambda: Function(bool))
 
-    def open(self, ctx: Context, mark: Mark) -> Stream:
-        call = partial(mapped, self.fn, self.signature) if self.mode == "process" else self._mapped
-        return open_calls(self, ctx, mark, call)
 
-    def at(self, ctx: Context, indices: Indices) -> Block:
-        return fetched(self, ctx, indices, self._mapped)
+@opens(Map, own=Unordered)
+def open_map(node: Map, ctx: Context, at: At) -> Stream:
+    """Rows through the function, here or elsewhere."""
+    elsewhere = node.mode == "process"
+    return open_calls(node, ctx, at, partial(mapped, node.fn, node.signature) if elsewhere else partial(map_rows, node))
 
-    def _mapped(self, block: Block) -> list[Block | Exception]:
-        """What the function makes of a block: as a whole, or of each row."""
-        found = self.whole(block)
-        if found is None or (self.signature and self.signature.conflict(found[0].spec)):
-            return mapped(self.fn, self.signature, block)
-        return [Block(found[0].structure, found[1], block.rows)]
+
+@fetches(Map)
+def fetch_mapped(node: Map, ctx: Context, indices: Indices) -> Block:
+    """What the function makes of these rows."""
+    return fetched(node, ctx, indices, partial(map_rows, node))
+
+
+def map_rows(node: Map, block: Block) -> list[Block | Exception]:
+    """What the function makes of a block: as a whole, or of each row."""
+    found = node.whole(block)
+    if found is None or (node.signature and node.signature.conflict(found[0].spec)):
+        return mapped(node.fn, node.signature, block)
+    return [Block(found[0].structure, found[1], block.rows)]

@@ -6,7 +6,10 @@ from dataclasses import dataclass
 
 from headrace.block import Block, Indices
 from headrace.execute.context import Context
+from headrace.execute.registry import fetches, opens
+from headrace.execute.stream import Made, Stream
 from headrace.plan.cardinality import Cardinality
+from headrace.plan.marks import At
 from headrace.plan.node import Node
 from headrace.plan.spec import Spec
 
@@ -56,5 +59,22 @@ class Passing(Keeping):
     def runs_ahead(self) -> bool:
         return self.input.runs_ahead
 
-    def at(self, ctx: Context, indices: Indices) -> Block:
-        return self.input.at(ctx, indices)
+
+@opens(Passing)
+class PassingStream(Stream):
+    """Rows as they come."""
+
+    def __init__(self, node: Passing, ctx: Context, at: At) -> None:
+        self._input = ctx.open(node.input, at.inputs, any_order=True)
+
+    def pull(self, want: int) -> Made:
+        return self._input.pull(want)
+
+    def skip(self, count: int, *, replay: bool = False) -> int:
+        return self._input.skip(count, replay=replay)
+
+
+@fetches(Passing)
+def fetch_passed(node: Passing, ctx: Context, indices: Indices) -> Block:
+    """The input's rows."""
+    return ctx.fetch(node.input, indices)

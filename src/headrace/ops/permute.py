@@ -7,12 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from headrace import _native, keys
-from headrace.block import Block, Indices, Mark
+from headrace.block import Block, Indices
 from headrace.execute.context import Context
+from headrace.execute.registry import fetches, opens
 from headrace.execute.stream import Stream
 from headrace.ops.gather import NumberStream
 from headrace.ops.passing import Moving
 from headrace.plan.cardinality import Cardinality
+from headrace.plan.marks import At
 
 TABLE = 1 << 16
 """Up to this many rows the whole order is computed at once; the kernel needs no table beyond."""
@@ -35,19 +37,26 @@ class Permute(Moving):
     def cardinality(self) -> Cardinality:
         return self.input.cardinality
 
-    def numbers(self, ctx: Context, indices: Indices) -> Indices:
-        """p of these."""
-        out = np.empty(len(indices), np.int64)
-        key = self.seed.key(ctx.path if self.reshuffle else keys.ROOT)
-        _native.permute(key, self.cardinality, np.ascontiguousarray(indices), out)
-        return out
 
-    def open(self, ctx: Context, mark: Mark) -> Stream:  # noqa: ARG002
-        count = int(self.cardinality)
-        if count > TABLE:
-            return NumberStream(ctx, self.input, count, lambda a, b: self.numbers(ctx, np.arange(a, b)))
-        order = self.numbers(ctx, np.arange(count))
-        return NumberStream(ctx, self.input, count, lambda a, b: order[a:b])
+def permuted(node: Permute, ctx: Context, indices: Indices) -> Indices:
+    """p of these."""
+    out = np.empty(len(indices), np.int64)
+    key = node.seed.key(ctx.path if node.reshuffle else keys.ROOT)
+    _native.permute(key, node.cardinality, np.ascontiguousarray(indices), out)
+    return out
 
-    def at(self, ctx: Context, indices: Indices) -> Block:
-        return self.input.at(ctx, self.numbers(ctx, indices))
+
+@opens(Permute)
+def open_permuted(node: Permute, ctx: Context, at: At) -> Stream:  # noqa: ARG001 - a place is a number
+    """The rows by number."""
+    count = int(node.cardinality)
+    if count > TABLE:
+        return NumberStream(ctx, node.input, count, lambda a, b: permuted(node, ctx, np.arange(a, b)))
+    order = permuted(node, ctx, np.arange(count))
+    return NumberStream(ctx, node.input, count, lambda a, b: order[a:b])
+
+
+@fetches(Permute)
+def fetch_permuted(node: Permute, ctx: Context, indices: Indices) -> Block:
+    """Rows by their new numbers."""
+    return ctx.fetch(node.input, permuted(node, ctx, indices))

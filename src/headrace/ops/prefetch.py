@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
-from headrace.block import Mark
 from headrace.execute.context import AUTOTUNE, Context
 from headrace.execute.elsewhere import ElsewhereStream, Home
+from headrace.execute.parallel import read_ahead
+from headrace.execute.registry import opens
 from headrace.execute.stream import Stream
 from headrace.ops.arguments import integer
 from headrace.ops.passing import Passing
+from headrace.plan.marks import At
 from headrace.plan.node import TUNING, walk
 
 if TYPE_CHECKING:
@@ -67,11 +69,15 @@ class Prefetch(Passing):
     def runs_ahead(self) -> bool:
         return True
 
-    def open(self, ctx: Context, mark: Mark) -> Stream:
-        if self.mode == "process":
-            return ElsewhereStream(self.input, ctx, mark, self.home, self.buffer_size)
-        tuned = ctx.stage.path if self.if_it_helps and self.input.pure else None
-        return ctx.ahead(self.input, mark, rows=self.buffer_size, if_it_helps=tuned)
+
+@opens(Prefetch)
+def open_prefetch(node: Prefetch, ctx: Context, at: At) -> Stream:
+    """Rows read on a thread, or in a process."""
+    if node.mode == "process":
+        inside = replace(node, mode="thread", if_it_helps=False)
+        return ElsewhereStream(inside, ctx, at.inputs, node.home)
+    tuned = ctx.stage.path if node.if_it_helps and node.input.pure else None
+    return read_ahead(ctx, node.input, at.inputs, rows=node.buffer_size, if_it_helps=tuned)
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,6 +93,9 @@ class PrefetchIfItHelps(Passing):
     def remark(self) -> str:
         return "a prefetch of its own, whose thread starts if what the consumer waits and computes shows a gain"
 
-    def open(self, ctx: Context, mark: Mark) -> Stream:
-        name = "final prefetch" if self.final else f"{ctx.stage.path}/{self.input.operation} ahead"
-        return ctx.ahead(self.input, mark, if_it_helps=name)
+
+@opens(PrefetchIfItHelps)
+def open_prefetch_if_it_helps(node: PrefetchIfItHelps, ctx: Context, at: At) -> Stream:
+    """Rows read on a thread, in time."""
+    name = "final prefetch" if node.final else f"{ctx.stage.path}/{node.input.operation} ahead"
+    return read_ahead(ctx, node.input, at.inputs, if_it_helps=name)

@@ -8,11 +8,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from headrace import keys
-from headrace.block import Block, Indices, Mark
+from headrace.block import Block, Indices
 from headrace.execute.context import Context
+from headrace.execute.registry import fetches, opens
 from headrace.execute.stream import Stream
+from headrace.execute.unordered import Unordered
 from headrace.ops.arguments import execution, function, integer, width
 from headrace.ops.calls import MappingCalls, Outcome, fetched, mapped, open_calls, outcomes
+from headrace.plan.marks import At
 from headrace.plan.node import TUNING, Node, walk
 from headrace.plan.spec import Probe, Spec
 from headrace.random import RowGenerator, row_key
@@ -92,25 +95,33 @@ class RandomMap(MappingCalls):
         """The key of the draws. Epoch and branch are in the rows' ids."""
         return row_key(self.seed, self.place)
 
-    def open(self, ctx: Context, mark: Mark) -> Stream:
-        call = partial(randomly_mapped, self.fn, self.key) if self.mode == "process" else self._mapped
-        return open_calls(self, ctx, mark, call, with_ids=True)
 
-    def at(self, ctx: Context, indices: Indices) -> Block:
-        return fetched(self, ctx, indices, self._mapped, with_ids=True)
+@opens(RandomMap, own=Unordered)
+def open_random_map(node: RandomMap, ctx: Context, at: At) -> Stream:
+    """Rows and their generators through the function, here or elsewhere."""
+    elsewhere = node.mode == "process"
+    call = partial(randomly_mapped, node.fn, node.key) if elsewhere else partial(map_randomly, node)
+    return open_calls(node, ctx, at, call, with_ids=True)
 
-    def _mapped(self, block: Block) -> list[Block | Exception]:
-        """What the function makes of a block: as a whole, or of each row."""
-        assert block.ids is not None, "rows are read with ids"
-        key = self.key
 
-        def rows(head: Block) -> Iterator[Outcome]:
-            return outcomes(with_generators(self.fn, key, head), head, keep=True)
+@fetches(RandomMap)
+def fetch_randomly_mapped(node: RandomMap, ctx: Context, indices: Indices) -> Block:
+    """What the function makes of these rows and their generators."""
+    return fetched(node, ctx, indices, partial(map_randomly, node), with_ids=True)
 
-        found = self.function.columns(block, rows, generator_column(key, block.ids))
-        if found is None:
-            return randomly_mapped(self.fn, key, block)
-        return [Block(found[0].structure, found[1], block.rows)]
+
+def map_randomly(node: RandomMap, block: Block) -> list[Block | Exception]:
+    """What the function makes of a block: as a whole, or of each row."""
+    assert block.ids is not None, "rows are read with ids"
+    key = node.key
+
+    def rows(head: Block) -> Iterator[Outcome]:
+        return outcomes(with_generators(node.fn, key, head), head, keep=True)
+
+    found = node.function.columns(block, rows, generator_column(key, block.ids))
+    if found is None:
+        return randomly_mapped(node.fn, key, block)
+    return [Block(found[0].structure, found[1], block.rows)]
 
 
 def randomly_mapped(fn: Callable[..., Any], key: int, block: Block) -> list[Block | Exception]:

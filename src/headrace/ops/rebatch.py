@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.block import Block, Failure, Item, Mark, concat, fold, folded, later
+from headrace.block import Block, Failure, Item, concat, fold, folded
 from headrace.errors import SpecError
 from headrace.execute.context import Context
-from headrace.execute.stream import END, Pending, Pulled, Stream
+from headrace.execute.registry import opens
+from headrace.execute.stream import END, Made, Pending, Pulled, Stream
 from headrace.ops.arguments import integer, positive
 from headrace.ops.batching import BATCHED
 from headrace.plan.cardinality import Cardinality
+from headrace.plan.marks import At, Mark, OwnMark
 from headrace.plan.node import Node
 from headrace.plan.spec import Spec
 
@@ -61,28 +63,29 @@ class Rebatch(Node):
     def cardinality(self) -> Cardinality:
         return self.input.cardinality.vague
 
-    def open(self, ctx: Context, mark: Mark) -> Stream:
-        return RebatchStream(self, ctx, mark)
+
+@dataclass(frozen=True, slots=True)
+class BatchNumber(OwnMark):
+    """Which batch it is; of an empty one, that of the batch before."""
+
+    number: int
 
 
+@opens(Rebatch, own=BatchNumber)
 class RebatchStream(Stream):
-    """The mark is the input's where the batch began, and the batch's number; of an empty batch, that of the one before.
+    """What an empty batch looks like is known from the spec, or else from the row before it."""
 
-    What an empty batch looks like is known from the spec, or else from the row before it.
-    """
-
-    def __init__(self, node: Rebatch, ctx: Context, mark: Mark) -> None:
+    def __init__(self, node: Rebatch, ctx: Context, at: At) -> None:
         self._node = node
         self._ctx = ctx
-        inner, number = mark or (None, 0)
-        self._number: int = number
-        self._input = ctx.open(node.input, inner)
-        self._waiting = Pending(own=False)
+        self._number: int = 0 if at.own is None else at.own.number
+        self._input = ctx.open(node.input, at.inputs)
+        self._waiting = Pending()
         self._over = False
         self._last: Item | None = None
-        self._last_mark: tuple[Mark, int] | None = None
+        self._before: tuple[Mark, int] | None = None
 
-    def pull(self, want: int) -> Pulled:  # noqa: ARG002 - batches of different sizes come one by one
+    def pull(self, want: int) -> Made:  # noqa: ARG002 - batches of different sizes come one by one
         if self._over:
             return END
         size = self._node.sizes[self._number % len(self._node.sizes)]
@@ -103,9 +106,9 @@ class RebatchStream(Stream):
         if not rows or (rows < size and self._node.drop_remainder):
             return END
         self._last = parts[-1].slice(parts[-1].rows - 1, parts[-1].rows)
-        self._last_mark = (parts[0].mark, self._number)
+        self._before = (parts[0].mark, self._number)
         made = self._stacked(parts, rows)
-        made.mark = self._last_mark
+        made.mark, made.own = parts[0].mark, BatchNumber(self._number)
         return made
 
     def _stacked(self, parts: list[Item], rows: int) -> Item:
@@ -125,18 +128,23 @@ class RebatchStream(Stream):
         return made
 
     def _empty(self) -> Pulled:
-        mark: Mark = (self._waiting.mark() if self._waiting else self._input.mark(), self._number)
-        if self._last_mark is not None:
-            mark = later(self._last_mark, self._number - self._last_mark[1])
+        here = self._waiting.mark() if self._waiting else self._input.mark()
+        mark, number = self._before or (here, self._number)
+        made = self._no_rows(mark, BatchNumber(number))
+        if made is not END:
+            made.offset = self._number - number
+        return made
+
+    def _no_rows(self, mark: Mark, own: BatchNumber) -> Pulled:
         spec = self._node.input.spec
         if not spec.complete:
             row = self._last or self._peek()
             if not isinstance(row, Block):
-                return END if row is END else Failure(row.error, mark)
+                return END if row is END else Failure(row.error, mark, own)
             spec = Spec.of(next(row.elements())).loosened()
         ids = folded(self._ctx.ids(np.array([self._number])), EMPTY)
         assert spec.structure is not None
-        return Block(spec.structure, [c[None] for c in no_rows(spec)], 1, mark, ids)
+        return Block(spec.structure, [c[None] for c in no_rows(spec)], 1, mark, ids, own)
 
     def _peek(self) -> Pulled:
         if not self._waiting:

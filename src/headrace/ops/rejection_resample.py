@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from headrace import _native, keys
-from headrace.block import Block, Column, Failure, Item, Mark, column, leaf, ordinal, shifted
+from headrace.block import Block, Column, Failure, Item, column, leaf
 from headrace.errors import SpecError
 from headrace.execute.context import Context
-from headrace.execute.stream import END, Pending, Pulled, Stream
+from headrace.execute.registry import opens
+from headrace.execute.stream import Made, Stream
 from headrace.ops.arguments import function, integer
 from headrace.ops.calls import results
 from headrace.plan.cardinality import Cardinality
+from headrace.plan.marks import At, Mark, OwnMark
 from headrace.plan.node import Node
 from headrace.plan.spec import Probe, Spec, TensorSpec
 from headrace.plan.structure import LEAF, tuple_of
@@ -91,9 +93,6 @@ class RejectionResample(Node):
     def cardinality(self) -> Cardinality:
         return self.input.cardinality.vague
 
-    def open(self, ctx: Context, mark: Mark) -> Stream:
-        return RejectionStream(self, ctx, mark)
-
     @cached_property
     def function(self) -> Function:
         """The class function and its traces."""
@@ -118,55 +117,59 @@ class RejectionResample(Node):
         return bool(draw[0] / 2**53 < ratios[kind] / max(ratios))
 
 
-class RejectionStream(Stream):
-    """The mark is the input's and how often each class was seen, a value by nature."""
+@dataclass(frozen=True, slots=True)
+class ClassCounts(OwnMark):
+    """How often each class was seen before a row, a value by nature."""
 
-    def __init__(self, node: RejectionResample, ctx: Context, mark: Mark) -> None:
+    seen: tuple[int, ...]
+
+
+@opens(RejectionResample, own=ClassCounts)
+class RejectionStream(Stream):
+    """Decides on one row after the other."""
+
+    def __init__(self, node: RejectionResample, ctx: Context, at: At) -> None:
         self._node = node
         self._key = node.seed.key(ctx.path)
-        inner, seen = mark or (None, [0] * len(node.target))
-        self._input = ctx.open(node.input, inner)
-        self._seen = list(seen)
-        self._pending = Pending()
+        self._input = ctx.open(node.input, at.inputs)
+        self._seen = [0] * len(node.target) if at.own is None else list(at.own.seen)
 
-    def pull(self, want: int) -> Pulled:
-        while not self._pending:
-            item = self._input.pull(want)
-            if item is END:
-                return END
-            if isinstance(item, Failure):
-                item.mark = (item.mark, tuple(self._seen))
-                return item
-            self._pending.add(self._decided(item))
-        return self._pending.pull(want)
+    def _counts(self) -> ClassCounts:
+        return ClassCounts(tuple(self._seen))
+
+    def pull(self, want: int) -> Made:
+        item = self._input.pull(want)
+        if isinstance(item, Failure):
+            item.own = self._counts()
+        return self._decided(item) if isinstance(item, Block) else item
 
     def _decided(self, block: Block) -> list[Item]:
         """What stays of a block, in runs between rows that have no class."""
         items: list[Item] = []
-        first = ordinal(block.mark)
+        first = block.mark.ordinal
         kinds: list[Any] = []
         rows: list[int] = []
-        mark = (block.mark, tuple(self._seen))
+        mark, own = block.mark, self._counts()
         for i, (fine, value) in enumerate(results(self._node.function, block, "iub")):
             try:
                 if not fine:
                     raise value
                 kind = self._node.class_of(value)
             except Exception as error:
-                items += self._kept(block, kinds, rows, mark)
+                items += self._kept(block, kinds, rows, mark, own)
                 kinds, rows = [], []
-                items.append(Failure(self._node.error(error, first + i), (shifted(block.mark, i), tuple(self._seen))))
-                mark = (shifted(block.mark, i + 1), tuple(self._seen))
+                items.append(Failure(self._node.error(error, first + i), block.mark.later(i), self._counts()))
+                mark, own = block.mark.later(i + 1), self._counts()
                 continue
             self._seen[int(kind)] += 1
             if self._node.accepts(self._key, first + i, int(kind), self._seen):
                 kinds.append(kind)
                 rows.append(i)
-        return items + self._kept(block, kinds, rows, mark)
+        return items + self._kept(block, kinds, rows, mark, own)
 
-    def _kept(self, block: Block, kinds: list[Any], rows: list[int], mark: Mark) -> list[Item]:
+    def _kept(self, block: Block, kinds: list[Any], rows: list[int], mark: Mark, own: ClassCounts) -> list[Item]:
         if not rows:
             return []
         chosen = block.take(np.array(rows))
         columns: list[Column] = [column(kinds), *chosen.columns]
-        return [Block(tuple_of([LEAF, block.structure]), columns, len(rows), mark, chosen.ids)]
+        return [Block(tuple_of([LEAF, block.structure]), columns, len(rows), mark, chosen.ids, own)]

@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from headrace.block import Block, Indices, Mark, concat
-from headrace.execute.context import Context, Input
-from headrace.execute.stream import END, Pulled, Stream
+from headrace.block import Block, Indices, concat
+from headrace.execute.context import Context
+from headrace.execute.inputs import Input
+from headrace.execute.registry import fetches, opens
+from headrace.execute.stream import END, Made, Stream
 from headrace.ops.arguments import integer
 from headrace.ops.passing import Keeping
 from headrace.plan.cardinality import Cardinality
+from headrace.plan.marks import START, At, Marks, OwnMark
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
@@ -44,33 +47,40 @@ class Repeat(Keeping):
     def indexable(self) -> bool:
         return self.input.indexable and self.input.cardinality.known
 
-    def open(self, ctx: Context, mark: Mark) -> Stream:
-        return RepeatStream(self, ctx, mark)
 
-    def at(self, ctx: Context, indices: Indices) -> Block:
-        epochs, rows = np.divmod(indices, self.input.cardinality)
-        order = np.argsort(epochs, kind="stable")
-        cuts = np.flatnonzero(np.diff(epochs[order])) + 1
-        parts = [self.input.at(ctx.epoch(int(epochs[run[0]])), rows[run]) for run in np.split(order, cuts)]
-        if len(parts) == 1:
-            return parts[0]
-        return concat(parts).take(np.argsort(order))
+@fetches(Repeat)
+def fetch_repeated(node: Repeat, ctx: Context, indices: Indices) -> Block:
+    """Rows of whichever epochs they lie in."""
+    epochs, rows = np.divmod(indices, node.input.cardinality)
+    order = np.argsort(epochs, kind="stable")
+    cuts = np.flatnonzero(np.diff(epochs[order])) + 1
+    parts = [ctx.epoch(int(epochs[run[0]])).fetch(node.input, rows[run]) for run in np.split(order, cuts)]
+    if len(parts) == 1:
+        return parts[0]
+    return concat(parts).take(np.argsort(order))
 
 
+@dataclass(frozen=True, slots=True)
+class Epoch(OwnMark):
+    """Which time it is that the input is read."""
+
+    number: int
+
+
+@opens(Repeat, own=Epoch)
 class RepeatStream(Stream):
     """Opens the input once for each epoch."""
 
-    def __init__(self, node: Repeat, ctx: Context, mark: Mark) -> None:
+    def __init__(self, node: Repeat, ctx: Context, at: At) -> None:
         self._node = node
         self._ctx = ctx
-        epoch, inner = mark or (0, None)
-        self._epoch: int = epoch
+        self._epoch: int = 0 if at.own is None else at.own.number
         self._input: Input | None = None
         if node.count != 0:
-            self._open(inner)
+            self._open(at.inputs)
 
-    def _open(self, mark: Mark) -> Input:
-        self._input = self._ctx.epoch(self._epoch).open(self._node.input, mark)
+    def _open(self, marks: Marks) -> Input:
+        self._input = self._ctx.epoch(self._epoch).open(self._node.input, marks)
         return self._input
 
     def _next_epoch(self) -> bool:
@@ -83,14 +93,14 @@ class RepeatStream(Stream):
         if empty or self._epoch + 1 == self._node.count:
             return False
         self._epoch += 1
-        self._open(None)
+        self._open(START)
         return True
 
-    def pull(self, want: int) -> Pulled:
+    def pull(self, want: int) -> Made:
         while self._input is not None:
             item = self._input.pull(want)
             if item is not END:
-                item.mark = (self._epoch, item.mark)
+                item.own = Epoch(self._epoch)
                 return item
             if not self._next_epoch():
                 break
@@ -118,5 +128,5 @@ class RepeatStream(Stream):
             epochs, rest = left - 1, rows
         self._input.close()
         self._epoch += epochs
-        self._open(None).skip(rest, replay=True)
+        self._open(START).skip(rest, replay=True)
         return epochs * rows + rest - here

@@ -6,12 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from headrace.block import Block, Failure, Item, Mark, element, from_elements, ordinal
+from headrace.block import Block, Failure, Item, element, from_elements
 from headrace.execute.context import Context
-from headrace.execute.stream import END, Pending, Pulled, Stream
+from headrace.execute.registry import opens
+from headrace.execute.stream import END, Made, Stream
 from headrace.ops.calls import private_elements
 from headrace.ops.carried import Carried
 from headrace.plan.cardinality import Cardinality
+from headrace.plan.marks import At, OwnMark
 from headrace.plan.node import Node
 from headrace.plan.spec import Probe, Spec
 
@@ -52,44 +54,42 @@ class Scan(Node):
     def cardinality(self) -> Cardinality:
         return self.input.cardinality
 
-    def open(self, ctx: Context, mark: Mark) -> Stream:
-        return ScanStream(self, ctx, mark)
+
+@dataclass(frozen=True, slots=True)
+class ScanMark(OwnMark):
+    """The state before a row, which is a value by nature."""
+
+    state: Carried
 
 
+@opens(Scan, own=ScanMark)
 class ScanStream(Stream):
-    """The mark is the input's and the state before that row, which is a value by nature."""
+    """Calls the function on one row after the other."""
 
-    def __init__(self, node: Scan, ctx: Context, mark: Mark) -> None:
+    def __init__(self, node: Scan, ctx: Context, at: At) -> None:
         self._node = node
-        inner, state = mark or (None, None)
-        self._input = ctx.open(node.input, inner)
-        self._state = node.initial if state is None else node.initial.restored(state)
-        self._pending = Pending()
+        self._input = ctx.open(node.input, at.inputs)
+        self._state = node.initial if at.own is None else node.initial.like(at.own.state)
 
-    def pull(self, want: int) -> Pulled:
-        if not self._pending:
-            item = self._input.pull(want)
-            if item is END:
-                return END
-            self._pending.add(self._scanned(item))
-        return self._pending.pull(want)
-
-    def _scanned(self, item: Item) -> list[Item]:
+    def pull(self, want: int) -> Made:
+        item = self._input.pull(want)
+        if item is END:
+            return END
         if isinstance(item, Failure):
-            item.mark = (item.mark, self._state)
-            return [item]
-        return [out for i, value in enumerate(private_elements(item)) for out in self._one(item.slice(i, i + 1), value)]
+            item.own = ScanMark(self._state)
+            return item
+        return [self._one(item.slice(i, i + 1), value) for i, value in enumerate(private_elements(item))]
 
-    def _one(self, row: Block, value: Any) -> list[Item]:
-        mark = (row.mark, self._state)
+    def _one(self, row: Block, value: Any) -> Item:
+        own = ScanMark(self._state)
         try:
             result = self._node.fn(self._state.value, value)
             if not isinstance(result, tuple | list) or len(result) != 2:
                 raise TypeError(f"scan's function must return the next state and an output, not {result!r}")
             state, made = self._state.next(result[0]), element(result[1])
         except Exception as error:
-            return [Failure(self._node.error(error, ordinal(row.mark)), mark)]
+            return Failure(self._node.error(error, row.mark.ordinal), row.mark, own)
         self._state = state
         (block,) = from_elements([made], row.ids)
-        block.mark = mark
-        return [block]
+        block.mark, block.own = row.mark, own
+        return block

@@ -7,15 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headrace.block import Block, Failure, Indices, Mark, scalar_block
+from headrace.block import Block, Failure, Indices
 from headrace.errors import NotIndexableError
-from headrace.execute.context import Context, Run
+from headrace.execute.context import Context
+from headrace.execute.passes import Pass
+from headrace.execute.registry import fetches, opens
 from headrace.execute.stream import Stream
 from headrace.ops.arguments import integer
-from headrace.ops.gather import NumberStream, fetched
+from headrace.ops.gather import NumberStream
 from headrace.ops.passing import Keeping
 from headrace.plan.cardinality import INFINITE, Cardinality
+from headrace.plan.marks import At
 from headrace.plan.node import obstacle
+from headrace.plan.prepared import Prepared
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
@@ -48,7 +52,12 @@ def getitem(self: Dataset, index: int | slice) -> Any:
     if count == INFINITE and number < 0:
         raise IndexError("an infinite dataset has no end to count from")
     number = number + count if number < 0 else number
-    item = fetched(node, Context(Run()).epoch(0), scalar_block(np.array([number])))[0]
+    run = Pass()
+    try:
+        context = run.context(Prepared.of(node)).epoch(0)
+        item = context.fetch_items(node, np.array([number]))[0]
+    finally:
+        run.close()
     if isinstance(item, Failure):
         raise item.error
     return next(item.elements())
@@ -73,8 +82,14 @@ class Select(Keeping):
     indexable = True
     positional = True
 
-    def open(self, ctx: Context, mark: Mark) -> Stream:  # noqa: ARG002
-        return NumberStream(ctx, self.input, self.count, lambda a, b: self.start + np.arange(a, b) * self.step)
 
-    def at(self, ctx: Context, indices: Indices) -> Block:
-        return self.input.at(ctx, self.start + indices * self.step)
+@opens(Select)
+def open_selected(node: Select, ctx: Context, at: At) -> Stream:  # noqa: ARG001 - a place is a number
+    """The rows by number."""
+    return NumberStream(ctx, node.input, node.count, lambda a, b: node.start + np.arange(a, b) * node.step)
+
+
+@fetches(Select)
+def fetch_selected(node: Select, ctx: Context, indices: Indices) -> Block:
+    """Every n-th row."""
+    return ctx.fetch(node.input, node.start + indices * node.step)

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from headrace.block import Block, Failure, Indices, Mark, ordinal, shifted
+from headrace.block import Block, Failure, Indices
 from headrace.execute.context import Context
-from headrace.execute.stream import END, Pulled, Stream
+from headrace.execute.registry import fetches, opens
+from headrace.execute.stream import END, Made, Stream
 from headrace.ops.arguments import integer, positive
 from headrace.ops.passing import Moving
 from headrace.plan.cardinality import Cardinality
+from headrace.plan.marks import At
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
@@ -48,40 +50,35 @@ class Shard(Moving):
     def cardinality(self) -> Cardinality:
         return self.input.cardinality.less(self.index).divided(self.num_shards, up=True)
 
-    def open(self, ctx: Context, mark: Mark) -> Stream:
-        return ShardStream(self, ctx, mark)
 
-    def at(self, ctx: Context, indices: Indices) -> Block:
-        return self.input.at(ctx, indices * self.num_shards + self.index)
+@fetches(Shard)
+def fetch_share(node: Shard, ctx: Context, indices: Indices) -> Block:
+    """Every n-th row."""
+    return ctx.fetch(node.input, indices * node.num_shards + node.index)
 
 
+@opens(Shard)
 class ShardStream(Stream):
     """Passes to the next row of its share, then keeps every n-th of what comes."""
 
-    def __init__(self, node: Shard, ctx: Context, mark: Mark) -> None:
+    def __init__(self, node: Shard, ctx: Context, at: At) -> None:
         self._shards = node.num_shards
         self._index = node.index
-        self._input = ctx.open(node.input, mark)
+        self._input = ctx.open(node.input, at.inputs)
 
     def _foreign(self, position: int) -> int:
         """How many rows of others lie before the next of ours."""
         return (self._index - position) % self._shards
 
-    def pull(self, want: int) -> Pulled:
+    def pull(self, want: int) -> Made:
         n = self._shards
-        while True:
-            foreign = self._foreign(self._input.ordinal)
-            if foreign and self._input.skip(foreign) < foreign:
-                return END
-            item = self._input.pull((min(want, AT_ONCE // n + 1) - 1) * n + 1)
-            if item is END or isinstance(item, Failure):
-                return item
-            first = self._foreign(ordinal(item.mark))
-            if first < item.rows:
-                mark = shifted(item.mark, first)
-                item = item.take(np.arange(first, item.rows, n))
-                item.mark = mark
-                return item
+        foreign = self._foreign(self._input.ordinal)
+        if foreign and self._input.skip(foreign) < foreign:
+            return END
+        item = self._input.pull((min(want, AT_ONCE // n + 1) - 1) * n + 1)
+        if item is END or isinstance(item, Failure):
+            return item
+        return item.take(np.arange(0, item.rows, n))
 
     def skip(self, count: int, *, replay: bool = False) -> int:
         if count == 0:

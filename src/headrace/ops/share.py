@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from headrace.block import Block, Indices, Mark
+from headrace.block import Block, Indices
 from headrace.execute.context import Context
-from headrace.execute.stream import END, Pulled, Stream
+from headrace.execute.registry import fetches, opens
+from headrace.execute.stream import END, Made, Stream
 from headrace.plan.cardinality import Cardinality
+from headrace.plan.marks import At
 from headrace.plan.node import Node
 from headrace.plan.spec import Spec
 
@@ -35,22 +37,23 @@ class Share(Node):
     def indexable(self) -> bool:
         return self.input.indexable
 
-    def open(self, ctx: Context, mark: Mark) -> Stream:
-        return ShareStream(self, ctx, mark)
 
-    def at(self, ctx: Context, indices: Indices) -> Block:
-        return self.input.at(ctx, indices * self.readers + self.index)
+@fetches(Share)
+def fetch_in_step(node: Share, ctx: Context, indices: Indices) -> Block:
+    """Every n-th row."""
+    return ctx.fetch(node.input, indices * node.readers + node.index)
 
 
+@opens(Share)
 class ShareStream(Stream):
     """Takes its own element and passes over those of the others, to know that they are there."""
 
-    def __init__(self, node: Share, ctx: Context, mark: Mark) -> None:
+    def __init__(self, node: Share, ctx: Context, at: At) -> None:
         self._readers = node.readers
         self._index = node.index
-        self._input = ctx.open(node.input, mark)
+        self._input = ctx.open(node.input, at.inputs)
 
-    def pull(self, want: int) -> Pulled:  # noqa: ARG002
+    def pull(self, want: int) -> Made:  # noqa: ARG002
         before = (self._index - self._input.ordinal) % self._readers
         if self._input.skip(before) < before:
             return END

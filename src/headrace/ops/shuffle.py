@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from headrace import _native, keys
-from headrace.block import Block, Failure, Indices, Item, Mark, ordinal
+from headrace.block import Block, Failure, Indices, Item
 from headrace.errors import ElementError, StateError
 from headrace.execute.context import AUTOTUNE, Context
-from headrace.execute.stream import END, Pending, Pulled, Source, Stream
+from headrace.execute.parallel import tuned_buffer
+from headrace.execute.registry import fetches, opens
+from headrace.execute.stream import END, Made, Source, Stream
 from headrace.ops.arguments import integer, positive
 from headrace.ops.buffer_size import Peeked, row_bytes
 from headrace.ops.passing import Moving
@@ -20,6 +22,7 @@ from headrace.ops.permute import Permute
 from headrace.ops.shuffle_numbers import NumberShuffleStream
 from headrace.ops.slots import Dense, Slots
 from headrace.plan.cardinality import UNKNOWN, Cardinality
+from headrace.plan.marks import At, Mark, OwnMark
 from headrace.plan.node import obstacle, walk
 
 if TYPE_CHECKING:
@@ -93,56 +96,66 @@ class Shuffle(Moving):
     def indexable(self) -> bool:
         return self.input.indexable and self.buffer_size != AUTOTUNE
 
-    def key(self, ctx: Context) -> int:
-        """What the kernels draw with."""
-        return self.seed.key(ctx.path if self.reshuffle else keys.ROOT)
 
-    def law(self, ctx: Context) -> tuple[int, int]:
-        """The key and the capacity, where it is known."""
-        return self.key(ctx), self.buffer_size
+def draw_key(node: Shuffle, ctx: Context) -> int:
+    """What the kernels draw with."""
+    return node.seed.key(ctx.path if node.reshuffle else keys.ROOT)
 
-    def open(self, ctx: Context, mark: Mark) -> Stream:
-        rows = self.input
-        if self.buffer_size == AUTOTUNE:
-            return ShuffleStream(self, ctx, mark)
-        slots = min(self.buffer_size, rows.cardinality) if rows.cardinality.known else self.buffer_size
-        if rows.addressable and rows.numbered and slots <= NUMBERED_SLOTS:
-            return NumberShuffleStream(ctx, rows, *self.law(ctx))
-        return ShuffleStream(self, ctx, mark)
 
-    def at(self, ctx: Context, indices: Indices) -> Block:
-        rows = np.empty(len(indices), np.int64)
-        _native.shuffle_rows_at(*self.law(ctx), max(-1, self.cardinality), np.ascontiguousarray(indices), rows)
-        return self.input.at(ctx, rows)
+@fetches(Shuffle)
+def fetch_shuffled(node: Shuffle, ctx: Context, indices: Indices) -> Block:
+    """Rows by where the draws put them."""
+    rows = np.empty(len(indices), np.int64)
+    law = (draw_key(node, ctx), node.buffer_size, max(-1, node.cardinality))
+    _native.shuffle_rows_at(*law, np.ascontiguousarray(indices), rows)
+    return ctx.fetch(node.input, rows)
+
+
+@dataclass(frozen=True, slots=True)
+class ShuffleMark(OwnMark):
+    """The step, and how many rows there are, once that is known. The input is read again before every row held."""
+
+    t: int
+    total: int | None
+
+
+@opens(Shuffle, own=ShuffleMark)
+def open_shuffle(node: Shuffle, ctx: Context, at: At) -> Stream:
+    """Rows, or their numbers, through the buffer."""
+    rows = node.input
+    if node.buffer_size == AUTOTUNE:
+        return ShuffleStream(node, ctx, at)
+    slots = min(node.buffer_size, rows.cardinality) if rows.cardinality.known else node.buffer_size
+    if rows.addressable and rows.numbered and slots <= NUMBERED_SLOTS:
+        return NumberShuffleStream(ctx, rows, draw_key(node, ctx), node.buffer_size)
+    return ShuffleStream(node, ctx, at)
 
 
 class ShuffleStream(Stream):
     """Step t takes row capacity-1+t in and gives one out; see ShuffleLaw in src/native/kernels.h.
 
-    The mark is (t, the number of rows once known, a mark of the input at or before every row held). On restore the rows
-    held are found from the draws and read again, with `at` where the input allows it.
+    On restore the rows held are found from the draws and read again, by number where the input allows it.
     """
 
-    def __init__(self, node: Shuffle, ctx: Context, mark: Mark) -> None:
+    def __init__(self, node: Shuffle, ctx: Context, at: At) -> None:
         self._node = node
         self._ctx = ctx
-        self._key = node.key(ctx)
+        self._key = draw_key(node, ctx)
         self._by_number = node.addressable
         tuned = node.buffer_size == AUTOTUNE
         # The input of a buffer that is tuned is a branch of its own, so that one further up has another name.
-        self._input: Source = ctx.open(node.input, mark and mark[2], slot=int(tuned))
-        self._capacity = ctx.buffer_rows("shuffle", self._row_bytes) if tuned else node.buffer_size
+        self._input: Source = ctx.open(node.input, at.inputs, slot=int(tuned))
+        self._capacity = tuned_buffer(ctx, "shuffle", self._row_bytes) if tuned else node.buffer_size
         self._slots = Slots(self._capacity)
         self._failures: dict[int, Failure] = {}
-        self._pending = Pending()
-        self._past: deque[tuple[int, Mark]] = deque()
-        self._base: Mark = None
+        self._past: deque[Mark] = deque()
+        self._base: Mark
         self._base_due = 0
         self._filled = False
         self._total: int | None = None
         self._t: int = 0
-        if mark is not None:
-            self._t, self._total, _ = mark
+        if at.own is not None:
+            self._t, self._total = at.own.t, at.own.total
             self._refill_from_stream()
 
     def _row_bytes(self, room: int) -> int:
@@ -164,10 +177,11 @@ class ShuffleStream(Stream):
             return
         held, slots = self._held()
         first_unread = total if self._total is not None else self._capacity - 1 + t
-        self._input = self._ctx.open(self._node.input, int(first_unread))
+        self._input = self._ctx.open(self._node.input)
+        self._input.skip(int(first_unread), replay=True)
         try:
             if len(held):
-                self._place(slots, self._node.input.at(self._ctx, held), held)
+                self._place(slots, self._ctx.fetch(self._node.input, held), held)
         except ElementError:  # one of the rows fails: the stream tells which
             self._input.close()
             self._input = self._ctx.open(self._node.input)
@@ -191,7 +205,7 @@ class ShuffleStream(Stream):
         held, slots = self._held()
         order = np.argsort(held)
         held, slots = held[order], slots[order]
-        self._past.append((self._input.ordinal, self._input.mark()))
+        self._past.append(self._input.mark())
         runs = held - np.arange(len(held))
         pace = self._ctx.run.pace()
         costly = any(node.costly for node in walk(self._node.input))
@@ -208,7 +222,7 @@ class ShuffleStream(Stream):
                 raise StateError("the input of shuffle ended before the element where the state was taken")
             pace.observe(item, 0)
             self._remember(item)
-            first = ordinal(item.mark)
+            first = item.mark.ordinal
             stop = int(np.searchsorted(held, first + item.rows))
             if isinstance(item, Failure):
                 self._failures[int(slots[done])] = item
@@ -222,31 +236,31 @@ class ShuffleStream(Stream):
         """Note marks of the input now and then: a state needs one from before the oldest row held."""
         if self._by_number:
             return
-        here = ordinal(item.mark)
-        if not self._past or here - self._past[-1][0] > self._capacity // 4:
-            self._past.append((here, item.mark))
+        if not self._past or item.mark.ordinal - self._past[-1].ordinal > self._capacity // 4:
+            self._past.append(item.mark)
 
-    def _mark(self) -> Mark:
+    def _from(self) -> Mark | None:
+        """Where the input is to be read again; nowhere, if rows are found by number."""
         if self._by_number:
             return None
         if self._t >= self._base_due:
             self._base_due = self._t + self._capacity // 8 + 1
             oldest = self._oldest()
-            while len(self._past) > 1 and self._past[1][0] <= oldest:
+            while len(self._past) > 1 and self._past[1].ordinal <= oldest:
                 self._past.popleft()
-            self._base = self._past[0][1] if self._past else None
-        return (self._t, self._total, self._base)
+            self._base = self._past[0] if self._past else self._input.mark()
+        return self._base
 
     def _oldest(self) -> int:
         """The ordinal of the oldest row held, or one before it."""
         held = self._slots.extra[-1][: self._capacity] if self._slots.extra else np.empty(0, np.int64)
-        numbers = [ordinal(f.mark) for f in self._failures.values()]
+        numbers = [f.mark.ordinal for f in self._failures.values()]
         return min(int(held.min()) if len(held) else 0, *numbers, self._input.ordinal)
 
     def _extra(self, item: Block, ordinals: Indices | None = None) -> list[Dense]:
         extra: list[Dense] = [] if item.ids is None else [item.ids]
         if not self._by_number:
-            first = ordinal(item.mark)
+            first = item.mark.ordinal
             extra.append(np.arange(first, first + item.rows) if ordinals is None else ordinals)
         return extra
 
@@ -284,32 +298,29 @@ class ShuffleStream(Stream):
             if self._used in self._failures:
                 self._failures[self._hole] = self._failures.pop(self._used)
 
-    def pull(self, want: int) -> Pulled:
+    def pull(self, want: int) -> Made:
         if not self._filled:
             self._fill()
-        if self._pending:
-            return self._pending.pull(want)
-        mark = self._mark()
+        base, t = self._from(), self._t
         if self._total is None:
             item = self._input.pull(want)
             if item is END:
                 self._begin_tail()
-                mark = self._mark()
+                base = self._from()
             else:
                 self._remember(item)
-                return self._given(self._steps(item), mark)
+                return self._marked(self._steps(item), base, t)
         if self._used == 0:
             return END
-        return self._given(self._tail_steps(min(want, self._used)), mark)
+        return self._marked(self._tail_steps(min(want, self._used)), base, t)
 
-    def _given(self, items: list[Item], mark: Mark) -> Item:
-        """The first of these; the others wait. Their marks count from the first one's."""
-        before = 0
-        for item in items:
-            item.mark = mark and (mark[0] + before, mark[1], mark[2])
-            before += item.rows
-        self._pending.add(items)
-        return self._pending.pull(items[0].rows)
+    def _marked(self, items: list[Item], base: Mark | None, t: int) -> list[Item]:
+        """What the steps from `t` on gave, each with its step."""
+        if base is not None:
+            for item in items:
+                item.mark, item.own = base, ShuffleMark(t, self._total)
+                t += item.rows
+        return items
 
     def _draws(self, count: int) -> Indices:
         draws = np.empty(count, np.int64)
@@ -346,13 +357,12 @@ class ShuffleStream(Stream):
                 self._failures[slot] = self._failures.pop(last)
         return out
 
-    def skip(self, count: int, *, replay: bool = False) -> int:
+    def skip(self, count: int, *, replay: bool = False) -> int:  # noqa: ARG002
         if not self._by_number or (self._filled and count < self._capacity):
-            return super().skip(count, replay=replay)
-        waiting = self._pending.drop(count)
+            return 0
         total = self._node.cardinality
-        rows = min(count - waiting, total - self._t) if total.known else count - waiting
+        rows = min(count, total - self._t) if total.known else count
         self._input.close()
         self._slots, self._failures = Slots(self._capacity), {}
         self._start(self._t + rows)
-        return waiting + int(rows)
+        return int(rows)

@@ -5,10 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from headrace import _native
-from headrace.block import scalar_block
 from headrace.execute.context import Context
-from headrace.execute.stream import END, Pending, Pulled, Stream
-from headrace.ops.gather import fetched
+from headrace.execute.stream import END, Made, Stream
 from headrace.plan.node import Node
 
 
@@ -22,7 +20,6 @@ class NumberShuffleStream(Stream):
         self._slots: np.ndarray[tuple[int], np.dtype[np.int64]] | None = None
         self._hole = self._used = 0
         self._t = 0
-        self._pending = Pending()
 
     def _seek(self) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
         """What the slots hold before step t."""
@@ -33,26 +30,23 @@ class NumberShuffleStream(Stream):
         self._hole = int(empty[0]) if len(empty) else 0
         return slots
 
-    def pull(self, want: int) -> Pulled:
-        if not self._pending:
-            total = self._law[2]
-            count = want if total < 0 else min(want, total - self._t)
-            if count == 0:
-                return END
-            if self._slots is None:
-                self._slots = self._seek()
-            numbers = np.empty(count, np.int64)
-            run = _native.shuffle_run(*self._law, self._t, self._slots, self._hole, self._used, numbers)
-            self._hole, self._used = run
-            self._t += count
-            self._pending.add(fetched(self._rows, self._ctx, scalar_block(numbers)))
-        return self._pending.pull(want)
+    def pull(self, want: int) -> Made:
+        total = self._law[2]
+        count = want if total < 0 else min(want, total - self._t)
+        if count == 0:
+            return END
+        if self._slots is None:
+            self._slots = self._seek()
+        numbers = np.empty(count, np.int64)
+        run = _native.shuffle_run(*self._law, self._t, self._slots, self._hole, self._used, numbers)
+        self._hole, self._used = run
+        self._t += count
+        return self._ctx.fetch_items(self._rows, numbers)
 
     def skip(self, count: int, *, replay: bool = False) -> int:  # noqa: ARG002
-        done = self._pending.drop(count)
         total = self._law[2]
-        steps = count - done if total < 0 else min(count - done, total - self._t)
+        steps = count if total < 0 else min(count, total - self._t)
         if steps:
             self._t += steps
             self._slots = None
-        return done + steps
+        return steps

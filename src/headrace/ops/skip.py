@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from headrace.block import Block, Indices, Mark
+from headrace.block import Block, Indices
 from headrace.execute.context import Context
-from headrace.execute.stream import END, Pulled, Stream
+from headrace.execute.registry import fetches, opens
+from headrace.execute.stream import END, Made, Stream
 from headrace.ops.arguments import integer
 from headrace.ops.passing import Moving
 from headrace.plan.cardinality import Cardinality
+from headrace.plan.marks import At
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
@@ -35,26 +37,27 @@ class Skip(Moving):
     def cardinality(self) -> Cardinality:
         return Cardinality(0) if self.count < 0 else self.input.cardinality.less(self.count)
 
-    def open(self, ctx: Context, mark: Mark) -> Stream:
-        return SkipStream(self, ctx, mark)
 
-    def at(self, ctx: Context, indices: Indices) -> Block:
-        return self.input.at(ctx, indices + self.count)
+@fetches(Skip)
+def fetch_after(node: Skip, ctx: Context, indices: Indices) -> Block:
+    """Rows further on."""
+    return ctx.fetch(node.input, indices + node.count)
 
 
+@opens(Skip)
 class SkipStream(Stream):
     """Passes over the rows that are still in front, then is the input itself."""
 
-    def __init__(self, node: Skip, ctx: Context, mark: Mark) -> None:
+    def __init__(self, node: Skip, ctx: Context, at: At) -> None:
         self._nothing = node.count < 0
         self._count = node.count
-        self._input = ctx.open(node.input, mark)
+        self._input = ctx.open(node.input, at.inputs)
 
     def _ready(self) -> bool:
         front = self._count - self._input.ordinal
         return not self._nothing and (front <= 0 or self._input.skip(front) == front)
 
-    def pull(self, want: int) -> Pulled:
+    def pull(self, want: int) -> Made:
         return self._input.pull(want) if self._ready() else END
 
     def skip(self, count: int, *, replay: bool = False) -> int:

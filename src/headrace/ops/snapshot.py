@@ -5,18 +5,21 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headrace.block import Block, Item, Mark
-from headrace.execute.context import Context, Input
-from headrace.execute.stream import END, Pulled, Stream
+from headrace.block import Block, Item
+from headrace.execute.context import Context
+from headrace.execute.registry import opens
+from headrace.execute.stream import END, Made, Stream
 from headrace.ops.arguments import function
 from headrace.ops.cache import Cache, FileStore, Store
 from headrace.ops.calls import CallStream, Outcome, outcomes, with_failures
 from headrace.plan.cardinality import UNKNOWN, Cardinality
+from headrace.plan.marks import NOWHERE, At, Marked, OwnMark
 from headrace.plan.node import Node
 from headrace.plan.spec import Spec
 from headrace.plan.structure import LEAF, tuple_of
@@ -91,19 +94,24 @@ class Tag(Node):
     def cardinality(self) -> Cardinality:
         return self.input.cardinality
 
-    def open(self, ctx: Context, mark: Mark) -> Stream:
-        return CallStream(ctx, self.input, mark, self._tagged)
 
-    def _tagged(self, block: Block) -> list[Item]:
-        results = [_number(outcome) for outcome in outcomes(self.shard_func, block, keep=True)]
+@opens(Tag)
+def open_tagged(node: Tag, ctx: Context, at: At) -> Stream:
+    """Rows with their numbers."""
+    return CallStream(ctx, node.input, at, partial(tag_rows, node))
 
-        def good(start: int, stop: int) -> list[Item]:
-            part = block.slice(start, stop)
-            tags = np.array([value for _, value in results[start:stop]], np.int64)
-            pair = tuple_of([part.structure, LEAF])
-            return [Block(pair, [*part.columns, tags], part.rows, part.mark, part.ids)]
 
-        return with_failures(self, block, results, good)
+def tag_rows(node: Tag, block: Block) -> list[Item]:
+    """Rows with their numbers, and failures where the function raised."""
+    results = [_number(outcome) for outcome in outcomes(node.shard_func, block, keep=True)]
+
+    def good(start: int, stop: int) -> list[Item]:
+        part = block.slice(start, stop)
+        tags = np.array([value for _, value in results[start:stop]], np.int64)
+        pair = tuple_of([part.structure, LEAF])
+        return [Block(pair, [*part.columns, tags], part.rows, part.mark, part.ids)]
+
+    return with_failures(node, block, results, good)
 
 
 def _number(outcome: Outcome) -> Outcome:
@@ -138,28 +146,39 @@ class Snapshot(Node):
     def cardinality(self) -> Cardinality:
         return self.input.cardinality if self.reader_func is None else UNKNOWN
 
-    def open(self, ctx: Context, mark: Mark) -> Stream:
-        rows = self.store.rows(self.input.inputs[0])
-        reading, inner = (rows.complete, None) if mark is None else mark
-        if not reading:
-            return SnapshotStream(ctx.open(self.input, inner), tagged=True)
-        assert isinstance(rows, StoredRows)
-        stored = Stored(self.elements, "snapshot", rows.parts, tagged=True)
-        return SnapshotStream(ctx.open_nested(read_shards(stored, self.reader_func)._node, inner), tagged=False)
+
+@dataclass(frozen=True, slots=True)
+class SnapshotMark(OwnMark):
+    """Where the files stand, if rows come from these: they are found in their own order again."""
+
+    stored: Marked | None
 
 
+@opens(Snapshot, own=SnapshotMark)
 class SnapshotStream(Stream):
-    """Rows of either kind; the mark says of which, since what is written is found in its own order again."""
+    """Rows on their way into the files, or what the reader makes of them once these are whole."""
 
-    def __init__(self, source: Input, *, tagged: bool) -> None:
-        self._input = source
-        self._tagged = tagged
+    def __init__(self, node: Snapshot, ctx: Context, at: At) -> None:
+        rows = node.store.rows(node.input.inputs[0])
+        own: SnapshotMark | None = at.own
+        self._reads = rows.complete if own is None else own.stored is not None
+        if self._reads:
+            assert isinstance(rows, StoredRows)
+            stored = Stored(node.elements, "snapshot", rows.parts, tagged=True)
+            plan = read_shards(stored, node.reader_func)._node
+            self._input = ctx.open_plan(plan, None if own is None else own.stored)
+        else:
+            self._input = ctx.open(node.input, at.inputs)
 
-    def pull(self, want: int) -> Pulled:
+    def pull(self, want: int) -> Made:
         item = self._input.pull(want)
         if item is END:
             return END
-        if self._tagged and isinstance(item, Block):
+        if self._reads:
+            item.own = SnapshotMark(item.mark)
+            item.mark = NOWHERE  # nothing of the input is read again
+            return item
+        if isinstance(item, Block):
             item = Block(item.structure.children[0], item.columns[:-1], item.rows, item.mark, item.ids)
-        item.mark = (not self._tagged, item.mark)
+        item.own = SnapshotMark(None)
         return item

@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from headrace.block import Block, Indices, Mark
+from headrace.block import Block, Indices
 from headrace.execute.context import Context
-from headrace.execute.stream import END, Pulled, Stream
+from headrace.execute.registry import fetches, opens
+from headrace.execute.stream import END, Made, Stream
 from headrace.ops.arguments import integer
 from headrace.ops.passing import Moving
 from headrace.plan.cardinality import Cardinality
+from headrace.plan.marks import At
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
@@ -35,24 +37,25 @@ class Take(Moving):
     def cardinality(self) -> Cardinality:
         return self.input.cardinality if self.count < 0 else self.input.cardinality.at_most(self.count)
 
-    def open(self, ctx: Context, mark: Mark) -> Stream:
-        return TakeStream(self, ctx, mark)
 
-    def at(self, ctx: Context, indices: Indices) -> Block:
-        return self.input.at(ctx, indices)
+@fetches(Take)
+def fetch_taken(node: Take, ctx: Context, indices: Indices) -> Block:
+    """The input's rows."""
+    return ctx.fetch(node.input, indices)
 
 
+@opens(Take)
 class TakeStream(Stream):
     """Asks for no more than is left: the input's ordinal tells how much that is."""
 
-    def __init__(self, node: Take, ctx: Context, mark: Mark) -> None:
-        self._input = ctx.open(node.input, mark, any_order=True)
+    def __init__(self, node: Take, ctx: Context, at: At) -> None:
+        self._input = ctx.open(node.input, at.inputs, any_order=True)
         self._stop = node.count if node.count >= 0 else None
 
     def _at_most(self, rows: int) -> int:
         return rows if self._stop is None else min(rows, self._stop - self._input.ordinal)
 
-    def pull(self, want: int) -> Pulled:
+    def pull(self, want: int) -> Made:
         allowed = self._at_most(want)
         return self._input.pull(allowed) if allowed > 0 else END
 

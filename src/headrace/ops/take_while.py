@@ -6,12 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from headrace.block import Block, Item, Mark
+from headrace.block import Block, Item
 from headrace.execute.context import Context
-from headrace.execute.stream import END, Pending, Pulled, Stream
+from headrace.execute.registry import opens
+from headrace.execute.stream import END, Made, Stream
 from headrace.ops.arguments import function
 from headrace.ops.calls import Outcome, outcomes, single, with_failures
 from headrace.ops.filter import Deciding, truth
+from headrace.plan.marks import At
 from headrace.trace.function import Function
 
 if TYPE_CHECKING:
@@ -36,28 +38,19 @@ class TakeWhile(Deciding):
     def operation(self) -> str:
         return "take_while"
 
-    def open(self, ctx: Context, mark: Mark) -> Stream:
-        return TakeWhileStream(self, ctx, mark)
 
-
+@opens(TakeWhile)
 class TakeWhileStream(Stream):
     """Reads no further than the row that ends it, where somebody could tell."""
 
-    def __init__(self, node: TakeWhile, ctx: Context, mark: Mark) -> None:
+    def __init__(self, node: TakeWhile, ctx: Context, at: At) -> None:
         self._node = node
-        self._input = ctx.open(node.input, mark)
-        self._pending = Pending()
+        self._input = ctx.open(node.input, at.inputs)
         self._over = False
 
-    def pull(self, want: int) -> Pulled:
-        if not self._pending:
-            item = END if self._over else self._input.pull(want if self._node.input.pure else 1)
-            if not isinstance(item, Block):
-                return item
-            self._pending.add(self._kept(item))
-            if not self._pending:
-                return END
-        return self._pending.pull(want)
+    def pull(self, want: int) -> Made:
+        item = END if self._over else self._input.pull(want if self._node.input.pure else 1)
+        return self._kept(item) if isinstance(item, Block) else item
 
     def _kept(self, block: Block) -> list[Item]:
         decided = single(self._node.whole(block), "b")

@@ -13,11 +13,11 @@ import numpy as np
 
 from headrace.block import Block
 from headrace.execute.context import Context
-from headrace.execute.stream import Stream
 from headrace.keys import ROOT, keyed_seeds
 from headrace.ops.calls import arguments
 from headrace.plan.cardinality import Cardinality
 from headrace.plan.node import Node, rebuilt
+from headrace.plan.prepared import Prepared
 from headrace.plan.spec import Spec
 from headrace.plan.structure import LEAF, Structure
 from headrace.sources.memory import Memory
@@ -89,9 +89,6 @@ class Unread(Node):
     def cardinality(self) -> Cardinality:
         return Cardinality(self.rows)
 
-    def open(self, ctx: Context, mark: Any) -> Stream:
-        raise NotImplementedError("a template holds no rows")
-
 
 @dataclass(frozen=True)
 class Template:
@@ -126,7 +123,7 @@ class Template:
         count = windows.rows * self.size
         sources = [Memory(Spec.UNKNOWN, count, LEAF, [c.reshape(count, *c.shape[2:])], "window") for c in dense]
         plan = rebuilt(self.plan, lambda node: sources[node.component] if isinstance(node, Unread) else node)
-        rows = ctx.open(plan, slot=1)
+        rows = ctx._replace(prepared=Prepared.of(plan)).open(plan, slot=1)
         try:
             made = rows.pull(windows.rows * self.rows)
         finally:

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from headrace.block import FOLD, Block, Column, Failure, Ids, Item, Mark, ordinal, shifted, values
+from headrace.block import FOLD, Block, Column, Failure, Ids, Item, values
 from headrace.errors import SpecError
 from headrace.execute.context import Context
-from headrace.execute.stream import Pending, Pulled, Stream
+from headrace.execute.registry import opens
+from headrace.execute.stream import Made, Stream
 from headrace.plan.cardinality import Cardinality
+from headrace.plan.marks import At
 from headrace.plan.node import Node
 from headrace.plan.spec import Spec
 from headrace.ragged import Ragged
@@ -56,28 +58,23 @@ class Unbatch(Node):
         size = next((n for n in sizes if n is not None), None)
         return self.input.cardinality.vague if size is None else self.input.cardinality.times(size)
 
-    def open(self, ctx: Context, mark: Mark) -> Stream:
-        return UnbatchStream(self, ctx, mark)
 
-
+@opens(Unbatch)
 class UnbatchStream(Stream):
     """Asks for about as many batches as the rows it needs; for one at a time where reading shows."""
 
-    def __init__(self, node: Unbatch, ctx: Context, mark: Mark) -> None:
+    def __init__(self, node: Unbatch, ctx: Context, at: At) -> None:
         self._node = node
-        self._input = ctx.open(node.input, mark)
-        self._pending = Pending()
+        self._input = ctx.open(node.input, at.inputs)
         self._batch_rows = 1
 
-    def pull(self, want: int) -> Pulled:
-        while not self._pending:
-            item = self._input.pull(max(1, want // self._batch_rows) if self._node.input.pure else 1)
-            if not isinstance(item, Block):
-                return item
-            made = split(self._node, item)
-            self._batch_rows = max(1, sum(m.rows for m in made) // item.rows)
-            self._pending.add(made)
-        return self._pending.pull(want)
+    def pull(self, want: int) -> Made:
+        item = self._input.pull(max(1, want // self._batch_rows) if self._node.input.pure else 1)
+        if not isinstance(item, Block):
+            return item
+        made = split(self._node, item)
+        self._batch_rows = max(1, sum(m.rows for m in made) // item.rows)
+        return made
 
 
 def split(node: Unbatch, block: Block) -> list[Item]:
@@ -95,8 +92,8 @@ def split(node: Unbatch, block: Block) -> list[Item]:
         f"component{path} has {'no rows' if c is None else int(c[0])}"
         for path, c in zip(block.structure.paths, counts, strict=True)
     )
-    error = node.error(SpecError(f"the components differ in their number of rows: {found}"), ordinal(block.mark))
-    return [Failure(error, shifted(block.mark, 0))]
+    error = node.error(SpecError(f"the components differ in their number of rows: {found}"), block.mark.ordinal)
+    return [Failure(error, block.mark)]
 
 
 def row_counts(column: Column) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]] | None:

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headrace.block import Block, Mark
+from headrace.block import Block
 from headrace.execute.context import Context
-from headrace.execute.stream import Pulled, Stream
+from headrace.execute.registry import opens
+from headrace.execute.stream import Made, Stream
 from headrace.ops.passing import Keeping
 from headrace.plan.cardinality import UNKNOWN, Cardinality
+from headrace.plan.marks import At
 from headrace.plan.spec import DatasetSpec
 from headrace.plan.structure import flatten
 from headrace.ragged import Ragged
@@ -45,25 +47,21 @@ class Unique(Keeping):
     def cardinality(self) -> Cardinality:
         return UNKNOWN
 
-    def open(self, ctx: Context, mark: Mark) -> Stream:  # noqa: ARG002
-        return UniqueStream(self, ctx)
 
-
+@opens(Unique)
 class UniqueStream(Stream):
     """Keeps a set of what was seen."""
 
-    def __init__(self, node: Unique, ctx: Context) -> None:
+    def __init__(self, node: Unique, ctx: Context, at: At) -> None:  # noqa: ARG002 - rows are read from the start
         self._input = ctx.open(node.input)
         self._seen: set[Any] = set()
 
-    def pull(self, want: int) -> Pulled:
-        while isinstance(item := self._input.pull(want), Block):
-            fresh = [i for i, value in enumerate(item.elements()) if self._is_new(value)]
-            if len(fresh) == item.rows:
-                return item
-            if fresh:
-                return item.take(np.array(fresh))
-        return item
+    def pull(self, want: int) -> Made:
+        item = self._input.pull(want)
+        if not isinstance(item, Block):
+            return item
+        fresh = [i for i, value in enumerate(item.elements()) if self._is_new(value)]
+        return item if len(fresh) == item.rows else [item.take(np.array(fresh))] if fresh else []
 
     def _is_new(self, value: Any) -> bool:
         before = len(self._seen)

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from headrace.block import Mark
 from headrace.execute.context import Context
-from headrace.execute.stream import END, Pulled, Stream
+from headrace.execute.registry import opens
+from headrace.execute.stream import END, Made, Stream
 from headrace.ops.passing import Passing
 from headrace.plan.cardinality import Cardinality
+from headrace.plan.marks import At
 from headrace.plan.node import TUNING
 
 if TYPE_CHECKING:
@@ -57,20 +58,18 @@ class Throttle(Passing):
     pure = False
     live = True
 
-    def open(self, ctx: Context, mark: Mark) -> Stream:
-        return ThrottleStream(self, ctx, mark)
 
-
+@opens(Throttle)
 class ThrottleStream(Stream):
     """Waits until what has been given out is due; closing ends the wait."""
 
-    def __init__(self, node: Throttle, ctx: Context, mark: Mark) -> None:
+    def __init__(self, node: Throttle, ctx: Context, at: At) -> None:
         self._node = node
-        self._input = ctx.open(node.input, mark, any_order=True)
+        self._input = ctx.open(node.input, at.inputs, any_order=True)
         self._closed = threading.Event()
         self._due: float | None = None
 
-    def pull(self, want: int) -> Pulled:
+    def pull(self, want: int) -> Made:
         if self._due is not None:
             self._closed.wait(max(0.0, self._due - perf_counter()))
         item = self._input.pull(want)
@@ -95,20 +94,18 @@ class Progress(Passing):
     pure = False
     live = True
 
-    def open(self, ctx: Context, mark: Mark) -> Stream:
-        return ProgressStream(self, ctx, mark)
 
-
+@opens(Progress)
 class ProgressStream(Stream):
     """A bar from the first row to the last, or to the closing."""
 
-    def __init__(self, node: Progress, ctx: Context, mark: Mark) -> None:
+    def __init__(self, node: Progress, ctx: Context, at: At) -> None:
         self._node = node
-        self._input = ctx.open(node.input, mark, any_order=True)
+        self._input = ctx.open(node.input, at.inputs, any_order=True)
         self._bar: Any = None
         self._task: Any = None
 
-    def pull(self, want: int) -> Pulled:
+    def pull(self, want: int) -> Made:
         if self._bar is None:
             self._bar, self._task = started_bar(self._node.description, self._node.cardinality)
         item = self._input.pull(want)

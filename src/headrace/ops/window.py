@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headrace.block import Block, Column, Failure, Item, Mark, concat, folded, take, values
+from headrace.block import Block, Column, Failure, Item, concat, folded, take, values
 from headrace.execute.context import Context
-from headrace.execute.stream import END, Pulled, Stream
+from headrace.execute.registry import opens
+from headrace.execute.stream import END, Made, Stream
 from headrace.ops.arguments import positive
 from headrace.plan.cardinality import Cardinality
+from headrace.plan.marks import At
 from headrace.plan.node import TUNING, Node
 from headrace.plan.spec import DatasetSpec, Spec, leaf_spec
 from headrace.plan.structure import LEAF
@@ -76,24 +78,22 @@ class Window(Node):
         return rows.divided(self.shift, up=True)
 
     def stacked_windows(self) -> tuple[Node, int]:
-        return replace(self, stacked=True), self.size
-
-    def open(self, ctx: Context, mark: Mark) -> Stream:
-        return WindowStream(self, ctx, mark)
+        return replace(self, stacked=True, stands_for=self), self.size
 
 
+@opens(Window)
 class WindowStream(Stream):
     """Keeps the rows from the next window's first on. The mark is the input's at that row."""
 
-    def __init__(self, node: Window, ctx: Context, mark: Mark) -> None:
+    def __init__(self, node: Window, ctx: Context, at: At) -> None:
         self._node = node
-        self._input = ctx.open(node.input, mark)
+        self._input = ctx.open(node.input, at.inputs)
         self._parts: list[Item] = []
         self._rows = 0
         self._skip = 0
         self._over = False
 
-    def pull(self, want: int) -> Pulled:
+    def pull(self, want: int) -> Made:
         node = self._node
         self._read(node.span + (want - 1) * node.shift)
         windows = self._complete()

@@ -7,9 +7,6 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-from headrace.block import Mark
-from headrace.execute.context import Context
-from headrace.execute.stream import Pulled, Stream
 from headrace.ops.passing import Passing
 from headrace.options import Options
 from headrace.plan.node import TUNING, Node
@@ -63,19 +60,3 @@ class WithOptions(Passing):
     @property
     def operation(self) -> str:
         return "with_options"
-
-    def open(self, ctx: Context, mark: Mark) -> Stream:
-        return PassingStream(self, ctx, mark)
-
-
-class PassingStream(Stream):
-    """Rows as they come."""
-
-    def __init__(self, node: WithOptions, ctx: Context, mark: Mark) -> None:
-        self._input = ctx.open(node.input, mark, any_order=True)
-
-    def pull(self, want: int) -> Pulled:
-        return self._input.pull(want)
-
-    def skip(self, count: int, *, replay: bool = False) -> int:
-        return self._input.skip(count, replay=replay)

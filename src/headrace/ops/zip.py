@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from headrace.block import Block, Column, Failure, Indices, Item, Mark
-from headrace.execute.context import Context, Input
-from headrace.execute.stream import END, Pending, Pulled, Stream
+from headrace.block import Block, Column, Failure, Indices, Item
+from headrace.execute.context import Context
+from headrace.execute.inputs import Input
+from headrace.execute.registry import fetches, opens
+from headrace.execute.stream import END, Made, Pending, Stream
 from headrace.plan.cardinality import Cardinality, smallest
+from headrace.plan.marks import At, Joint
 from headrace.plan.node import Node, places, user_site
 from headrace.plan.spec import Spec
 from headrace.plan.structure import Structure, flatten
@@ -71,17 +74,6 @@ class Zip(Node):
     def numbered(self) -> bool:
         return all(node.numbered for node in self.branches)
 
-    def context(self, ctx: Context, branch: int) -> Context:
-        """Where a branch is opened; see `places`."""
-        return ctx.branch(self.places[branch]) if self.places[branch] else ctx
-
-    def open(self, ctx: Context, mark: Mark) -> Stream:
-        return ZipStream(self, ctx, mark)
-
-    def at(self, ctx: Context, indices: Indices) -> Block:
-        parts = [node.at(self.context(ctx, i), indices) for i, node in enumerate(self.branches)]
-        return beside(self.structure, parts)
-
     def end_to_end(self, runs: tuple[int, ...]) -> tuple[Node, int] | None:
         return (self, runs[0]) if len(set(runs)) == 1 else None
 
@@ -104,23 +96,35 @@ def beside(structure: Structure, parts: list[Block]) -> Block:
     return Block(nest(structure, [p.structure for p in parts]), columns, parts[0].rows, None, parts[0].ids)
 
 
+@fetches(Zip)
+def fetch_zipped(node: Zip, ctx: Context, indices: Indices) -> Block:
+    """The rows of every branch."""
+    parts = [branch_context(ctx, node.places[i]).fetch(child, indices) for i, child in enumerate(node.branches)]
+    return beside(node.structure, parts)
+
+
+def branch_context(ctx: Context, place: int) -> Context:
+    """Where one of several inputs is opened; see `places`."""
+    return ctx.branch(place) if place else ctx
+
+
+@opens(Zip)
 class ZipStream(Stream):
     """Keeps what one input gave beyond the others. Inputs whose reading shows are read last, and no further."""
 
-    def __init__(self, node: Zip, ctx: Context, mark: Mark) -> None:
+    def __init__(self, node: Zip, ctx: Context, at: At) -> None:
         self._structure = node.structure
-        marks = mark or [None] * len(node.branches)
         self._inputs: list[Input] = [
-            node.context(ctx, i).open(child, marks[i], slot=i) for i, child in enumerate(node.branches)
+            branch_context(ctx, node.places[i]).open(child, at.inputs, slot=i) for i, child in enumerate(node.branches)
         ]
-        self._waiting = [Pending(own=False) for _ in self._inputs]
+        self._waiting = [Pending() for _ in self._inputs]
         shown = [not child.pure for child in node.branches]
         self._one_by_one = sum(shown) > 1
         self._order = sorted(range(len(shown)), key=lambda i: shown[i])
         self._pure = not any(shown)
         self._over = False
 
-    def pull(self, want: int) -> Pulled:
+    def pull(self, want: int) -> Made:
         if self._over:
             return END
         rows = 1 if self._one_by_one else want
@@ -145,7 +149,7 @@ class ZipStream(Stream):
         return item.slice(0, rows)
 
     def _together(self, parts: list[Item]) -> Item:
-        mark = [part.mark for part in parts]
+        mark = Joint(part.mark for part in parts)
         blocks = []
         for part in parts:
             if isinstance(part, Failure):
@@ -157,5 +161,5 @@ class ZipStream(Stream):
 
     def skip(self, count: int, *, replay: bool = False) -> int:
         if self._over or any(self._waiting) or not (self._pure or replay):
-            return super().skip(count, replay=replay)
+            return 0
         return min(source.skip(count, replay=replay) for source in self._inputs)

@@ -21,7 +21,7 @@ def gather_late(node: Node) -> Node | None:
     moved: Node = Range(0, source.cardinality)
     for move in reversed(moves):
         moved = move.with_inputs((moved,))
-    return Gather(moved, source, site=node.site)
+    return Gather(moved, source, site=node.site, stands_for=node)
 
 
 def gather_once(node: Node) -> Node | None:
@@ -31,4 +31,4 @@ def gather_once(node: Node) -> Node | None:
     below = node.inputs[0]
     if not isinstance(below, Gather):
         return None
-    return Gather(node.with_inputs((below.numbers,)), below.rows, site=node.site)
+    return Gather(node.with_inputs((below.numbers,)), below.rows, site=node.site, stands_for=node)

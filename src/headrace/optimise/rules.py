@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from headrace.optimise.final_prefetch import with_final_prefetch
 from headrace.optimise.late_rows import gather_late, gather_once
 from headrace.optimise.whole_windows import windows_at_once
 from headrace.plan.node import Node, rebuilt
+from headrace.plan.prepared import Prepared
 
 Rule = Callable[[Node], Node | None]
 
@@ -46,3 +48,13 @@ def optimised(plan: Node, applied: list[Applied] | None = None) -> Node:
         return node
 
     return rebuilt(plan, change)
+
+
+def prepare(plan: Node) -> Prepared:
+    """The plan made ready to run, after all rules."""
+    return Prepared.of(plan, optimised)
+
+
+def prepare_root(plan: Node) -> Prepared:
+    """As `prepare`, of a plan whose rows go to a consumer outside."""
+    return Prepared.of(plan, lambda node: with_final_prefetch(optimised(node)))

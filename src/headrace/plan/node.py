@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cache, cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 
@@ -19,13 +19,11 @@ from headrace.keys import Seed
 from headrace.plan.cardinality import Cardinality
 from headrace.plan.spec import Spec
 
-if TYPE_CHECKING:
-    from headrace.block import Block, Indices, Mark
-    from headrace.execute.context import Context
-    from headrace.execute.stream import Stream
-
 _PACKAGE = str(Path(__file__).parents[1]) + os.sep
 
+
+Written: TypeAlias = "Node"
+"""A node that is no input of the one that knows it."""
 
 TUNING = {"tuning": True}
 """Metadata of a field that does not change what a node yields: a state may be restored under another value."""
@@ -38,7 +36,7 @@ class Node(ABC):
     Traits, which rules and the executor ask for instead of class names:
 
     - `pure`: nobody can tell when, how often or whether its rows are made.
-    - `indexable`: `at` works.
+    - `indexable`: its rows can be fetched by number.
     - `moves_rows`: gives out rows of its one input as they are, whichever they be: some, all, again, in another order.
     - `one_to_one`: row i comes from row i of its one input.
     - `positional`: a row is found again by its ordinal alone, so that is its whole mark.
@@ -54,6 +52,8 @@ class Node(ABC):
 
     site: str | None = field(default=None, kw_only=True, repr=False)
     name: str | None = field(default=None, kw_only=True, repr=False, metadata=TUNING)
+    stands_for: Written | None = field(default=None, kw_only=True, repr=False, metadata=TUNING)
+    """The node whose marks this one's are, where it was put into a plan in place of it."""
 
     one_to_one = False
     moves_rows = False
@@ -72,14 +72,6 @@ class Node(ABC):
     @abstractmethod
     def cardinality(self) -> Cardinality:
         """How many elements there are."""
-
-    @abstractmethod
-    def open(self, ctx: Context, mark: Mark) -> Stream:
-        """The rows from `mark` on, None for the start. Inputs are reached through `ctx` alone."""
-
-    def at(self, ctx: Context, indices: Indices) -> Block:
-        """The rows with these ordinals, in this order; raises where one of them cannot be made."""
-        raise NotImplementedError(f"{self.operation} cannot be indexed")
 
     def end_to_end(self, runs: tuple[int, ...]) -> tuple[Node, int] | None:  # noqa: ARG002
         """What does to runs of rows, laid end to end, what this does to each run; and how many rows it makes of one.
@@ -113,13 +105,13 @@ class Node(ABC):
     def with_inputs(self, inputs: tuple[Node, ...]) -> Self:
         """The same operation on other inputs."""
         rest = iter(inputs)
-        changed: dict[str, Any] = {}
-        for f in fields(self):
-            value = getattr(self, f.name)
+        changed: dict[str, Any] = {"stands_for": self}
+        for name in fields_of(type(self), "Node"):
+            value = getattr(self, name)
             if isinstance(value, Node):
-                changed[f.name] = next(rest)
+                changed[name] = next(rest)
             elif isinstance(value, tuple) and value and isinstance(value[0], Node):
-                changed[f.name] = tuple(next(rest) for _ in value)
+                changed[name] = tuple(next(rest) for _ in value)
         return replace(self, **changed)
 
     @cached_property

@@ -17,7 +17,7 @@ KEPT = 16 << 20
 """Of a bad record no more bytes than these are kept."""
 
 
-class At(NamedTuple):
+class RecordAt(NamedTuple):
     """Where a record lies: the byte, its number, and its line, all from 0; the byte counts in the unpacked file."""
 
     offset: int
@@ -30,21 +30,21 @@ class Good(NamedTuple):
 
     columns: list[Column]
     rows: int
-    at: At
+    at: RecordAt
 
 
 class Wrong(NamedTuple):
     """A record that could not be read, and its bytes."""
 
     reason: str
-    at: At
+    at: RecordAt
     pieces: list[bytes]
     rows: int = 1
 
 
 Found: TypeAlias = Good | Wrong
 
-START = At(0, 0, 0)
+START = RecordAt(0, 0, 0)
 
 
 class Reader:
@@ -57,7 +57,7 @@ class Reader:
         self,
         path: str,
         form: Format,
-        at: At = START,
+        at: RecordAt = START,
         *,
         go_on: bool = False,
         chunk: int | None = None,
@@ -114,8 +114,8 @@ class Reader:
         self._window.close()
         self._file.close()
 
-    def _at(self, offset: int, line: int) -> At:
-        return At(self._window.offset + offset, self._number, self._line + line)
+    def _at(self, offset: int, line: int) -> RecordAt:
+        return RecordAt(self._window.offset + offset, self._number, self._line + line)
 
     def _refused(self) -> list[Found]:
         """What is wrong with the file as a whole, as far as its size tells."""

@@ -6,9 +6,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from headrace.execute.budget import cpus
-from headrace.execute.context import Context, Run
+from headrace.execute.passes import Pass
 from headrace.ops.with_options import merged
-from headrace.optimise.rules import optimised
+from headrace.optimise.rules import prepare
 from headrace.options import Options
 from headrace.plan.node import Node
 from headrace.sources.files import Files
@@ -35,14 +35,11 @@ def count(self: Dataset) -> int:
 
 
 def _rows(node: Node, options: Options) -> int:
-    run = Run(optimised, options=options)
-    context = Context(run).epoch(0)
+    run = Pass(prepare, options=options)
     try:
-        source = context.open(run.prepare(node), any_order=True)
-        while source.skip(AT_ONCE) == AT_ONCE:
+        run.open(run.context(prepare(node)).epoch(0))
+        while run.root.skip(AT_ONCE) == AT_ONCE:
             pass
-        return source.ordinal
+        return run.root.ordinal
     finally:
-        run.cancel()
-        context.close()
-        run.shared.clear()
+        run.close()

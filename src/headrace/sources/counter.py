@@ -11,11 +11,14 @@ from numpy.typing import DTypeLike
 from headrace import _native, keys
 from headrace.block import Block, Indices, scalar_block
 from headrace.execute.context import Context
+from headrace.execute.registry import fetches, opens
+from headrace.execute.stream import Stream
 from headrace.plan.cardinality import INFINITE, Cardinality
+from headrace.plan.marks import At
 from headrace.plan.node import user_site
 from headrace.plan.spec import Spec, TensorSpec
 from headrace.plan.structure import LEAF
-from headrace.sources.numbered import Numbered
+from headrace.sources.numbered import Numbered, NumberedStream
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
@@ -62,12 +65,17 @@ class Counter(Numbered):
     def cardinality(self) -> Cardinality:
         return INFINITE
 
-    def between(self, ctx: Context, start: int, stop: int) -> Block:
-        """Numbers `start` to `stop` of the progression."""
-        return self.at(ctx, np.arange(start, stop))
 
-    def at(self, ctx: Context, indices: Indices) -> Block:
-        return scalar_block((self.start + indices * self.step).astype(self.dtype), ctx.ids(indices))
+@fetches(Counter)
+def fetch_counter(node: Counter, ctx: Context, indices: Indices) -> Block:
+    """Numbers by their numbers."""
+    return scalar_block((node.start + indices * node.step).astype(node.dtype), ctx.ids(indices))
+
+
+@opens(Counter)
+def open_counter(node: Counter, ctx: Context, at: At) -> Stream:  # noqa: ARG001 - a place is a number
+    """The progression."""
+    return NumberedStream(node, lambda start, stop: fetch_counter(node, ctx, np.arange(start, stop)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,14 +97,23 @@ class Random(Numbered):
         """The key of the draws on a path."""
         return self.seed.key(path if self.rerandomize else keys.ROOT)
 
-    def between(self, ctx: Context, start: int, stop: int) -> Block:
-        """Draws `start` to `stop`."""
+
+@opens(Random)
+def open_random(node: Random, ctx: Context, at: At) -> Stream:  # noqa: ARG001 - a place is a number
+    """The draws in turn."""
+
+    def read(start: int, stop: int) -> Block:
         out = np.empty(stop - start, np.int64)
-        _native.shuffle_draws(self.key(ctx.path), RANDOM_BOUND, -1, start, out)
+        _native.shuffle_draws(node.key(ctx.path), RANDOM_BOUND, -1, start, out)
         return scalar_block(out, ctx.ids_between(start, stop))
 
-    def at(self, ctx: Context, indices: Indices) -> Block:
-        out = np.empty(len(indices), np.int64)
-        for i, number in enumerate(indices.tolist()):
-            _native.shuffle_draws(self.key(ctx.path), RANDOM_BOUND, -1, number, out[i : i + 1])
-        return scalar_block(out, ctx.ids(indices))
+    return NumberedStream(node, read)
+
+
+@fetches(Random)
+def fetch_random(node: Random, ctx: Context, indices: Indices) -> Block:
+    """Draws by number."""
+    out = np.empty(len(indices), np.int64)
+    for i, number in enumerate(indices.tolist()):
+        _native.shuffle_draws(node.key(ctx.path), RANDOM_BOUND, -1, number, out[i : i + 1])
+    return scalar_block(out, ctx.ids(indices))

@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from headrace import keys
-from headrace.block import Block, Indices, Mark, gathered
+from headrace.block import Block, Indices, gathered
 from headrace.execute.context import AUTOTUNE, CYCLE, Context
-from headrace.execute.stream import Stream
+from headrace.execute.passes import Pass
+from headrace.execute.registry import fetches, opens
 from headrace.ops.arguments import positive
-from headrace.ops.flat_map import FlatMapStream
-from headrace.ops.interleave import InterleaveStream
+from headrace.ops.flat_map import Child, FlatMapStream
+from headrace.ops.interleave import InterleaveStream, TurnsMark
 from headrace.plan.cardinality import UNKNOWN, Cardinality
 from headrace.plan.node import TUNING, Node, user_site
+from headrace.plan.prepared import Prepared
 from headrace.plan.spec import Spec
 from headrace.records.files import FileList, as_path
 from headrace.records.format import Format
@@ -60,8 +62,9 @@ def read_files(
             f"{reader}: index=True needs the names of files that are read one after another, not "
             + ("a dataset of them" if files is None else "several in turn")
         )
+    kind = Files if turns is None else FilesInTurn
     return Dataset(
-        Files(
+        kind(
             names, form, reader, files, turns, policy(on_error), known, num_parallel_reads, chunk, child,
             site=user_site(), name=name,
         )
@@ -75,9 +78,8 @@ def file_names(reader: str, filenames: Any) -> tuple[Node, FileList | None]:
         _check_names(reader, node.spec)
         if node.inputs or not node.addressable or not node.cardinality.known:
             return node, None
-        from headrace.execute.context import Run
-
-        rows = node.at(Context(Run()), np.arange(node.cardinality)).elements() if node.cardinality else ()
+        context = Pass().context(Prepared.of(node))
+        rows = context.fetch(node, np.arange(node.cardinality)).elements() if node.cardinality else ()
         return node, FileList(as_path(row) for row in rows)
     names = [as_path(value) for value in _flat(filenames)]
     source = from_tensor_slices(np.array(names, dtype=object))
@@ -130,7 +132,7 @@ class Files(Node):
     def cardinality(self) -> Cardinality:
         if self.files is not None and not self.files.names:
             return Cardinality(0)
-        return UNKNOWN if self.indexes is None else Cardinality(int(self._first[-1]))
+        return UNKNOWN if self.indexes is None else Cardinality(int(self.first_rows[-1]))
 
     @property
     def indexable(self) -> bool:
@@ -153,18 +155,27 @@ class Files(Node):
         return dict(zip(self.files.names, self.indexes, strict=True)) if self.files and self.indexes else {}
 
     @cached_property
-    def _first(self) -> Indices:
+    def first_rows(self) -> Indices:
         """The number of each file's first record, and of them all."""
         return np.cumsum([0, *(index.count for index in self.indexes or ())], dtype=np.int64)
 
-    def open(self, ctx: Context, mark: Mark) -> Stream:
-        return FlatMapStream(self, ctx, mark) if self.cycle_length is None else InterleaveStream(self, ctx, mark)
 
-    def at(self, ctx: Context, indices: Indices) -> Block:
-        assert self.indexes is not None and self.files is not None
-        names = self.files.names
+@dataclass(frozen=True, eq=False)
+class FilesInTurn(Files):
+    """Files of which several take turns."""
 
-        def read(number: int, rows: Indices) -> Block:
-            return self._records(names[number]).at(ctx.branch(ctx.path, number), rows)
 
-        return gathered(self._first[:-1], indices, read)
+opens(Files, own=Child)(FlatMapStream)
+opens(FilesInTurn, own=TurnsMark)(InterleaveStream)
+
+
+@fetches(Files)
+def fetch_from_files(node: Files, ctx: Context, indices: Indices) -> Block:
+    """Records of whichever files they lie in."""
+    assert node.indexes is not None and node.files is not None
+    names = node.files.names
+
+    def read(number: int, rows: Indices) -> Block:
+        return ctx.branch(ctx.path, number).fetch(node.fn(names[number]), rows)
+
+    return gathered(node.first_rows[:-1], indices, read)

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headrace.block import Block, Failure, Item, Mark, from_elements, leaf, own_leaf, scalar_block
+from headrace.block import Block, Failure, Item, from_elements, leaf, own_leaf, scalar_block
 from headrace.errors import SpecError
 from headrace.execute.context import Context
-from headrace.execute.stream import END, Pending, Pulled, Stream
+from headrace.execute.registry import opens
+from headrace.execute.stream import END, Made, Stream
 from headrace.plan.cardinality import UNKNOWN, Cardinality
+from headrace.plan.marks import At
 from headrace.plan.node import TUNING, Node, user_site
 from headrace.plan.spec import LeafSpec, Spec, leaf_spec
 from headrace.plan.structure import LEAF, Structure, flatten
@@ -80,29 +82,22 @@ class Generator(Node):
     def cardinality(self) -> Cardinality:
         return UNKNOWN
 
-    def open(self, ctx: Context, mark: Mark) -> Stream:  # noqa: ARG002
-        return GeneratorStream(self, ctx)
 
-
+@opens(Generator)
 class GeneratorStream(Stream):
     """One pass over the generator."""
 
-    def __init__(self, node: Generator, ctx: Context) -> None:
+    def __init__(self, node: Generator, ctx: Context, at: At) -> None:  # noqa: ARG002 - a place is a number
         self._node = node
         self._ctx = ctx
         self._iterator: Iterator[Any] | None = None
-        self._pending = Pending()
         self._read = 0
         self._over = False
         spec = node.signature.leaves[0] if node.signature.structure == LEAF else None
         self._numbers = spec is not None and spec.shape == () and spec.dtype is not None and spec.dtype.kind in "biuf"
 
-    def pull(self, want: int) -> Pulled:
-        if not self._pending:
-            self._pending.add(self._items(want))
-            if not self._pending:
-                return END
-        return self._pending.pull(want)
+    def pull(self, want: int) -> Made:
+        return self._items(want) or END
 
     def _items(self, want: int) -> list[Item]:
         values: list[Any] = []
@@ -137,7 +132,7 @@ class GeneratorStream(Stream):
             return [Failure(self._node.error(error, self._read + len(values)))]
         return []
 
-    def _made(self, value: Any) -> Made:
+    def _made(self, value: Any) -> Conformed:
         try:
             return conform(value, self._node.signature)
         except Exception as error:
@@ -176,7 +171,7 @@ class GeneratorStream(Stream):
         self._finish()
 
 
-Made = tuple[Structure, list[Any]] | Exception
+Conformed = tuple[Structure, list[Any]] | Exception
 """An element as the signature promises it, or why it is not."""
 
 

@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from headrace.block import Block, Failure, Indices, Item, Mark, concat, from_elements, own_leaf, scalar_block
-from headrace.errors import SpecError
+from headrace.block import Indices, Item, from_elements, own_leaf, scalar_block
 from headrace.execute.context import Context
+from headrace.execute.registry import fetches, opens
 from headrace.execute.stream import Stream
 from headrace.ops.calls import Outcome, with_failures
 from headrace.ops.gather import NumberStream
 from headrace.plan.cardinality import Cardinality
+from headrace.plan.marks import At
 from headrace.plan.node import Node
 from headrace.plan.spec import Probe, Spec
 from headrace.plan.structure import Structure, flatten
@@ -54,30 +55,9 @@ class MapStyle(Node):
     def cardinality(self) -> Cardinality:
         return Cardinality(self.rows)
 
-    def open(self, ctx: Context, mark: Mark) -> Stream:  # noqa: ARG002
-        return NumberStream(ctx, self, self.rows, np.arange)
-
-    def at(self, ctx: Context, indices: Indices) -> Block:
-        items = self.fetch(ctx, indices)
-        for item in items:
-            if isinstance(item, Failure):
-                raise item.error
-        blocks = [item for item in items if isinstance(item, Block)]
-        if any(block.structure != blocks[0].structure for block in blocks):  # who asks again, one by one, gets them
-            raise self.error(SpecError("the elements differ in structure"), int(indices[0]))
-        return concat(blocks)
-
-    def fetch(self, ctx: Context, indices: Indices) -> list[Item]:
-        """The rows with these ordinals, with failures in their places."""
-        numbers = indices.tolist()
-        results = self._together(numbers) or [self._one(number) for number in numbers]
-        ids = ctx.ids(indices)
-
-        def good(start: int, stop: int) -> list[Item]:
-            part = None if ids is None else ids[start:stop]
-            return [*from_elements([value for _, value in results[start:stop]], part)]
-
-        return with_failures(self, scalar_block(indices, ids), results, good, indices)
+    def outcomes(self, numbers: list[int]) -> list[Outcome]:
+        """The rows with these numbers, or why there is none."""
+        return self._together(numbers) or [self._one(number) for number in numbers]
 
     def _together(self, numbers: list[int]) -> list[Outcome] | None:
         """All rows by one call, None where that is not possible: then each is asked for by itself, and may fail."""
@@ -94,6 +74,25 @@ class MapStyle(Node):
             return True, row(self.dataset[number])
         except Exception as error:
             return False, error
+
+
+@opens(MapStyle)
+def open_map_style(node: MapStyle, ctx: Context, at: At) -> Stream:  # noqa: ARG001 - a place is a number
+    """The rows by number."""
+    return NumberStream(ctx, node, node.rows, np.arange)
+
+
+@fetches(MapStyle, items=True)
+def fetch_map_style(node: MapStyle, ctx: Context, indices: Indices) -> list[Item]:
+    """The rows with these numbers, with failures in their places."""
+    results = node.outcomes(indices.tolist())
+    ids = ctx.ids(indices)
+
+    def good(start: int, stop: int) -> list[Item]:
+        part = None if ids is None else ids[start:stop]
+        return [*from_elements([value for _, value in results[start:stop]], part)]
+
+    return with_failures(node, scalar_block(indices, ids), results, good, indices)
 
 
 def row(value: Any) -> tuple[Structure, list[Any]]:

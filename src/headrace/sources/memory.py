@@ -9,11 +9,14 @@ import numpy as np
 
 from headrace.block import Block, Column, Indices, leaf, read_only, take, text
 from headrace.execute.context import Context
+from headrace.execute.registry import fetches, opens
+from headrace.execute.stream import Stream
+from headrace.plan.marks import At
 from headrace.plan.node import user_site
 from headrace.plan.spec import Spec, TensorSpec, leaf_spec
 from headrace.plan.structure import Structure, flatten
 from headrace.ragged import Ragged
-from headrace.sources.numbered import Held
+from headrace.sources.numbered import Held, NumberedStream
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
@@ -97,11 +100,20 @@ class Memory(Held):
     def operation(self) -> str:
         return self.origin
 
-    def between(self, ctx: Context, start: int, stop: int) -> Block:
-        """Rows `start` to `stop`, as views."""
-        columns = [c[start:stop] for c in self.columns]
-        return Block(self.structure, columns, stop - start, None, ctx.ids_between(start, stop))
 
-    def at(self, ctx: Context, indices: Indices) -> Block:
-        columns = [take(c, indices) for c in self.columns]
-        return Block(self.structure, columns, len(indices), None, ctx.ids(indices))
+@opens(Memory)
+def open_memory(node: Memory, ctx: Context, at: At) -> Stream:  # noqa: ARG001 - a place is a number
+    """The rows as views."""
+
+    def read(start: int, stop: int) -> Block:
+        columns = [c[start:stop] for c in node.columns]
+        return Block(node.structure, columns, stop - start, None, ctx.ids_between(start, stop))
+
+    return NumberedStream(node, read)
+
+
+@fetches(Memory)
+def fetch_memory(node: Memory, ctx: Context, indices: Indices) -> Block:
+    """Rows, copied."""
+    columns = [take(c, indices) for c in node.columns]
+    return Block(node.structure, columns, len(indices), None, ctx.ids(indices))

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from headrace.block import Block, Mark
-from headrace.execute.context import Context
-from headrace.execute.stream import END, Pulled, Stream
+from headrace.block import Block
+from headrace.execute.stream import END, Made, Stream
 from headrace.plan.cardinality import Cardinality
 from headrace.plan.node import Node
 from headrace.plan.spec import Spec
@@ -21,13 +20,6 @@ class Numbered(Node):
 
     numbered = True
     indexable = True
-
-    def open(self, ctx: Context, mark: Mark) -> Stream:  # noqa: ARG002
-        return NumberedStream(self, ctx, int(self.cardinality) if self.cardinality.known else ENDLESS)
-
-    @abstractmethod
-    def between(self, ctx: Context, start: int, stop: int) -> Block:
-        """Rows from `start` to `stop`, or as many of them as lie together."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,19 +39,18 @@ class Held(Numbered):
 
 
 class NumberedStream(Stream):
-    """Rows 0 to `rows` of a numbered source."""
+    """The rows of a numbered source; `read(start, stop)` gives those of a run, or as many of them as lie together."""
 
-    def __init__(self, node: Numbered, ctx: Context, rows: int) -> None:
-        self._node = node
-        self._ctx = ctx
-        self._rows = rows
+    def __init__(self, node: Numbered, read: Callable[[int, int], Block]) -> None:
+        self._read = read
+        self._rows = int(node.cardinality) if node.cardinality.known else ENDLESS
         self._next = 0
 
-    def pull(self, want: int) -> Pulled:
+    def pull(self, want: int) -> Made:
         start = self._next
         if start >= self._rows:
             return END
-        block = self._node.between(self._ctx, start, min(self._rows, start + want))
+        block = self._read(start, min(self._rows, start + want))
         self._next = start + block.rows
         return block
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from headrace.block import Item
 from headrace.errors import ElementError, StateError
-from headrace.execute.stream import END, Pending, Pulled, Stream
+from headrace.execute.stream import END, Made, Stream
 from headrace.plan.cardinality import UNKNOWN, Cardinality
 from headrace.plan.node import TUNING, Node
 from headrace.plan.spec import Spec
@@ -58,15 +58,10 @@ class FileStream(Stream):
     """One pass over a file, read some items at a time until it is `_over`."""
 
     def __init__(self) -> None:
-        self._pending = Pending()
         self._over = False
 
-    def pull(self, want: int) -> Pulled:
-        while not self._pending:
-            if self._over:
-                return END
-            self._pending.add(self._read(want))
-        return self._pending.pull(want)
+    def pull(self, want: int) -> Made:
+        return END if self._over else self._read(want)
 
     @abstractmethod
     def _read(self, want: int) -> list[Item]:

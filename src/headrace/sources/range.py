@@ -10,11 +10,14 @@ from numpy.typing import DTypeLike, NDArray
 
 from headrace.block import Block, Indices, scalar_block
 from headrace.execute.context import Context
+from headrace.execute.registry import fetches, opens
+from headrace.execute.stream import Stream
 from headrace.plan.cardinality import Cardinality
+from headrace.plan.marks import At
 from headrace.plan.node import user_site
 from headrace.plan.spec import Spec, TensorSpec
 from headrace.plan.structure import LEAF
-from headrace.sources.numbered import Numbered
+from headrace.sources.numbered import Numbered, NumberedStream
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
@@ -67,15 +70,21 @@ class Range(Numbered):
     def cardinality(self) -> Cardinality:
         return Cardinality(max(0, -(-(self.stop - self.start) // self.step)))
 
-    def between(self, ctx: Context, start: int, stop: int) -> Block:
-        """Numbers `start` to `stop` of the progression."""
-        return scalar_block(self._values(np.arange(start, stop)), ctx.ids_between(start, stop))
-
-    def at(self, ctx: Context, indices: Indices) -> Block:
-        return scalar_block(self._values(indices), ctx.ids(indices))
-
-    def _values(self, indices: Indices) -> NDArray[Any]:
+    def values(self, indices: Indices) -> NDArray[Any]:
+        """These numbers of the progression."""
         if max(abs(self.start), abs(self.stop)) < 2**62:
             values = indices if self.step == 1 else indices * self.step
             return (values + self.start if self.start else values).astype(self.dtype, copy=False)
         return np.array([self.start + int(i) * self.step for i in indices], object).astype(self.dtype)
+
+
+@fetches(Range)
+def fetch_range(node: Range, ctx: Context, indices: Indices) -> Block:
+    """Numbers by their numbers."""
+    return scalar_block(node.values(indices), ctx.ids(indices))
+
+
+@opens(Range)
+def open_range(node: Range, ctx: Context, at: At) -> Stream:  # noqa: ARG001 - a place is a number
+    """The progression."""
+    return NumberedStream(node, lambda start, stop: fetch_range(node, ctx, np.arange(start, stop)))

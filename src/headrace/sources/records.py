@@ -6,13 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from headrace.block import Block, Failure, Indices, Item, Mark
+from headrace.block import Block, Failure, Indices, Item
 from headrace.errors import ElementError
 from headrace.execute.context import Context
-from headrace.execute.stream import Stream
+from headrace.execute.registry import fetches, opens
+from headrace.plan.marks import At, OwnMark
 from headrace.records.access import gathered
 from headrace.records.format import Bad, Format, Look, Rows
-from headrace.records.reader import START, At, Found, Good, Reader, Wrong
+from headrace.records.reader import START, Found, Good, Reader, RecordAt, Wrong
 from headrace.sources.one_file import NO_FILE, FileStream, OneFile
 
 
@@ -22,53 +23,62 @@ class Records(OneFile):
 
     format: Format
 
-    def open(self, ctx: Context, mark: Mark) -> Stream:
-        return RecordsStream(self, ctx, mark)
-
-    def at(self, ctx: Context, indices: Indices) -> Block:
-        """Rows by number, by way of the index."""
-        assert self.index is not None
-        data = gathered(self.path, self.index, indices, ctx.run.shared)
-        parts = self.format.bare.scan(data, Look()).parts
-        first = parts[0] if parts else Bad("nothing there", 0, 0)
-        if isinstance(first, Rows) and first.rows == len(indices):
-            return Block(self.format.structure, first.columns, first.rows, None, ctx.ids(indices))
-        wrong = next(part for part in [*parts, Bad("not where its index says", 0, 0)] if isinstance(part, Bad))
-        number = int(indices[0])  # who wants to know which of several it is asks for them one by one
-        raise self.bad(wrong.reason, At(int(self.index.starts(indices[:1])[0]), number, 0))
-
-    def bad(self, reason: str, at: At) -> ElementError:
+    def bad(self, reason: str, at: RecordAt) -> ElementError:
         """What stands in the place of a bad record."""
         line = f", line {at.line + 1}" if self.format.counts_lines else ""
         return self.bad_row(reason, at.number, f"record {at.number}, byte {at.offset}{line}")
 
 
-class RecordsStream(FileStream):
-    """One pass over the file. The mark: which file it is, and where the first row of the block lies."""
+@fetches(Records)
+def fetch_records(node: Records, ctx: Context, indices: Indices) -> Block:
+    """Rows by number, by way of the index."""
+    assert node.index is not None
+    data = gathered(node.path, node.index, indices, ctx.run.shared)
+    parts = node.format.bare.scan(data, Look()).parts
+    first = parts[0] if parts else Bad("nothing there", 0, 0)
+    if isinstance(first, Rows) and first.rows == len(indices):
+        return Block(node.format.structure, first.columns, first.rows, None, ctx.ids(indices))
+    wrong = next(part for part in [*parts, Bad("not where its index says", 0, 0)] if isinstance(part, Bad))
+    number = int(indices[0])  # who wants to know which of several it is asks for them one by one
+    raise node.bad(wrong.reason, RecordAt(int(node.index.starts(indices[:1])[0]), number, 0))
 
-    def __init__(self, node: Records, ctx: Context, mark: Mark) -> None:
+
+@dataclass(frozen=True, slots=True)
+class RecordMark(OwnMark):
+    """Which file it is, and where in it a record lies."""
+
+    token: int
+    offset: int
+    number: int
+    line: int
+
+
+@opens(Records, own=RecordMark)
+class RecordsStream(FileStream):
+    """One pass over the file."""
+
+    def __init__(self, node: Records, ctx: Context, at: At) -> None:
         super().__init__()
         self._node = node
         self._ctx = ctx
         self._reader: Reader | None = None
         self._token = NO_FILE
         self._at = START
-        if mark is not None:
-            token, *at = mark
-            self._at = At(*at)
+        own: RecordMark | None = at.own
+        if own is not None:
+            self._at = RecordAt(own.offset, own.number, own.line)
             try:
                 self._open()
             except OSError:
                 self._token = NO_FILE
-            if token != self._token:
+            if own.token != self._token:
                 self.close()
                 raise node.changed(self._token)
 
-    def skip(self, count: int, *, replay: bool = False) -> int:
-        done = self._pending.drop(count)
-        if done < count and not self._over:
-            done += self._leap(count - done) if self._node.index is not None else self._skim(count - done)
-        return done + super().skip(count - done, replay=replay)
+    def skip(self, count: int, *, replay: bool = False) -> int:  # noqa: ARG002
+        if self._over:
+            return 0
+        return self._leap(count) if self._node.index is not None else self._skim(count)
 
     def _leap(self, count: int) -> int:
         """Go where the index says."""
@@ -77,7 +87,7 @@ class RecordsStream(FileStream):
         before = self._at.number
         number = min(index.count, before + count)
         self.close()
-        self._at = At(int(index.starts(np.array([number]))[0]), number, 0)
+        self._at = RecordAt(int(index.starts(np.array([number]))[0]), number, 0)
         self._over = number == index.count
         return number - before
 
@@ -102,9 +112,7 @@ class RecordsStream(FileStream):
     def _open(self) -> Reader:
         node = self._node
         go_on = node.on_error is not None
-        self._reader = Reader(
-            node.path, node.format, self._at, go_on=go_on, chunk=node.buffer_size, boxed=self._ctx.boxed
-        )
+        self._reader = Reader(node.path, node.format, self._at, go_on=go_on, chunk=node.buffer_size)
         self._token = self._reader.identity.token
         return self._reader
 
@@ -119,15 +127,15 @@ class RecordsStream(FileStream):
 
     def _items(self, found: Found) -> list[Item]:
         node, at = self._node, found.at
-        self._at = At(at.offset, at.number + found.rows, at.line)
-        mark = (self._token, *at)
+        self._at = RecordAt(at.offset, at.number + found.rows, at.line)
+        own = RecordMark(self._token, *at)
         if isinstance(found, Good):
             if node.on_error is not None:
                 node.on_error.fine(found.rows)
             ids = self._ctx.ids_between(at.number, at.number + found.rows)
-            return [Block(node.format.structure, found.columns, found.rows, mark, ids)]
+            return [Block(node.format.structure, found.columns, found.rows, None, ids, own)]
         if node.on_error is None:
-            return [Failure(node.bad(found.reason, at), mark)]
+            return [Failure(node.bad(found.reason, at), None, own)]
         node.on_error.keep(node.path, at.offset, at.number, found.reason, found.pieces)
         return []
 

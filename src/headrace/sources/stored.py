@@ -15,11 +15,14 @@ from numpy.typing import NDArray
 
 from headrace.block import Block, Indices, gathered
 from headrace.errors import SpecError, StorageError
-from headrace.execute.context import Context, Run
+from headrace.execute.context import Context
+from headrace.execute.registry import fetches, opens
+from headrace.execute.stream import Stream
 from headrace.plan.cardinality import Cardinality
+from headrace.plan.marks import At
 from headrace.plan.node import user_site
 from headrace.plan.spec import Spec
-from headrace.sources.numbered import Numbered
+from headrace.sources.numbered import Numbered, NumberedStream
 from headrace.storage.files import LOCK, read_page
 from headrace.storage.parts import Part
 from headrace.storage.saved import SAVED, VERSION
@@ -66,7 +69,7 @@ def load(
         raise SpecError(f"{place} holds other elements than element_spec says: {why}")
     node = Stored(spec, str(place), shelf.parts, page["sharded"], site=user_site())
     if not spec.known and shelf.rows:
-        node = replace(node, elements=Spec.of(next(node.between(Context(Run()), 0, 1).elements())).loosened())
+        node = replace(node, elements=Spec.of(next(node.rows_between(0, 1).elements())).loosened())
     if not page["sharded"]:
         one = Dataset(node)
         return one if reader_func is None else reader_func(Dataset.from_tensors(0).map(lambda _: one))
@@ -141,22 +144,19 @@ class Stored(Numbered):
             for tag in np.unique(tags).tolist()
         ]
 
-    def at(self, ctx: Context, indices: Indices) -> Block:
+    def rows_at(self, indices: Indices) -> Block:
+        """Rows by number."""
         numbers = indices if self.numbers is None else self.numbers[indices]
-        block = self._untagged(gathered(self._starts, numbers, self._taken))
-        block.ids = ctx.ids(indices)
-        return block
+        return self._untagged(gathered(self._starts, numbers, self._taken))
 
-    def between(self, ctx: Context, start: int, stop: int) -> Block:
+    def rows_between(self, start: int, stop: int) -> Block:
         """Rows from `start` to `stop` or to the end of a batch, as views of the files."""
         if self.numbers is not None:
-            return self.at(ctx, np.arange(start, stop))
+            return self.rows_at(np.arange(start, stop))
         part, _ = self._batches[int(np.searchsorted(self._starts, start, "right")) - 1]
         item = part.pull(start - part.start, stop - start)
         assert isinstance(item, Block)  # a save does not get past a failure
-        block = self._untagged(item)
-        block.ids = ctx.ids_between(start, start + block.rows)
-        return block
+        return self._untagged(item)
 
     def _taken(self, number: int, rows: Indices) -> Block:
         part, batch = self._batches[number]
@@ -175,3 +175,23 @@ class Stored(Numbered):
         if not self.tagged:
             return block
         return Block(block.structure.children[0], block.columns[:-1], block.rows)
+
+
+@opens(Stored)
+def open_stored(node: Stored, ctx: Context, at: At) -> Stream:  # noqa: ARG001 - a place is a number
+    """The rows as views of the files."""
+
+    def read(start: int, stop: int) -> Block:
+        block = node.rows_between(start, stop)
+        block.ids = ctx.ids_between(start, start + block.rows)
+        return block
+
+    return NumberedStream(node, read)
+
+
+@fetches(Stored)
+def fetch_stored(node: Stored, ctx: Context, indices: Indices) -> Block:
+    """Rows, copied."""
+    block = node.rows_at(indices)
+    block.ids = ctx.ids(indices)
+    return block

@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headrace.block import Block, Column, Indices, gathered, read_only, take
+from headrace.block import Block, Column, Ids, Indices, gathered, read_only, take
 from headrace.errors import SpecError
 from headrace.execute.context import Context
+from headrace.execute.registry import fetches, opens
+from headrace.execute.stream import Stream
+from headrace.plan.marks import At
 from headrace.plan.spec import Spec, TensorSpec
 from headrace.plan.structure import flatten
 from headrace.records.arrow import column_of, is_dense, is_view, missing_row, spec_of
-from headrace.sources.numbered import Held
+from headrace.sources.numbered import Held, NumberedStream
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -46,28 +49,39 @@ class Table(Held):
     def operation(self) -> str:
         return self.origin
 
-    def between(self, ctx: Context, start: int, stop: int) -> Block:
-        """Rows from `start` to `stop` or to the end of a chunk, as views."""
-        if self.order is not None:
-            return self.at(ctx, np.arange(start, stop))
-        number = int(np.searchsorted(self.starts, start, side="right")) - 1
-        first, end = self.starts[number : number + 2].tolist()
+
+@opens(Table)
+def open_table(node: Table, ctx: Context, at: At) -> Stream:  # noqa: ARG001 - a place is a number
+    """The rows as views, chunk by chunk."""
+
+    def read(start: int, stop: int) -> Block:
+        if node.order is not None:
+            return fetch_table(node, ctx, np.arange(start, stop))
+        number = int(np.searchsorted(node.starts, start, side="right")) - 1
+        first, end = node.starts[number : number + 2].tolist()
         stop = min(stop, end)
-        columns = [_read(c[start - first : stop - first]) for c in self.chunks[number]]
-        return self._block(columns, ctx.ids_between(start, stop), stop - start)
+        columns = [_read(c[start - first : stop - first]) for c in node.chunks[number]]
+        return _block(node, columns, stop - start, ctx.ids_between(start, stop))
 
-    def at(self, ctx: Context, indices: Indices) -> Block:
-        block = gathered(self.starts[:-1], indices if self.order is None else self.order[indices], self._taken)
-        block.ids = ctx.ids(indices)
-        return block
+    return NumberedStream(node, read)
 
-    def _taken(self, chunk: int, rows: Indices) -> Block:
-        return self._block([_read(take(c, rows)) for c in self.chunks[chunk]], None, len(rows))
 
-    def _block(self, columns: list[Column], ids: Any, rows: int) -> Block:
-        structure = self.elements.structure
-        assert structure is not None
-        return Block(structure, columns, rows, None, ids)
+@fetches(Table)
+def fetch_table(node: Table, ctx: Context, indices: Indices) -> Block:
+    """Rows of whichever chunks they lie in."""
+
+    def taken(chunk: int, rows: Indices) -> Block:
+        return _block(node, [_read(take(c, rows)) for c in node.chunks[chunk]], len(rows))
+
+    block = gathered(node.starts[:-1], indices if node.order is None else node.order[indices], taken)
+    block.ids = ctx.ids(indices)
+    return block
+
+
+def _block(node: Table, columns: list[Column], rows: int, ids: Ids | None = None) -> Block:
+    structure = node.elements.structure
+    assert structure is not None
+    return Block(structure, columns, rows, None, ids)
 
 
 def _read(column: Column) -> Column:

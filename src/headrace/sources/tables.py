@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from headrace.block import Block, Failure, Item, Mark
+from headrace.block import Block, Failure, Item
 from headrace.errors import ElementError, SpecError, StateError
 from headrace.execute.context import Context
-from headrace.execute.stream import Stream
+from headrace.execute.registry import opens
+from headrace.execute.stream import Made
+from headrace.plan.marks import At, OwnMark
 from headrace.plan.spec import Spec
 from headrace.records.files import identity
 from headrace.records.groups import ArrowGroups, Groups, ParquetGroups
@@ -129,37 +132,55 @@ class TableRows(OneFile):
 
     format: Tables
 
-    def open(self, ctx: Context, mark: Mark) -> Stream:
-        return TableStream(self, ctx, mark)
-
     def bad(self, reason: str, group: int, number: int) -> ElementError:
         """What stands in the place of a row that cannot be read."""
         return self.bad_row(reason, number, f"row {number}, group {group}")
 
 
-class TableStream(FileStream):
-    """Groups in turn. The mark: which file it is, the group, rows given of it, and rows given of the file."""
+@dataclass(frozen=True, slots=True)
+class TableMark(OwnMark):
+    """Which file it is, the group, rows given of it, and rows given of the file."""
 
-    def __init__(self, node: TableRows, ctx: Context, mark: Mark) -> None:
+    token: int
+    group: int
+    row: int
+    number: int
+
+
+@opens(TableRows, own=TableMark)
+class TableStream(FileStream):
+    """Groups in turn."""
+
+    def __init__(self, node: TableRows, ctx: Context, at: At) -> None:
         super().__init__()
         self._node = node
         self._ctx = ctx
         self._groups: Groups | None = None
         self._batches: Iterator[pa.RecordBatch] | None = None
-        place: tuple[int, int, int, int] = mark or (NO_FILE, 0, 0, 0)
-        self._token, self._group, self._row, self._number = place
-        if mark is not None:
-            self._resume()
+        own: TableMark = at.own or TableMark(NO_FILE, 0, 0, 0)
+        self._token, self._group, self._number = NO_FILE, own.group, own.number - own.row
+        self._row = 0
+        self._front: deque[Item] = deque()
+        if at.own is not None:
+            self._resume(own)
 
-    def _resume(self) -> None:
-        token, self._token = self._token, NO_FILE
+    def _resume(self, own: TableMark) -> None:
         with suppress(OSError):
             self._token = identity(self._node.path).token
-        if token != self._token:
+        if own.token != self._token:
             raise self._node.changed(self._token)
-        passed, self._number, self._row = self._row, self._number - self._row, 0
-        if self.skip(passed) < passed:
+        passed = 0
+        while passed < own.row and not self._over:
+            for item in self._read(own.row):
+                front = min(item.rows, own.row - passed)
+                passed += front
+                if front < item.rows:
+                    self._front.append(item.cut(front, item.rows))
+        if passed < own.row:
             raise StateError(f"{self._node.path} has fewer rows than when the state was taken")
+
+    def pull(self, want: int) -> Made:
+        return self._front.popleft() if self._front else super().pull(want)
 
     def close(self) -> None:
         groups, self._groups, self._batches = self._groups, None, None
@@ -205,21 +226,22 @@ class TableStream(FileStream):
                 return [*self._made(batch.slice(0, half)), *self._made(batch.slice(half))]
             return self._bad(str(error), repr(batch.to_pylist()).encode())
         start = self._number
-        mark = self._passed(batch.num_rows)
+        own = self._passed(batch.num_rows)
         if node.on_error is not None:
             node.on_error.fine(batch.num_rows)
-        return [Block(structure, columns, batch.num_rows, mark, self._ctx.ids_between(start, self._number))]
+        ids = self._ctx.ids_between(start, self._number)
+        return [Block(structure, columns, batch.num_rows, None, ids, own)]
 
-    def _passed(self, rows: int) -> Mark:
-        mark = (self._token, self._group, self._row, self._number)
+    def _passed(self, rows: int) -> TableMark:
+        own = TableMark(self._token, self._group, self._row, self._number)
         self._row += rows
         self._number += rows
-        return mark
+        return own
 
     def _bad(self, reason: str, shown: bytes) -> list[Item]:
         node, number = self._node, self._number
-        mark = self._passed(1)
+        own = self._passed(1)
         if node.on_error is None:
-            return [Failure(node.bad(reason, self._group, number), mark)]
+            return [Failure(node.bad(reason, self._group, number), None, own)]
         node.on_error.keep(node.path, number, number, reason, [shown])
         return []

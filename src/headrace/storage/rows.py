@@ -8,10 +8,11 @@ import weakref
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
-from headrace.block import Block, Item, Mark, concat, owned
+from headrace.block import Block, Item, concat, owned
 from headrace.errors import StorageError
-from headrace.execute.state import plain
+from headrace.plan.marks import Marked, Saved, from_json, to_json
 from headrace.plan.node import Node
 from headrace.storage.parts import Part
 from headrace.storage.plans import Maker
@@ -35,14 +36,14 @@ class Rows:
         self._sealed_rows = sealed_rows
         self.count = 0
         self.nbytes = 0
-        self.mark: Mark = None
+        self.mark: Marked | None = None
         self._kept: tuple[list[Item], list[int]] = ([], [])  # swapped as one: passes read without the lock
         self._loose = 0
         self._loose_bytes = 0
         _all_rows.add(self)
 
     @property
-    def stored(self) -> tuple[int, Mark]:
+    def stored(self) -> tuple[int, Marked | None]:
         """How many rows are kept for good, and where the input goes on after them."""
         return self.count, self.mark
 
@@ -57,7 +58,7 @@ class Rows:
     def end(self) -> None:
         """The one who began adds no more."""
 
-    def add(self, item: Item, mark: Mark) -> None:
+    def add(self, item: Item, mark: Marked | None = None) -> None:
         """Keep an item; `mark` is where the input goes on after it."""
         items, starts = self._kept
         items.append(_own(item))
@@ -108,6 +109,11 @@ class Rows:
         self.lock = threading.Lock()
 
 
+def saved_mark(notes: Any) -> Marked | None:
+    """Where the input goes on, as a part of a shelf notes it."""
+    return None if notes is None else Saved(from_json(notes))
+
+
 class StoredRows:
     """Rows on a shelf, and behind them those that are still to be written."""
 
@@ -144,15 +150,15 @@ class StoredRows:
         return (parts[-1].start + parts[-1].rows if parts else 0) + fresh.count
 
     @property
-    def mark(self) -> Mark:
+    def mark(self) -> Marked | None:
         """Where the input goes on after the last row."""
         parts, _, fresh = self._stored
-        return fresh.mark if fresh.count else parts[-1].notes if parts else None
+        return fresh.mark if fresh.count else saved_mark(parts[-1].notes) if parts else None
 
     @property
-    def stored(self) -> tuple[int, Mark]:
+    def stored(self) -> tuple[int, Marked | None]:
         """How many rows are on the shelf, and where the input goes on after them."""
-        return self._shelf.rows, self._shelf.notes
+        return self._shelf.rows, saved_mark(self._shelf.notes)
 
     def plan(self, node: Node) -> Node:
         """The plan with the seeds that the first of these rows were drawn with."""
@@ -197,7 +203,7 @@ class StoredRows:
                 self._flush()
                 self._shelf.release()
 
-    def add(self, item: Item, mark: Mark) -> None:
+    def add(self, item: Item, mark: Marked | None = None) -> None:
         """Keep an item; `mark` is where the input goes on after it."""
         fresh = self._stored[2]
         fresh.add(item, mark)
@@ -213,7 +219,11 @@ class StoredRows:
     def _flush(self) -> None:
         fresh = self._stored[2]
         if fresh.count and self.writable:
-            self._attempt(lambda: self._shelf.add(fresh.items(), self._compression, plain(fresh.mark)))
+            self._attempt(
+                lambda: self._shelf.add(
+                    fresh.items(), self._compression, to_json(fresh.mark.marks()) if fresh.mark else None
+                )
+            )
             self._show()
 
     def _attempt(self, write: Callable[[], None]) -> None:
@@ -257,7 +267,7 @@ def in_parts(items: Iterable[Item]) -> Iterator[list[Item]]:
     """As many items at a time as make a part, in large blocks."""
     fresh = unwritten()
     for item in items:
-        fresh.add(item, None)
+        fresh.add(item)
         if fresh.nbytes >= PART_BYTES:
             yield fresh.items()
             fresh = unwritten()

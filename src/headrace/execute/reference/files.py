@@ -24,7 +24,7 @@ from headrace.records.files import read_all
 from headrace.records.fixed import FixedLength
 from headrace.records.format import Bad, Look
 from headrace.records.jsonl import JsonLines
-from headrace.records.reader import At
+from headrace.records.reader import RecordAt
 from headrace.records.tables import rows_of
 from headrace.records.text import Lines
 from headrace.records.tfrecord import TFRecords
@@ -55,7 +55,7 @@ def _(node: Files, at: Place) -> Iterator[Row]:
 @rows.register
 def _(node: Records, at: Place) -> Iterator[Row]:
     for number, (value, offset, line) in enumerate(_found(node)):
-        made = node.bad(value, At(offset, number, line)) if isinstance(value, _Wrong) else value
+        made = node.bad(value, RecordAt(offset, number, line)) if isinstance(value, _Wrong) else value
         if node.on_error is None or not isinstance(value, _Wrong):
             yield Row((at.path, number), made)
         elif isinstance(node.format, TFRecords):

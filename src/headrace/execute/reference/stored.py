@@ -7,7 +7,6 @@ from collections.abc import Iterator
 import numpy as np
 
 from headrace.errors import ElementError
-from headrace.execute.context import Context, Run
 from headrace.execute.reference.base import Place, Row, call, private, rows
 from headrace.ops.snapshot import Snapshot, Tag, tag_of
 from headrace.sources.stored import Stored
@@ -34,4 +33,4 @@ def _(node: Tag, at: Place) -> Iterator[Row]:
 @rows.register
 def _(node: Stored, at: Place) -> Iterator[Row]:
     for number in range(node.cardinality):
-        yield Row((at.path, number), next(node.between(Context(Run()), number, number + 1).elements()))
+        yield Row((at.path, number), next(node.rows_between(number, number + 1).elements()))

@@ -1,0 +1,216 @@
+"""Open streams as their consumers see them: rows in exact numbers, counted, timed, and placed."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import deque
+from time import perf_counter_ns
+from typing import TYPE_CHECKING
+
+from headrace.block import Item
+from headrace.errors import StateError
+from headrace.execute.channel import Cancelled
+from headrace.execute.registry import opening
+from headrace.execute.stream import END, Pace, Pulled, Stream
+from headrace.plan.marks import NOWHERE, At, Mark, Marks, Position, Saved
+from headrace.plan.node import Node
+
+if TYPE_CHECKING:
+    from headrace.execute.context import Context
+
+
+class Input:
+    """An open stream. It gives no more rows than are wanted, and says of each where it lies.
+
+    A row of a one-to-one node lies where the row of its input does. Of a positional one the ordinal is all there is to
+    say; of any other, how many rows it comes after what the operation wrote.
+    """
+
+    __slots__ = (
+        "_closed", "_context", "_counters", "_made", "_mark", "_number", "_opened_by", "_passes", "_positional",
+        "_ready", "_rows", "_run", "_stream", "ordinal",
+    )  # fmt: skip
+
+    def __init__(self, node: Node, context: Context, marks: Marks, opened_by: set[Input]) -> None:
+        self._run = context.run
+        self._context = context
+        self._counters = context.stage.opened()
+        self._opened_by = opened_by
+        self._closed = False
+        self._positional = node.positional
+        self._passes = node.one_to_one
+        self._ready: deque[Item] = deque()
+        self._number = context.prepared.number(node)
+        run = opening(type(node))
+        position = self._restored(node, marks)
+        if position is None:  # its own mark, if it is one-to-one and wrote none, is its input's
+            at, offset = At(None, marks), 0
+            self._mark = _first_mark(context, node, marks)
+        else:
+            counted = self._positional or not (position.rooted or position.own)
+            own = run.own.from_json(position.own) if isinstance(position.own, list) and not counted else position.own
+            at = At() if counted else At(own, marks)
+            offset = position.ordinal if counted else position.offset
+            self._mark = _mark(self._number, position, marks)
+        self._rows = 0
+        self._made = self.ordinal = self._mark.ordinal - offset
+        opened_by.add(self)
+        self._run.opened()
+        try:
+            self._stream: Stream = run.open(node, context, at)
+            if offset:
+                self._seek(node, offset)
+        except BaseException:
+            self.close()
+            raise
+
+    def _restored(self, node: Node, marks: Marks) -> Position | None:
+        position = marks.get(self._number)
+        if position is None and marks and not self._passes:
+            raise StateError(f"the state is damaged: it does not say where {node.operation} stands")
+        return position
+
+    def _seek(self, node: Node, offset: int) -> None:
+        mark = self._mark
+        if self.skip(offset, replay=True) < offset:
+            raise StateError(
+                f"{node.operation} ended before element {mark.ordinal}, where the state was taken: its input has "
+                "changed since"
+            )
+        self._mark, self._rows = mark, 0
+
+    def pull(self, want: int) -> Pulled:
+        """The next rows, at most `want`, or one failure, or END."""
+        ready = self._ready
+        if not ready:
+            made = self._more(want)
+            if made is END:
+                return END
+            if not isinstance(made, list):
+                if made.rows <= want:
+                    return self._given(made)
+                ready.append(made)
+            else:
+                ready.extend(made)
+        item = ready.popleft()
+        if item.rows > want:
+            ready.appendleft(item.slice(want, item.rows))
+            item = item.slice(0, want)
+        return self._given(item)
+
+    def _given(self, item: Item) -> Item:
+        self._mark = item.mark
+        self._rows = rows = item.rows
+        self.ordinal += rows
+        return item
+
+    def _more(self, want: int) -> Pulled | list[Item]:
+        """What the stream makes next, at least one row of it, each placed."""
+        counters = self._counters
+        while True:
+            if self._run.cancelled:
+                raise Cancelled
+            started = perf_counter_ns()
+            made = self._stream.pull(want)
+            counters.nanoseconds += perf_counter_ns() - started
+            if made is END:
+                return END
+            if not isinstance(made, list):
+                self._place(made)
+                return made
+            for item in made:
+                self._place(item)
+            if made:
+                return made
+
+    def _place(self, item: Item) -> None:
+        """Say where the rows of an item lie."""
+        here, rows, mark = self._made, item.rows, item.mark
+        if self._passes and item.own is None and mark is not NOWHERE:
+            if item.offset:
+                item.mark = mark.later(item.offset)
+        elif self._positional:
+            item.mark = Mark(self._number, here, here)
+        else:
+            item.mark = Mark(self._number, here, item.offset, item.own, () if mark is NOWHERE else (mark,))
+        item.own, item.offset = None, 0
+        self._made = here + rows
+        counters = self._counters
+        counters.rows += rows
+        counters.blocks += 1
+        counters.nbytes += item.nbytes
+
+    def skip(self, count: int, *, replay: bool = False) -> int:
+        """Pass over `count` rows; how many there were."""
+        done = 0
+        while done < count and self._ready and (item := self.pull(count - done)) is not END:
+            done += item.rows
+        if done < count:
+            if self._run.cancelled:
+                raise Cancelled
+            passed = self._stream.skip(count - done, replay=replay)
+            self._rows += passed
+            self._made += passed
+            self.ordinal += passed
+            done += passed
+        pace = Pace()
+        while done < count:
+            started = perf_counter_ns()
+            item = self.pull(min(pace.rows, count - done))
+            if item is END:
+                break
+            pace.observe(item, perf_counter_ns() - started)
+            done += item.rows
+        return done
+
+    def mark(self) -> Mark:
+        """The mark of the row that the next pull begins with."""
+        return self._ready[0].mark if self._ready else self._mark.later(self._rows)
+
+    @property
+    def nbytes(self) -> int:
+        """How many bytes have come out so far."""
+        return self._counters.nbytes
+
+    @property
+    def stream(self) -> Stream:
+        """What the rows come from."""
+        return self._stream
+
+    def close(self) -> None:
+        """Free the stream and all inputs below it."""
+        if self._closed:
+            return
+        self._closed = True
+        stream: Stream | None = getattr(self, "_stream", None)
+        try:
+            if stream is not None:
+                stream.close()
+        finally:
+            self._opened_by.discard(self)
+            self._context.stage.closed(self._counters)
+            self._run.closed()
+            close_all(self._context.opened)
+
+
+def close_all(inputs: set[Input]) -> None:
+    """Close these; one that cannot be closed keeps none of the others open."""
+    with contextlib.ExitStack() as stack:
+        for each in list(inputs):
+            stack.callback(each.close)
+
+
+def _first_mark(context: Context, node: Node, marks: Marks) -> Mark:
+    """The mark of the first row, of the node itself or of the one whose marks it passes on."""
+    while node.one_to_one:
+        (node,) = node.inputs
+        number = context.prepared.number(node)
+        if number in marks:
+            return _mark(number, marks[number], marks)
+    return Mark(context.prepared.number(node), 0, 0)
+
+
+def _mark(number: int, position: Position, marks: Marks) -> Mark:
+    """The mark of a node at these positions."""
+    inputs = (Saved(marks),) if position.rooted else ()
+    return Mark(number, position.ordinal, position.offset, position.own, inputs)

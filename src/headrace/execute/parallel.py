@@ -1,0 +1,164 @@
+"""Rows of an input made ahead of whoever pulls them: on threads, as many as were asked for or prove good."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from headrace.execute.autotune import MOST, Climb, Depth
+from headrace.execute.channel import Limits
+from headrace.execute.context import AUTOTUNE, Context
+from headrace.execute.stream import Pace, Source
+from headrace.execute.unordered import Delivery, Remaining, Unordered
+from headrace.execute.workers import Work, WorkerStream, unchanged
+from headrace.plan.marks import At, Marks
+from headrace.plan.node import Node, waits
+
+if TYPE_CHECKING:
+    from headrace.execute.processes import Call, Processes
+
+AUTOTUNE_TICKETS = 4
+"""Hand-overs of about a millisecond that a prefetch(AUTOTUNE) keeps ready; more of them leave the cache."""
+AUTOTUNE_ROWS = 8
+"""How many elements it keeps ready where they are handed over one by one."""
+
+
+def read_ahead(
+    ctx: Context,
+    node: Node,
+    marks: Marks,
+    *,
+    rows: int | None = None,
+    work: Work = unchanged,
+    if_it_helps: str | None = None,
+) -> WorkerStream:
+    """The rows of an input, read by a thread at most `rows` before they are asked for; None: a sensible number.
+
+    With `work`, what it makes of them, one by one. `if_it_helps` has no thread read them until it is seen to help, and
+    is the name under which that is tuned.
+    """
+    working = work is not unchanged
+    one_by_one = working or waits(node)
+    source = ctx.open(node, marks, any_order=True)
+    tuner = ctx.run.tuner
+    depth = None
+    if rows is None:
+        stage = f"{if_it_helps} depth" if if_it_helps else ctx.stage.path
+        found = tuner.frozen(stage)
+        sensible = AUTOTUNE_ROWS if one_by_one else AUTOTUNE_TICKETS
+        depth = Depth(tuner, stage, found or sensible, fixed=found is not None)
+    width = tuned_width(ctx, AUTOTUNE, stage=if_it_helps, most=1, hides=True) if if_it_helps else 1
+
+    def limits(size: int) -> Limits:
+        return Limits(max(2, rows or size), rows, prompt=working)
+
+    return _stage(ctx, source, work, width, limits, None, one_by_one=one_by_one, depth=depth)
+
+
+def work_in_parallel(
+    ctx: Context,
+    node: Node,
+    at: At,
+    work: Work,
+    *,
+    width: int,
+    ordered: bool,
+    one_by_one: bool = True,
+    one_to_one: bool = True,
+    remote: Processes | None = None,
+) -> WorkerStream:
+    """What `work` makes of the rows of an input, `one_by_one` or in blocks, on `width` threads.
+
+    `one_to_one` says that it makes one row of each. `remote` are the processes that it calls.
+    """
+    own = at.own
+    if isinstance(own, Unordered):
+        left = Delivery(own.done)
+        delivery: Delivery | None = left
+        source: Source = Remaining(lambda marks: ctx.open(node, marks), at.inputs, own, left)
+    else:
+        source = ctx.open(node, at.inputs)
+        delivery = None if ordered else Delivery()
+    # Reading that shows goes as far ahead as there are calls, which is what the user asked for.
+    limits = (lambda n: Limits(2 * n)) if node.pure else (lambda n: Limits(2 * n, n))
+    # Out of order, marks are made where threads hand over: then there is always one.
+    threads = tuned_width(ctx, width, start=0 if delivery is None else 1)
+    return _stage(
+        ctx, source, work, threads, limits, delivery, one_by_one=one_by_one, one_to_one=one_to_one, remote=remote
+    )
+
+
+def _stage(
+    ctx: Context,
+    source: Source,
+    work: Work,
+    width: int | Climb,
+    limits: Callable[[int], Limits],
+    delivery: Delivery | None,
+    *,
+    one_by_one: bool,
+    one_to_one: bool = True,
+    depth: Depth | None = None,
+    remote: Processes | None = None,
+) -> WorkerStream:
+    """Rows that a user's function makes are taken on one by one: none is held back while the next is made."""
+    pace = Pace(1) if one_by_one else ctx.run.pace(handover=True, remote=remote is not None)
+    return WorkerStream(
+        source,
+        work,
+        ctx.run,
+        width=width,
+        limits=limits,
+        depth=depth,
+        delivery=delivery,
+        stage=ctx.stage,
+        pace=pace,
+        one_to_one=one_to_one,
+        remote=remote,
+    )
+
+
+def tuned_width(
+    ctx: Context, width: int, *, start: int = 0, most: int = MOST, hides: bool = False, stage: str | None = None
+) -> int | Climb:
+    """The number of parallel calls: what was said, or found by an earlier pass, else to be found."""
+    if width != AUTOTUNE:
+        return width
+    tuner, stage = ctx.run.tuner, stage or ctx.stage.path
+    found = tuner.frozen(stage)
+    if found is None:
+        return Climb(tuner, stage, max(start, tuner.widths.get(stage, 0)), most, hides, start)
+    tuner.chose(stage, None, found, "")
+    return max(start, found)
+
+
+def tuned_buffer(ctx: Context, operation: str, row_bytes: Callable[[int], int]) -> int:
+    """How many rows the buffer of an operation holds, if it may take what is set aside for it.
+
+    The order of rows depends on it: so it is found once, and then belongs to the dataset and its states. `row_bytes`
+    says how many bytes a row takes, given how many there are.
+    """
+    run, stage = ctx.run, f"{ctx.stage.branch}{operation}"
+    room = run.memory.set_aside(stage) // ctx.share
+    size = run.sizes.get(stage) or run.tuner.frozen(stage)
+    if size is None:
+        each = row_bytes(room)
+        size = max(1, room // each)
+        run.tuner.chose(stage, 0, size, f"rows of about {each:,} bytes in {room / 1e6:,.0f} MB")
+    run.sizes[stage] = size
+    run.tuner.chose(stage, None, size, "")
+    return size
+
+
+def process_count(ctx: Context, num_parallel_calls: int | None) -> int:
+    """How many processes an operation gets: what it says, else one for each CPU that the pass may use."""
+    if num_parallel_calls is not None and num_parallel_calls != AUTOTUNE:
+        return num_parallel_calls
+    return ctx.run.tuner.cpus
+
+
+def in_processes(call: Call) -> Processes:
+    """The same function of blocks, called in worker processes: one for each thread that uses it."""
+    from headrace.execute.processes import Processes
+
+    return Processes(call)

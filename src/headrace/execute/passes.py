@@ -1,0 +1,142 @@
+"""One run of a plan, whoever wants its rows: prepare, open, pull, close."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from headrace.execute.autotune import Tuner
+from headrace.execute.budget import Memory, cpus
+from headrace.execute.channel import Channel
+from headrace.execute.context import Context
+from headrace.execute.inputs import Input, close_all
+from headrace.execute.stats import Stage
+from headrace.execute.stream import Pace, Pulled
+from headrace.keys import ROOT
+from headrace.options import Options
+from headrace.plan.marks import START, Mark, Marks
+from headrace.plan.node import Node
+from headrace.plan.prepared import Prepared
+
+DEFAULTS = Options()
+REAP_SECONDS = 1.0
+"""How long the collector waits for the threads of a pass that nobody holds; they end by themselves in any case."""
+
+
+class Pass:
+    """A plan that runs. What all its streams share hangs on it; closing it frees everything, however the pass ends.
+
+    `prepare` makes a plan ready to run, nested ones too. `sizes` are those of buffers that were chosen while running,
+    `widths` numbers of threads that proved good: a dataset keeps both from one pass to the next.
+    """
+
+    def __init__(
+        self,
+        prepare: Callable[[Node], Prepared] = Prepared.of,
+        *,
+        block_rows: int | None = None,
+        options: Options = DEFAULTS,
+        sizes: dict[str, int] | None = None,
+        widths: dict[str, int] | None = None,
+    ) -> None:
+        self.prepare = prepare
+        self.block_rows = block_rows
+        self.options = options
+        self.stage = Stage("pass")
+        self.sizes = {} if sizes is None else sizes
+        self.memory = Memory(options.ram_budget)
+        self.tuner = Tuner(options.cpu_budget or cpus(), options.frozen, widths)
+        self.open_streams = 0
+        self.cancelled = False
+        self.live = False
+        self.shared: dict[Any, Any] = {}
+        self.threads: set[int] = set()
+        self._channels: set[Channel] = set()
+        self._roots: set[Input] = set()
+        self._root: Input | None = None
+        self._pid = os.getpid()
+        self._lock = threading.RLock()  # the collector may close a pass from within
+
+    def context(
+        self, prepared: Prepared, *, path: int = ROOT, level: int = 0, with_ids: bool = False, any_order: bool = True
+    ) -> Context:
+        """Where the nodes of a plan are opened, or fetched from."""
+        return Context(self, prepared, self.stage, self._roots, path, level, with_ids, any_order)
+
+    def open(self, context: Context, marks: Marks = START) -> None:
+        """Begin: the rows of the context's plan, from these positions on."""
+        self._root = context.open(context.prepared.plan, marks, any_order=True)
+
+    @property
+    def root(self) -> Input:
+        """The rows of the plan; it must be open."""
+        assert self._root is not None, "a pass is opened before rows are pulled"
+        return self._root
+
+    def pull(self, want: int) -> Pulled:
+        """The next rows, at most `want`, or one failure, or END."""
+        return self.root.pull(want)
+
+    def mark(self) -> Mark:
+        """Where the next row lies."""
+        return self.root.mark()
+
+    def pace(self, *, handover: bool = False, remote: bool = False) -> Pace:
+        """A fresh measure of how many rows to ask for."""
+        return Pace(self.block_rows, handover=handover, remote=remote)
+
+    def cancel(self) -> None:
+        """Have every pull of this pass end, and wake up everybody who waits on a channel."""
+        self.cancelled = True
+        with self._lock:
+            channels = list(self._channels)
+        for channel in channels:
+            channel.cancel()
+
+    def close(self) -> int:
+        """Close every stream; how many bytes the pass moved. After a fork they belong to the other process."""
+        if self._pid != os.getpid():
+            return 0
+        self.cancel()
+        moved = sum(root.nbytes for root in list(self._roots))
+        close_all(self._roots)
+        self._root = None
+        self.shared.clear()
+        return moved
+
+    def reap(self) -> None:
+        """Close when the collector comes by, which may be on any thread, whatever it holds: so not on that one."""
+        self.cancel()
+        if not self.threads:
+            self.close()
+            return
+        reaper = threading.Thread(target=self.close, name="headrace-reaper", daemon=True)
+        try:
+            reaper.start()
+        except RuntimeError:  # the interpreter is going down and starts no more threads
+            self.close()
+            return
+        if threading.get_ident() not in self.threads:
+            reaper.join(REAP_SECONDS)
+
+    def opened(self) -> None:
+        """One more stream is open."""
+        with self._lock:
+            self.open_streams += 1
+
+    def closed(self) -> None:
+        """One stream less is open."""
+        with self._lock:
+            self.open_streams -= 1
+
+    def watch(self, channel: Channel) -> None:
+        """Have `cancel` reach this channel."""
+        with self._lock:
+            self._channels.add(channel)
+
+    def forget(self, channel: Channel) -> None:
+        """The channel is closed."""
+        with self._lock:
+            self._channels.discard(channel)

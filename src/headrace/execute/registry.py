@@ -1,0 +1,89 @@
+"""How operations run: for each kind of node what opens it, and what fetches its rows by number.
+
+A plan says nothing of this. Each operation's file registers, beside its node, how this executor runs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from headrace.plan.marks import OwnMark
+from headrace.plan.node import Node
+
+if TYPE_CHECKING:
+    from headrace.block import Block, Indices, Item
+    from headrace.execute.context import Context
+    from headrace.execute.stream import Stream
+    from headrace.plan.marks import At
+
+Open = Callable[[Any, "Context", "At"], "Stream"]
+Fetch = Callable[[Any, "Context", "Indices"], "Block | list[Item]"]
+O = TypeVar("O", bound=Callable[..., "Stream"])  # noqa: E741
+F = TypeVar("F", bound=Callable[..., "Block | list[Item]"])
+
+
+class Opening(NamedTuple):
+    """How one kind of node is opened, and what its own marks are."""
+
+    open: Open
+    own: type[OwnMark]
+
+
+class Fetching(NamedTuple):
+    """How rows of one kind of node are fetched; `items`: with failures in their places."""
+
+    fetch: Fetch
+    items: bool
+
+
+_openings: dict[type[Node], Opening] = {}
+_fetchings: dict[type[Node], Fetching] = {}
+
+
+def opens(kind: Any, own: type[OwnMark] = OwnMark) -> Callable[[O], O]:
+    """Have nodes of this kind, and those derived from it, opened by a function, or a class of streams.
+
+    It gets the node, the context to open inputs with, and where to begin: `open(node, ctx, at) -> Stream`. `own` is
+    the class of the marks that its items carry besides those of its inputs.
+    """
+
+    def register(open: O) -> O:
+        _openings[kind] = Opening(open, own)
+        return open
+
+    return register
+
+
+def fetches(kind: Any, *, items: bool = False) -> Callable[[F], F]:
+    """Have rows of nodes of this kind fetched by number: `fetch(node, ctx, indices)`, in that order.
+
+    It gives a block, and raises the ElementError of a row that cannot be made; or `items`, failures in their places.
+    """
+
+    def register(fetch: F) -> F:
+        _fetchings[kind] = Fetching(fetch, items)
+        return fetch
+
+    return register
+
+
+def opening(kind: type[Node]) -> Opening:
+    """How nodes of this kind are opened."""
+    return _openings.get(kind) or _inherited(_openings, kind, "opens")
+
+
+def fetching(kind: type[Node]) -> Fetching:
+    """How rows of nodes of this kind are fetched."""
+    return _fetchings.get(kind) or _inherited(_fetchings, kind, "fetches")
+
+
+T = TypeVar("T")
+
+
+def _inherited(table: dict[type[Node], T], kind: type[Node], decorator: str) -> T:
+    for base in kind.__mro__:
+        if base in table:
+            table[kind] = found = table[base]
+            return found
+    raise NotImplementedError(f"nobody says how {kind.__name__} runs: register it with @{decorator}({kind.__name__})")

@@ -1,0 +1,267 @@
+"""Marks: where a row lies, in words of the plan as written.
+
+A `Mark` is made for every block and links to the marks of the rows it was made of. As a table (`Marks`) it has one
+`Position` for each node of the plan that needs one, by the node's number: that is what a stream is opened with, and
+what a state holds.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, fields
+from functools import cache
+from types import NoneType, UnionType
+from typing import Any, NamedTuple, Protocol, Self, TypeAlias, Union, get_args, get_origin, get_type_hints
+
+from headrace.errors import StateError
+
+
+@dataclass(frozen=True, slots=True)
+class OwnMark:
+    """What an operation must know, besides where its inputs stand, to go on: a subclass has the fields.
+
+    They are numbers, text, None, tuples of these, marks of nested plans, or values that know their `to_json`.
+    """
+
+    def to_json(self) -> list[Any]:
+        """As JSON holds it."""
+        return [_plain(getattr(self, f.name)) for f in fields(self)]
+
+    @classmethod
+    def from_json(cls, data: Any) -> Self:
+        """What `to_json` gave; raises StateError for anything else."""
+        readers = _readers(cls)  # type: ignore[arg-type]  # a class can be hashed
+        if not isinstance(data, list) or len(data) != len(readers):
+            raise StateError(f"the state is damaged: {data!r:.80} is no {cls.__name__}")
+        return cls(*(read(value) for read, value in zip(readers, data, strict=True)))
+
+
+Own: TypeAlias = OwnMark | list[Any]
+"""An own mark, or what a state says of one whose node nobody has opened yet."""
+
+
+class Position(NamedTuple):
+    """Where one node stands: the row `offset` rows after the one that `own` and its inputs' positions lead to.
+
+    One that is not `rooted` counts from the node's first row. As JSON an own mark stays so until its node is opened.
+    """
+
+    ordinal: int
+    offset: int
+    own: Own | None = None
+    rooted: bool = True
+
+
+Marks: TypeAlias = Mapping[int, Position]
+START: Marks = {}
+"""Where every plan begins."""
+
+
+class Marked(Protocol):
+    """A mark, or what a state says of one."""
+
+    def marks(self) -> Marks:
+        """The positions of all nodes of its plan."""
+        ...
+
+
+class Mark:
+    """Where a row lies: the ordinal it has in its node, and how to get there."""
+
+    __slots__ = ("inputs", "number", "offset", "ordinal", "own")
+
+    def __init__(
+        self, number: int, ordinal: int, offset: int, own: Own | None = None, inputs: tuple[Marked, ...] = ()
+    ) -> None:
+        self.number = number
+        self.ordinal = ordinal
+        self.offset = offset
+        self.own = own
+        self.inputs = inputs
+
+    def later(self, rows: int) -> Mark:
+        """The mark of the row that comes `rows` after this one."""
+        return Mark(self.number, self.ordinal + rows, self.offset + rows, self.own, self.inputs) if rows else self
+
+    def marks(self) -> Marks:
+        """The positions of all nodes that lead to this row."""
+        table: dict[int, Position] = {}
+        for mark in self.inputs:
+            table.update(mark.marks())
+        table[self.number] = Position(self.ordinal, self.offset, self.own, bool(self.inputs))
+        return table
+
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        return Mark, (self.number, self.ordinal, self.offset, self.own, self.inputs)
+
+    def __repr__(self) -> str:
+        return f"Mark({to_json(self.marks())})"
+
+
+class Saved:
+    """Positions that were saved, as a mark."""
+
+    __slots__ = ("_marks",)
+
+    def __init__(self, marks: Marks) -> None:
+        self._marks = marks
+
+    def marks(self) -> Marks:
+        """These."""
+        return self._marks
+
+
+class Joint(Mark):
+    """The marks of several inputs together, where an operation reads them side by side."""
+
+    __slots__ = ()
+
+    def __init__(self, inputs: Iterable[Marked]) -> None:
+        super().__init__(-1, 0, 0, None, tuple(inputs))
+
+    def marks(self) -> Marks:
+        """The positions of all of them."""
+        table: dict[int, Position] = {}
+        for mark in self.inputs:
+            table.update(mark.marks())
+        return table
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Joint, (self.inputs,)
+
+
+class Nowhere(Mark):
+    """The mark of rows that are made of no other rows."""
+
+    __slots__ = ()
+
+    def later(self, rows: int) -> Mark:  # noqa: ARG002
+        """Nowhere, still."""
+        return self
+
+    def marks(self) -> Marks:
+        """None."""
+        return START
+
+    def __reduce__(self) -> str:
+        return "NOWHERE"
+
+
+NOWHERE: Mark = Nowhere(-1, 0, 0)
+
+
+class At(NamedTuple):
+    """Where a node is opened: with its own mark, its inputs at these positions."""
+
+    own: Any = None
+    inputs: Marks = START
+
+
+def to_json(marks: Marks) -> dict[str, Any]:
+    """Positions as JSON holds them: an ordinal where that is all, else the ordinal, the offset and the own mark."""
+    return {str(number): _position_json(position) for number, position in sorted(marks.items())}
+
+
+def _position_json(position: Position) -> int | list[Any]:
+    own = position.own.to_json() if isinstance(position.own, OwnMark) else position.own
+    if own is None:
+        return [position.ordinal, position.offset] if position.rooted else position.ordinal
+    return [position.ordinal, position.offset, own, position.rooted]
+
+
+def from_json(data: Any) -> Marks:
+    """What `to_json` gave; raises StateError for anything else."""
+    if not isinstance(data, dict):
+        raise StateError(f"the state is damaged: {data!r:.80} are no positions")
+    return {_number(name): _position(entry) for name, entry in data.items()}
+
+
+def _number(name: Any) -> int:
+    if not isinstance(name, str) or not name.isdecimal():
+        raise StateError(f"the state is damaged: {name!r:.80} is no number of an operation")
+    return int(name)
+
+
+def _position(entry: Any) -> Position:
+    if _is_count(entry):
+        return Position(entry, entry, None, rooted=False)
+    if isinstance(entry, list) and len(entry) in (2, 4) and _is_count(entry[0]) and _is_count(entry[1]):
+        own, rooted = entry[2:] or (None, True)
+        if isinstance(own, list | None) and isinstance(rooted, bool):
+            return Position(entry[0], entry[1], own, rooted)
+    raise StateError(f"the state is damaged: {entry!r:.80} is no position")
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and value >= 0
+
+
+def _plain(value: Any) -> Any:
+    """A field of an own mark as JSON holds it."""
+    if value is None or isinstance(value, bool | str):
+        return value
+    if isinstance(value, tuple | list):
+        return [_plain(v) for v in value]
+    if isinstance(value, Mark | Saved):
+        return to_json(value.marks())
+    return value.to_json() if hasattr(value, "to_json") else int(value)
+
+
+class Value(Protocol):
+    """What may stand in an own mark besides numbers, text and tuples."""
+
+    def to_json(self) -> Any:
+        """As JSON holds it."""
+        ...
+
+    @classmethod
+    @abstractmethod
+    def from_json(cls, data: Any) -> Self:
+        """What `to_json` gave."""
+        ...
+
+
+_Reader: TypeAlias = Callable[[Any], Any]
+
+
+@cache
+def _readers(kind: Any) -> list[_Reader]:
+    hints = get_type_hints(kind)
+    return [_reader(hints[f.name]) for f in fields(kind)]
+
+
+def _reader(hint: Any) -> _Reader:
+    """What reads a field of this type from JSON."""
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin in (Union, UnionType):
+        inner = [_reader(a) for a in arguments if a is not NoneType]
+        if len(inner) == 1 and NoneType in arguments:
+            return lambda data: None if data is None else inner[0](data)
+    if origin is tuple and len(arguments) == 2 and arguments[1] is Ellipsis:
+        each = _reader(arguments[0])
+        return lambda data: tuple(each(item) for item in _checked(data, list))
+    if origin is tuple:
+        several = [_reader(a) for a in arguments]
+        return lambda data: tuple(read(item) for read, item in zip(several, _sized(data, len(several)), strict=True))
+    if hint in (int, bool, str):
+        return lambda data: _checked(data, hint)
+    if hint is Marked:
+        return lambda data: Saved(from_json(data))
+    if hasattr(hint, "from_json"):
+        read: _Reader = hint.from_json
+        return read
+    raise TypeError(f"an own mark cannot hold a {hint}")
+
+
+def _checked(data: Any, kind: type) -> Any:
+    if type(data) is not kind:
+        raise StateError(f"the state is damaged: {data!r:.80} where a {kind.__name__} belongs")
+    return data
+
+
+def _sized(data: Any, size: int) -> list[Any]:
+    found: list[Any] = _checked(data, list)
+    if len(found) != size:
+        raise StateError(f"the state is damaged: {len(found)} values where {size} belong")
+    return found

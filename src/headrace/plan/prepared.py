@@ -1,0 +1,60 @@
+"""Plans made ready to run: as they run, and which number each node has in marks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from headrace.plan.node import Node, rebuilt, walk
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A plan that can be run, and the numbers that its nodes have in marks and states.
+
+    A node that leaves a trace in states has as its number the line it has in the description of the plan as written.
+    One that was put into the plan in place of another has the number of that one.
+    """
+
+    plan: Node
+    _numbers: dict[int, int] = field(repr=False)
+    _written: Node = field(repr=False)
+    """Nodes are known by their identity: as long as there are numbers, they must live."""
+
+    @classmethod
+    def of(cls, plan: Node, optimise: Callable[[Node], Node] | None = None) -> Prepared:
+        """The plan numbered and, where there is an optimiser, optimised."""
+        written = _without_doubles(plan)
+        marked = [node for node in walk(written) if not node.transparent]
+        numbers = {id(node): number for number, node in enumerate(marked)}
+        return cls(written if optimise is None else optimise(written), numbers, written)
+
+    def number(self, node: Node) -> int:
+        """Under which number the node's marks stand; negative where it leaves none."""
+        stand_in: Node | None = node
+        while stand_in is not None:
+            number = self._numbers.get(id(stand_in))
+            if number is not None:
+                return number
+            stand_in = stand_in.stands_for
+        return -1
+
+    def cut_out(self, node: Node) -> Prepared:
+        """A part of the plan by itself, under the same numbers; it knows nothing of the rest."""
+        numbers = [self.number(n) for n in walk(node)]
+        return _of_numbers(rebuilt(node, lambda n: replace(n, stands_for=None)), numbers)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        part = self.cut_out(self.plan)
+        return _of_numbers, (part.plan, [part.number(n) for n in walk(part.plan)])
+
+
+def _of_numbers(plan: Node, numbers: list[int]) -> Prepared:
+    return Prepared(plan, {id(node): number for node, number in zip(walk(plan), numbers, strict=True)}, plan)
+
+
+def _without_doubles(plan: Node) -> Node:
+    """The plan in which each node stands in one place."""
+    nodes = list(walk(plan))
+    return plan if len({id(node) for node in nodes}) == len(nodes) else rebuilt(plan, replace)
