@@ -19,8 +19,8 @@ import pytest
 
 import headrace as hr
 from headrace.execute.passes import Pass
-from headrace.plan.prepared import Prepared
 from headrace.execute.shared import Shared, pack, unpack
+from headrace.plan.prepared import Prepared
 from headrace.testing import check_transformation, difference, outcomes
 
 D = hr.Dataset
