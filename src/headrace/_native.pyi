@@ -20,9 +20,18 @@ def join_bytes(rows: list[Any]) -> tuple[NDArray[uint8], NDArray[int64]] | None:
 def ragged_take(
     values: NDArray[uint8], offsets: NDArray[int64], indices: NDArray[int64], out: NDArray[uint8]
 ) -> None: ...
-def text_pick(
-    parts: list[tuple[NDArray[uint8], NDArray[int64]]], which: NDArray[int64], rows: NDArray[int64]
+def text_join(
+    parts: list[tuple[NDArray[uint8], NDArray[int64], NDArray[int64]]],
 ) -> tuple[NDArray[uint8], NDArray[int64]]: ...
+def text_gather(
+    data: NDArray[uint8], starts: NDArray[int64], stops: NDArray[int64]
+) -> tuple[NDArray[uint8], NDArray[int64]]: ...
+def text_pick(
+    parts: list[tuple[NDArray[uint8], NDArray[int64], NDArray[int64]]], which: NDArray[int64], rows: NDArray[int64]
+) -> tuple[NDArray[uint8], NDArray[int64]]: ...
+def text_objects(
+    data: NDArray[uint8], starts: NDArray[int64], stops: NDArray[int64], as_str: bool
+) -> NDArray[Any]: ...
 def ragged_pad(values: NDArray[uint8], offsets: NDArray[int64], length: int, out: NDArray[uint8]) -> None: ...
 def crc32c(buffer: Buffer, portable: bool = False) -> int: ...
 def crc32c_in_hardware() -> bool: ...
@@ -37,7 +46,7 @@ def frame(values: NDArray[uint8], offsets: NDArray[int64]) -> NDArray[uint8]: ..
 class ExampleParser:
     def __init__(self, requests: list[tuple[bytes, int, bool, int, int, bool, bool, Any]]) -> None: ...
     def parse(
-        self, values: NDArray[uint8], offsets: NDArray[int64]
+        self, data: NDArray[uint8], starts: NDArray[int64], stops: NDArray[int64]
     ) -> tuple[
         NDArray[int64],
         NDArray[float32],

@@ -49,13 +49,12 @@ nb::object values_of(headrace::Column& column, headrace::Kind kind) {
 
 // (ints, floats, [(values, byte_ends, splits, steps), …], -1, ""), or which row was refused and why. Single numbers are in
 // the first two, a column after another; the list has the others.
-nb::tuple parse(const headrace::ExampleParser& parser, ConstBytes values, ConstInts offsets) {
+nb::tuple parse(const headrace::ExampleParser& parser, ConstBytes data, ConstInts starts, ConstInts stops) {
   headrace::Refusal refusal;
   headrace::Columns made;
   {
     nb::gil_scoped_release released;
-    require_offsets(offsets, values.shape(0));
-    made = parser.parse(values.data(), offsets.data(), int64_t(offsets.shape(0)) - 1, refusal);
+    made = parser.parse(spans_of(data, starts, stops), refusal);
   }
   nb::list others;
   for (size_t i = 0; refusal.row < 0 && i < made.columns.size(); ++i) {
@@ -257,7 +256,7 @@ void bind_examples(nb::module_& m) {
             new (self) headrace::ExampleParser(std::move(requests));
           },
           "requests"_a)
-      .def("parse", &parse, "values"_a, "offsets"_a);
+      .def("parse", &parse, "data"_a, "starts"_a, "stops"_a);
   m.def("encode_examples", &encode, "columns"_a, "rows"_a);
   m.def("encode_example", &encode_example, "features"_a, "flat"_a);
 }

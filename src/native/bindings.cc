@@ -10,6 +10,7 @@ NB_MODULE(_native, m) {
   bind_csv(m);
   bind_shuffle(m);  // draws, the buffer's rows, permutations
   bind_ragged(m);
+  bind_text(m);  // rows of bytes and strings
   bind_random(m);  // draws that belong to rows
   m.def("die_with_parent", &headrace::die_with_parent);
   m.def("release_memory", &headrace::release_memory, Released());

@@ -523,13 +523,13 @@ Columns ExampleParser::begin(size_t rows) const {
   return made;
 }
 
-Columns ExampleParser::parse(const uint8_t* values, const int64_t* offsets, int64_t rows, Refusal& refusal) const {
-  Columns made = begin(size_t(rows));
+Columns ExampleParser::parse(const Spans& records, Refusal& refusal) const {
+  Columns made = begin(size_t(records.rows));
   Features features(features_), lists(lists_);
-  SameAgain same_again(requests_, numbers_, made.columns, values + offsets[rows]);
+  SameAgain same_again(requests_, numbers_, made.columns, records.data + records.bytes);
   std::string wrong;
-  for (int64_t row = 0; row < rows; ++row) {
-    const Reader whole(values + offsets[row], size_t(offsets[row + 1] - offsets[row]));
+  for (int64_t row = 0; row < records.rows; ++row) {
+    const Reader whole(records.data + records.starts[row], size_t(records.size(row)));
     if (same_again.read(whole, size_t(row))) continue;
     features.begin();
     lists.begin();

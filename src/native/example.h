@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "growing.h"
+#include "kernels.h"
 #include "wire.h"
 
 namespace headrace {
@@ -73,9 +74,8 @@ class ExampleParser {
 
   const std::vector<Request>& requests() const { return requests_; }
 
-  // Record i is values[offsets[i] .. offsets[i + 1]]. The columns are whole unless a record is refused. May run in several
-  // threads at once.
-  Columns parse(const uint8_t* values, const int64_t* offsets, int64_t rows, Refusal& refusal) const;
+  // The columns are whole unless a record is refused. May run in several threads at once.
+  Columns parse(const Spans& records, Refusal& refusal) const;
 
  private:
   Columns begin(size_t rows) const;

@@ -75,12 +75,22 @@ void random_permutation(const RowDraws& draws, int64_t* out);
 void ragged_take(const uint8_t* values, size_t value_bytes, const int64_t* offsets, const int64_t* indices, int64_t count,
                  uint8_t* out);
 
-// Rows of several ragged arrays of bytes: `rows[i]` of part `which[i]`, one after another. Offsets gets count + 1.
-struct TextPart {
-  const uint8_t* values;
-  const int64_t* offsets;
+// Rows of bytes that lie anywhere in `data`, which has `bytes` of them: row i is data[starts[i] .. stops[i]].
+struct Spans {
+  const uint8_t* data;
+  const int64_t* starts;
+  const int64_t* stops;
+  int64_t rows;
+  int64_t bytes;
+
+  int64_t size(int64_t row) const { return stops[row] - starts[row]; }
 };
-void text_pick(const TextPart* parts, const int64_t* which, const int64_t* rows, int64_t count, Growing<uint8_t>& out,
+
+// All rows of several, one after another. Offsets gets a number more than there are rows.
+void text_join(const Spans* parts, size_t count, Growing<uint8_t>& out, int64_t* offsets);
+
+// Rows of several: `rows[i]` of part `which[i]`, one after another. Offsets gets count + 1.
+void text_pick(const Spans* parts, const int64_t* which, const int64_t* rows, int64_t count, Growing<uint8_t>& out,
                int64_t* offsets);
 
 // Copies row i to the front of out[i * length ..]; the rest of out is left as it is.
