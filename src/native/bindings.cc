@@ -13,5 +13,5 @@ NB_MODULE(_native, m) {
   bind_text(m);  // rows of bytes and strings
   bind_random(m);  // draws that belong to rows
   m.def("die_with_parent", &headrace::die_with_parent);
-  m.def("release_memory", &headrace::release_memory, Released());
+  bind_memory(m);  // the pool, the team, copies of rows
 }

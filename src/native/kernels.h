@@ -43,6 +43,9 @@ int64_t shuffle_exchange(uint8_t* slots, size_t row_bytes, int64_t hole, const u
 // The same once no rows come in: the last used slot fills the hole. Slots in use shrink by `count`.
 void shuffle_drain(uint8_t* slots, size_t row_bytes, int64_t used, const int64_t* draws, int64_t count, uint8_t* out);
 
+// Copies the rows with these numbers to out, one after another, by several threads where there is much to copy.
+void gather(const uint8_t* rows, size_t row_bytes, const int64_t* indices, int64_t count, uint8_t* out);
+
 // out[i] = the image of indices[i] under the key's permutation of [0, size).
 void permute(uint64_t key, int64_t size, const int64_t* indices, int64_t count, int64_t* out);
 

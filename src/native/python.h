@@ -124,6 +124,7 @@ void bind_shuffle(nb::module_& m);
 void bind_ragged(nb::module_& m);
 void bind_random(nb::module_& m);
 void bind_text(nb::module_& m);
+void bind_memory(nb::module_& m);
 
 // Checked: every row lies within the data.
 headrace::Spans spans_of(const ConstBytes& data, const ConstInts& starts, const ConstInts& stops);
