@@ -4,6 +4,7 @@ import atexit
 import functools
 import hashlib
 import tempfile
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +27,24 @@ class Sometimes:
         if number % self.every == 1:
             raise ValueError(f"bad {number}")
         return args[0] if len(args) == 1 else args
+
+
+class Unpunctual:
+    """A function that fails on some elements; every third call is overtaken by the next, if one comes soon."""
+
+    def __init__(self, every):
+        self.fn = Sometimes(every)
+        self.calls = 0
+        self.returned = threading.Condition()
+
+    def __call__(self, *args):
+        with self.returned:
+            self.calls += 1
+            number = self.calls
+            if number % 3 == 1:
+                self.returned.wait_for(lambda: self.calls > number, 0.003)
+            self.returned.notify_all()
+        return self.fn(*args)
 
 
 def _leaves(value):
@@ -295,3 +314,22 @@ def _built(parts):
 
 
 pipelines = st.tuples(sources, st.lists(steps(sources), max_size=5)).map(_built)
+
+
+passing = st.one_of(
+    st.just(lambda d: d.filter(_keep)),
+    st.just(lambda d: d.map(lambda *a: _total(a)).filter(lambda x: x % 3 != 1)),
+    st.just(lambda d: d.ignore_errors()),
+    st.just(lambda d: d.map(_tag)),
+    st.just(lambda d: d.enumerate().map(lambda i, x: x)),
+    st.integers(1, 4).map(lambda n: lambda d: d.prefetch(n)),
+)
+"""Operations that pass items on by themselves: what is delivered out of order reaches the consumer so."""
+
+
+def _unordered(parts):
+    ds, every, threads, operations = parts
+    return _built((ds.map(Unpunctual(every), num_parallel_calls=threads, deterministic=False), operations))
+
+
+unordered = st.tuples(sources, st.integers(2, 6), st.integers(2, 3), st.lists(passing, max_size=3)).map(_unordered)

@@ -69,6 +69,46 @@ def test_a_resume_after_an_unordered_map_gives_exactly_the_rest(after):
         assert sorted(np.concatenate(got)) == list(range(60))
 
 
+class Overtaken:
+    """A function whose call on `late`, once that is set, comes back after another one has."""
+
+    def __init__(self):
+        self.late = None
+        self.other = threading.Event()
+
+    def __call__(self, x):
+        if int(x) == self.late:
+            assert self.other.wait(10), "no other call came back"
+        elif self.late is not None:
+            self.other.set()
+        if int(x) % 4 == 3:
+            raise ValueError("a row that ignore_errors drops")
+        return x
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        lambda d: d.ignore_errors(),
+        lambda d: d.ignore_errors().filter(lambda x: int(x) % 2 == 0),
+        lambda d: d.ignore_errors().filter(lambda x: x % 2 == 0),
+        lambda d: d.ignore_errors().enumerate().map(lambda i, x: x).prefetch(2).filter(lambda x: x != 1),
+    ],
+    ids=["ignore_errors", "filter", "traced filter", "several"],
+)
+@pytest.mark.parametrize("cut", [1, 2, 3, 5])
+def test_rows_that_overtake_the_last_one_given_change_no_resume(after, cut):
+    fn = Overtaken()
+    ds = after(D.range(20).map(fn, num_parallel_calls=2, deterministic=False))
+    want = sorted(int(x) for x in ds)
+    with iter(ds) as it:
+        got = [int(next(it)) for _ in range(cut)]
+        state = json.loads(json.dumps(it.state()))
+    fn.late = got[-1]
+    with ds.iterator(state) as it:
+        assert sorted(got + [int(x) for x in it]) == want
+
+
 def test_a_function_on_a_worker_may_close_its_iterator():
     its = []
     its.append(iter(D.range(10).map(lambda x: its[0].close() if x == 3 else x).prefetch(1)))

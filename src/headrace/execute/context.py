@@ -310,8 +310,8 @@ class Context:
             source: Source = self.open(node, mark)
             delivery = None if ordered else Delivery()
         else:
-            source = Remaining(lambda m: self.open(node, m), mark)
             delivery = Delivery(mark["done"])
+            source = Remaining(lambda m: self.open(node, m), mark, delivery)
         # Reading that shows goes as far ahead as there are calls, which is what the user asked for.
         limits = (lambda n: Limits(2 * n)) if node.pure else (lambda n: Limits(2 * n, n))
         # Out of order, marks are made where threads hand over: then there is always one.

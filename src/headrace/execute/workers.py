@@ -139,7 +139,7 @@ class Ahead(Stream):
         return items
 
     def skip(self, count: int, *, replay: bool = False) -> int:
-        if replay and self._one_to_one and not self._threads and not isinstance(self._source, Remaining):
+        if replay and self._one_to_one and not self._threads:
             return self._source.skip(count, replay=True)
         return super().skip(count, replay=replay)
 
