@@ -140,6 +140,9 @@ class Feed:
         """Whether nobody else reads a share of the same epoch, so that at its end the next one may begin."""
         return True
 
+    def _check_place_is_known(self) -> None:
+        """Refuse to say where the newest pass stands if another process makes it."""
+
     def __iter__(self) -> Fed:
         target = self._target()
         node, epochs = self._begin()
@@ -166,6 +169,7 @@ class Feed:
 
     def state_dict(self) -> dict[str, Any]:
         """Where the newest pass stands, behind the last batch that it gave; before the first pass, the start."""
+        self._check_place_is_known()
         if self._resume is not None:
             return self._resume
         if self._newest is None:
