@@ -5,7 +5,9 @@ import functools
 import hashlib
 import tempfile
 import threading
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -154,6 +156,17 @@ def _table(n, cut):
     return pa.concat_tables([table[: 64 + cut], table[64 + cut :]])
 
 
+@dataclass
+class Odd:
+    """A class that does not take all of its components."""
+
+    x: Any
+
+    def __post_init__(self):
+        if isinstance(self.x, np.ndarray) and self.x.ndim == 1 and self.x.sum() % 4 == 3:
+            raise ValueError(f"{self.x} is refused")
+
+
 class Rows:
     """A map-style dataset that fails on some rows."""
 
@@ -201,6 +214,7 @@ sources = st.one_of(
     st.integers(1, 9).map(lambda n: D.from_tensor_slices(_mixed(n))),
     st.tuples(sizes, st.integers(0, 5)).map(lambda a: D.from_arrow(_table(*a))[60 : 60 + a[0]]),
     sizes.map(lambda n: D.from_torch(Rows(n))),
+    sizes.map(lambda n: D.from_tensor_slices(Odd(np.arange(3 * n).reshape(n, 3)))),
     sizes.map(lambda n: D.from_generator(_count_to(n), output_signature=hr.TensorSpec((), "int16"))),
 )
 

@@ -1,9 +1,11 @@
 """Every operation, alone and where marks are hard, through the public conformance kit at every cut."""
 
 import tempfile
-from dataclasses import fields
+from collections import UserDict
+from dataclasses import dataclass, fields
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -110,6 +112,43 @@ def files(name, *contents):
 EXAMPLES = [hr.io.encode_example({"x": i if i != 4 else "text", "name": f"row {i}"}) for i in range(9)]
 FEATURES = {"x": hr.io.FixedLenFeature([], np.int64), "name": hr.io.FixedLenFeature([], bytes)}
 LINES = b"".join(b"line %d\n" % i for i in range(9))
+
+
+@dataclass
+class Sum:
+    """A class that does not take all values: of single numbers and of batches, some."""
+
+    x: Any
+    y: Any = 0
+
+    def __post_init__(self):
+        if np.sum(self.x) % 7 == 3:
+            raise ValueError(f"{np.sum(self.x)} is refused")
+
+
+class Pair(NamedTuple):
+    x: Any
+    y: Any
+
+
+class Refusing(Pair):
+    def __new__(cls, x, y):
+        if np.sum(x) % 5 == 2:
+            raise StopIteration
+        return super().__new__(cls, x, y)
+
+
+class Closed(UserDict):
+    def __init__(self, items):
+        if not isinstance(items["x"], hr.TensorSpec) and np.sum(items["x"]) % 5 == 2:
+            raise KeyError("refused")
+        super().__init__(items)
+
+
+def sums(n=20):
+    """Elements 3, 10 and 17 cannot be put together."""
+    assert n % 7 == 6
+    return D.from_tensor_slices(Sum(np.arange(n), np.arange(n)))
 
 
 def twice(combine, ds):
@@ -339,6 +378,37 @@ PIPELINES = {
     "from_tfrecord": lambda: D.from_tfrecord(files("examples", framed(EXAMPLES), framed(EXAMPLES[:3])), FEATURES),
     "from_tfrecord by number": lambda: (
         D.from_tfrecord(files("good", framed(EXAMPLES[:4])), FEATURES, index=True).shuffle().batch(2)
+    ),
+    "elements that their class refuses": lambda: sums(),
+    "elements that a named tuple refuses": lambda: D.from_tensor_slices(Refusing(np.arange(20), np.arange(20))),
+    "elements that a mapping refuses": lambda: D.from_tensor_slices(Closed({"x": np.arange(20), "y": np.arange(20)})),
+    "refused elements of a stream": lambda: streamed().map(lambda x: Sum(x)),
+    "refused elements within others": lambda: D.zip({"a": sums().enumerate(), "b": D.range(20)}),
+    "functions of refused elements": lambda: sums().map(lambda s: int(s.x)),
+    "functions of refused elements on threads": lambda: sums().map(lambda s: s, num_parallel_calls=2),
+    "draws for refused elements": lambda: sums().random_map(lambda s, rng: (s.x, rng.integers(9)), seed=1),
+    "filter refused elements": lambda: sums().filter(lambda s: int(s.x) % 2 == 0),
+    "take_while refused elements": lambda: sums().take_while(lambda s: int(s.x) < 12),
+    "ignore refused elements": lambda: sums().ignore_errors().batch(2),
+    "ignore refused elements of a stream": lambda: streamed().map(lambda x: Sum(x)).enumerate().ignore_errors(),
+    "batches that their class refuses": lambda: sums().batch(3),
+    "shuffle refused elements": lambda: sums().shuffle(5, seed=1).map(lambda s: s.y),
+    "shuffle all refused elements": lambda: sums().shuffle(seed=1),
+    "scan refused elements": lambda: sums().scan(0, lambda n, s: (n + 1, n)),
+    "scan with a state that its class refuses": lambda: D.range(20).scan(Sum(0), lambda s, x: (Sum(s.x + x), x)),
+    "group refused elements": lambda: sums(34).group_by_window(lambda s: int(s.x) % 3, lambda k, w: w.batch(2), 4),
+    "refused elements with datasets": lambda: sums().flat_map(lambda s: D.range(s.x % 3)),
+    "refused elements that take turns": lambda: sums().interleave(lambda s: D.range(s.x % 3), cycle_length=3),
+    "cache refused elements": lambda: sums().map(lambda s: Pair(s, 1)).cache().shuffle(5),
+    "unique refused elements": lambda: sums().repeat(2).unique(),
+    "unbatch refused elements": lambda: sums().batch(4).unbatch(),
+    "rebatch refused elements": lambda: sums().batch(4).rebatch([3, 0]),
+    "windows of refused elements": lambda: sums().window(3).map(lambda w: next(iter(w.x))),
+    "resample refused elements": lambda: sums(69).rejection_resample(lambda s: s.x % 2, [0.5, 0.5], seed=1),
+    "save refused elements": lambda: saved(sums()),
+    "snapshot refused elements": lambda: sums().snapshot(tempfile.mkdtemp(dir=_folder.name)),
+    "bucket refused elements": lambda: sums().bucket_by_sequence_length(
+        lambda s: int(s.x) % 5, [2, 4], [2, 3, 2], no_padding=True
     ),
     "no components": lambda: D.range(5).map(lambda n: None).shuffle(2),
 }

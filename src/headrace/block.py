@@ -7,7 +7,8 @@ it again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import repeat
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -99,8 +100,43 @@ class Block:
         return Block(self.structure, [take(c, indices) for c in self.columns], len(indices), self.mark, ids)
 
     def elements(self) -> Iterator[Any]:
-        """The elements, one by one."""
-        return self.structure.rows([values(c) for c in self.columns], self.rows)
+        """The elements, one by one; the exception of one that cannot be put together, and then the next."""
+        try:
+            return self.structure.rows([values(c) for c in self.columns], self.rows)
+        except Exception:  # the fault of some row: the others can be made, one by one
+            return rows_one_by_one(self, values)
+
+    def counted_elements(self) -> tuple[Iterator[Any], Iterator[Any]]:
+        """The elements, and an iterator of whose items one goes with each: its `length_hint` says how many are left.
+
+        Several threads may take elements: no Python code of ours runs between the components of one.
+        """
+        if not self.columns:
+            left: Iterator[Any] = repeat((), self.rows)
+            return map(self.structure.pack, left), left
+        try:
+            columns = [iter(list(c)) if isinstance(c, Ragged) else values(c) for c in self.columns]
+            return self.structure.rows(columns, self.rows), columns[0]
+        except Exception:
+            left = iter(range(self.rows))
+            return rows_one_by_one(self, values, left), left
+
+    def leaves(self) -> Iterator[tuple[Any, ...]]:
+        """The components of the elements, one by one."""
+        return zip(*(values(c) for c in self.columns), strict=True) if self.columns else repeat((), self.rows)
+
+
+def rows_one_by_one(
+    block: Block, of: Callable[[Column], Iterator[Any]], numbers: Iterable[int] | None = None
+) -> Iterator[Any]:
+    """The elements of a block whose columns cannot be read as a whole: each is made of columns of its own, by `of`."""
+
+    def row(number: int) -> Any:
+        columns = [of(c[number : number + 1]) for c in block.columns]
+        (element,) = block.structure.rows(columns, 1)
+        return element
+
+    return map(row, range(block.rows) if numbers is None else numbers)
 
 
 class Failure:

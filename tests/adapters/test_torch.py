@@ -4,6 +4,8 @@ import json
 import logging
 import threading
 import warnings
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pytest
@@ -70,7 +72,7 @@ def test_dtypes_by_component_and_by_dtype():
 
 def test_a_dtype_that_torch_does_not_have_is_named():
     ds = D.from_tensor_slices({"when": np.zeros(4, "datetime64[s]")}).batch(2)
-    with pytest.raises(TypeError, match=r"component\['when'\] has dtype datetime64\[s\].*astype"):
+    with pytest.raises(hr.ElementError, match=r"component\['when'\] has dtype datetime64\[s\].*astype"):
         next(iter(ds.to_torch()))
 
 
@@ -100,6 +102,52 @@ def test_an_error_has_its_place():
     with pytest.raises(hr.ElementError, match="map failed on element 1"):
         next(it)
     assert int(next(it)) == 6
+
+
+@dataclass
+class Few:
+    """A class that does not take every number of rows."""
+
+    x: Any
+
+    def __post_init__(self):
+        if len(self.x) == 2:
+            raise ValueError("two rows are refused")
+
+
+@pytest.mark.parametrize("prefetch", [0, 2])
+@pytest.mark.parametrize(
+    "ds",
+    [
+        lambda: D.range(5).map(lambda i: np.zeros(3, "datetime64[s]") if i == 2 else np.full(3, i)),
+        lambda: D.range(9).batch(3).map(Few).rebatch([1, 2, 1, 3, 2]),
+        lambda: D.range(5).batch(1).map(lambda x: Few(np.repeat(x, 3))).map(lambda f: f),
+    ],
+    ids=["a dtype of one element", "a class that refuses one", "none"],
+)
+def test_an_element_that_cannot_be_given_is_an_error_in_its_place(ds, prefetch):
+    def given(feed):
+        """The elements, None for an error, and the state after each."""
+        with iter(feed) as it:
+            while True:
+                try:
+                    value = next(it)
+                except StopIteration:
+                    return
+                except hr.ElementError as error:
+                    yield None, f"element {error.ordinal}", it.state()
+                    continue
+                yield np.asarray(getattr(value, "x", value)).tolist(), "", it.state()
+
+    everything = list(given(ds().to_torch(prefetch=prefetch)))
+    values = [value for value, _, _ in everything]
+    assert len(values) == 5
+    for i, (value, error, state) in enumerate(everything):
+        assert (value is None) == (error == f"element {i}")
+        assert state["delivered"] == i + 1
+        again = ds().to_torch(prefetch=prefetch)
+        again.load_state_dict(state)
+        assert [value for value, _, _ in given(again)] == values[i + 1 :]
 
 
 @pytest.mark.parametrize("prefetch", [0, 2])

@@ -2,13 +2,15 @@
 
 import gc
 import json
+import sys
 import threading
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 
 import headrace as hr
-from headrace.testing import our_threads
+from headrace.testing import difference, our_threads, outcomes
 
 D = hr.Dataset
 INT = hr.TensorSpec((), "int64")
@@ -114,6 +116,63 @@ def test_a_function_on_a_worker_may_close_its_iterator():
     its.append(iter(D.range(10).map(lambda x: its[0].close() if x == 3 else x).prefetch(1)))
     assert len(within(10, lambda: list(its[0]))) <= 4
     assert our_threads() == []
+
+
+class Labelled(NamedTuple):
+    number: Any
+    words: Any
+
+
+SHARED = {
+    "range": lambda: D.range(3000),
+    "tuples": lambda: D.range(3000).map(lambda x: (x, x * 2)),
+    "dicts": lambda: D.range(3000).map(lambda x: {"b": x, "a": x * 2}),
+    "classes": lambda: D.from_tensor_slices(Labelled(np.arange(3000), [str(i) for i in range(3000)])),
+    "ragged": lambda: D.from_tensor_slices(
+        (np.arange(3000), hr.Ragged.from_rows([[i] * (i % 3) for i in range(3000)]), np.arange(3000))
+    ),
+    "ragged twice": lambda: D.from_tensor_slices(
+        (np.arange(3000), hr.Ragged(hr.Ragged.from_rows([[i] * (i % 3) for i in range(3000)]), np.arange(3001)))
+    ),
+    "one by one": lambda: D.range(3000).map(lambda x: int(x), mode="eager"),
+    "failures": lambda: D.range(3000).map(lambda x: 1 // (int(x) % 5), num_parallel_calls=2),
+    "batches": lambda: D.range(9000).batch(3).prefetch(4),
+}
+
+
+@pytest.mark.parametrize("name", SHARED)
+def test_a_state_of_an_iterator_that_threads_share_is_exact(name):
+    """Threads take elements at the same time; whenever they pause, what all have taken is a beginning of the whole."""
+    want = list(outcomes(iter(SHARED[name]())))
+    taken, pause = [], threading.Barrier(4, timeout=60)
+    states = []
+
+    def take(it):
+        for count in range(1, 30):
+            for _ in range(count):
+                taken.extend(outcomes(it, 1))
+            if pause.wait() == 0:
+                states.append((len(taken), it.state()))
+            pause.wait()
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with iter(SHARED[name]()) as it:
+            threads = [threading.Thread(target=take, args=(it,)) for _ in range(4)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert len(states) == 29
+    order = sorted(taken, key=repr)
+    assert difference(order, sorted(want[: len(taken)], key=repr)) is None
+    for count, state in states[::7]:
+        assert state["delivered"] == count
+        with SHARED[name]().iterator(state=json.loads(json.dumps(state))) as rest:
+            assert difference(outcomes(rest), want[count:]) is None
 
 
 def test_closing_ends_a_search_that_finds_nothing():

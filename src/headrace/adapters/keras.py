@@ -83,7 +83,7 @@ def _adapter_class() -> type[Any]:
         def get_tf_dataset(self) -> Any:
             tf = framework("tensorflow", "to_keras on the tensorflow backend")
             structure, specs = flatten(self._dataset.element_spec)
-            signature = structure.pack(tf.TensorSpec(s.shape, s.dtype) for s in specs)
+            signature = structure.around(tf.TensorSpec(s.shape, s.dtype) for s in specs)
             return tf.data.Dataset.from_generator(self._batches, output_signature=standard(signature))
 
         def _make_feed(self) -> Feed:

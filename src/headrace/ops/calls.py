@@ -20,6 +20,7 @@ from headrace.block import (
     element,
     from_elements,
     ordinal,
+    rows_one_by_one,
     shifted,
     values,
 )
@@ -28,7 +29,7 @@ from headrace.execute.context import Context
 from headrace.execute.stream import Pending, Pulled, Source, Stream
 from headrace.plan.cardinality import Cardinality
 from headrace.plan.node import Node
-from headrace.plan.spec import Probe, Spec, leaf_spec
+from headrace.plan.spec import Probe, Spec
 from headrace.plan.structure import Structure
 from headrace.ragged import Ragged
 from headrace.trace.function import Function
@@ -146,13 +147,16 @@ def single(found: tuple[Graph, list[Column]] | None, kinds: str) -> np.ndarray[A
 
 def private_elements(block: Block, *, keep: bool = False) -> Iterator[Any]:
     """The elements, with arrays that a function may write to; copies, if the block is to `keep` its own."""
-    return block.structure.rows([_private(c, keep) for c in block.columns], block.rows)
+    try:
+        return block.structure.rows([_private(c, keep) for c in block.columns], block.rows)
+    except Exception:  # the fault of some row: the others can be made, one by one
+        return rows_one_by_one(block, partial(_private, keep=keep))
 
 
 def arguments(block: Block, *, keep: bool = False) -> Iterator[tuple[Any, ...]]:
     """What the function gets for each row."""
     rows = private_elements(block, keep=keep)
-    return rows if block.structure.unpacks else ((row,) for row in rows)
+    return rows if block.structure.unpacks else zip(rows)
 
 
 def _private(column: Column, keep: bool) -> Iterator[Any]:
@@ -170,15 +174,45 @@ def _own(value: Any, keep: bool) -> Any:
     return value
 
 
-def outcomes(fn: Callable[..., Any], block: Block, *, keep: bool = False) -> Iterator[Outcome]:
-    """The function called on each row. An exception belongs to its row and stops nothing."""
-    for args in arguments(block, keep=keep):
+def outcomes(fn: Callable[..., Any], block: Block, *, keep: bool = False, with_ids: bool = False) -> Iterator[Outcome]:
+    """The function called on each row, `with_ids` on its id before all else.
+
+    An exception belongs to its row and stops nothing.
+    """
+    rows = arguments(block, keep=keep)
+    if with_ids:
+        assert block.ids is not None, "rows are read with ids"
+        rows = map(_flattened, zip(block.ids, rows, strict=True))
+    while True:
         try:
-            result = fn(*args)
+            for args in rows:
+                try:
+                    result = fn(*args)
+                except Exception as error:
+                    yield False, error
+                else:
+                    yield True, result
+        except Exception as error:  # of an element that cannot be put together
+            yield False, error
+        else:
+            return
+
+
+def _flattened(row: tuple[Any, tuple[Any, ...]]) -> tuple[Any, ...]:
+    first, rest = row
+    return first, *rest
+
+
+def each(rows: Iterator[Any]) -> Iterator[Outcome]:
+    """True and a row, or False and the exception that came in its place."""
+    while True:
+        try:
+            for row in rows:
+                yield True, row
         except Exception as error:
             yield False, error
         else:
-            yield True, result
+            return
 
 
 def results(function: Function, block: Block, kinds: str) -> Iterator[Outcome]:
@@ -216,17 +250,19 @@ def with_failures(
 def promised(value: Any, signature: Spec | None) -> tuple[Structure, list[Any]]:
     """What a function returned as an element; an error where it is not what was promised."""
     structure, leaves = element(value)
-    reason = signature and signature.conflict(Spec(structure, tuple(leaf_spec(v) for v in leaves)))
+    reason = signature and signature.conflict(Spec.of_leaves(structure, leaves))
     if reason:
         raise SpecError(f"the function does not keep to output_signature: {reason}")
     return structure, leaves
 
 
-def mapped(fn: Callable[..., Any], signature: Spec | None, block: Block) -> list[Block | Exception]:
-    """What a function makes of each row."""
+def mapped(
+    fn: Callable[..., Any], signature: Spec | None, block: Block, *, with_ids: bool = False
+) -> list[Block | Exception]:
+    """What a function makes of each row, or of its id and it."""
     made: list[Block | Exception] = []
     run: list[tuple[Structure, list[Any]]] = []
-    for fine, value in outcomes(fn, block):
+    for fine, value in outcomes(fn, block, with_ids=with_ids):
         if fine:
             try:
                 run.append(promised(value, signature))

@@ -105,7 +105,7 @@ class RandomMap(MappingCalls):
         key = self.key
 
         def rows(head: Block) -> Iterator[Outcome]:
-            return outcomes(with_generators(self.fn, key, head), head, keep=True)
+            return outcomes(with_generator(self.fn, key), head, keep=True, with_ids=True)
 
         found = self.function.columns(block, rows, generator_column(key, block.ids))
         if found is None:
@@ -115,16 +115,14 @@ class RandomMap(MappingCalls):
 
 def randomly_mapped(fn: Callable[..., Any], key: int, block: Block) -> list[Block | Exception]:
     """What a function makes of each row and its generator."""
-    return mapped(with_generators(fn, key, block), None, block)
+    return mapped(with_generator(fn, key), None, block, with_ids=True)
 
 
-def with_generators(fn: Callable[..., Any], key: int, block: Block) -> Callable[..., Any]:
-    """The function as it is called on one row of the block after another, each with its generator."""
-    assert block.ids is not None, "rows are read with ids"
-    ids = iter(block.ids)
+def with_generator(fn: Callable[..., Any], key: int) -> Callable[..., Any]:
+    """The function as it is called on the id of a row and the row."""
 
-    def call(*args: Any) -> Any:
-        rng = RowGenerator(key, next(ids))
+    def call(id: Any, *args: Any) -> Any:
+        rng = RowGenerator(key, id)
         try:
             return fn(*args, rng)
         finally:

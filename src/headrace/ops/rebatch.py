@@ -133,7 +133,7 @@ class RebatchStream(Stream):
             row = self._last or self._peek()
             if not isinstance(row, Block):
                 return END if row is END else Failure(row.error, mark)
-            spec = Spec.of(next(row.elements())).loosened()
+            spec = Spec.of_leaves(row.structure, next(row.leaves())).loosened()
         ids = folded(self._ctx.ids(np.array([self._number])), EMPTY)
         assert spec.structure is not None
         return Block(spec.structure, [c[None] for c in no_rows(spec)], 1, mark, ids)

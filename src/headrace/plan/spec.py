@@ -206,7 +206,7 @@ class Spec:
 
     def public(self) -> Any:
         """As `element_spec` shows it: TensorSpecs in the structure of the element."""
-        return TensorSpec(None, None) if self.structure is None else self.structure.pack(self.leaves)
+        return TensorSpec(None, None) if self.structure is None else self.structure.around(self.leaves)
 
     def stacked(self, size: int | None) -> Spec:
         """With a new leading axis."""
@@ -257,7 +257,11 @@ class Spec:
     @classmethod
     def of(cls, value: Any) -> Spec:
         """The exact spec of one element."""
-        structure, leaves = flatten(value)
+        return cls.of_leaves(*flatten(value))
+
+    @classmethod
+    def of_leaves(cls, structure: Structure, leaves: Iterable[Any]) -> Spec:
+        """The exact spec of an element with these components."""
         return cls(structure, tuple(leaf_spec(leaf) for leaf in leaves))
 
     @classmethod

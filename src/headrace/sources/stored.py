@@ -66,7 +66,8 @@ def load(
         raise SpecError(f"{place} holds other elements than element_spec says: {why}")
     node = Stored(spec, str(place), shelf.parts, page["sharded"], site=user_site())
     if not spec.known and shelf.rows:
-        node = replace(node, elements=Spec.of(next(node.between(Context(Run()), 0, 1).elements())).loosened())
+        first = node.between(Context(Run()), 0, 1)
+        node = replace(node, elements=Spec.of_leaves(first.structure, next(first.leaves())).loosened())
     if not page["sharded"]:
         one = Dataset(node)
         return one if reader_func is None else reader_func(Dataset.from_tensors(0).map(lambda _: one))

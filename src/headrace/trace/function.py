@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from headrace.block import Block, Column, element
+from headrace.block import Block, Column, element, own_leaf
 from headrace.plan.node import function_name
 from headrace.plan.spec import Spec
 from headrace.trace.errors import Mismatch, Resized, VectorisedError
@@ -138,14 +138,13 @@ def _kind(column: Column) -> Any:
 
 def _same(head: Block, called: Iterable[tuple[bool, Any]]) -> bool:
     """Whether rows of a block are, to the bit, what calling the function gives."""
-    for made, (fine, value) in zip(head.elements(), called, strict=True):
+    for ours, (fine, value) in zip(head.leaves(), called, strict=True):
         if not fine:
             return False
         structure, leaves = element(value)
         if structure != head.structure:
             return False
-        _, ours = element(made)
-        if not all(_same_leaf(a, b) for a, b in zip(ours, leaves, strict=True)):
+        if not all(_same_leaf(own_leaf(a), b) for a, b in zip(ours, leaves, strict=True)):
             return False
     return True
 

@@ -10,7 +10,21 @@ import numpy as np
 
 from headrace.errors import ElementError, SpecError
 from headrace.execute.context import AUTOTUNE
-from headrace.execute.reference.base import Place, Row, boxed, call, draw, folded, private, rows, value_of
+from headrace.execute.reference.base import (
+    Place,
+    Row,
+    boxed,
+    call,
+    draw,
+    folded,
+    joined,
+    packed,
+    pair,
+    parts,
+    private,
+    rows,
+    value_of,
+)
 from headrace.execute.state import keyed
 from headrace.keys import ROOT, Seed, keyed_seeds, mix
 from headrace.ops.batch import Batch
@@ -36,7 +50,6 @@ from headrace.ops.watch import Progress, Throttle
 from headrace.ops.with_options import WithOptions
 from headrace.ops.zip import Zip
 from headrace.plan.node import Node
-from headrace.plan.structure import flatten
 from headrace.ragged import Ragged
 from headrace.random import RowGenerator
 from headrace.sources.generator import Generator, conform
@@ -48,7 +61,7 @@ from headrace.sources.range import Range
 def _(node: Memory, at: Place) -> Iterator[Row]:
     for i in range(node.rows):
         leaves = [c[i] if isinstance(c, np.ndarray | Ragged | list) else c[i].as_py() for c in node.columns]
-        yield Row((at.path, i), node.structure.pack(leaves))
+        yield Row((at.path, i), packed(node.structure, leaves))
 
 
 @rows.register
@@ -76,8 +89,7 @@ def _(node: Generator, at: Place) -> Iterator[Row]:
                 return
         else:
             try:
-                structure, leaves = conform(value, node.signature)
-                yield Row((at.path, number), structure.pack(leaves))
+                yield Row((at.path, number), packed(*conform(value, node.signature)))
             except Exception as error:
                 yield Row((at.path, number), node.error(error, number))
         number += 1
@@ -89,8 +101,7 @@ def _(node: Map, at: Place) -> Iterator[Row]:
         made = row.value
         if not isinstance(made, ElementError):
             try:
-                structure, leaves = promised(call(node.fn, private(made)), node.signature)
-                made = structure.pack(leaves)
+                made = packed(*promised(call(node.fn, private(made)), node.signature))
             except Exception as error:
                 made = node.error(error, number)
         yield Row(row.id, made)
@@ -135,7 +146,7 @@ def _(node: Batch, at: Place) -> Iterator[Row]:
 
 def stacked(node: Node, values: list[Any], number: int) -> Any:
     """The elements as one, or the error that they cannot be."""
-    flat = [flatten(v) for v in values]
+    flat = [parts(v) for v in values]
     structure = flat[0][0]
     if any(s != structure for s, _ in flat):
         return node.error(SpecError("the elements differ in structure"), number)
@@ -154,7 +165,7 @@ def stacked(node: Node, values: list[Any], number: int) -> Any:
                 why = f"the elements{where} differ: dtype {arrays[0].dtype} against {array.dtype}"
                 return node.error(SpecError(why), number)
         leaves.append(np.stack(arrays))
-    return structure.pack(leaves)
+    return packed(structure, leaves)
 
 
 @rows.register(Prefetch)
@@ -196,7 +207,7 @@ def _(node: Select, at: Place) -> Iterator[Row]:
 @rows.register
 def _(node: Enumerate, at: Place) -> Iterator[Row]:
     for number, row in enumerate(rows(node.input, at), node.start):
-        yield row if isinstance(row.value, ElementError) else Row(row.id, (np.int64(number), row.value))
+        yield row if isinstance(row.value, ElementError) else Row(row.id, pair(np.int64(number), row.value))
 
 
 @rows.register
@@ -228,7 +239,7 @@ def _(node: Zip, at: Place) -> Iterator[Row]:
         if len(group) < len(inputs):
             return
         failed = next((row.value for row in group if isinstance(row.value, ElementError)), None)
-        yield Row(group[0].id, failed or node.structure.pack(row.value for row in group))
+        yield Row(group[0].id, failed or joined(node.structure, [row.value for row in group]))
 
 
 def _children(node: FlatMap | Interleave, at: Place) -> Iterator[Iterator[Row]]:
