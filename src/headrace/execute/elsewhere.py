@@ -7,9 +7,10 @@ error.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from headrace.block import Block, Failure, Item, Mark, ordinal, shifted
@@ -91,11 +92,19 @@ class Pipeline:
             self._context.close()
 
 
+class Idle(NamedTuple):
+    """A process that waits for a pass."""
+
+    owner: int
+    plan: list[str]
+    worker: Worker
+
+
 class Home:
     """Keeps the process of a plan from one pass to the next, while the plan lives."""
 
     def __init__(self) -> None:
-        self._idle: list[tuple[int, list[str], Worker]] = []
+        self._idle: list[Idle] = []
         weakref.finalize(self, _end, self._idle)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -105,9 +114,7 @@ class Home:
         """The process that waits, if it is this one's, runs this plan and lives."""
         while self._idle:
             owner, known, worker = self._idle.pop()
-            if owner != os.getpid():
-                continue
-            if known == plan:
+            if owner == os.getpid() and known == plan:
                 return worker
             worker.close()
         return None
@@ -115,14 +122,12 @@ class Home:
     def keep(self, plan: list[str], worker: Worker) -> None:
         """Have this one for the next pass; one is enough."""
         _end(self._idle)
-        self._idle.append((os.getpid(), plan, worker))
+        self._idle.append(Idle(os.getpid(), plan, worker))
 
 
-def _end(idle: list[tuple[int, list[str], Worker]]) -> None:
+def _end(idle: list[Idle]) -> None:
     while idle:
-        owner, _, worker = idle.pop()
-        if owner == os.getpid():
-            worker.close()
+        idle.pop().worker.close()
 
 
 class ElsewhereStream(Stream):
@@ -138,10 +143,6 @@ class ElsewhereStream(Stream):
         self._pending = Pending(own=False)
         self._asked = self._over = self._died = False
         self._worker: Worker | None = None
-        try:
-            self._begun()  # here, since a process ends with the thread that started it
-        except Died as death:
-            self._restart(death)
 
     def pull(self, want: int) -> Pulled:
         while not self._pending:
@@ -157,10 +158,9 @@ class ElsewhereStream(Stream):
         worker = self._worker or self._begun()
         if not self._asked:
             worker.send(Want(want))
-            self._asked = True
-        parts = worker.receive()
-        self._asked = self._died = False
-        *made, sent = parts
+        self._asked = False  # what comes is the answer, though it be an exception
+        *made, sent = worker.receive()
+        self._died = False
         self._ctx.run.sizes.update(sent.sizes)
         if sent.over:
             self._over = True
@@ -187,13 +187,13 @@ class ElsewhereStream(Stream):
             self._next, ctx.path, ctx.level, ctx.with_ids, ctx.any_order, run.options, run.sizes, run.prepare,
             run.block_rows,
         )  # fmt: skip
-        try:
-            if worker is not None:
+        if worker is not None:
+            with contextlib.suppress(Died), _closed_unless_done(worker):
                 worker.ask(begin)
-        except Died:
-            worker = None
-        if worker is None:
-            worker = Worker()
+                self._worker = worker
+                return worker
+        worker = Worker()
+        with _closed_unless_done(worker):
             worker.begin(Pipeline(self._node, self._ahead))
             worker.ask(begin)
         self._worker = worker
@@ -214,8 +214,19 @@ class ElsewhereStream(Stream):
         worker, self._worker = self._worker, None
         if worker is None:
             return
-        try:
-            worker.send(Stop(), owed=1 + self._asked)
-            self._home.keep(self._plan, worker)
-        except Died:
+        if not worker.alive:
             worker.close()
+            return
+        with contextlib.suppress(Died), _closed_unless_done(worker):
+            worker.send(Stop())
+            worker.forget_answers()
+            self._home.keep(self._plan, worker)
+
+
+@contextlib.contextmanager
+def _closed_unless_done(worker: Worker) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        worker.close()
+        raise
