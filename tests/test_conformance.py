@@ -410,7 +410,7 @@ PIPELINES = {
     "bucket refused elements": lambda: sums().bucket_by_sequence_length(
         lambda s: int(s.x) % 5, [2, 4], [2, 3, 2], no_padding=True
     ),
-    "no components": lambda: D.range(5).map(lambda n: None).shuffle(2),
+    "no components": lambda: D.range(5).map(lambda n: (None, ())).shuffle(2),
 }
 
 

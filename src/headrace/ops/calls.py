@@ -28,7 +28,7 @@ from headrace.errors import SpecError
 from headrace.execute.context import Context
 from headrace.execute.stream import Pending, Pulled, Source, Stream
 from headrace.plan.cardinality import Cardinality
-from headrace.plan.node import Node
+from headrace.plan.node import Node, function_name
 from headrace.plan.spec import Probe, Spec
 from headrace.plan.structure import Structure
 from headrace.ragged import Ragged
@@ -247,8 +247,12 @@ def with_failures(
     return items
 
 
-def promised(value: Any, signature: Spec | None) -> tuple[Structure, list[Any]]:
-    """What a function returned as an element; an error where it is not what was promised."""
+def promised(fn: Callable[..., Any], value: Any, signature: Spec | None) -> tuple[Structure, list[Any]]:
+    """What a function returned as an element; an error where it is not what was promised, or nothing at all."""
+    if value is None:
+        raise TypeError(
+            f"{function_name(fn)} returned None: is there a `return` missing? An element that holds None is (None,)"
+        )
     structure, leaves = element(value)
     reason = signature and signature.conflict(Spec.of_leaves(structure, leaves))
     if reason:
@@ -265,7 +269,7 @@ def mapped(
     for fine, value in outcomes(fn, block, with_ids=with_ids):
         if fine:
             try:
-                run.append(promised(value, signature))
+                run.append(promised(fn, value, signature))
                 continue
             except Exception as error:
                 value = error  # noqa: PLW2901

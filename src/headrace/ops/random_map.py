@@ -13,7 +13,7 @@ from headrace.execute.context import Context
 from headrace.execute.stream import Stream
 from headrace.ops.arguments import execution, function, integer, width
 from headrace.ops.calls import MappingCalls, Outcome, fetched, mapped, open_calls, outcomes
-from headrace.plan.node import TUNING, Node, walk
+from headrace.plan.node import TUNING, Node, function_name, walk
 from headrace.plan.spec import Probe, Spec
 from headrace.random import RowGenerator, row_key
 from headrace.trace.draws import generator_column
@@ -128,4 +128,5 @@ def with_generator(fn: Callable[..., Any], key: int) -> Callable[..., Any]:
         finally:
             rng.expire()
 
+    call.__name__ = function_name(fn)
     return call

@@ -52,7 +52,7 @@ class Recorder:
     def refuse(self, what: str) -> Untraceable:
         """End the trace, now and, should somebody catch this, afterwards. The first reason counts."""
         if self.failed is None:
-            self.failed = f"{what} at {user_line()}"
+            self.failed = what if self.returned else f"{what} at {user_line()}"
         return Untraceable(self.failed)
 
     def _value(self, sample: Any, *, batched: bool, static: bool = False, constant: Any = None) -> Value:

@@ -23,7 +23,6 @@ from headrace.execute.reference.base import (
     parts,
     private,
     rows,
-    value_of,
 )
 from headrace.execute.state import keyed
 from headrace.keys import ROOT, Seed, keyed_seeds, mix
@@ -101,7 +100,7 @@ def _(node: Map, at: Place) -> Iterator[Row]:
         made = row.value
         if not isinstance(made, ElementError):
             try:
-                made = packed(*promised(call(node.fn, private(made)), node.signature))
+                made = packed(*promised(node.fn, call(node.fn, private(made)), node.signature))
             except Exception as error:
                 made = node.error(error, number)
         yield Row(row.id, made)
@@ -114,7 +113,8 @@ def _(node: RandomMap, at: Place) -> Iterator[Row]:
         if not isinstance(made, ElementError):
             rng = RowGenerator(node.key, np.array(row.id, np.uint64))
             try:
-                made = value_of(call(lambda *args, rng=rng: node.fn(*args, rng), private(made)))
+                made = call(lambda *args, rng=rng: node.fn(*args, rng), private(made))
+                made = packed(*promised(node.fn, made, None))
             except Exception as error:
                 made = node.error(error, number)
         yield Row(row.id, made)
