@@ -105,3 +105,15 @@ def test_it_works_ahead():
     time.sleep(0.5)
     asked = time.monotonic()
     assert next(it)[1] < asked
+
+
+def test_a_state_with_other_seeds_is_not_left_to_the_process_of_an_earlier_pass():
+    def shuffled():
+        return D.range(60).shuffle(60).prefetch(2, mode="process")
+
+    it = iter(shuffled())
+    list(zip(it, range(10), strict=False))
+    state, rest = it.state(), list(it)
+    other = shuffled()
+    list(other)
+    assert list(other.iterator(state=state)) == rest

@@ -16,9 +16,10 @@ from headrace.block import Block, Failure, Item, Mark, ordinal, shifted
 from headrace.errors import ElementError, WorkerError
 from headrace.execute.context import Context, Run
 from headrace.execute.processes import Died, Worker
+from headrace.execute.state import description, drawn_seeds
 from headrace.execute.stream import END, Pending, Pulled, Stream
 from headrace.options import Options
-from headrace.plan.node import Node, walk
+from headrace.plan.node import Node
 
 
 class Begin(NamedTuple):
@@ -133,7 +134,7 @@ class ElsewhereStream(Stream):
         self._ctx = ctx
         self._home = home
         self._ahead = ahead
-        self._plan = [each.label() for each in walk(node)]
+        self._plan = [*description(node), *map(str, drawn_seeds(node))]  # a restored state may bring other seeds
         self._next = mark
         self._pending = Pending(own=False)
         self._asked = self._over = self._died = False
