@@ -21,10 +21,9 @@ from headrace.errors import (
     StorageError,
     WorkerError,
 )
-from headrace.execute.context import AUTOTUNE
 from headrace.iterator import Iterator
 from headrace.keys import set_random_seed
-from headrace.options import Options
+from headrace.options import AUTOTUNE, Options
 from headrace.plan.cardinality import INFINITE_CARDINALITY, UNKNOWN_CARDINALITY
 from headrace.plan.spec import DatasetSpec, TensorSpec
 from headrace.ragged import Ragged

@@ -46,10 +46,9 @@ from headrace.ops.watch import progress, throttle
 from headrace.ops.window import window
 from headrace.ops.with_options import options, with_options
 from headrace.ops.zip import zip
-from headrace.optimise.final_prefetch import with_final_prefetch
-from headrace.optimise.rules import Applied, optimised
+from headrace.optimise.explain import explanation
 from headrace.plan.cardinality import INFINITE
-from headrace.plan.explain import chain, tree
+from headrace.plan.explain import Explanation, plan_table, summary
 from headrace.plan.node import Node, rebuilt, user_site, walk
 from headrace.plan.spec import Spec
 from headrace.sinks.count import count
@@ -225,7 +224,7 @@ class Dataset:
     def __bool__(self) -> bool:
         return True
 
-    def explain(self) -> str:
+    def explain(self) -> Explanation:
         """The plan as written and as it runs, with the reason for each change.
 
         >>> print(hr.Dataset.range(3).batch(2).explain())  # doctest: +ELLIPSIS
@@ -235,16 +234,10 @@ class Dataset:
         runs as written
         and ends in a prefetch of its own, whose thread starts if what the consumer waits and computes shows a gain
         """
-        applied: list[Applied] = []
-        plan = optimised(self._node, applied)
-        text = "plan:\n" + tree(self._node, "  ")
-        if applied:
-            reasons = "\n".join(f"  {a.rule} at {a.operation}: {a.reason}" for a in applied)
-            text += f"\nruns as:\n{tree(plan, '  ')}\nbecause:\n{reasons}"
-        else:
-            text += "\nruns as written"
-        final = with_final_prefetch(plan)
-        return text if final is plan else f"{text}\nand ends in {final.remark()}"
+        return explanation(self._node)
 
     def __repr__(self) -> str:
-        return f"<Dataset {chain(self._node)} of {self._node.spec}>"
+        return summary("Dataset", self._node)
+
+    def _repr_html_(self) -> str:
+        return plan_table(self._node, repr(self))

@@ -9,6 +9,21 @@ from typing import Any
 from headrace.errors import HeadraceError
 
 
+class Autotune(int):
+    """A number to be found while running: tf.data's -1, which prints as what it means."""
+
+    def __repr__(self) -> str:
+        return "AUTOTUNE"
+
+    __str__ = __repr__
+
+    def __reduce__(self) -> str:
+        return "AUTOTUNE"
+
+
+AUTOTUNE = Autotune(-1)
+
+
 class OptionsError(HeadraceError, ValueError):
     """Options that contradict each other, or values there are not."""
 

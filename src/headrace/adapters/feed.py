@@ -190,6 +190,9 @@ class Fed(PythonIterator[Any]):
         self._deliver = target.deliver
         self._finalizer = weakref.finalize(self, _let_go, iterator, target)
 
+    def __repr__(self) -> str:
+        return repr(self._iterator)
+
     def __iter__(self) -> Self:
         return self
 

@@ -20,13 +20,12 @@ from headrace.execute.stream import END, Pace, Pulled, Source, Stream
 from headrace.execute.unordered import Delivery, Remaining
 from headrace.execute.workers import Ahead, Work, unchanged
 from headrace.keys import ROOT, mix
-from headrace.options import Options
+from headrace.options import AUTOTUNE, Options
 from headrace.plan.node import Node, waits
 
 if TYPE_CHECKING:
     from headrace.execute.processes import Call, Processes
 
-AUTOTUNE = -1
 CYCLE = 4
 """How many datasets or files take turns where nobody said; a number of the plan, since the order depends on it."""
 AUTOTUNE_TICKETS = 4

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from types import CellType, CodeType, FunctionType
 from typing import Any
 
-from headrace.execute.context import AUTOTUNE
+from headrace.options import AUTOTUNE
 from headrace.plan.node import function_name
 from headrace.plan.spec import Spec
 
@@ -30,8 +30,10 @@ def positive(name: str, value: Any) -> int:
 
 def width(num_parallel_calls: int | None) -> int | None:
     """How many calls may run at a time, or AUTOTUNE; None for one at a time, in the caller's own thread."""
-    if num_parallel_calls is None or num_parallel_calls == AUTOTUNE:
-        return num_parallel_calls
+    if num_parallel_calls is None:
+        return None
+    if num_parallel_calls == AUTOTUNE:
+        return AUTOTUNE
     return positive("num_parallel_calls", num_parallel_calls)
 
 

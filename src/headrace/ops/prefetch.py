@@ -6,12 +6,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from headrace.block import Mark
-from headrace.execute.context import AUTOTUNE, Context
+from headrace.execute.context import Context
 from headrace.execute.elsewhere import ElsewhereStream, Home
 from headrace.execute.stream import Stream
 from headrace.ops.arguments import integer
 from headrace.ops.passing import Passing
-from headrace.plan.node import TUNING, walk
+from headrace.options import AUTOTUNE
+from headrace.plan.node import FOUND_WHILE_RUNNING, TUNING, walk
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
@@ -54,7 +55,7 @@ MODES = ("thread", "process")
 class Prefetch(Passing):
     """Reads its input on a thread or in a process, at most `buffer_size` rows ahead, None a sensible number."""
 
-    buffer_size: int | None = None
+    buffer_size: int | None = field(metadata=FOUND_WHILE_RUNNING)
     mode: str = field(default="thread", metadata=TUNING)
     if_it_helps: bool = field(default=False, repr=False, metadata=TUNING)
     home: Home = field(default_factory=Home, repr=False, metadata=TUNING)

@@ -90,6 +90,10 @@ class Tables:
     def __str__(self) -> str:
         return f"{self.spec}, columns={self.columns}, filter={self.kept}, nulls={dict(self.nulls)}"
 
+    def brief(self) -> str:
+        """Which rows are read: the columns show in the elements."""
+        return "" if self.kept is None else f"filter={self.kept}"
+
     def chosen(self, schema: pa.Schema) -> pa.Schema:
         """The schema of the columns that are read; raises where one is not there."""
         import pyarrow as pa

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from headrace.errors import ElementError, SpecError
-from headrace.execute.context import AUTOTUNE
 from headrace.execute.reference.base import Place, Row, boxed, call, draw, folded, private, rows, value_of
 from headrace.execute.state import keyed
 from headrace.keys import ROOT, Seed, keyed_seeds, mix
@@ -35,6 +34,7 @@ from headrace.ops.take import Take
 from headrace.ops.watch import Progress, Throttle
 from headrace.ops.with_options import WithOptions
 from headrace.ops.zip import Zip
+from headrace.options import AUTOTUNE
 from headrace.plan.node import Node
 from headrace.plan.structure import flatten
 from headrace.ragged import Ragged
