@@ -82,9 +82,13 @@ def _chain(node: Node, labels: dict[int, str]) -> str:
     return f"{node.operation}({', '.join(_chain(child, labels) for child in inputs)})"
 
 
+BESIDE_A_CHAIN = 44
+"""The longest text of a spec where a whole plan stands on the same line."""
+
+
 def summary(kind: str, node: Node, more: str = "") -> str:
     """What a dataset or an iterator is, on one line."""
-    elements = spec_text(node.spec, 44)
+    elements = spec_text(node.spec, BESIDE_A_CHAIN)
     frame = f"<{kind}  of {elements}{more}>"
     return f"<{kind} {chain(node, WIDTH - len(frame))} of {elements}{more}>"
 
