@@ -9,7 +9,7 @@ import headrace as hr
 
 SOURCE = Path(hr.__file__).parent
 LAYERS = [
-    {"_native", "keys", "errors", "options"},
+    {"_native", "keys", "errors", "options", "names"},
     {"ragged", "random", "text"},
     {"plan"},
     {"block"},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from headrace.adapters.jax import to_jax
 from headrace.adapters.keras import to_keras
@@ -12,6 +12,7 @@ from headrace.adapters.numpy import as_numpy_iterator
 from headrace.adapters.torch import to_torch
 from headrace.errors import ElementError
 from headrace.iterator import Epochs, Iterator, Settings
+from headrace.names import KnownNames, MissingNameError
 from headrace.ops.batch import batch
 from headrace.ops.bucket import bucket_by_sequence_length
 from headrace.ops.cache import cache
@@ -82,8 +83,10 @@ def _first_spec(node: Node) -> Spec | None:
             return None
 
 
-class Dataset:
+class Dataset(metaclass=KnownNames):
     """A sequence of elements: nested tuples and dicts of arrays. Made by a source, changed by operations, iterated.
+
+    Whatever made it, it is one: `isinstance(ds, hr.Dataset)`. Readers such as `hr.TFRecordDataset` are functions.
 
     >>> ds = hr.Dataset.range(6).map(lambda x: x * 10).batch(4)
     >>> for batch in ds:
@@ -170,6 +173,11 @@ class Dataset:
     def _then(self, operation: Callable[..., Node], *args: Any, name: str | None = None) -> Dataset:
         """The dataset after one more operation, which remembers the user's line."""
         return Dataset(operation(self._node, *args, site=user_site(), name=name))
+
+    if not TYPE_CHECKING:  # a type checker should still know which names there are
+
+        def __getattr__(self, name: str) -> Any:
+            raise MissingNameError("hr.Dataset", name)
 
     def __iter__(self) -> Iterator:
         return self.iterator()

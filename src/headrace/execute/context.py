@@ -20,7 +20,7 @@ from headrace.execute.stream import END, Pace, Pulled, Source, Stream
 from headrace.execute.unordered import Delivery, Remaining
 from headrace.execute.workers import Ahead, Work, unchanged
 from headrace.keys import ROOT, mix
-from headrace.options import AUTOTUNE, Options
+from headrace.options import AUTOTUNE, NONE, Options
 from headrace.plan.node import Node, waits
 
 if TYPE_CHECKING:
@@ -34,9 +34,6 @@ AUTOTUNE_ROWS = 8
 """How many elements it keeps ready where they are handed over one by one."""
 
 
-DEFAULTS = Options()
-
-
 class Run:
     """What all streams of one pass share."""
 
@@ -45,7 +42,7 @@ class Run:
         optimise: Callable[[Node], Node] | None = None,
         *,
         block_rows: int | None = None,
-        options: Options = DEFAULTS,
+        options: Options = NONE,
         sizes: dict[str, int] | None = None,
         widths: dict[str, int] | None = None,
     ) -> None:
