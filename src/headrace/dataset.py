@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -246,6 +247,11 @@ class Dataset(metaclass=KnownNames):
 
     def __repr__(self) -> str:
         return summary("Dataset", self._node)
+
+    def __format__(self, form: str) -> str:
+        caller = str(sys._getframe(1).f_globals.get("__name__"))
+        keras = caller.startswith("keras.")  # which says only that it does not recognise this
+        return format(f"{self!r}: give it ds.to_keras()" if keras else repr(self), form)
 
     def _repr_html_(self) -> str:
         return plan_table(self._node, repr(self))

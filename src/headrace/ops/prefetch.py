@@ -9,7 +9,7 @@ from headrace.block import Mark
 from headrace.execute.context import Context
 from headrace.execute.elsewhere import ElsewhereStream, Home
 from headrace.execute.stream import Stream
-from headrace.ops.arguments import integer
+from headrace.ops.arguments import integer, one_of
 from headrace.ops.passing import Passing
 from headrace.options import AUTOTUNE
 from headrace.plan.node import FOUND_WHILE_RUNNING, TUNING, walk
@@ -18,9 +18,10 @@ if TYPE_CHECKING:
     from headrace.dataset import Dataset
 
 
-def prefetch(
-    self: Dataset, buffer_size: int | None, name: str | None = None, *, mode: Literal["thread", "process"] = "thread"
-) -> Dataset:
+Where = Literal["thread", "process"]
+
+
+def prefetch(self: Dataset, buffer_size: int | None, name: str | None = None, *, mode: Where = "thread") -> Dataset:
     """Have a thread make up to `buffer_size` elements ahead of what was consumed.
 
     AUTOTUNE chooses how many; none, and no thread, while that is seen to be faster and nobody can tell.
@@ -35,8 +36,7 @@ def prefetch(
     size = AUTOTUNE if buffer_size is None else integer("buffer_size", buffer_size)
     if size < AUTOTUNE:
         raise ValueError(f"buffer_size must be at least 0, or AUTOTUNE, not {size}")
-    if mode not in MODES:
-        raise ValueError(f"mode must be one of {', '.join(map(repr, MODES))}, not {mode!r}")
+    one_of("mode", mode, Where)
     kept = next((node for node in walk(self._node) if node.outlives), None) if mode == "process" else None
     if kept is not None:
         raise ValueError(
@@ -46,9 +46,6 @@ def prefetch(
     if size == 0:
         return self
     return self._then(Prefetch, None if size == AUTOTUNE else size, mode, size == AUTOTUNE, name=name)
-
-
-MODES = ("thread", "process")
 
 
 @dataclass(frozen=True, eq=False)
