@@ -224,7 +224,7 @@ class Spec:
         if self.structure is None or other.structure is None:
             return None
         if self.structure != other.structure:
-            return f"structure {self.structure} against {other.structure}"
+            return f"{self} against {other}"
         for path, a, b in zip(self.structure.paths, self.leaves, other.leaves, strict=True):
             if not a.like(b):
                 return f"component{path or ''} is {a} against {b}"
@@ -245,7 +245,7 @@ class Spec:
         if self.structure is None or other.structure is None:
             return None
         if other.structure != self.structure:
-            return f"structure {other.structure} where {self.structure} was promised"
+            return f"{other} where {self} was promised"
         for path, want, got in zip(self.structure.paths, self.leaves, other.leaves, strict=True):
             if not want.is_compatible_with(got):
                 return f"component{path or ''} is {got} where {want} was promised"
