@@ -203,3 +203,30 @@ def test_a_result_that_was_not_promised_is_an_error_that_names_both():
         next(it)
     with pytest.raises(hr.ElementError, match=r"\(int64, int64\) where int64 was promised"):
         next(iter(D.range(3).map(lambda n: (n, n), output_signature=hr.TensorSpec([], "int64"))))
+
+
+ROWS = {"user": [1, 2, 3], "price": [0.5, 1.5, 2.5]}
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda d: d.map(lambda r: r["usr"]),
+        lambda d: d.map(lambda r: r["usr"], num_parallel_calls=2),
+        lambda d: d.filter(lambda r: r["usr"] > 1),
+        lambda d: d.enumerate().map(lambda i, r: r["usr"]),
+        lambda d: d.group_by_window(lambda r: r["usr"], lambda key, w: w.batch(2), 2),
+    ],
+)
+def test_a_key_that_elements_do_not_have_is_told_with_those_they_have(run, make):
+    with pytest.raises(
+        hr.ElementError, match=r"KeyError: 'usr' \(in an element, did you mean 'user'\? there are 'user', "
+    ):
+        run(make(D.from_tensor_slices(ROWS)))
+
+
+def test_other_keys_are_nobodys_business(run):
+    with pytest.raises(hr.ElementError, match="KeyError: 5\n"):
+        run(D.range(3).map(lambda x: {}[5]))
+    with pytest.raises(hr.ElementError, match="KeyError: 'user'\n"):
+        run(D.from_tensor_slices(ROWS).map(lambda r: {}["user"]))

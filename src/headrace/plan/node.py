@@ -12,7 +12,7 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from headrace.errors import ElementError
+from headrace.errors import ElementError, what_there_is
 from headrace.plan.cardinality import Cardinality
 from headrace.plan.display import parameter_text
 from headrace.plan.spec import Spec
@@ -167,7 +167,13 @@ class Node(ABC):
 
     def error(self, cause: BaseException | str, ordinal: int) -> ElementError:
         """The error of one element of this node."""
-        return ElementError(cause, operation=self.operation, ordinal=ordinal, site=self.site)
+        hint = self._known_keys(cause.args[0]) if isinstance(cause, KeyError) and cause.args else None
+        return ElementError(cause, operation=self.operation, ordinal=ordinal, site=self.site, hint=hint)
+
+    def _known_keys(self, key: object) -> str | None:
+        """What the elements have, for a function that looked for something else in them."""
+        known = [name for node in self.inputs for name in node.spec.keys]
+        return f"in an element, {what_there_is(key, known)}" if known and key not in known else None
 
     def label(self, *, for_state: bool = False) -> str:
         """The operation with its parameters, in few words; for a state, exactly those that change the rows."""

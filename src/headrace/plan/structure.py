@@ -90,6 +90,12 @@ class Structure:
         return tuple(step + path for step, child in zip(steps, self.children, strict=True) for path in child.paths)
 
     @property
+    def names(self) -> list[Any]:
+        """The keys of all mappings in it."""
+        mapping = self.kind is not None and issubclass(self.kind, Mapping)
+        return [*(self.written if mapping else ()), *(name for child in self.children for name in child.names)]
+
+    @property
     def _named(self) -> bool:
         return self.kind is not None and not issubclass(self.kind, Mapping) and self.kind is not tuple
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from headrace.block import Block, Failure, Item, Mark
-from headrace.errors import ElementError, SpecError, StateError
+from headrace.errors import ElementError, SpecError, StateError, what_there_is
 from headrace.execute.context import Context
 from headrace.execute.stream import Stream
 from headrace.plan.spec import Spec
@@ -100,7 +100,7 @@ class Tables:
 
         missing = [c for c in self.columns or () if c not in schema.names]
         if missing:
-            raise SpecError(f"there are no columns {', '.join(missing)}, only {', '.join(schema.names)}")
+            raise SpecError(f"there are no columns {', '.join(missing)}: {what_there_is(missing[0], schema.names)}")
         return schema if self.columns is None else pa.schema([schema.field(c) for c in self.columns])
 
 
