@@ -58,7 +58,7 @@ class Pipeline:
     """What the other process does: opens a plan, as often as it is told to, and gives out its rows."""
 
     def __init__(self, node: Node, ahead: int | None) -> None:
-        self._node = node
+        self.node = node
         self._ahead = ahead
         self._context: Context | None = None
         self._rows: Stream | None = None
@@ -82,7 +82,7 @@ class Pipeline:
         self._context = context = Context(
             run, begin.path, level=begin.level, with_ids=begin.with_ids, any_order=begin.any_order
         )
-        self._rows = context.ahead(self._node, begin.mark, rows=self._ahead)
+        self._rows = context.ahead(self.node, begin.mark, rows=self._ahead)
 
     def _close(self) -> None:
         rows, self._rows = self._rows, None
@@ -195,8 +195,12 @@ class ElsewhereStream(Stream):
             worker = None
         if worker is None:
             worker = Worker()
-            worker.begin(Pipeline(self._node, self._ahead))
-            worker.ask(begin)
+            try:
+                worker.begin(Pipeline(self._node, self._ahead))
+                worker.ask(begin)
+            except BaseException:
+                worker.close()
+                raise
         self._worker = worker
         return worker
 
