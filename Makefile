@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 NATIVE := $(wildcard src/native/*) CMakeLists.txt pyproject.toml
 WORKERS ?= 2
-CXX ?= c++
+COMPILER := $(if $(filter default undefined,$(origin CXX)),c++,$(CXX))
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 INDEX := $(if $(filter cpu,$(TORCH)),--extra-index-url https://download.pytorch.org/whl/cpu)
 
@@ -22,8 +22,8 @@ help:
 	@echo "make clean   remove what the others made"
 
 compiler:
-	@command -v $(CXX) >/dev/null || { \
-	  echo "headrace has kernels in C++, and there is no compiler named $(CXX):"; \
+	@command -v $(COMPILER) >/dev/null || { \
+	  echo "headrace has kernels in C++, and there is no compiler named $(COMPILER):"; \
 	  echo "  Debian, Ubuntu: apt install g++     Fedora: dnf install gcc-c++"; \
 	  echo "  macOS: xcode-select --install       elsewhere: make CXX=/path/to/compiler"; \
 	  exit 1; }
@@ -36,7 +36,7 @@ $(BIN)/python:
 # One stamp a set of extras; the package itself is built anew when its native sources change.
 $(VENV)/.installed-%: $(BIN)/python $(NATIVE) | compiler
 	@echo "installing headrace and what 'make' needs for '$*' into $(VENV); the first time takes some minutes"
-	CXX="$(CXX)" $(PIP) install --editable '.[$*]' $(INDEX)
+	CXX="$(COMPILER)" $(PIP) install --editable '.[$*]' $(INDEX)
 	@touch $@
 
 demo: $(VENV)/.installed-demo

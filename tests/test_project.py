@@ -120,3 +120,13 @@ def test_importing_headrace_needs_no_fcntl(tmp_path):
         [sys.executable, "-c", code, str(tmp_path / "saved")], capture_output=True, text=True, check=False
     )
     assert "StorageError: files of rows are written and waited for on Linux and macOS only" in done.stderr
+
+
+def test_a_missing_compiler_is_explained():
+    done = subprocess.run(
+        ["make", "-s", "-C", str(SOURCE.parents[1]), "compiler", "CXX=no-such-compiler"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode != 0
+    assert "no compiler named no-such-compiler" in done.stdout
+    assert "apt install g++" in done.stdout
