@@ -58,7 +58,6 @@ def printed(program, *packages):
     return done.stdout
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("example", NEEDS)
 def test_an_example_learns(example):
     said = printed(f"digits{example}", "sklearn", NEEDS[example])
@@ -67,7 +66,6 @@ def test_an_example_learns(example):
     assert float(accuracies[-1]) > 0.89, said
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_a_first_program_does_what_it_says(program):
     package, wanted = PROGRAMS[program]

@@ -2,6 +2,8 @@
 
 import threading
 
+import pytest
+
 import headrace as hr
 
 D = hr.Dataset
@@ -56,7 +58,7 @@ def test_the_consumers_waiting_is_told_apart_from_its_own_work():
     assert found["waited_s"] > 0.03
     assert found["computed_s"] > 0.09
     assert found["first_s"] > 0.009
-    assert found["share"] == found["waited_s"] / (found["waited_s"] + found["computed_s"])
+    assert found["share"] == pytest.approx(found["waited_s"] / (found["waited_s"] + found["computed_s"]))
     assert "the consumer waited 0." in str(it.stats())
 
 
