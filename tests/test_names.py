@@ -74,6 +74,7 @@ def test_a_dataset_is_copied_pickled_and_asked_as_any_object():
 
 def test_a_type_checker_still_finds_misspellings(tmp_path):
     code = "import headrace as hr\nhr.Dataset.range(3).suffle(2)\nhr.TextlineDataset\nhr.Options().determinstic\n"
+    code += 'hr.Dataset.range(3).map(abs, mode="fast")\n'
     (tmp_path / "user.py").write_text(code)
     done = subprocess.run(
         [sys.executable, "-m", "mypy", "--no-incremental", "--follow-imports=silent", str(tmp_path / "user.py")],
@@ -81,6 +82,6 @@ def test_a_type_checker_still_finds_misspellings(tmp_path):
     )  # fmt: skip
     if "No module named mypy" in done.stderr:
         pytest.skip("mypy is not installed")
-    assert [line.split(":")[1] for line in done.stdout.splitlines() if "attr-defined" in line] == ["2", "3", "4"], (
-        done.stdout
-    )
+    assert [
+        line.split(":")[1] for line in done.stdout.splitlines() if "attr-defined" in line or "arg-type" in line
+    ] == ["2", "3", "4", "5"], done.stdout

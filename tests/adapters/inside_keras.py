@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import headrace as hr
+from headrace.adapters import keras as feed
 from headrace.adapters.keras import Weighted
 from headrace.testing import our_threads
 from tests.adapters.pipelines import labels_of, pairs
@@ -166,6 +167,16 @@ def test_what_keras_would_ignore_is_refused(use):
         getattr(learner, use)(plain.to_keras(), Y)
     with pytest.raises(ValueError, match="x, y, sample_weight"):
         getattr(learner, use)(plain.to_keras(), sample_weight=Y)
+
+
+def test_a_keras_that_keeps_its_arguments_elsewhere_is_warned_of(monkeypatch):
+    monkeypatch.setattr("keras.src.trainers.epoch_iterator.EpochIterator.__init__", lambda self, x: None)
+    feed._adapter_class.cache_clear()
+    with pytest.warns(UserWarning, match="class_weight, y and sample_weight given to fit"):
+        batches().to_keras()
+    monkeypatch.undo()
+    feed._adapter_class.cache_clear()
+    batches().to_keras()
 
 
 def test_class_weight_given_to_fit_is_refused():

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
 import sys
+import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -74,6 +77,12 @@ def _adapter_class() -> type[Any]:
     """The class, made where keras is imported. Keras takes any DataAdapter as it is."""
     keras = framework("keras", "to_keras")
     base: Any = framework("keras.src.trainers.data_adapters.data_adapter", "to_keras").DataAdapter
+    if not _arguments_are_seen():
+        warnings.warn(
+            f"Keras {keras.__version__} keeps the arguments of fit elsewhere than headrace looks: class_weight, y and "
+            "sample_weight given to fit beside to_keras() are ignored without a word",
+            stacklevel=3,
+        )
 
     class KerasFeed(Passes, base):  # type: ignore[misc]
         """A dataset as Keras reads it: each epoch a pass, begun when its first batch is asked for."""
@@ -95,6 +104,15 @@ def _adapter_class() -> type[Any]:
             return NumpyFeed(self._dataset, prefetch=self._prefetch or 0)
 
     return KerasFeed
+
+
+def _arguments_are_seen() -> bool:
+    """Whether this version of Keras begins a fit as `refuse_what_keras_ignores` expects."""
+    try:
+        begin = importlib.import_module("keras.src.trainers.epoch_iterator").EpochIterator.__init__
+    except (ImportError, AttributeError):
+        return False
+    return {"class_weight", "y", "sample_weight", "steps_per_epoch"} <= set(inspect.signature(begin).parameters)
 
 
 LOOKED_AT = 2
