@@ -49,7 +49,7 @@ from headrace.ops.window import window
 from headrace.ops.with_options import options, with_options
 from headrace.ops.zip import zip
 from headrace.optimise.explain import explanation
-from headrace.plan.cardinality import INFINITE
+from headrace.plan.cardinality import INFINITE, UNKNOWN
 from headrace.plan.explain import Explanation, plan_table, summary
 from headrace.plan.node import Node, rebuilt, user_site, walk
 from headrace.plan.spec import Spec
@@ -225,10 +225,15 @@ class Dataset(metaclass=KnownNames):
 
     def __len__(self) -> int:
         count = self._node.cardinality
-        if not count.known:
-            what = "infinite" if count == INFINITE else "not known before the end"
-            raise TypeError(f"the length of this dataset is {what}")
-        return count
+        if count.known:
+            return count
+        if count == INFINITE:
+            raise TypeError("the length of this dataset is infinite; take(n) of it has one")
+        unknown = next(node for node in walk(self._node) if node.cardinality == UNKNOWN)
+        raise TypeError(
+            "the length of this dataset is not known before the end, "
+            f"since {unknown.operation} ({unknown.site}) does not tell it; ds.count() reads it through"
+        )
 
     def __bool__(self) -> bool:
         return True
