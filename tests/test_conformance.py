@@ -239,7 +239,13 @@ PIPELINES = {
     "interleave in flat_map": lambda: D.range(3).flat_map(
         lambda n: D.range(n + 2).interleave(D.range, cycle_length=2).batch(2)
     ),
-    "shuffle what fits": lambda: streamed().shuffle(hr.AUTOTUNE).shuffle(hr.AUTOTUNE, seed=2).repeat(2),
+    "shuffle what fits": lambda: (
+        streamed()
+        .shuffle(hr.AUTOTUNE)
+        .shuffle(hr.AUTOTUNE, seed=2)
+        .repeat(2)
+        .with_options(hr.Options(ram_budget=1 << 20))
+    ),
     "prefetch": lambda: slices().shuffle(5).prefetch(3).batch(4).prefetch(hr.AUTOTUNE),
     "cache": lambda: streamed().cache(),
     "cache in files": lambda: slices().shuffle(7).cache(tempfile.mkdtemp(dir=_folder.name)).repeat(2),

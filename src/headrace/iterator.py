@@ -26,6 +26,7 @@ from headrace.execute.stream import END, End, Pulled
 from headrace.ops.with_options import merged
 from headrace.optimise.final_prefetch import with_final_prefetch
 from headrace.optimise.rules import optimised
+from headrace.plan.explain import summary
 from headrace.plan.node import Node
 
 TRIM_BYTES = 8 << 20
@@ -156,6 +157,11 @@ class Iterator(PythonIterator[Any]):
         self._described: list[str] | None = None
         self._standing: Standing = (Place(*mark) if isinstance(mark, list) else mark, delivered, 0, _NOTHING_LEFT)
         self._rows = iter(())
+
+    def __repr__(self) -> str:
+        end = ", closed" if self._closed else ", at its end" if self._over else ""
+        given = self._before + self._offset
+        return summary("Iterator", self._plan, f", epoch {self._epoch}, {given:,} given{end}")
 
     def __iter__(self) -> Self:
         return self

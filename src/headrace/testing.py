@@ -186,8 +186,13 @@ def _check_closed(it: Iterator, ds: Dataset) -> None:
 
 
 def our_threads() -> list[str]:
-    """The names of headrace's threads that are alive."""
-    gc.collect()
+    """The names of headrace's threads that are alive, once the iterators that nobody holds are collected."""
+    if _our_threads():
+        gc.collect()
+    return _our_threads()
+
+
+def _our_threads() -> list[str]:
     return [t.name for t in threading.enumerate() if t.name.startswith("headrace-")]
 
 

@@ -243,9 +243,8 @@ def test_waiting_and_computing_are_counted():
     for _ in it:
         pause.wait(0.01)
     found = it.stats()["starvation"]
-    assert 0.09 < found["waited_s"] < 0.5
-    assert 0.05 < found["computed_s"] < 0.5
-    assert 0.4 < found["share"] < 0.9
+    assert found["waited_s"] > 0.09
+    assert found["computed_s"] > 0.05
     assert found["first_s"] > 0.015
 
 
@@ -259,7 +258,7 @@ def test_a_starved_consumer_is_told_once(monkeypatch, caplog):
     text = record.getMessage()
     assert text.startswith("the consumer waits for data")
     assert "the slowest stage is map(" in text
-    assert text.endswith("give it num_parallel_calls=hr.AUTOTUNE")
+    assert "give it num_parallel_calls=hr.AUTOTUNE" in text
 
 
 def test_a_consumer_that_is_not_starved_is_not_told(monkeypatch, caplog):
@@ -271,16 +270,42 @@ def test_a_consumer_that_is_not_starved_is_not_told(monkeypatch, caplog):
     assert caplog.records == []
 
 
+PAUSE = threading.Event()
+
+
+def slow(x, rng=None):
+    return PAUSE.wait(0.002) or x
+
+
 @pytest.mark.parametrize(
-    ("stages", "advice"),
+    ("make", "share", "advice"),
     [
-        ([("map(fn)", 3.0, 0.0)], "end the pipeline with .prefetch"),
-        ([("map(fn)", 3.0, 0.0), ("prefetch()", 0.0, 2.0)], "num_parallel_calls"),
-        ([("random_map(fn, seed=0)", 3.0, 0.0), ("prefetch()", 0.0, 2.0)], "num_parallel_calls"),
-        ([("flat_map(fn)", 3.0, 0.0), ("prefetch()", 0.0, 2.0)], "interleave with num_parallel_calls"),
-        ([("map(fn)", 3.0, 1.0)], "cache"),
+        (lambda d: d.map(slow), 0.5, "end the pipeline with .prefetch"),
+        (lambda d: d.map(slow), 0.95, 'num_parallel_calls=hr.AUTOTUNE, mode="process"'),
+        (lambda d: d.map(slow).prefetch(1), 0.5, "as plain NumPy it would run on whole blocks"),
+        (lambda d: d.map(slow, num_parallel_calls=2), 0.5, ': mode="process" if it is Python code'),
+        (lambda d: d.map(slow, mode="process", num_parallel_calls=1), 0.5, "more processes"),
+        (lambda d: d.random_map(slow, seed=0).prefetch(1), 0.5, "num_parallel_calls"),
+        (lambda d: d.scan(0, lambda s, x: (s, slow(x))).prefetch(1), 0.5, "put .cache() after it"),
+        (lambda d: d.flat_map(lambda n: D.range(slow(n))).prefetch(1), 0.5, "make it an interleave"),
     ],
 )
-def test_the_advice_fits_the_pipeline(stages, advice):
-    lines = [{"stage": name, "busy_s": busy, "waiting_s": waiting} for name, busy, waiting in stages]
-    assert advice in starvation.complaint(0.5, lines)
+def test_the_advice_fits_the_pipeline(make, share, advice):
+    it = iter(make(D.range(8)))
+    list(it)
+    assert advice in starvation.complaint(share, it.stats()["stages"])
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda d: d.random_map(slow, seed=0, num_parallel_calls=2),
+        lambda d: d.random_map(lambda x, rng: x, seed=0).scan(0, lambda s, x: (s, slow(x))).prefetch(1),
+        lambda d: d.shuffle(3).scan(0, lambda s, x: (s, slow(x))).prefetch(1),
+        lambda d: d.flat_map(lambda n: D.range(2).shuffle(2)).scan(0, lambda s, x: (s, slow(x))).prefetch(1),
+    ],
+)
+def test_a_cache_after_a_draw_is_never_advised(make):
+    it = iter(make(D.range(8)))
+    list(it)
+    assert "cache" not in starvation.complaint(0.5, it.stats()["stages"])

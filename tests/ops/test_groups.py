@@ -200,7 +200,7 @@ def test_options_merge_and_the_later_ones_count():
     assert ds.options() == hr.Options(cpu_budget=1, deterministic=True)
     both = D.zip(D.range(1).with_options(hr.Options(ram_budget=5)), ds)
     assert both.options() == hr.Options(cpu_budget=1, deterministic=True, ram_budget=5)
-    with pytest.raises(AttributeError):
+    with pytest.raises(ValueError, match="belong to a dataset"):
         ds.options().cpu_budget = 3
 
 

@@ -204,7 +204,7 @@ def test_a_result_that_was_not_promised_is_an_error_that_names_both():
     assert next(it).shape == (1,)
     with pytest.raises(hr.ElementError, match="output_signature"):
         next(it)
-    with pytest.raises(hr.ElementError, match=r"structure \(\*, \*\) where \* was promised"):
+    with pytest.raises(hr.ElementError, match=r"\(int64, int64\) where int64 was promised"):
         next(iter(D.range(3).map(lambda n: (n, n), output_signature=hr.TensorSpec([], "int64"))))
 
 
@@ -253,3 +253,30 @@ def test_what_is_no_function_of_map_may_give_none():
 def test_a_function_without_a_return_cannot_be_vectorised():
     with pytest.raises(TypeError, match="forgets cannot be vectorised: returns None$"):
         D.range(5).map(forgets, mode="vectorized")
+
+
+ROWS = {"user": [1, 2, 3], "price": [0.5, 1.5, 2.5]}
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda d: d.map(lambda r: r["usr"]),
+        lambda d: d.map(lambda r: r["usr"], num_parallel_calls=2),
+        lambda d: d.filter(lambda r: r["usr"] > 1),
+        lambda d: d.enumerate().map(lambda i, r: r["usr"]),
+        lambda d: d.group_by_window(lambda r: r["usr"], lambda key, w: w.batch(2), 2),
+    ],
+)
+def test_a_key_that_elements_do_not_have_is_told_with_those_they_have(run, make):
+    with pytest.raises(
+        hr.ElementError, match=r"KeyError: 'usr' \(in an element, did you mean 'user'\? there are 'user', "
+    ):
+        run(make(D.from_tensor_slices(ROWS)))
+
+
+def test_other_keys_are_nobodys_business(run):
+    with pytest.raises(hr.ElementError, match="KeyError: 5\n"):
+        run(D.range(3).map(lambda x: {}[5]))
+    with pytest.raises(hr.ElementError, match="KeyError: 'user'\n"):
+        run(D.from_tensor_slices(ROWS).map(lambda r: {}["user"]))

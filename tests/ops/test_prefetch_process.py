@@ -219,3 +219,15 @@ def test_an_interrupt_while_it_starts_leaves_nothing_behind(delay, nothing_stays
     with raised_after(60, AssertionError("hangs")):
         assert_same(got + list(it), list(pipeline()))
     it.close()
+
+
+def test_a_state_with_other_seeds_is_not_left_to_the_process_of_an_earlier_pass():
+    def shuffled():
+        return D.range(60).shuffle(60).prefetch(2, mode="process")
+
+    it = iter(shuffled())
+    list(zip(it, range(10), strict=False))
+    state, rest = it.state(), list(it)
+    other = shuffled()
+    list(other)
+    assert list(other.iterator(state=state)) == rest

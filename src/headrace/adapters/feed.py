@@ -21,6 +21,7 @@ from headrace.ops.passing import Passing
 from headrace.ops.prefetch import Prefetch
 from headrace.ops.shard import Shard
 from headrace.ops.share import Share
+from headrace.plan.explain import summary
 from headrace.plan.node import Node, user_site
 from headrace.plan.structure import Structure
 
@@ -207,7 +208,7 @@ class Feed:
         self._resume = state_dict
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} of {self._dataset!r}>"
+        return summary(type(self).__name__, self._dataset._node)
 
 
 class Fed(PythonIterator[Any]):
@@ -217,6 +218,9 @@ class Fed(PythonIterator[Any]):
         self._iterator = iterator
         self._deliver = target.deliver
         self._finalizer = weakref.finalize(self, _let_go, iterator, target)
+
+    def __repr__(self) -> str:
+        return repr(self._iterator)
 
     def __iter__(self) -> Self:
         return self

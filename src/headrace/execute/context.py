@@ -21,22 +21,18 @@ from headrace.execute.stream import END, Pace, Pulled, Source, Stream
 from headrace.execute.unordered import Delivery, Remaining
 from headrace.execute.workers import Ahead, Work, unchanged
 from headrace.keys import ROOT, mix
-from headrace.options import Options
+from headrace.options import AUTOTUNE, NONE, Options
 from headrace.plan.node import Node, waits
 
 if TYPE_CHECKING:
     from headrace.execute.processes import Call, Processes
 
-AUTOTUNE = -1
 CYCLE = 4
 """How many datasets or files take turns where nobody said; a number of the plan, since the order depends on it."""
 AUTOTUNE_TICKETS = 4
 """Hand-overs of about a millisecond that a prefetch(AUTOTUNE) keeps ready; more of them leave the cache."""
 AUTOTUNE_ROWS = 8
 """How many elements it keeps ready where they are handed over one by one."""
-
-
-DEFAULTS = Options()
 
 
 class Run:
@@ -47,7 +43,7 @@ class Run:
         optimise: Callable[[Node], Node] | None = None,
         *,
         block_rows: int | None = None,
-        options: Options = DEFAULTS,
+        options: Options = NONE,
         sizes: dict[str, int] | None = None,
         widths: dict[str, int] | None = None,
     ) -> None:

@@ -17,9 +17,10 @@ from headrace.block import Block, Failure, Item, Mark, ordinal, shifted
 from headrace.errors import ElementError, WorkerError
 from headrace.execute.context import Context, Run
 from headrace.execute.processes import Died, Worker
+from headrace.execute.state import description, drawn_seeds
 from headrace.execute.stream import END, Pending, Pulled, Stream
 from headrace.options import Options
-from headrace.plan.node import Node, walk
+from headrace.plan.node import Node
 
 
 class Begin(NamedTuple):
@@ -58,7 +59,7 @@ class Pipeline:
     """What the other process does: opens a plan, as often as it is told to, and gives out its rows."""
 
     def __init__(self, node: Node, ahead: int | None) -> None:
-        self._node = node
+        self.node = node
         self._ahead = ahead
         self._context: Context | None = None
         self._rows: Stream | None = None
@@ -82,7 +83,7 @@ class Pipeline:
         self._context = context = Context(
             run, begin.path, level=begin.level, with_ids=begin.with_ids, any_order=begin.any_order
         )
-        self._rows = context.ahead(self._node, begin.mark, rows=self._ahead)
+        self._rows = context.ahead(self.node, begin.mark, rows=self._ahead)
 
     def _close(self) -> None:
         rows, self._rows = self._rows, None
@@ -138,7 +139,7 @@ class ElsewhereStream(Stream):
         self._ctx = ctx
         self._home = home
         self._ahead = ahead
-        self._plan = [each.label() for each in walk(node)]
+        self._plan = [*description(node), *map(str, drawn_seeds(node))]  # a restored state may bring other seeds
         self._next = mark
         self._pending = Pending(own=False)
         self._asked = self._over = self._died = False

@@ -23,6 +23,7 @@ from headrace.block import Block
 from headrace.errors import HeadraceError, WorkerError
 from headrace.execute.channel import Cancelled
 from headrace.execute.shared import Shared, pack, unpack
+from headrace.execute.unpicklable import culprit
 from headrace.execute.worker import Interrupted, Raised, Unusable
 
 Call: TypeAlias = Callable[[Block], list[Block | Exception]]
@@ -203,7 +204,11 @@ class Worker:
         try:
             message = pack([call], self._inbox)
         except Exception as error:
-            raise TypeError(f'mode="process": the function cannot be sent to another process: {error}') from error
+            found = culprit(call)
+            raise TypeError(
+                f'mode="process": the function cannot be sent to another process: {error}'
+                + (f" ({found}). Make it inside the function, or when it is first needed there" if found else "")
+            ) from error
         self._send(message)
         self.receive()
 

@@ -104,6 +104,20 @@ class ParallelCalls(Calls):
     num_parallel_calls: int | None
     mode: str
 
+    def remark(self) -> str | None:
+        return "called on each element, in worker processes" if self.mode == "process" else super().remark()
+
+    def remedy(self) -> str | None:
+        if self.mode == "process":
+            return "give it more processes with num_parallel_calls, or have it do less"
+        threads = "give it num_parallel_calls=hr.AUTOTUNE"
+        if self.traced:
+            return threads if self.num_parallel_calls is None else None
+        python = 'mode="process" if it is Python code, where threads take turns'
+        told = python if self.num_parallel_calls is not None else f"{threads}, {python}"
+        plain = "; as plain NumPy it would run on whole blocks (explain() says what is in the way)"
+        return told + plain * (self.mode == "auto")
+
     @property
     def ready_made(self) -> bool:
         return self.mode == "process"

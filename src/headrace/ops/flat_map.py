@@ -53,6 +53,9 @@ class FlatMap(Node):
     def operation(self) -> str:
         return "flat_map"
 
+    def remedy(self) -> str | None:
+        return "make it an interleave with num_parallel_calls=hr.AUTOTUNE"
+
     @property
     def spec(self) -> Spec:
         return self.probe.spec or Spec.UNKNOWN

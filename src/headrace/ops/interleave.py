@@ -14,11 +14,12 @@ from headrace import keys
 from headrace.block import Block, Mark, ordinal, picked
 from headrace.errors import StateError
 from headrace.execute.autotune import Climb
-from headrace.execute.context import AUTOTUNE, CYCLE, Context, Input
+from headrace.execute.context import CYCLE, Context, Input
 from headrace.execute.stream import END, Pace, Pending, Pulled, Stream
 from headrace.ops.arguments import function, positive, width
 from headrace.ops.children import OneRow, Parent, open_child
 from headrace.ops.prefetch import Prefetch
+from headrace.options import AUTOTUNE
 from headrace.plan.cardinality import Cardinality
 from headrace.plan.node import TUNING, Node
 from headrace.plan.spec import Probe, Spec
@@ -73,6 +74,9 @@ class Interleave(Node):
     probe: Probe = field(repr=False, default_factory=lambda: Probe(None))
 
     pure = False
+
+    def remedy(self) -> str | None:
+        return "give it num_parallel_calls=hr.AUTOTUNE" if self.num_parallel_calls is None else None
 
     @property
     def spec(self) -> Spec:

@@ -11,7 +11,7 @@ from headrace import keys
 from headrace.block import Block, Indices, Mark
 from headrace.execute.context import Context
 from headrace.execute.stream import Stream
-from headrace.ops.arguments import execution, function, integer, width
+from headrace.ops.arguments import Mode, execution, function, integer, width
 from headrace.ops.calls import MappingCalls, Outcome, fetched, mapped, open_calls, outcomes
 from headrace.plan.node import TUNING, Node, function_name, walk
 from headrace.plan.spec import Probe, Spec
@@ -30,7 +30,7 @@ def random_map(
     num_parallel_calls: int | None = None,
     deterministic: bool | None = None,
     *,
-    mode: str = "auto",
+    mode: Mode = "auto",
     output_signature: Any = None,
     name: str | None = None,
 ) -> Dataset:

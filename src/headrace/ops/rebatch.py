@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.block import Block, Failure, Item, Mark, concat, fold, folded, later
+from headrace.block import Block, Failure, Item, Mark, concat, fold, folded, later, structures_differ
 from headrace.errors import SpecError
 from headrace.execute.context import Context
 from headrace.execute.stream import END, Pending, Pulled, Stream
@@ -114,11 +114,7 @@ class RebatchStream(Stream):
             if isinstance(part, Failure):
                 return Failure(part.error)
             blocks.append(part)
-        made = (
-            fold(concat(blocks), rows)
-            if len({b.structure for b in blocks}) == 1
-            else "the elements differ in structure"
-        )
+        made = structures_differ(blocks) or fold(concat(blocks), rows)
         if isinstance(made, str):
             return Failure(self._node.error(SpecError(made), self._input.ordinal))
         made.ids = folded(made.ids, BATCHED)

@@ -200,6 +200,11 @@ class Spec:
         return self.structure is not None
 
     @property
+    def keys(self) -> list[Any]:
+        """The names of the components of dicts, wherever they stand."""
+        return [] if self.structure is None else self.structure.names
+
+    @property
     def complete(self) -> bool:
         """Whether the structure and all dtypes are known."""
         return self.known and all(s.dtype is not None for s in self.leaves)
@@ -224,7 +229,7 @@ class Spec:
         if self.structure is None or other.structure is None:
             return None
         if self.structure != other.structure:
-            return f"structure {self.structure} against {other.structure}"
+            return f"structure {self} against {other}"
         for path, a, b in zip(self.structure.paths, self.leaves, other.leaves, strict=True):
             if not a.like(b):
                 return f"component{path or ''} is {a} against {b}"
@@ -245,7 +250,7 @@ class Spec:
         if self.structure is None or other.structure is None:
             return None
         if other.structure != self.structure:
-            return f"structure {other.structure} where {self.structure} was promised"
+            return f"structure {other} where {self} was promised"
         for path, want, got in zip(self.structure.paths, self.leaves, other.leaves, strict=True):
             if not want.is_compatible_with(got):
                 return f"component{path or ''} is {got} where {want} was promised"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice, repeat
@@ -130,14 +130,23 @@ class Structure:
         return tuple(step + path for step, child in zip(steps, self.children, strict=True) for path in child.paths)
 
     @property
+    def names(self) -> list[Any]:
+        """The keys of all mappings in it."""
+        mapping = self.kind is not None and issubclass(self.kind, Mapping)
+        return [*(self.written if mapping else ()), *(name for child in self.children for name in child.names)]
+
+    @property
     def _named(self) -> bool:
         return self.kind is not None and not issubclass(self.kind, Mapping) and self.kind is not tuple
 
-    def text(self, leaves: Iterable[str]) -> str:
-        """The structure with these texts at its leaves; users' classes are named, not made."""
-        return self._text(iter(leaves))
+    def text(self, leaves: Iterable[str], *, join: Callable[[list[str]], str] = ", ".join) -> str:
+        """The structure with these texts at its leaves; users' classes are named, not made.
 
-    def _text(self, leaves: Iterator[str]) -> str:
+        `join` puts the texts of the outermost components together.
+        """
+        return self._text(iter(leaves), join)
+
+    def _text(self, leaves: Iterator[str], join: Callable[[list[str]], str] = ", ".join) -> str:
         kind = self.kind
         if kind is None:
             return next(leaves)
@@ -145,11 +154,11 @@ class Structure:
         if kind is NoneType:
             return "None"
         if kind is tuple:
-            return f"({parts[0]},)" if len(parts) == 1 else f"({', '.join(parts)})"
+            return f"({parts[0]},)" if len(parts) == 1 else f"({join(parts)})"
         if issubclass(kind, Mapping):
             shown = dict(zip(self.keys, parts, strict=True))
-            return "{" + ", ".join(f"{key!r}: {shown[key]}" for key in self.written) + "}"
-        return f"{kind.__name__}({', '.join(f'{k}={p}' for k, p in zip(self.keys, parts, strict=True))})"
+            return "{" + join([f"{key!r}: {shown[key]}" for key in self.written]) + "}"
+        return f"{kind.__name__}({join([f'{k}={p}' for k, p in zip(self.keys, parts, strict=True)])})"
 
     def __str__(self) -> str:
         return self.text("*" for _ in range(self.leaves))

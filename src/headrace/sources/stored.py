@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -21,6 +20,7 @@ from headrace.plan.node import user_site
 from headrace.plan.spec import Spec
 from headrace.sources.numbered import Numbered
 from headrace.storage.files import LOCK, read_page
+from headrace.storage.locks import lock
 from headrace.storage.parts import Part
 from headrace.storage.saved import SAVED, VERSION
 from headrace.storage.shelf import Shelf
@@ -97,13 +97,13 @@ def in_turn(shards: list[NDArray[np.int64]]) -> NDArray[np.int64]:
 
 def _await_writer(place: Path) -> None:
     try:
-        lock = os.open(place / LOCK, os.O_RDWR)
+        descriptor = os.open(place / LOCK, os.O_RDWR)
     except FileNotFoundError:
         raise StorageError(f"nothing was saved to {place}, and nobody is about to") from None
     try:
-        fcntl.flock(lock, fcntl.LOCK_SH)
+        lock(descriptor, shared=True, wait=True)
     finally:
-        os.close(lock)
+        os.close(descriptor)
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from headrace.errors import ElementError, SpecError
-from headrace.execute.context import AUTOTUNE
 from headrace.execute.reference.base import (
     Place,
     Row,
@@ -48,7 +47,10 @@ from headrace.ops.take import Take
 from headrace.ops.watch import Progress, Throttle
 from headrace.ops.with_options import WithOptions
 from headrace.ops.zip import Zip
+from headrace.options import AUTOTUNE
+from headrace.plan import mismatch
 from headrace.plan.node import Node
+from headrace.plan.spec import Spec, leaf_spec
 from headrace.ragged import Ragged
 from headrace.random import RowGenerator
 from headrace.sources.generator import Generator, conform
@@ -148,21 +150,19 @@ def stacked(node: Node, values: list[Any], number: int) -> Any:
     """The elements as one, or the error that they cannot be."""
     flat = [parts(v) for v in values]
     structure = flat[0][0]
-    if any(s != structure for s, _ in flat):
-        return node.error(SpecError("the elements differ in structure"), number)
+    other = next((i for i, (s, _) in enumerate(flat) if s != structure), None)
+    if other is not None:
+        why = mismatch.structures(Spec.of(values[0]), Spec.of(values[other]), other)
+        return node.error(SpecError(why), number)
     leaves = []
     for i, path in enumerate(structure.paths):
         column = [row[i] for _, row in flat]
-        where = f" of component{path}" if path else ""
         if any(isinstance(v, Ragged) for v in column):
-            return node.error(SpecError(f"the elements{where} are ragged and cannot be stacked"), number)
+            return node.error(SpecError(mismatch.ragged(path)), number)
         arrays = [boxed(v) for v in column]
-        for array in arrays:
-            if array.shape != arrays[0].shape:
-                why = f"the elements{where} differ: shape {arrays[0].shape} against {array.shape}"
-                return node.error(SpecError(why), number)
-            if array.dtype != arrays[0].dtype:
-                why = f"the elements{where} differ: dtype {arrays[0].dtype} against {array.dtype}"
+        for row, array in enumerate(arrays):
+            if (array.shape, array.dtype) != (arrays[0].shape, arrays[0].dtype):
+                why = mismatch.components(path, leaf_spec(column[0]), leaf_spec(column[row]), row)
                 return node.error(SpecError(why), number)
         leaves.append(np.stack(arrays))
     return packed(structure, leaves)
