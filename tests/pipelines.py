@@ -250,6 +250,8 @@ def steps(other):
         st.lists(st.integers(0, 3), min_size=1, max_size=3).map(
             lambda sizes: lambda d: d.batch(2).rebatch([*sizes, 1])
         ),
+        st.tuples(counts, counts).map(lambda a: lambda d: d.batch(a[0] * a[1], drop_remainder=True).rebatch(a[0])),
+        counts.map(lambda n: lambda d: d.batch(n, drop_remainder=True).unbatch()),
         st.tuples(counts, counts, st.integers(1, 2), st.booleans()).map(lambda a: lambda d: _flat(d.window(*a))),
         st.tuples(st.integers(1, 4), counts, counts, st.integers(1, 2), st.booleans()).map(
             lambda a: lambda d: _batched(d.window(*a[1:]), a[0])
@@ -281,6 +283,10 @@ def steps(other):
         st.sampled_from([2, hr.AUTOTUNE]).map(lambda n: lambda d: d.filter(_keep, num_parallel_calls=n)),
         st.just(lambda d: d.take_while(lambda *a: _total(a) % 11 != 7)),
         st.just(lambda d: d.scan(0, lambda s, v: (s + _total((v,)), (s, v)))),
+        st.just(lambda d: d.scan(np.zeros(0, np.int64), lambda s, v: (np.append(s, _total((v,)))[-3:], (s.sum(), v)))),
+        st.sampled_from([None, [0.6, 0.2, 0.2]]).map(
+            lambda i: lambda d: d.rejection_resample(lambda *a: _total(a) % 3, [0, 0.5, 0.5], i, seed=2)
+        ),
         counts.map(lambda n: lambda d: d.map(_ragged).padded_batch(n)),
         counts.map(lambda n: lambda d: d.map(_ragged).ragged_batch(n)),
         counts.map(lambda n: lambda d: d.group_by_window(lambda *a: _total(a) % 3, lambda k, w: w.shuffle(2), n)),

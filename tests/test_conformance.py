@@ -301,6 +301,22 @@ PIPELINES = {
     "rebatch nothing to empty batches": lambda: D.range(0).batch(3).rebatch([0, 0, 2]),
     "rebatch failures to empty batches": lambda: D.range(20).map(picky).batch(1).rebatch([0, 2, 0]),
     "rebatch failures": lambda: D.range(20).map(picky).batch(1).rebatch([2, 3]),
+    "unbatch failed batches of a known size": lambda: D.range(40).map(picky).batch(4, drop_remainder=True).unbatch(),
+    "rebatch whole batches": lambda: D.range(40).map(picky).batch(4, drop_remainder=True).rebatch(2),
+    "rebatch whole batches to sizes": lambda: D.range(40).map(picky).batch(6, drop_remainder=True).rebatch([2, 2]),
+    "repeat what is empty now and then": lambda: (
+        D.range(3).shuffle(3, seed=4).take(1).filter(lambda x: int(x) > 0).repeat(6)
+    ),
+    "repeat what is empty in the end": lambda: D.range(3).filter(lambda x: int(x) > 5).repeat(3),
+    "scan with a state that grows": lambda: streamed(9).scan(
+        np.zeros(0, np.int64), lambda s, x: (np.append(s, x)[-4:], s.sum())
+    ),
+    "windows in whole batches": lambda: D.range(23).window(5, 3).flat_map(lambda w: w.batch(2, drop_remainder=True)),
+    "windows in whole batches that take turns": lambda: (
+        D.range(23).map(picky).window(5, 3).interleave(lambda w: w.batch(2, drop_remainder=True), cycle_length=3)
+    ),
+    "rejection_resample to one class": lambda: D.range(40).rejection_resample(lambda x: x % 2, [0, 1], seed=1),
+    "sample_from_datasets of no weight": lambda: D.sample_from_datasets([streamed(), D.range(3)], [0, 0]).repeat(2),
     "rebatch without remainder": lambda: streamed().batch(5).rebatch([2, 4], drop_remainder=True),
     "choose_from_datasets": lambda: D.choose_from_datasets(
         [D.range(9), D.range(100, 109)], D.from_tensor_slices([0, 1, 1, 0, 0, 1] * 4)

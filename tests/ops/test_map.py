@@ -251,7 +251,7 @@ def test_what_is_no_function_of_map_may_give_none():
 
 
 def test_a_function_without_a_return_cannot_be_vectorised():
-    with pytest.raises(TypeError, match="forgets cannot be vectorised: returns None$"):
+    with pytest.raises(TypeError, match=r"forgets cannot be vectorised: returns None$"):
         D.range(5).map(forgets, mode="vectorized")
 
 

@@ -145,6 +145,10 @@ class MappingCalls(ParallelCalls):
         graph = self.graph
         return graph.spec if isinstance(graph, Graph) else Spec.UNKNOWN
 
+    @cached_property
+    def guessed(self) -> bool:
+        return not self.probe.promised and (self.input.guessed or not self.traced)
+
     @property
     def cardinality(self) -> Cardinality:
         return self.input.cardinality

@@ -60,6 +60,10 @@ class Deciding(Calls):
         return self.input.spec
 
     @property
+    def leading(self) -> int | None:
+        return self.input.leading
+
+    @property
     def cardinality(self) -> Cardinality:
         return UNKNOWN
 

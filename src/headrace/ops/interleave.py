@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -19,6 +20,7 @@ from headrace.execute.stream import END, Pace, Pending, Pulled, Stream
 from headrace.ops.arguments import function, positive, width
 from headrace.ops.children import OneRow, Parent, open_child
 from headrace.ops.prefetch import Prefetch
+from headrace.ops.template import Built
 from headrace.options import AUTOTUNE
 from headrace.plan.cardinality import Cardinality
 from headrace.plan.node import TUNING, Node
@@ -80,7 +82,19 @@ class Interleave(Node):
 
     @property
     def spec(self) -> Spec:
-        return self.probe.spec or Spec.UNKNOWN
+        return self.probe.spec or self._built_spec
+
+    @cached_property
+    def guessed(self) -> bool:
+        return not self.probe.promised and (self.input.guessed or not self._built_spec.complete)
+
+    @property
+    def _built_spec(self) -> Spec:
+        return self._built.spec(self.input.spec)
+
+    @cached_property
+    def _built(self) -> Built:
+        return Built(self.fn)
 
     @property
     def cardinality(self) -> Cardinality:

@@ -32,12 +32,20 @@ def rebatch(
     [array([0]), array([1, 2]), array([3]), array([4, 5])]
     """
     rows = self.unbatch()
+    known = self._node.leading
     if not isinstance(batch_size, Sequence):
-        return rows.batch(positive("batch_size", batch_size), drop_remainder, name=name)
+        size = positive("batch_size", batch_size)
+        return rows.batch(size, drop_remainder or _divides(size, known), name=name)
     sizes = tuple(integer("batch_size", n) for n in batch_size)
     if not sizes or min(sizes) < 0 or max(sizes) == 0:
         raise ValueError(f"rebatch: batch_size must hold sizes of which one is at least 1, not {list(sizes)}")
-    return rows._then(Rebatch, sizes, bool(drop_remainder), name=name)
+    whole = bool(drop_remainder) or (len(set(sizes)) == 1 and _divides(sizes[0], known))
+    return rows._then(Rebatch, sizes, whole, name=name)
+
+
+def _divides(size: int, rows: int | None) -> bool:
+    """Whether batches of so many rows become batches of this size and leave no remainder: then the size is known."""
+    return rows is not None and rows % size == 0
 
 
 EMPTY = BATCHED + 1

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 from headrace.errors import ElementError, what_there_is
 from headrace.plan.cardinality import Cardinality
 from headrace.plan.display import parameter_text
-from headrace.plan.spec import Spec
+from headrace.plan.spec import Probe, Spec
 
 if TYPE_CHECKING:
     from headrace.block import Block, Indices, Mark
@@ -50,6 +50,8 @@ class Node(ABC):
     - `transparent`: leaves no trace in marks and states; it may come and go between a save and a restore.
     - `scatters`: moves rows so that neighbours come from far apart; worth doing on row numbers.
     - `numbered`: row i has the id (path, i).
+    - `guessed`: its spec may come from a look at the first element, and is known only once somebody has asked for it.
+    - `leading`: the size of every row's first axis, as far as the plan tells, whoever has asked for what.
     """
 
     site: str | None = field(default=None, kw_only=True, repr=False)
@@ -156,6 +158,18 @@ class Node(ABC):
     def positional(self) -> bool:
         """See the class."""
         return self.addressable
+
+    @cached_property
+    def guessed(self) -> bool:
+        """See the class."""
+        probe: Probe | None = getattr(self, "probe", None)
+        return (probe is not None and not probe.promised) or any(node.guessed for node in self.inputs)
+
+    @property
+    def leading(self) -> int | None:
+        """See the class."""
+        sizes = [] if self.guessed else [s.shape[0] for s in self.spec.leaves if s.shape]
+        return next((n for n in sizes if n is not None), None)
 
     def remark(self) -> str | None:
         """How this node runs, where `explain` should say."""

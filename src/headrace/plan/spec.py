@@ -96,6 +96,11 @@ class DatasetSpec:
         self.shape: Shape = None if dataset_shape is None else tuple(dataset_shape)
 
     @property
+    def elements(self) -> Spec:
+        """What its elements look like."""
+        return self._elements
+
+    @property
     def element_spec(self) -> Any:
         """As the dataset's own `element_spec` shows it."""
         return self._elements.public()
@@ -309,6 +314,7 @@ class Probe:
 
     def __init__(self, spec: Spec | None) -> None:
         self.spec = spec
+        self.promised = spec is not None
 
 
 def _prepend(size: int | None, shape: Shape) -> Shape:

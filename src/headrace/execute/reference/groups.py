@@ -158,9 +158,11 @@ def _(node: Unique, at: Place) -> Iterator[Row]:
 
 @rows.register
 def _(node: Unbatch, at: Place) -> Iterator[Row]:
+    size = node.input.leading
+    places = 1 if size is None else size
     for number, row in enumerate(rows(node.input, at)):
         if isinstance(row.value, ElementError):
-            yield row
+            yield from [row] * places
             continue
         structure, leaves = parts(row.value)
         counts = [len(v) if isinstance(v, Ragged) or np.ndim(v) else None for v in leaves]
@@ -170,7 +172,7 @@ def _(node: Unbatch, at: Place) -> Iterator[Row]:
                 for path, c in zip(structure.paths, counts, strict=True)
             )
             why = SpecError(f"the components differ in their number of rows: {found}")
-            yield Row(row.id, node.error(why, number))
+            yield from [Row(row.id, node.error(why, number))] * places
             continue
         path = (row.id[0] * 0x9E3779B97F4A7C15 + row.id[1]) & _MASK
         for i in range(counts[0] or 0):

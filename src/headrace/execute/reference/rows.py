@@ -218,7 +218,7 @@ def _(node: Repeat, at: Place) -> Iterator[Row]:
         for row in rows(node.input, at.epoch(epoch)):
             empty = False
             yield row
-        if empty:
+        if empty and node.count is None:
             return
         epoch += 1
 
