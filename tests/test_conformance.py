@@ -1,9 +1,11 @@
 """Every operation, alone and where marks are hard, through the public conformance kit at every cut."""
 
 import tempfile
-from dataclasses import fields
+from collections import UserDict
+from dataclasses import dataclass, fields
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +17,7 @@ from headrace.plan.node import Node, fields_of, walk
 from headrace.plan.spec import Spec
 from headrace.plan.structure import LEAF
 from headrace.sources.memory import Memory
-from headrace.testing import check_transformation
+from headrace.testing import check_transformation, difference, outcomes, reference_outcomes
 from tests.framing import framed
 
 D = hr.Dataset
@@ -112,6 +114,43 @@ FEATURES = {"x": hr.io.FixedLenFeature([], np.int64), "name": hr.io.FixedLenFeat
 LINES = b"".join(b"line %d\n" % i for i in range(9))
 
 
+@dataclass
+class Sum:
+    """A class that does not take all values: of single numbers and of batches, some."""
+
+    x: Any
+    y: Any = 0
+
+    def __post_init__(self):
+        if np.sum(self.x) % 7 == 3:
+            raise ValueError(f"{np.sum(self.x)} is refused")
+
+
+class Pair(NamedTuple):
+    x: Any
+    y: Any
+
+
+class Refusing(Pair):
+    def __new__(cls, x, y):
+        if np.sum(x) % 5 == 2:
+            raise StopIteration
+        return super().__new__(cls, x, y)
+
+
+class Closed(UserDict):
+    def __init__(self, items):
+        if not isinstance(items["x"], hr.TensorSpec) and np.sum(items["x"]) % 5 == 2:
+            raise KeyError("refused")
+        super().__init__(items)
+
+
+def sums(n=20):
+    """Elements 3, 10 and 17 cannot be put together."""
+    assert n % 7 == 6
+    return D.from_tensor_slices(Sum(np.arange(n), np.arange(n)))
+
+
 def twice(combine, ds):
     return combine(ds, ds)
 
@@ -200,7 +239,13 @@ PIPELINES = {
     "interleave in flat_map": lambda: D.range(3).flat_map(
         lambda n: D.range(n + 2).interleave(D.range, cycle_length=2).batch(2)
     ),
-    "shuffle what fits": lambda: streamed().shuffle(hr.AUTOTUNE).shuffle(hr.AUTOTUNE, seed=2).repeat(2),
+    "shuffle what fits": lambda: (
+        streamed()
+        .shuffle(hr.AUTOTUNE)
+        .shuffle(hr.AUTOTUNE, seed=2)
+        .repeat(2)
+        .with_options(hr.Options(ram_budget=1 << 20))
+    ),
     "prefetch": lambda: slices().shuffle(5).prefetch(3).batch(4).prefetch(hr.AUTOTUNE),
     "cache": lambda: streamed().cache(),
     "cache in files": lambda: slices().shuffle(7).cache(tempfile.mkdtemp(dir=_folder.name)).repeat(2),
@@ -256,6 +301,22 @@ PIPELINES = {
     "rebatch nothing to empty batches": lambda: D.range(0).batch(3).rebatch([0, 0, 2]),
     "rebatch failures to empty batches": lambda: D.range(20).map(picky).batch(1).rebatch([0, 2, 0]),
     "rebatch failures": lambda: D.range(20).map(picky).batch(1).rebatch([2, 3]),
+    "unbatch failed batches of a known size": lambda: D.range(40).map(picky).batch(4, drop_remainder=True).unbatch(),
+    "rebatch whole batches": lambda: D.range(40).map(picky).batch(4, drop_remainder=True).rebatch(2),
+    "rebatch whole batches to sizes": lambda: D.range(40).map(picky).batch(6, drop_remainder=True).rebatch([2, 2]),
+    "repeat what is empty now and then": lambda: (
+        D.range(3).shuffle(3, seed=4).take(1).filter(lambda x: int(x) > 0).repeat(6)
+    ),
+    "repeat what is empty in the end": lambda: D.range(3).filter(lambda x: int(x) > 5).repeat(3),
+    "scan with a state that grows": lambda: streamed(9).scan(
+        np.zeros(0, np.int64), lambda s, x: (np.append(s, x)[-4:], s.sum())
+    ),
+    "windows in whole batches": lambda: D.range(23).window(5, 3).flat_map(lambda w: w.batch(2, drop_remainder=True)),
+    "windows in whole batches that take turns": lambda: (
+        D.range(23).map(picky).window(5, 3).interleave(lambda w: w.batch(2, drop_remainder=True), cycle_length=3)
+    ),
+    "rejection_resample to one class": lambda: D.range(40).rejection_resample(lambda x: x % 2, [0, 1], seed=1),
+    "sample_from_datasets of no weight": lambda: D.sample_from_datasets([streamed(), D.range(3)], [0, 0]).repeat(2),
     "rebatch without remainder": lambda: streamed().batch(5).rebatch([2, 4], drop_remainder=True),
     "choose_from_datasets": lambda: D.choose_from_datasets(
         [D.range(9), D.range(100, 109)], D.from_tensor_slices([0, 1, 1, 0, 0, 1] * 4)
@@ -340,13 +401,55 @@ PIPELINES = {
     "from_tfrecord by number": lambda: (
         D.from_tfrecord(files("good", framed(EXAMPLES[:4])), FEATURES, index=True).shuffle().batch(2)
     ),
-    "no components": lambda: D.range(5).map(lambda n: None).shuffle(2),
+    "elements that their class refuses": lambda: sums(),
+    "elements that a named tuple refuses": lambda: D.from_tensor_slices(Refusing(np.arange(20), np.arange(20))),
+    "elements that a mapping refuses": lambda: D.from_tensor_slices(Closed({"x": np.arange(20), "y": np.arange(20)})),
+    "refused elements of a stream": lambda: streamed().map(lambda x: Sum(x)),
+    "refused elements within others": lambda: D.zip({"a": sums().enumerate(), "b": D.range(20)}),
+    "functions of refused elements": lambda: sums().map(lambda s: int(s.x)),
+    "functions of refused elements on threads": lambda: sums().map(lambda s: s, num_parallel_calls=2),
+    "draws for refused elements": lambda: sums().random_map(lambda s, rng: (s.x, rng.integers(9)), seed=1),
+    "filter refused elements": lambda: sums().filter(lambda s: int(s.x) % 2 == 0),
+    "take_while refused elements": lambda: sums().take_while(lambda s: int(s.x) < 12),
+    "ignore refused elements": lambda: sums().ignore_errors().batch(2),
+    "ignore refused elements of a stream": lambda: streamed().map(lambda x: Sum(x)).enumerate().ignore_errors(),
+    "batches that their class refuses": lambda: sums().batch(3),
+    "shuffle refused elements": lambda: sums().shuffle(5, seed=1).map(lambda s: s.y),
+    "shuffle all refused elements": lambda: sums().shuffle(seed=1),
+    "scan refused elements": lambda: sums().scan(0, lambda n, s: (n + 1, n)),
+    "scan with a state that its class refuses": lambda: D.range(20).scan(Sum(0), lambda s, x: (Sum(s.x + x), x)),
+    "group refused elements": lambda: sums(34).group_by_window(lambda s: int(s.x) % 3, lambda k, w: w.batch(2), 4),
+    "refused elements with datasets": lambda: sums().flat_map(lambda s: D.range(s.x % 3)),
+    "refused elements that take turns": lambda: sums().interleave(lambda s: D.range(s.x % 3), cycle_length=3),
+    "cache refused elements": lambda: sums().map(lambda s: Pair(s, 1)).cache().shuffle(5),
+    "unique refused elements": lambda: sums().repeat(2).unique(),
+    "unbatch refused elements": lambda: sums().batch(4).unbatch(),
+    "rebatch refused elements": lambda: sums().batch(4).rebatch([3, 0]),
+    "windows of refused elements": lambda: sums().window(3).map(lambda w: next(iter(w.x))),
+    "resample refused elements": lambda: sums(69).rejection_resample(lambda s: s.x % 2, [0.5, 0.5], seed=1),
+    "save refused elements": lambda: saved(sums()),
+    "snapshot refused elements": lambda: sums().snapshot(tempfile.mkdtemp(dir=_folder.name)),
+    "bucket refused elements": lambda: sums().bucket_by_sequence_length(
+        lambda s: int(s.x) % 5, [2, 4], [2, 3, 2], no_padding=True
+    ),
+    "no components": lambda: D.range(5).map(lambda n: (None, ())).shuffle(2),
 }
 
 
 @pytest.mark.parametrize("name", PIPELINES)
 def test_a_pipeline_keeps_every_promise(name):
     check_transformation(PIPELINES[name]())
+
+
+@pytest.mark.parametrize("name", PIPELINES)
+def test_what_one_pass_left_of_a_cache_the_next_reads_on(name):
+    ds = PIPELINES[name]().cache()
+    want = reference_outcomes(ds, limit=60)
+    for cut in {1, len(want) // 3, len(want) - 1} & set(range(len(want))):
+        with iter(ds) as it:
+            assert difference(outcomes(it, cut), want[:cut]) is None
+    with iter(ds) as it:
+        assert difference(outcomes(it, 60), want) is None
 
 
 @pytest.mark.parametrize("name", PIPELINES)

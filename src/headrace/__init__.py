@@ -8,6 +8,8 @@
 [3.] [0]
 """
 
+from typing import TYPE_CHECKING, Any
+
 from headrace import io
 from headrace.dataset import Dataset
 from headrace.errors import (
@@ -21,10 +23,9 @@ from headrace.errors import (
     StorageError,
     WorkerError,
 )
-from headrace.execute.context import AUTOTUNE
 from headrace.iterator import Iterator
 from headrace.keys import set_random_seed
-from headrace.options import Options
+from headrace.options import AUTOTUNE, Options
 from headrace.plan.cardinality import INFINITE_CARDINALITY, UNKNOWN_CARDINALITY
 from headrace.plan.spec import DatasetSpec, TensorSpec
 from headrace.ragged import Ragged
@@ -68,3 +69,17 @@ __all__ = [
     "io",
     "set_random_seed",
 ]
+
+
+if not TYPE_CHECKING:  # a type checker should still know which names there are
+
+    def __getattr__(name: str) -> Any:
+        from headrace import names
+
+        if name == "experimental":
+            return names.Experimental()
+        raise names.MissingNameError("hr", name)
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__", "__doc__", "__all__"]

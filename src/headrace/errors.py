@@ -2,7 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from difflib import get_close_matches
 from typing import Any
+
+
+def what_there_is(name: object, known: Iterable[object]) -> str:
+    """The names there are, the nearest first of all: for errors about one that is not there."""
+    names = [str(each) for each in known]
+    near = get_close_matches(str(name), names, 1)
+    shown = ", ".join(map(repr, names[:SHOWN])) + (f", … {len(names) - SHOWN} more" if len(names) > SHOWN else "")
+    return (f"did you mean {near[0]!r}? " if near else "") + (f"there are {shown}" if names else "there are none")
+
+
+SHOWN = 30
+"""So many names are listed."""
 
 
 class HeadraceError(Exception):
@@ -34,13 +48,14 @@ class ElementError(HeadraceError, RuntimeError):
         ordinal: int,
         site: str | None = None,
         provenance: str | None = None,
+        hint: str | None = None,
     ) -> None:
         self.operation = operation
         self.ordinal = ordinal
         self.site = site
         self.provenance = provenance
         what = cause if isinstance(cause, str) else f"{type(cause).__name__}: {cause}"
-        message = f"{operation} failed on element {ordinal}: {what}"
+        message = f"{operation} failed on element {ordinal}: {what}" + (f" ({hint})" if hint else "")
         if provenance:
             message += f"\n  record: {provenance}"
         if site:

@@ -2,6 +2,8 @@
 
 import threading
 
+import pytest
+
 import headrace as hr
 
 D = hr.Dataset
@@ -23,11 +25,11 @@ def test_rows_blocks_and_bytes_of_each_stage():
 
 def test_time_is_charged_to_the_stage_that_spends_it():
     pause = threading.Event()
-    it = iter(D.range(5).map(lambda x: pause.wait(0.01) or x).batch(5))
+    it = iter(D.range(5).map(lambda x: pause.wait(0.1) or x).batch(5))
     list(it)
     found = stages(it)
-    assert found["map"]["busy_s"] > 0.04
-    assert found["batch"]["busy_s"] < 0.04
+    assert found["map"]["busy_s"] > 0.4
+    assert found["batch"]["busy_s"] < found["map"]["busy_s"]
     assert found["map"]["waiting_s"] == 0
 
 
@@ -53,9 +55,10 @@ def test_the_consumers_waiting_is_told_apart_from_its_own_work():
     for _ in it:
         pause.wait(0.02)
     found = it.stats()["starvation"]
-    assert 0.03 < found["waited_s"] < found["computed_s"]
+    assert found["waited_s"] > 0.03
+    assert found["computed_s"] > 0.09
     assert found["first_s"] > 0.009
-    assert 0 < found["share"] < 0.5
+    assert found["share"] == pytest.approx(found["waited_s"] / (found["waited_s"] + found["computed_s"]))
     assert "the consumer waited 0." in str(it.stats())
 
 

@@ -80,7 +80,7 @@ def test_rows_of_every_type(tables):
 def test_some_columns(tables):
     got = list(tables(columns=["name", "id"]))
     assert got[3] == {"name": "row 3", "id": 3}
-    with pytest.raises(hr.SpecError, match="no columns nope"):
+    with pytest.raises(hr.SpecError, match="no columns nope: there are"):
         tables(columns=["nope"])
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import platform
 import sys
+from typing import Annotated
 
 import typer
 
+import headrace
 from headrace.cli.convert import convert
 from headrace.cli.index import index
 from headrace.cli.inspect import inspect
@@ -24,6 +27,23 @@ app = typer.Typer(
 )
 for command in (inspect, verify, index, convert, salvage):
     app.command()(command)
+
+
+def show_version(wanted: bool) -> None:
+    """Print the version, and what it runs on, and end."""
+    if wanted:
+        typer.echo(f"headrace {headrace.__version__} (Python {platform.python_version()}, {platform.platform()})")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=show_version, is_eager=True, help="Print the version and end.")
+    ] = False,
+) -> None:
+    """What stands before a command."""
+
 
 FAILED, INTERRUPTED = 2, 130
 

@@ -1,7 +1,7 @@
 """Columns: the rows of one component, stored together.
 
-Each kind is a file: dense arrays, ragged rows, text, rows stacked into batches, arrays of varied shapes, and objects as a
-last resort. What can be done with all of them is here; see `Kind` for adding another.
+Each kind is a file: dense arrays, ragged rows, text, rows stacked into batches, arrays of varied shapes, and objects
+as a last resort. What can be done with all of them is here; see `Kind` for adding another.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def _as_varied(column: Column) -> Varied | None:
 
 
 def column_of(rows: list[Any]) -> Column:
-    """A column of leaves: dense where all have one dtype and shape, else of arrays that differ in shape, else the list."""
+    """A column of leaves: dense where all have one dtype and shape, else arrays that differ in shape, else the list."""
     first = rows[0]
     kind = type(first)
     if isinstance(first, np.generic):

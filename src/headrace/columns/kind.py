@@ -60,7 +60,7 @@ class Kind(ABC):
 
         return pad_rows(list(self.rows(column)), size, shape, filler)
 
-    def unstack(self, column: Column) -> tuple[Column, Indices] | None:
+    def unstack(self, column: Column) -> tuple[Column, Indices] | None:  # noqa: ARG002
         """The rows of all rows, and how many each has; None where rows have no axis to take apart."""
         return None
 

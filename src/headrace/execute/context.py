@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from headrace.block import Block, Failure, Ids, Indices, Item, concat, source_ids
+from headrace.block import Block, Failure, Ids, Indices, Item, concat, source_ids, structures_differ
 from headrace.errors import ElementError, SpecError
 from headrace.execute.inputs import Input
 from headrace.execute.registry import fetching
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from headrace.execute.stats import Stage
     from headrace.plan.prepared import Prepared
 
-AUTOTUNE = -1
 CYCLE = 4
 """How many datasets or files take turns where nobody said; a number of the plan, since the order depends on it."""
 
@@ -125,6 +124,7 @@ def _whole(node: Node, items: list[Item], indices: Indices) -> Block:
         if isinstance(item, Failure):
             raise item.error
         blocks.append(item)
-    if any(block.structure != blocks[0].structure for block in blocks):  # who asks again, one by one, gets them
-        raise node.error(SpecError("the elements differ in structure"), int(indices[0]))
+    differ = structures_differ(blocks, "dataset")
+    if differ:  # who asks again, one by one, gets them
+        raise node.error(SpecError(differ), int(indices[0]))
     return concat(blocks)

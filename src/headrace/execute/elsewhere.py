@@ -7,9 +7,10 @@ error.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from headrace.block import Block, Failure, Item
@@ -17,10 +18,11 @@ from headrace.errors import ElementError, WorkerError
 from headrace.execute.context import Context
 from headrace.execute.passes import Pass
 from headrace.execute.processes import Died, Worker
+from headrace.execute.state import description, drawn_seeds
 from headrace.execute.stream import END, Made, Stream
 from headrace.options import Options
-from headrace.plan.marks import Mark, Marks
-from headrace.plan.node import Node, walk
+from headrace.plan.marks import Mark, Marked, Marks, Saved
+from headrace.plan.node import Node
 from headrace.plan.prepared import Prepared
 
 
@@ -60,6 +62,7 @@ class Pipeline:
     """What the other process does: opens a plan, as often as it is told to, and gives out its rows."""
 
     def __init__(self, prepared: Prepared) -> None:
+        self.node = prepared.plan
         self._prepared = prepared
         self._run: Pass | None = None
 
@@ -90,11 +93,19 @@ class Pipeline:
             run.close()
 
 
+class Idle(NamedTuple):
+    """A process that waits for a pass."""
+
+    owner: int
+    plan: list[str]
+    worker: Worker
+
+
 class Home:
     """Keeps the process of a plan from one pass to the next, while the plan lives."""
 
     def __init__(self) -> None:
-        self._idle: list[tuple[int, list[str], Worker]] = []
+        self._idle: list[Idle] = []
         weakref.finalize(self, _end, self._idle)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -104,9 +115,7 @@ class Home:
         """The process that waits, if it is this one's, runs this plan and lives."""
         while self._idle:
             owner, known, worker = self._idle.pop()
-            if owner != os.getpid():
-                continue
-            if known == plan:
+            if owner == os.getpid() and known == plan:
                 return worker
             worker.close()
         return None
@@ -114,14 +123,12 @@ class Home:
     def keep(self, plan: list[str], worker: Worker) -> None:
         """Have this one for the next pass; one is enough."""
         _end(self._idle)
-        self._idle.append((os.getpid(), plan, worker))
+        self._idle.append(Idle(os.getpid(), plan, worker))
 
 
-def _end(idle: list[tuple[int, list[str], Worker]]) -> None:
+def _end(idle: list[Idle]) -> None:
     while idle:
-        owner, _, worker = idle.pop()
-        if owner == os.getpid():
-            worker.close()
+        idle.pop().worker.close()
 
 
 class ElsewhereStream(Stream):
@@ -131,14 +138,10 @@ class ElsewhereStream(Stream):
         self._node = node
         self._ctx = ctx
         self._home = home
-        self._plan = [each.label() for each in walk(node)]
-        self._next: Marks = marks
+        self._plan = [*description(node), *map(str, drawn_seeds(node))]  # a restored state may bring other seeds
+        self._next: Marked = Saved(marks)
         self._asked = self._over = self._died = False
         self._worker: Worker | None = None
-        try:
-            self._begun()  # here, since a process ends with the thread that started it
-        except Died as death:
-            self._restart(death)
 
     def pull(self, want: int) -> Made:
         while not self._over:
@@ -155,19 +158,21 @@ class ElsewhereStream(Stream):
         worker = self._worker or self._begun()
         if not self._asked:
             worker.send(Want(want))
-            self._asked = True
-        parts = worker.receive()
-        self._asked = self._died = False
-        *made, sent = parts
+        self._asked = False  # what comes is the answer, though it be an exception
+        *made, sent = worker.receive()
+        self._died = False
         self._ctx.run.sizes.update(sent.sizes)
         if sent.over:
             self._over = True
             self.close()
             return None
         item = self._item(made[0], sent.mark)
-        self._next = sent.mark.later(item.rows).marks()
-        worker.send(Want(want))  # the other process goes on while this one has something to do
-        self._asked = True
+        self._next = sent.mark.later(item.rows)
+        try:
+            worker.send(Want(want))  # the other process goes on while this one has something to do
+            self._asked = True
+        except Died as death:
+            self._restart(death)
         return item
 
     def _item(self, made: Block | BaseException, mark: Mark) -> Item:
@@ -182,16 +187,16 @@ class ElsewhereStream(Stream):
         run, ctx = self._ctx.run, self._ctx
         worker = self._home.take(self._plan)
         begin = Begin(
-            self._next, ctx.path, ctx.level, ctx.with_ids, ctx.any_order, run.options, run.sizes, run.prepare,
+            self._next.marks(), ctx.path, ctx.level, ctx.with_ids, ctx.any_order, run.options, run.sizes, run.prepare,
             run.block_rows,
         )  # fmt: skip
-        try:
-            if worker is not None:
+        if worker is not None:
+            with contextlib.suppress(Died), _closed_unless_done(worker):
                 worker.ask(begin)
-        except Died:
-            worker = None
-        if worker is None:
-            worker = Worker()
+                self._worker = worker
+                return worker
+        worker = Worker()
+        with _closed_unless_done(worker):
             worker.begin(Pipeline(self._ctx.prepared.cut_out(self._node)))
             worker.ask(begin)
         self._worker = worker
@@ -210,8 +215,19 @@ class ElsewhereStream(Stream):
         worker, self._worker = self._worker, None
         if worker is None:
             return
-        try:
-            worker.send(Stop(), owed=1 + self._asked)
-            self._home.keep(self._plan, worker)
-        except Died:
+        if not worker.alive:
             worker.close()
+            return
+        with contextlib.suppress(Died), _closed_unless_done(worker):
+            worker.send(Stop())
+            worker.forget_answers()
+            self._home.keep(self._plan, worker)
+
+
+@contextlib.contextmanager
+def _closed_unless_done(worker: Worker) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        worker.close()
+        raise

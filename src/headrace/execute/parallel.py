@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 from headrace.execute.autotune import MOST, Climb, Depth
 from headrace.execute.channel import Limits
-from headrace.execute.context import AUTOTUNE, Context
+from headrace.execute.context import Context
 from headrace.execute.stream import Pace, Source
 from headrace.execute.unordered import Delivery, Remaining, Unordered
 from headrace.execute.workers import Work, WorkerStream, unchanged
+from headrace.options import AUTOTUNE
 from headrace.plan.marks import At, Marks
 from headrace.plan.node import Node, waits
 

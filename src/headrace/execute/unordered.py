@@ -31,7 +31,10 @@ class Delivery:
         self._ahead = [*done]
 
     def hand_over(self, start: int, rows: int, items: Sequence[Item], oldest: Mark) -> None:
-        """Mark the items made of `rows` rows from `start` on, while `oldest` is the first row not handed over."""
+        """Mark the items made of `rows` rows from `start` on, while `oldest` is the first row not handed over.
+
+        What is handed over in its turn has a lead as well: the next reading may have another order.
+        """
         base = oldest.ordinal
         self._ahead = [(o, n) for o, n in self._ahead if o + n > base]
         made = 0

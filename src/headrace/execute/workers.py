@@ -6,6 +6,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from time import perf_counter_ns, thread_time_ns
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,27 @@ Work = Callable[[Item], list[Item]]
 def unchanged(item: Item) -> list[Item]:
     """The work of a stage that only runs ahead."""
     return [item]
+
+
+START_SECONDS = 1.0
+"""How long a thread may take to begin, where an interrupt came upon its start and nobody knows whether it will."""
+
+
+class Thread(threading.Thread):
+    """A thread whose end can be waited for, though an interrupt came upon its start."""
+
+    def __init__(self, name: str, work: Callable[[], None]) -> None:
+        super().__init__(target=work, name=name, daemon=True)
+        self._begun = threading.Event()
+
+    def run(self) -> None:
+        self._begun.set()
+        super().run()
+
+    def finish(self) -> None:
+        """Wait for the end, unless it never began."""
+        if self._begun.wait(START_SECONDS):
+            self.join()
 
 
 class WorkerStream(Stream):
@@ -65,8 +87,8 @@ class WorkerStream(Stream):
         self._pending: deque[Item] = deque()
         self._made = 0  # rows pending that no thread made
         self._source_lock = threading.Lock()
-        self._threads: dict[int, threading.Thread] = {}
-        self._left: list[threading.Thread] = []
+        self._threads: dict[int, Thread] = {}
+        self._left: list[Thread] = []
         self._resizing = threading.Lock()
         self._pid = os.getpid()
         self.channel = Channel(self._allowed(), run.memory, delivery)
@@ -164,7 +186,7 @@ class WorkerStream(Stream):
                 self._remote.stop()
             for thread in threads:
                 if thread is not threading.current_thread():
-                    thread.join()
+                    thread.finish()
                 self._pass.threads.discard(thread.ident or 0)
             if self._remote is not None:
                 self._remote.close()
@@ -179,8 +201,7 @@ class WorkerStream(Stream):
             for i in range(self._width):
                 if i in self._threads or (self.channel.over and self._threads):
                     continue
-                thread = threading.Thread(target=self._run, args=(i,), name=f"headrace-{label}-{i}", daemon=True)
-                self._threads[i] = thread
+                self._threads[i] = thread = Thread(f"headrace-{label}-{i}", partial(self._run, i))
                 thread.start()
                 self._pass.threads.add(thread.ident or 0)
 
@@ -202,6 +223,7 @@ class WorkerStream(Stream):
             return True
 
     def _run(self, number: int) -> None:
+        self._pass.threads.add(threading.get_ident())
         try:
             while not self._leave(number) and self._one():
                 pass

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from headrace.block import Block, Failure, Indices, Item, boxed, concat, folded
+from headrace.block import Block, Failure, Indices, Item, boxed, concat, folded, structures_differ
 from headrace.errors import ElementError, SpecError
 from headrace.execute.context import Context
 from headrace.execute.registry import fetches, opens
@@ -123,8 +123,9 @@ def stacked(node: Batching, parts: list[Item], size: int, number: int) -> Block:
         if isinstance(part, Failure):
             raise part.error
         blocks.append(part)
-    if any(b.structure != blocks[0].structure for b in blocks):
-        raise node.error(SpecError("the elements differ in structure"), number)
+    differ = structures_differ(blocks)
+    if differ:
+        raise node.error(SpecError(differ), number)
     if node.boxes_text and len(blocks) > 1:  # pointers are joined faster than text
         blocks = [boxed(block) for block in blocks]
     made = node.assemble(concat(blocks), size)

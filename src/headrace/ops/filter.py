@@ -15,7 +15,7 @@ from headrace.execute.context import Context
 from headrace.execute.parallel import in_processes, process_count, work_in_parallel
 from headrace.execute.registry import opens
 from headrace.execute.stream import Made, Stream
-from headrace.ops.arguments import execution, function, width
+from headrace.ops.arguments import Mode, execution, function, width
 from headrace.ops.calls import Calls, Outcome, ParallelCalls, mapped, outcomes, single, with_failures
 from headrace.plan.cardinality import UNKNOWN, Cardinality
 from headrace.plan.marks import At
@@ -34,7 +34,7 @@ def filter(
     name: str | None = None,
     *,
     num_parallel_calls: int | None = None,
-    mode: str = "auto",
+    mode: Mode = "auto",
 ) -> Dataset:
     """Keep the elements for which `predicate` returns True, in their order.
 
@@ -61,6 +61,10 @@ class Deciding(Calls):
     @property
     def spec(self) -> Spec:
         return self.input.spec
+
+    @property
+    def leading(self) -> int | None:
+        return self.input.leading
 
     @property
     def cardinality(self) -> Cardinality:

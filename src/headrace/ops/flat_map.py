@@ -16,7 +16,7 @@ from headrace.execute.registry import opens
 from headrace.execute.stream import END, Made, Pending, Stream
 from headrace.ops.arguments import function
 from headrace.ops.children import OneRow, Parent, open_child
-from headrace.ops.template import Template
+from headrace.ops.template import Built, Template
 from headrace.ops.window import as_datasets
 from headrace.plan.cardinality import UNKNOWN, Cardinality
 from headrace.plan.marks import At, Mark, Marked, OwnMark
@@ -56,9 +56,24 @@ class FlatMap(Node):
     def operation(self) -> str:
         return "flat_map"
 
+    def remedy(self) -> str | None:
+        return "make it an interleave with num_parallel_calls=hr.AUTOTUNE"
+
     @property
     def spec(self) -> Spec:
-        return self.probe.spec or Spec.UNKNOWN
+        return self.probe.spec or self._built_spec
+
+    @cached_property
+    def guessed(self) -> bool:
+        return not self.probe.promised and (self.input.guessed or not self._built_spec.complete)
+
+    @property
+    def _built_spec(self) -> Spec:
+        return self._built.spec(self.input.spec)
+
+    @cached_property
+    def _built(self) -> Built:
+        return Built(self.fn)
 
     @property
     def cardinality(self) -> Cardinality:

@@ -6,10 +6,14 @@ import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from headrace.block import Failure
+import numpy as np
+
+from headrace.block import Block, Failure, Item
+from headrace.errors import ElementError
 from headrace.execute.context import Context
 from headrace.execute.registry import opens
 from headrace.execute.stream import Made, Stream
+from headrace.ops.calls import each
 from headrace.ops.passing import Keeping
 from headrace.plan.cardinality import UNKNOWN, Cardinality
 from headrace.plan.marks import At
@@ -47,14 +51,31 @@ class IgnoreErrors(Keeping):
 
 @opens(IgnoreErrors)
 class IgnoreErrorsStream(Stream):
-    """Pulls until something is no failure."""
+    """Pulls until something is no failure. An element that its class refuses is one as well."""
 
     def __init__(self, node: IgnoreErrors, ctx: Context, at: At) -> None:
-        self._log = node.log_warning
+        self._node = node
         self._input = ctx.open(node.input, at.inputs, any_order=True)
 
     def pull(self, want: int) -> Made:
-        while isinstance(item := self._input.pull(want), Failure):
-            if self._log:
-                log.warning("ignored: %s", item.error)
-        return item
+        item = self._input.pull(want)
+        if isinstance(item, Failure):
+            self._ignore(item.error)
+            return []
+        return self._kept(item) if isinstance(item, Block) and item.structure.custom else item
+
+    def _kept(self, block: Block) -> list[Item]:
+        """The rows that can be put together."""
+        kept = []
+        for i, (fine, value) in enumerate(each(block.elements())):
+            if fine:
+                kept.append(i)
+            else:
+                self._ignore(self._node.error(value, block.mark.ordinal + i))
+        if len(kept) == block.rows:
+            return [block]
+        return [block.take(np.array(kept))] if kept else []
+
+    def _ignore(self, error: ElementError) -> None:
+        if self._node.log_warning:
+            log.warning("ignored: %s", error)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -14,7 +15,7 @@ from headrace import keys
 from headrace.block import Block, picked
 from headrace.errors import StateError
 from headrace.execute.autotune import Climb
-from headrace.execute.context import AUTOTUNE, CYCLE, Context
+from headrace.execute.context import CYCLE, Context
 from headrace.execute.inputs import Input
 from headrace.execute.parallel import tuned_width
 from headrace.execute.registry import opens
@@ -23,6 +24,8 @@ from headrace.execute.workers import WorkerStream
 from headrace.ops.arguments import function, positive, width
 from headrace.ops.children import OneRow, Parent, open_child
 from headrace.ops.prefetch import Prefetch
+from headrace.ops.template import Built
+from headrace.options import AUTOTUNE
 from headrace.plan.cardinality import Cardinality
 from headrace.plan.marks import At, Mark, Marked, OwnMark
 from headrace.plan.node import TUNING, Node
@@ -79,9 +82,24 @@ class Interleave(Node):
 
     pure = False
 
+    def remedy(self) -> str | None:
+        return "give it num_parallel_calls=hr.AUTOTUNE" if self.num_parallel_calls is None else None
+
     @property
     def spec(self) -> Spec:
-        return self.probe.spec or Spec.UNKNOWN
+        return self.probe.spec or self._built_spec
+
+    @cached_property
+    def guessed(self) -> bool:
+        return not self.probe.promised and (self.input.guessed or not self._built_spec.complete)
+
+    @property
+    def _built_spec(self) -> Spec:
+        return self._built.spec(self.input.spec)
+
+    @cached_property
+    def _built(self) -> Built:
+        return Built(self.fn)
 
     @property
     def cardinality(self) -> Cardinality:

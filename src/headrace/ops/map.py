@@ -12,7 +12,7 @@ from headrace.execute.context import Context
 from headrace.execute.registry import fetches, opens
 from headrace.execute.stream import Stream
 from headrace.execute.unordered import Unordered
-from headrace.ops.arguments import execution, function, width
+from headrace.ops.arguments import Mode, execution, function, width
 from headrace.ops.calls import MappingCalls, fetched, mapped, open_calls
 from headrace.plan.marks import At
 from headrace.plan.node import TUNING, Node
@@ -32,7 +32,7 @@ def map(
     use_unbounded_threadpool: bool = False,  # noqa: ARG001 - threads are bounded by num_parallel_calls
     name: str | None = None,
     *,
-    mode: str = "auto",
+    mode: Mode = "auto",
     output_signature: Any = None,
 ) -> Dataset:
     """Replace each element by what `map_func` makes of it. Tuples arrive as separate arguments.

@@ -10,7 +10,7 @@ from headrace.block import Block, Failure, Item, element, from_elements
 from headrace.execute.context import Context
 from headrace.execute.registry import opens
 from headrace.execute.stream import END, Made, Stream
-from headrace.ops.calls import private_elements
+from headrace.ops.calls import each, private_elements
 from headrace.ops.carried import Carried
 from headrace.plan.cardinality import Cardinality
 from headrace.plan.marks import At, OwnMark
@@ -78,11 +78,14 @@ class ScanStream(Stream):
         if isinstance(item, Failure):
             item.own = ScanMark(self._state)
             return item
-        return [self._one(item.slice(i, i + 1), value) for i, value in enumerate(private_elements(item))]
+        rows = enumerate(each(private_elements(item)))
+        return [self._one(item.slice(i, i + 1), fine, value) for i, (fine, value) in rows]
 
-    def _one(self, row: Block, value: Any) -> Item:
+    def _one(self, row: Block, fine: bool, value: Any) -> Item:
         own = ScanMark(self._state)
         try:
+            if not fine:
+                raise value
             result = self._node.fn(self._state.value, value)
             if not isinstance(result, tuple | list) or len(result) != 2:
                 raise TypeError(f"scan's function must return the next state and an output, not {result!r}")

@@ -60,7 +60,11 @@ def getitem(self: Dataset, index: int | slice) -> Any:
         run.close()
     if isinstance(item, Failure):
         raise item.error
-    return next(item.elements())
+    try:
+        (element,) = item.elements()
+    except Exception as error:
+        raise node.error(error, number) from error
+    return element
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,7 @@ import numpy as np
 from headrace import _native, keys
 from headrace.block import Block, Failure, Indices, Item
 from headrace.errors import ElementError, StateError
-from headrace.execute.context import AUTOTUNE, Context
+from headrace.execute.context import Context
 from headrace.execute.parallel import tuned_buffer
 from headrace.execute.registry import fetches, opens
 from headrace.execute.stream import END, Made, Source, Stream
@@ -21,6 +21,7 @@ from headrace.ops.passing import Moving
 from headrace.ops.permute import Permute
 from headrace.ops.shuffle_numbers import NumberShuffleStream
 from headrace.ops.slots import Dense, Slots
+from headrace.options import AUTOTUNE
 from headrace.plan.cardinality import UNKNOWN, Cardinality
 from headrace.plan.marks import At, Mark, OwnMark
 from headrace.plan.node import obstacle, walk

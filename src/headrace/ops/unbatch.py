@@ -11,7 +11,7 @@ from headrace.block import FOLD, Block, Column, Failure, Ids, Item, values
 from headrace.errors import SpecError
 from headrace.execute.context import Context
 from headrace.execute.registry import opens
-from headrace.execute.stream import Made, Stream
+from headrace.execute.stream import END, Made, Stream
 from headrace.plan.cardinality import Cardinality
 from headrace.plan.marks import At
 from headrace.plan.node import Node
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 def unbatch(self: Dataset, name: str | None = None) -> Dataset:
     """Split each element along its first axis into several.
+
+    Where it is known that each has n of them, as after `batch(n, drop_remainder=True)`, one that fails is n failures.
 
     >>> list(hr.Dataset.from_tensors([5, 6, 7]).unbatch())
     [np.int64(5), np.int64(6), np.int64(7)]
@@ -54,8 +56,7 @@ class Unbatch(Node):
 
     @property
     def cardinality(self) -> Cardinality:
-        sizes = (s.shape[0] for s in self.input.spec.leaves if s.shape)
-        size = next((n for n in sizes if n is not None), None)
+        size = self.input.leading
         return self.input.cardinality.vague if size is None else self.input.cardinality.times(size)
 
 
@@ -70,9 +71,9 @@ class UnbatchStream(Stream):
 
     def pull(self, want: int) -> Made:
         item = self._input.pull(max(1, want // self._batch_rows) if self._node.input.pure else 1)
-        if not isinstance(item, Block):
-            return item
-        made = split(self._node, item)
+        if item is END:
+            return END
+        made = failures(self._node, item) if isinstance(item, Failure) else split(self._node, item)
         self._batch_rows = max(1, sum(m.rows for m in made) // item.rows)
         return made
 
@@ -93,7 +94,16 @@ def split(node: Unbatch, block: Block) -> list[Item]:
         for path, c in zip(block.structure.paths, counts, strict=True)
     )
     error = node.error(SpecError(f"the components differ in their number of rows: {found}"), block.mark.ordinal)
-    return [Failure(error, block.mark)]
+    return failures(node, Failure(error, block.mark))
+
+
+def failures(node: Unbatch, failure: Failure) -> list[Item]:
+    """What a row that failed becomes: a failure in the place of each of its rows, where it is known how many."""
+    made: list[Item] = []
+    for i in range(1 if (size := node.input.leading) is None else size):
+        made.append(Failure(failure.error, failure.mark))
+        made[-1].offset = i
+    return made
 
 
 def row_counts(column: Column) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]] | None:

@@ -6,18 +6,16 @@ import os
 import re
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Self, TypeAlias
 
-import numpy as np
-
-from headrace.errors import ElementError
-from headrace.keys import Seed
+from headrace.errors import ElementError, what_there_is
 from headrace.plan.cardinality import Cardinality
-from headrace.plan.spec import Spec
+from headrace.plan.display import parameter_text
+from headrace.plan.spec import Probe, Spec
 
 _PACKAGE = str(Path(__file__).parents[1]) + os.sep
 
@@ -27,6 +25,8 @@ Written: TypeAlias = "Node"
 
 TUNING = {"tuning": True}
 """Metadata of a field that does not change what a node yields: a state may be restored under another value."""
+FOUND_WHILE_RUNNING = {"absent": "AUTOTUNE"}
+"""Metadata of a field that is None where the number is found while running."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +48,8 @@ class Node(ABC):
     - `transparent`: leaves no trace in marks and states; it may come and go between a save and a restore.
     - `scatters`: moves rows so that neighbours come from far apart; worth doing on row numbers.
     - `numbered`: row i has the id (path, i).
+    - `guessed`: its spec may come from a look at the first element, and is known only once somebody has asked for it.
+    - `leading`: the size of every row's first axis, as far as the plan tells, whoever has asked for what.
     """
 
     site: str | None = field(default=None, kw_only=True, repr=False)
@@ -149,16 +151,38 @@ class Node(ABC):
         """See the class."""
         return self.addressable
 
+    @cached_property
+    def guessed(self) -> bool:
+        """See the class."""
+        probe: Probe | None = getattr(self, "probe", None)
+        return (probe is not None and not probe.promised) or any(node.guessed for node in self.inputs)
+
+    @property
+    def leading(self) -> int | None:
+        """See the class."""
+        sizes = [] if self.guessed else [s.shape[0] for s in self.spec.leaves if s.shape]
+        return next((n for n in sizes if n is not None), None)
+
     def remark(self) -> str | None:
         """How this node runs, where `explain` should say."""
         return None
 
+    def remedy(self) -> str | None:
+        """What a user may change at this operation to have it run faster."""
+        return None
+
     def error(self, cause: BaseException | str, ordinal: int) -> ElementError:
         """The error of one element of this node."""
-        return ElementError(cause, operation=self.operation, ordinal=ordinal, site=self.site)
+        hint = self._known_keys(cause.args[0]) if isinstance(cause, KeyError) and cause.args else None
+        return ElementError(cause, operation=self.operation, ordinal=ordinal, site=self.site, hint=hint)
+
+    def _known_keys(self, key: object) -> str | None:
+        """What the elements have, for a function that looked for something else in them."""
+        known = [name for node in self.inputs for name in node.spec.keys]
+        return f"in an element, {what_there_is(key, known)}" if known and key not in known else None
 
     def label(self, *, for_state: bool = False) -> str:
-        """The operation with its parameters; for a state, only those that change the rows."""
+        """The operation with its parameters, in few words; for a state, exactly those that change the rows."""
         shown = []
         for f in fields(self):
             value = getattr(self, f.name)
@@ -168,9 +192,15 @@ class Node(ABC):
             if isinstance(value, tuple) and value and isinstance(value[0], Node):
                 continue
             if value != f.default:
-                text = _shown(value, for_state)
-                shown.append(text if callable(value) else f"{f.name}={text}")
-        return f"{self.operation}({', '.join(shown)})"
+                shown.append(_exact(f.name, value) if for_state else _brief(f.name, value, f.metadata))
+        if not for_state:
+            shown.sort(key=lambda text: "=" in text)  # what needs no name first
+        return f"{self.operation}({', '.join(filter(None, shown))})"
+
+    @property
+    def shown_inputs(self) -> tuple[Node, ...]:
+        """The inputs that a plan shows: none that only say what the label does."""
+        return self.inputs
 
 
 @cache
@@ -182,19 +212,26 @@ def fields_of(kind: type[Node], what: str) -> tuple[str, ...]:
     return tuple(f.name for f in fields(kind) if what in re.findall(r"\w+", str(f.type)))
 
 
-def _shown(value: Any, for_state: bool) -> str:
-    if isinstance(value, Seed):
-        return str(value)
+def _exact(name: str, value: Any) -> str:
+    return "fn" if callable(value) else f"{name}={value}"
+
+
+def _brief(name: str, value: Any, metadata: Mapping[str, Any]) -> str:
     if callable(value):
-        return "fn" if for_state else function_name(value)
-    if isinstance(value, np.dtype):
-        return str(value)
-    return str(value)
+        return function_name(value)
+    if value is None and "absent" in metadata:
+        return f"{name}={metadata['absent']}"
+    return parameter_text(name, value)
 
 
 def function_name(fn: Callable[..., Any]) -> str:
     """How a user would recognise this function."""
     return getattr(fn, "__name__", None) or type(fn).__name__
+
+
+def draws(node: Node) -> bool:
+    """Whether this operation itself draws random numbers; some hold a seed only for what runs inside them."""
+    return any(f.repr for f in fields(node) if f.name in fields_of(type(node), "Seed"))
 
 
 def walk(node: Node) -> Iterator[Node]:

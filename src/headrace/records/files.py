@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.plan.display import VALUE_WIDTH, as_many_as_fit
 from headrace.storage.files import whole
 
 Bytes = NDArray[np.uint8]
@@ -193,6 +194,10 @@ class FileList:
 
     def __len__(self) -> int:
         return len(self.names)
+
+    def brief(self) -> str:
+        """The first names and how many there are besides, for people."""
+        return as_many_as_fit([name.rpartition("/")[2] for name in self.names], VALUE_WIDTH)
 
     def __str__(self) -> str:
         digest = hashlib.blake2b(digest_size=6)

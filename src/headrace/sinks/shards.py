@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import glob
 import os
 import re
@@ -13,6 +12,7 @@ from typing import IO, Any, Self
 
 from headrace.records.files import as_path, local_path, remote
 from headrace.storage.files import TEMPORARY, settle
+from headrace.storage.locks import lock
 
 
 class Shards:
@@ -70,7 +70,7 @@ class Shards:
         if self._system is None:
             file: IO[bytes] = Path(path).open("wb")  # noqa: SIM115 - closed by `finish`, or at the end
             if not self._opened:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                lock(file)
         else:
             file = self._system.open(path, "wb")
         self._opened.append((path, file))
@@ -137,7 +137,7 @@ class Shards:
 def _locked(path: Path) -> bool:
     try:
         with path.open("rb") as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock(file)
     except BlockingIOError:
         return True
     except FileNotFoundError:

@@ -10,7 +10,7 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from headrace import _native
-from headrace.block import Block, concat
+from headrace.block import Block, concat, values
 from headrace.io.binary import binary
 from headrace.io.examples import encode_examples
 from headrace.records.index import build_index
@@ -126,7 +126,7 @@ def records(block: Block) -> pa.LargeBinaryArray:
     if fine or (isinstance(column, list) and all(isinstance(value, bytes) for value in column)):
         return binary(column)
     raise TypeError(
-        f"a record is bytes, or a dict that becomes an Example, not {next(block.elements())!r}: "
+        f"a record is bytes, or a dict that becomes an Example, not {next(values(column))!r}: "
         "give it a name first, as with map(lambda x: {'x': x})"
     )
 

@@ -12,12 +12,13 @@ import numpy as np
 
 from headrace import keys
 from headrace.block import Block, Indices, gathered
-from headrace.execute.context import AUTOTUNE, CYCLE, Context
+from headrace.execute.context import CYCLE, Context
 from headrace.execute.passes import Pass
 from headrace.execute.registry import fetches, opens
 from headrace.ops.arguments import positive
 from headrace.ops.flat_map import Child, FlatMapStream
 from headrace.ops.interleave import InterleaveStream, TurnsMark
+from headrace.options import AUTOTUNE
 from headrace.plan.cardinality import UNKNOWN, Cardinality
 from headrace.plan.node import TUNING, Node, user_site
 from headrace.plan.prepared import Prepared
@@ -122,6 +123,13 @@ class Files(Node):
     @property
     def operation(self) -> str:
         return self.reader
+
+    def remedy(self) -> str | None:
+        return "give it num_parallel_reads=hr.AUTOTUNE" if self.num_parallel_calls is None else None
+
+    @property
+    def shown_inputs(self) -> tuple[Node, ...]:
+        return self.inputs if self.files is None else ()
 
     @property
     def spec(self) -> Spec:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from headrace.errors import what_there_is
 from headrace.plan.structure import flatten
 from headrace.records.csv import Csv, CsvColumn, table
 from headrace.records.reader import first_bytes
@@ -74,7 +75,9 @@ def from_csv(
     arranged: Any = {n: i for i, n in enumerate(kept)}
     if label_name is not None:
         if label_name not in kept:
-            raise ValueError(f"from_csv: label_name {label_name!r} is none of the columns {', '.join(kept)}")
+            raise ValueError(
+                f"from_csv: label_name {label_name!r} is none of the columns: {what_there_is(label_name, kept)}"
+            )
         arranged = (arranged, arranged.pop(label_name))
     structure, order = flatten(arranged)
     select = None if len(chosen) == len(names) else tuple(chosen)
@@ -116,7 +119,9 @@ def _chosen(select: Sequence[int | str] | None, names: list[str]) -> list[int]:
         return list(range(len(names)))
     unknown = [c for c in select if (c not in names if isinstance(c, str) else not 0 <= c < len(names))]
     if unknown:
-        raise ValueError(f"from_csv: select_columns {unknown} are none of the columns {', '.join(names)}")
+        raise ValueError(
+            f"from_csv: select_columns {unknown} are none of the columns: {what_there_is(unknown[0], names)}"
+        )
     return sorted({names.index(c) if isinstance(c, str) else int(c) for c in select})
 
 
@@ -134,7 +139,10 @@ def _columns(
     told = dict(given or {})
     unknown = [n for n in told if n not in [names[i] for i in chosen]]
     if unknown:
-        raise ValueError(f"from_csv: column_defaults names {unknown}, which are no columns that are read")
+        raise ValueError(
+            f"from_csv: column_defaults names {unknown}, which are no columns that are read: "
+            f"{what_there_is(unknown[0], [names[i] for i in chosen])}"
+        )
     return [
         column(i, told[names[i]]) if names[i] in told else _inferred([row[i] for row in rows if i < len(row)], na)
         for i in chosen

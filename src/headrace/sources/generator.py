@@ -211,7 +211,7 @@ def conform(value: Any, spec: Spec) -> tuple[Structure, list[Any]]:
     assert structure is not None
     found: list[Any] = []
     if not _collect(structure, value, found):
-        raise SpecError(f"got an element of structure {flatten(value)[0]} where {structure} was promised")
+        raise SpecError(f"got an element of structure {flatten(value)[0]} where {spec} was promised")
     leaves = [own_leaf(list(v) if isinstance(v, tuple) else v) for v in found]
     made = []
     for path, got, want in zip(structure.paths, leaves, spec.leaves, strict=True):

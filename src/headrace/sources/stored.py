@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -24,6 +23,7 @@ from headrace.plan.node import user_site
 from headrace.plan.spec import Spec
 from headrace.sources.numbered import Numbered, NumberedStream
 from headrace.storage.files import LOCK, read_page
+from headrace.storage.locks import lock
 from headrace.storage.parts import Part
 from headrace.storage.saved import SAVED, VERSION
 from headrace.storage.shelf import Shelf
@@ -69,7 +69,8 @@ def load(
         raise SpecError(f"{place} holds other elements than element_spec says: {why}")
     node = Stored(spec, str(place), shelf.parts, page["sharded"], site=user_site())
     if not spec.known and shelf.rows:
-        node = replace(node, elements=Spec.of(next(node.rows_between(0, 1).elements())).loosened())
+        first = node.rows_between(0, 1)
+        node = replace(node, elements=Spec.of_leaves(first.structure, next(first.leaves())).loosened())
     if not page["sharded"]:
         one = Dataset(node)
         return one if reader_func is None else reader_func(Dataset.from_tensors(0).map(lambda _: one))
@@ -99,13 +100,13 @@ def in_turn(shards: list[NDArray[np.int64]]) -> NDArray[np.int64]:
 
 def _await_writer(place: Path) -> None:
     try:
-        lock = os.open(place / LOCK, os.O_RDWR)
+        descriptor = os.open(place / LOCK, os.O_RDWR)
     except FileNotFoundError:
         raise StorageError(f"nothing was saved to {place}, and nobody is about to") from None
     try:
-        fcntl.flock(lock, fcntl.LOCK_SH)
+        lock(descriptor, shared=True, wait=True)
     finally:
-        os.close(lock)
+        os.close(descriptor)
 
 
 @dataclass(frozen=True, eq=False)

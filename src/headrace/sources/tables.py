@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from headrace.block import Block, Failure, Item
-from headrace.errors import ElementError, SpecError, StateError
+from headrace.errors import ElementError, SpecError, StateError, what_there_is
 from headrace.execute.context import Context
 from headrace.execute.registry import opens
 from headrace.execute.stream import Made
@@ -93,13 +93,17 @@ class Tables:
     def __str__(self) -> str:
         return f"{self.spec}, columns={self.columns}, filter={self.kept}, nulls={dict(self.nulls)}"
 
+    def brief(self) -> str:
+        """Which rows are read: the columns show in the elements."""
+        return "" if self.kept is None else f"filter={self.kept}"
+
     def chosen(self, schema: pa.Schema) -> pa.Schema:
         """The schema of the columns that are read; raises where one is not there."""
         import pyarrow as pa
 
         missing = [c for c in self.columns or () if c not in schema.names]
         if missing:
-            raise SpecError(f"there are no columns {', '.join(missing)}, only {', '.join(schema.names)}")
+            raise SpecError(f"there are no columns {', '.join(missing)}: {what_there_is(missing[0], schema.names)}")
         return schema if self.columns is None else pa.schema([schema.field(c) for c in self.columns])
 
 

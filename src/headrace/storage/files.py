@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import zlib
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from headrace.errors import StorageError
+from headrace.storage.locks import lock
 
 TEMPORARY = ".tmp"
 LOCK = "lock"
@@ -50,15 +50,15 @@ def settle(directory: Path) -> None:
 def locked(directory: Path) -> int | None:
     """A file descriptor that has this process alone write to a directory until it is closed; None if another does."""
     directory.mkdir(parents=True, exist_ok=True)
-    lock = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    descriptor = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock(descriptor)
     except OSError as error:
-        os.close(lock)
+        os.close(descriptor)
         if isinstance(error, BlockingIOError):
             return None
         raise
-    return lock
+    return descriptor
 
 
 def write_page(path: Path, content: dict[str, Any]) -> None:
