@@ -349,13 +349,14 @@ class TestPromises:
 
 @settings(max_examples=80)
 @given(
+    st.sampled_from([b"", b"\xef\xbb\xbf", b"\xef\xbb"]),
     st.lists(st.sampled_from([b"a", b"bc", b"\n", b"\r", b"\r\n", b"\xff"]), max_size=40),
     st.integers(1, 9),
     st.randoms(),
 )
-def test_chunks_of_any_size_give_the_same_lines(tmp_path_factory, parts, chunk, random):
+def test_chunks_of_any_size_give_the_same_lines(tmp_path_factory, lead, parts, chunk, random):
     path = tmp_path_factory.getbasetemp() / "chunks.txt"
-    path.write_bytes(b"".join(parts))
+    path.write_bytes(lead + b"".join(parts))
     ds = hr.TextLineDataset(path, buffer_size=chunk, index=False)
     want = reference_outcomes(ds)
     assert difference(outcomes(iter(ds)), want) is None
@@ -367,16 +368,23 @@ def test_chunks_of_any_size_give_the_same_lines(tmp_path_factory, parts, chunk, 
 
 @settings(max_examples=80)
 @given(
+    st.sampled_from([b"", b"\xef\xbb\xbf", b"\xef\xbb", b"\n\r\n"]),
     st.lists(st.sampled_from([b"1", b",", b"a", b'"', b"\n", b"\r", b'"x\ny"', b'""', b" ", b"\xff"]), max_size=40),
     st.integers(1, 9),
     st.booleans(),
+    st.randoms(),
 )
-def test_chunks_of_any_size_give_the_same_rows_of_csv(tmp_path_factory, parts, chunk, header):
+def test_chunks_of_any_size_give_the_same_rows_of_csv(tmp_path_factory, lead, parts, chunk, header, random):
     path = tmp_path_factory.getbasetemp() / "chunks.csv"
-    path.write_bytes(b"".join(parts))
+    path.write_bytes(lead + b"".join(parts))
     for kinds in ([str, [7]], [bytes], [["d"], np.float32, str]):
         ds = hr.CsvDataset(path, kinds, buffer_size=chunk, header=header)
-        assert difference(outcomes(iter(ds)), reference_outcomes(ds)) is None
+        want = reference_outcomes(ds)
+        assert difference(outcomes(iter(ds)), want) is None
+        cut = random.randint(0, len(want))
+        it = iter(ds)
+        outcomes(it, cut)
+        assert difference(outcomes(ds.iterator(state=it.state())), want[cut:]) is None
 
 
 @settings(max_examples=60)

@@ -1,4 +1,4 @@
-"""Parquet, Arrow, JSON lines and `from_csv`: files that say, or let one guess, what is in them."""
+"""Parquet, Arrow, JSON lines: files that say, or let one guess, what is in them."""
 
 import datetime
 import gzip
@@ -245,74 +245,3 @@ class TestJsonLines:
             hr.JsonLinesDataset(put(b'{"a": null}\n'))
         with pytest.raises(ValueError, match="do not tell"):
             hr.JsonLinesDataset(put(b"[1]\n"))
-
-
-class TestFromCsv:
-    DATA = b"b,a,c,d\n1,x,2.5,3000000000\n,y,1,4\n"
-
-    def test_types_are_inferred(self, put):
-        ds = hr.Dataset.from_csv(put(self.DATA))
-        assert {k: v.dtype for k, v in ds.element_spec.items()} == {
-            "a": np.dtype(str),
-            "b": np.int32,
-            "c": np.float32,
-            "d": np.int64,
-        }
-        assert list(ds) == [{"b": 1, "a": "x", "c": 2.5, "d": 3000000000}, {"b": 0, "a": "y", "c": 1.0, "d": 4}]
-
-    def test_a_label(self, put):
-        assert list(hr.Dataset.from_csv(put(self.DATA), label_name="a", select_columns=["a", "b"])) == [
-            ({"b": 1}, "x"),
-            ({"b": 0}, "y"),
-        ]
-
-    def test_batches(self, put):
-        (batch,) = hr.Dataset.from_csv(put(self.DATA), batch_size=5)
-        assert batch["b"].tolist() == [1, 0]
-
-    def test_types_that_are_given(self, put):
-        ds = hr.Dataset.from_csv(put(self.DATA), column_defaults={"b": [np.int64(-1)], "c": np.float64})
-        assert [r["b"] for r in ds] == [1, -1]
-        assert ds.element_spec["c"].dtype == np.float64
-
-    def test_without_a_header(self, put):
-        names = put(b"1,2\n3,4\n")
-        assert list(hr.Dataset.from_csv(names, header=False, column_names=["x", "y"])) == [
-            {"x": 1, "y": 2},
-            {"x": 3, "y": 4},
-        ]
-        with pytest.raises(ValueError, match="need column_names"):
-            hr.Dataset.from_csv(names, header=False)
-
-    def test_a_file_with_another_header_is_one_error(self, put):
-        got = outcomes(iter(hr.Dataset.from_csv(put(b"a,b\n1,2\n", b"b,a\n1,2\n", b"a,b\n3,4\n"))))
-        assert [kind for kind, _ in got] == ["value", "error", "value"]
-        assert "names other columns than a, b" in got[1][1]
-
-    def test_errors_name_the_column_and_the_line(self, put):
-        (path,) = put(b'a,b\n"1\n",2\n' + b"1,2\n" * 200 + b"x,3\n")
-        (error,) = [v for k, v in outcomes(iter(hr.Dataset.from_csv(path))) if k == "error"]
-        assert "column 'a' holds no int32" in error
-        assert "line 204" in error
-
-    @pytest.mark.parametrize(
-        ("options", "message"),
-        [
-            ({"label_name": "z"}, "none of the columns"),
-            ({"select_columns": ["z"]}, "none of the columns"),
-            ({"select_columns": [9]}, "none of the columns"),
-            ({"column_defaults": [0]}, "1 entries for 4 columns"),
-            ({"column_defaults": {"z": 0}}, "no columns that are read"),
-        ],
-    )
-    def test_what_does_not_fit(self, put, options, message):
-        with pytest.raises(ValueError, match=message):
-            hr.Dataset.from_csv(put(self.DATA), **options)
-
-    def test_two_columns_of_one_name(self, put):
-        with pytest.raises(ValueError, match="two columns are named 'a'"):
-            hr.Dataset.from_csv(put(b"a,a\n1,2\n"))
-
-    def test_shuffled_epochs(self, put):
-        ds = hr.Dataset.from_csv(put(self.DATA), 2, shuffle=True, shuffle_seed=1, num_epochs=3)
-        assert sum(len(b["a"]) for b in ds) == 6

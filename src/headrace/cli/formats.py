@@ -13,6 +13,7 @@ import headrace as hr
 from headrace.records.files import opened
 from headrace.records.format import Bad, Look
 from headrace.records.index import SUFFIX
+from headrace.records.text import MARK
 from headrace.records.tfrecord import TFRecords
 from headrace.records.window import window
 from headrace.sources.list_files import matching
@@ -49,6 +50,8 @@ class Kind(NamedTuple):
         """The rows of files of this kind."""
         if self.compression:
             options["compression_type"] = self.compression
+        if self.format == "CSV" and all(_ending(path) == ".tsv" for path in files):
+            options["field_delim"] = "\t"
         made: Dataset = attrgetter(self.reader)(hr)(files, **options)
         return made
 
@@ -73,13 +76,13 @@ def kind_of(path: str) -> Kind:
     for magic, name in MAGIC.items():
         if head.startswith(magic):
             return Kind(name, compression)
-    endings = [e.lower() for e in PurePath(path).suffixes if e.lower() not in PACKINGS]
-    named = ENDINGS.get(endings[-1] if endings else "")
+    named = ENDINGS.get(_ending(path))
     if named is not None and (named not in MAGIC.values() or not head):
         return Kind(named, compression)
     if b"\0" in head or _is_binary(head):
         raise ValueError(f"{path}: neither TFRecord, Parquet, Arrow, JSON lines, CSV nor text")
-    return Kind("JSON lines" if head.lstrip().startswith(b"{") else "text", compression)
+    text = head.removeprefix(MARK).lstrip()
+    return Kind("JSON lines" if text.startswith(b"{") else "text", compression)
 
 
 def kind_of_all(paths: list[str]) -> Kind:
@@ -90,6 +93,11 @@ def kind_of_all(paths: list[str]) -> Kind:
         if kind != first:
             raise ValueError(f"{paths[0]} is {_text(first)}, but {path} is {_text(kind)}: convert them one by one")
     return first
+
+
+def _ending(path: str) -> str:
+    endings = [e.lower() for e in PurePath(path).suffixes if e.lower() not in PACKINGS]
+    return endings[-1] if endings else ""
 
 
 def _text(kind: Kind) -> str:

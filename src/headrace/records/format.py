@@ -117,6 +117,10 @@ class Format(ABC):
         """Where, at `start` or after it, the next record begins; None if that is not to be seen in these bytes."""
         return None
 
+    def lead(self, data: Bytes) -> int:  # noqa: ARG002
+        """How many bytes of a file, which begins with `data`, lie before its first record and mean nothing."""
+        return 0
+
     def starts(self, data: Bytes, *, final: bool) -> tuple[Offsets, int, str | None]:
         """Where each record begins, how many bytes they take, and what is wrong with the one after them."""
         raise NotImplementedError(f"{type(self).__name__} files have no index")

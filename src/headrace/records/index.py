@@ -170,6 +170,8 @@ def _positions(path: str, form: Format) -> _Positions:
         count, open_end = 0, False
         while not view.final:
             view.more()
+            if view.offset == 0:
+                view.use(form.lead(view.data))
             starts, used, wrong = form.starts(view.data, final=view.final)
             if wrong is not None:
                 raise _damaged(path, wrong, count + len(starts), view.offset + used)

@@ -99,6 +99,8 @@ class Reader:
             window = self._window
             if not window.final:
                 window.more(SKIMMED)
+            if window.offset == 0:
+                window.use(self._format.lead(window.data))
             starts, used, wrong = self._format.starts(window.data, final=window.final and window.damage is None)
             rows = min(len(starts), count - passed)
             window.use(int(starts[rows]) if rows < len(starts) else used)

@@ -35,14 +35,17 @@ def list_files(
     return files if shuffle is False else files.shuffle(len(names), seed=seed)
 
 
-def matching(file_pattern: Any) -> list[str]:
-    """The files that match, in order; raises where there are none."""
+def matching(file_pattern: Any, *, in_turn: bool = False) -> list[str]:
+    """The files that match, sorted; raises where there are none.
+
+    With `in_turn` those of each pattern are sorted, and the patterns keep their order.
+    """
     many = not isinstance(file_pattern, str | bytes | os.PathLike)
     patterns = [as_path(p) for p in (np.ravel(file_pattern).tolist() if many else [file_pattern])]
-    names = sorted(name for pattern in patterns for name in _matching(pattern))
+    names = [name for pattern in patterns for name in sorted(_matching(pattern))]
     if not names:
         raise FileNotFoundError(f"no files match {', '.join(map(repr, patterns)) or 'an empty list of patterns'}")
-    return names
+    return names if in_turn else sorted(names)
 
 
 def _matching(pattern: str) -> list[str]:

@@ -136,7 +136,7 @@ def _unpacked(data: bytes, compression: str) -> bytes:
 
 
 def _lines(data: bytes, form: Lines) -> Iterator[Found]:
-    offset = 0
+    offset = 3 if data.startswith(b"\xef\xbb\xbf") else 0
     while offset < len(data):
         end = data.find(b"\n", offset)
         line = data[offset : len(data) if end < 0 else end].replace(b"\r", b"")
