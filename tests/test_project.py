@@ -79,6 +79,7 @@ def test_the_public_names():
         "TFRecordDataset",
         "TensorSpec",
         "TextLineDataset",
+        "TransportError",
         "UNKNOWN_CARDINALITY",
         "WorkerError",
         "io",

@@ -19,6 +19,7 @@ from headrace.errors import (
     SpecError,
     StateError,
     StorageError,
+    TransportError,
     WorkerError,
 )
 from headrace.execute.context import AUTOTUNE
@@ -64,6 +65,7 @@ __all__ = [
     "TFRecordDataset",
     "TensorSpec",
     "TextLineDataset",
+    "TransportError",
     "WorkerError",
     "io",
     "set_random_seed",

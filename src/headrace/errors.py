@@ -9,10 +9,19 @@ class HeadraceError(Exception):
     """Base of all errors that headrace defines."""
 
 
+class TransportError(HeadraceError, RuntimeError):
+    """A remote file could not be read just now, for all that it was tried again: no element's error.
+
+    `next()` raises it, whatever operations and policies stand between, and the iterator keeps its place: the next
+    `next()`, or a state, goes on exactly there. It is no OSError: who passes over files that cannot be read must not
+    pass over this.
+    """
+
+
 class ElementError(HeadraceError, RuntimeError):
     """One element could not be made; the iterator goes on with the next one.
 
-    The original exception is the `__cause__`.
+    The original exception is the `__cause__`. A TransportError is none, and raised as it is.
 
     >>> it = iter(hr.Dataset.range(3).map(lambda x: 6 // (x - 1) if x != 1 else int("one")))
     >>> next(it)
@@ -35,6 +44,8 @@ class ElementError(HeadraceError, RuntimeError):
         site: str | None = None,
         provenance: str | None = None,
     ) -> None:
+        if isinstance(cause, TransportError):
+            raise cause
         self.operation = operation
         self.ordinal = ordinal
         self.site = site

@@ -25,7 +25,7 @@ from headrace.execute.stream import END, End, Pulled
 from headrace.ops.with_options import merged
 from headrace.optimise.final_prefetch import with_final_prefetch
 from headrace.optimise.rules import optimised
-from headrace.plan.node import Node
+from headrace.plan.node import Node, rebuilt
 
 TRIM_BYTES = 8 << 20
 """A pass that moved more than this has the allocator give memory back when it closes."""
@@ -113,7 +113,7 @@ class Iterator(PythonIterator[Any]):
         self._pid = os.getpid()
         self._moved = 0
         self._whole = False
-        self._given_plan = plan
+        self._given_plan = plan = for_pass(plan)
         self._rows: PythonIterator[Any] = iter(())
         self._run: Run | None = None
         self._root: Input | None = None
@@ -271,7 +271,9 @@ class Iterator(PythonIterator[Any]):
         with self._lock:
             if self._closed:
                 raise HeadraceError("the iterator is closed; make one with ds.iterator(state=...)")
-            states.check(state, self._given_plan)
+            plan = for_pass(self._given_plan)
+            states.check(state, plan)
+            self._given_plan = plan
             self._shut()
             self._adopt(state)
 
@@ -359,6 +361,12 @@ class Iterator(PythonIterator[Any]):
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
+
+
+def for_pass(plan: Node) -> Node:
+    """The plan of one pass, which learns of its files by itself."""
+    options = merged(plan)
+    return rebuilt(plan, lambda node: node.for_pass(options))
 
 
 class _OneByOne:

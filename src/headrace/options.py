@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from headrace.errors import HeadraceError
@@ -23,6 +23,10 @@ class Options:
     - `inject_prefetch`: whether a pipeline that does not end in one gets a prefetch, where that is seen to help and
       nobody can tell (it does by default).
     - `on_error`: "raise" (the default), or "skip" to leave out elements that fail.
+    - `retries`: how often a remote store is asked again after a fault that may pass, at growing distances (5 times).
+    - `timeout`: how many seconds each answer may take (60).
+    - `storage_options`: what file systems are told, such as credentials: `{"s3": {"anon": True}}`, by protocol or by
+      what a URL begins with. They are shown nowhere.
     - `frozen`: what an iterator's `tuning()` gave: AUTOTUNE means those numbers.
 
     >>> ds = hr.Dataset.range(3).map(lambda x: 6 // (2 - int(x))).with_options(hr.Options(on_error="skip"))
@@ -38,6 +42,9 @@ class Options:
     inject_prefetch: bool | None = None
     on_error: str | None = None
     frozen: Mapping[str, Any] | None = None
+    retries: int | None = None
+    timeout: float | None = None
+    storage_options: Mapping[str, Mapping[str, Any]] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if self.on_error not in (None, "raise", "skip"):
@@ -46,8 +53,19 @@ class Options:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise OptionsError(f"{name} must be at least 1, not {value!r}")
+        if self.retries is not None and self.retries < 0:
+            raise OptionsError(f"retries must be at least 0, not {self.retries!r}")
+        if self.timeout is not None and not self.timeout > 0:
+            raise OptionsError(f"timeout must be more than 0 seconds, not {self.timeout!r}")
+        for where, options in (self.storage_options or {}).items():
+            if not isinstance(options, Mapping):
+                raise OptionsError(
+                    f"storage_options has a mapping for each protocol or beginning of a URL, and none for {where!r}"
+                )
 
     def merge(self, options: Options) -> Options:
         """These options, with what the other `options` set in their place."""
         chosen = {f.name: getattr(options, f.name) for f in fields(options)}
+        if self.storage_options and options.storage_options:
+            chosen["storage_options"] = {**self.storage_options, **options.storage_options}
         return replace(self, **{name: value for name, value in chosen.items() if value is not None})

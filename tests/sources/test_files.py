@@ -17,7 +17,7 @@ from tests.framing import framed
 
 import headrace as hr
 from headrace import _native
-from headrace.records.files import REMOTE_BLOCK
+from headrace.records.remote import BLOCK
 from headrace.testing import check_transformation, difference, outcomes, reference_outcomes
 
 D = hr.Dataset
@@ -213,11 +213,11 @@ class TestRangesOfRemoteFiles:
     def test_are_fetched_as_they_are_needed(self, ranges):
         with iter(hr.TextLineDataset("ranged://file")) as it:
             assert [next(it) for _ in range(3)] == ["line 0", "line 1", "line 2"]
-        assert sum(stop - start for start, stop in ranges) <= 2 * REMOTE_BLOCK < len(self.DATA)
+        assert sum(stop - start for start, stop in ranges) <= 2 * BLOCK < len(self.DATA)
 
     def test_each_once_and_in_order(self, ranges):
         assert hr.TextLineDataset("ranged://file").count() == 1_500_000
-        assert [start for start, _ in sorted(ranges)] == list(range(0, len(self.DATA), REMOTE_BLOCK))
+        assert [start for start, _ in sorted(ranges)] == list(range(0, len(self.DATA), BLOCK))
         assert not [t.name for t in threading.enumerate() if "ThreadPool" in t.name]
 
     def test_a_resume_begins_where_it_stopped(self, ranges):

@@ -78,7 +78,7 @@ def test_one_made_ahead_serves_every_reader_of_such_files(tmp_path):
 
 
 def test_one_made_ahead_must_be_kept(records, monkeypatch):
-    def refused(path, parts):
+    def refused(path, parts, via):
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr("headrace.records.index.write_whole", refused)
@@ -158,7 +158,7 @@ class TestWhatCannotBeIndexed:
 
 
 def test_without_leave_to_write_it_stays_in_memory(records, monkeypatch, caplog):
-    def refuse(path, parts):
+    def refuse(path, parts, via):
         raise PermissionError(13, "Permission denied", path)
 
     monkeypatch.setattr("headrace.records.index.write_whole", refuse)

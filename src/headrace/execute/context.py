@@ -6,7 +6,7 @@ import contextlib
 import threading
 from collections.abc import Callable
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from headrace.block import Ids, Indices, Later, Mark, Place, ordinal, shifted, s
 from headrace.errors import StateError
 from headrace.execute.autotune import MOST, Climb, Depth, Tuner
 from headrace.execute.budget import Memory, cpus
-from headrace.execute.channel import Cancelled, Channel, Limits
+from headrace.execute.channel import Cancelled, Limits
 from headrace.execute.stats import Stage
 from headrace.execute.stream import END, Pace, Pulled, Source, Stream
 from headrace.execute.unordered import Delivery, Remaining
@@ -36,6 +36,14 @@ AUTOTUNE_ROWS = 8
 
 
 DEFAULTS = Options()
+
+
+class Waiting(Protocol):
+    """What somebody may wait for, and is told when the pass ends."""
+
+    def cancel(self) -> None:
+        """Wake up whoever waits."""
+        ...
 
 
 class Run:
@@ -62,7 +70,7 @@ class Run:
         self.live = False
         self.shared: dict[Any, Any] = {}
         self.threads: set[int] = set()
-        self._channels: set[Channel] = set()
+        self._waiting: set[Waiting] = set()
         self._lock = threading.RLock()  # the collector may close a pass from within
 
     def pace(self, *, handover: bool = False, remote: bool = False) -> Pace:
@@ -70,12 +78,12 @@ class Run:
         return Pace(self.block_rows, handover=handover, remote=remote)
 
     def cancel(self) -> None:
-        """Have every pull of this pass end, and wake up everybody who waits on a channel."""
+        """Have every pull of this pass end, and wake up everybody who waits on a channel or for a store."""
         self.cancelled = True
         with self._lock:
-            channels = list(self._channels)
-        for channel in channels:
-            channel.cancel()
+            waiting = list(self._waiting)
+        for each in waiting:
+            each.cancel()
 
     def opened(self) -> None:
         """One more stream is open."""
@@ -87,15 +95,15 @@ class Run:
         with self._lock:
             self.open_streams -= 1
 
-    def watch(self, channel: Channel) -> None:
-        """Have `cancel` reach this channel."""
+    def watch(self, waiting: Waiting) -> None:
+        """Have `cancel` reach this."""
         with self._lock:
-            self._channels.add(channel)
+            self._waiting.add(waiting)
 
-    def forget(self, channel: Channel) -> None:
-        """The channel is closed."""
+    def forget(self, waiting: Waiting) -> None:
+        """Nobody waits for it any more."""
         with self._lock:
-            self._channels.discard(channel)
+            self._waiting.discard(waiting)
 
 
 class Context:

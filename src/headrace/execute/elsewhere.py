@@ -81,7 +81,12 @@ class Pipeline:
         self._context = context = Context(
             run, begin.path, level=begin.level, with_ids=begin.with_ids, any_order=begin.any_order
         )
-        self._rows = context.ahead(self._node, begin.mark, rows=self._ahead)
+        try:
+            self._rows = context.ahead(self._node, begin.mark, rows=self._ahead)
+        except BaseException:
+            run.cancel()
+            context.close()
+            raise
 
     def _close(self) -> None:
         rows, self._rows = self._rows, None
@@ -158,7 +163,11 @@ class ElsewhereStream(Stream):
         if not self._asked:
             worker.send(Want(want))
             self._asked = True
-        parts = worker.receive()
+        try:
+            parts = worker.receive()
+        except (Exception, SystemExit):  # that is the answer, and no other will come
+            self._asked = False
+            raise
         self._asked = self._died = False
         *made, sent = parts
         self._ctx.run.sizes.update(sent.sizes)
@@ -189,15 +198,25 @@ class ElsewhereStream(Stream):
         )  # fmt: skip
         try:
             if worker is not None:
-                worker.ask(begin)
+                self._tell(worker, begin)
         except Died:
             worker = None
         if worker is None:
             worker = Worker()
             worker.begin(Pipeline(self._node, self._ahead))
-            worker.ask(begin)
+            self._tell(worker, begin)
         self._worker = worker
         return worker
+
+    def _tell(self, worker: Worker, begin: Begin) -> None:
+        """Have it begin; one that could not, such as for a store that does not answer, is there for the next time."""
+        try:
+            worker.ask(begin)
+        except Died:
+            raise
+        except (Exception, SystemExit):
+            self._home.keep(self._plan, worker)
+            raise
 
     def _restart(self, death: Died) -> None:
         worker, self._worker = self._worker, None

@@ -16,6 +16,7 @@ import numpy as np
 
 from headrace.errors import ElementError
 from headrace.keys import Seed
+from headrace.options import Options
 from headrace.plan.cardinality import Cardinality
 from headrace.plan.spec import Spec
 
@@ -95,6 +96,10 @@ class Node(ABC):
     def asked_once(self) -> Node | None:
         """Where a function makes a dataset of each row, and one call tells what they all are: the node that knows."""
         return None
+
+    def for_pass(self, options: Options) -> Node:  # noqa: ARG002
+        """This node for one pass under the options of its pipeline: itself, unless a pass leaves traces in it."""
+        return self
 
     @property
     def operation(self) -> str:
@@ -195,6 +200,8 @@ def _shown(value: Any, for_state: bool) -> str:
         return str(value)
     if callable(value):
         return "fn" if for_state else function_name(value)
+    if not for_state and hasattr(value, "brief"):
+        return str(value.brief())
     if isinstance(value, np.dtype):
         return str(value)
     return str(value)

@@ -7,34 +7,22 @@ import mmap
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.options import Options
+from headrace.records.identity import Identity
+from headrace.records.redact import shown
+from headrace.records.remote import RemoteFile, Seekable, remote_identities, remote_identity
+from headrace.records.transport import ALONE, StorageOptions, Transport
 from headrace.storage.files import whole
 
 Bytes = NDArray[np.uint8]
 
-REMOTE_BLOCK = 4 << 20
-"""A remote file is fetched in ranges of this size, the next one in the background."""
-REMOTE_BLOCKS = 4
-"""So many of them are kept."""
 FEW = 256
 """Of so many remote files each is looked at before a state is taken or restored; of more, only those being read."""
-
-
-class Identity(NamedTuple):
-    """What tells whether a file is still the one it was."""
-
-    size: int | None
-    stamp: str
-
-    @property
-    def token(self) -> int:
-        """All of it in one number."""
-        digest = hashlib.blake2b(f"{self.size} {self.stamp}".encode(), digest_size=6).digest()
-        return int.from_bytes(digest, "little")
 
 
 def as_path(value: Any) -> str:
@@ -54,31 +42,25 @@ def local_path(path: str) -> str | None:
     return None
 
 
-def remote(path: str) -> tuple[Any, str]:
+def remote(path: str, via: Transport = ALONE) -> tuple[Any, str]:
     """The file system of a URL, and the file's name there."""
-    import fsspec
-
-    try:
-        return fsspec.core.url_to_fs(path)  # type: ignore[no-any-return]
-    except ImportError as error:
-        raise ImportError(f"{path}: {error}") from None
+    return via.system(path)
 
 
-def identity(path: str) -> Identity:
+def identity(path: str, via: Transport = ALONE) -> Identity:
     """What the file is now; raises OSError where there is none."""
     local = local_path(path)
-    if local is not None:
-        found = Path(local).stat()
-        return Identity(found.st_size, str(found.st_mtime_ns))
-    system, name = remote(path)
-    info = system.info(name)
-    return Identity(info.get("size"), str(system.ukey(name)))
+    if local is None:
+        return remote_identity(path, via)
+    found = Path(local).stat()
+    return Identity(found.st_size, str(found.st_mtime_ns))
 
 
 class File(Protocol):
-    """The bytes of one open file."""
+    """The bytes of one open file; `size` is what it had when it was opened, None if that is not known."""
 
     identity: Identity
+    size: int | None
 
     def read_into(self, out: Bytes, offset: int) -> int:
         """Fill `out` with the bytes from `offset` on; returns how many there were."""
@@ -96,6 +78,7 @@ class LocalFile:
         self._descriptor: int | None = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
         found = os.fstat(self._descriptor)
         self.identity = Identity(found.st_size, str(found.st_mtime_ns))
+        self.size: int | None = found.st_size
         if hasattr(os, "posix_fadvise"):
             os.posix_fadvise(self._descriptor, 0, 0, os.POSIX_FADV_SEQUENTIAL)
 
@@ -122,91 +105,95 @@ class LocalFile:
             os.close(descriptor)
 
 
-class RemoteFile:
-    """A file in whatever place fsspec knows, fetched by ranges, ahead of need where it is read in order."""
-
-    def __init__(self, path: str) -> None:
-        system, name = remote(path)
-        info = system.info(name)
-        self.identity = Identity(info.get("size"), str(system.ukey(name)))
-        self._file = system.open(
-            name,
-            "rb",
-            block_size=REMOTE_BLOCK,
-            cache_type="background",
-            cache_options={"maxblocks": REMOTE_BLOCKS},
-        )
-        self._at = 0
-
-    def read_into(self, out: Bytes, offset: int) -> int:
-        if offset != self._at:
-            self._file.seek(offset)
-        done = 0
-        while done < len(out):
-            got = self._file.read(len(out) - done)
-            if not got:
-                break
-            out[done : done + len(got)] = np.frombuffer(got, np.uint8)
-            done += len(got)
-        self._at = offset + done
-        return done
-
-    def close(self) -> None:
-        self._file.close()
-        ahead = getattr(getattr(self._file, "cache", None), "_thread_executor", None)
-        if ahead is not None:  # else its thread would stay until the collector comes by
-            ahead.shutdown(wait=False, cancel_futures=True)
-
-
-def opened(path: str) -> File:
+def opened(path: str, via: Transport = ALONE) -> File:
     """The file, open for reading."""
     local = local_path(path)
-    return RemoteFile(path) if local is None else LocalFile(local)
+    return RemoteFile(path, via) if local is None else LocalFile(local)
 
 
-def read_all(path: str, size: int = -1) -> bytes:
+def arrow_file(path: str, via: Transport = ALONE) -> Any:
+    """The file as Arrow reads it."""
+    import pyarrow as pa
+
+    local = local_path(path)
+    return pa.PythonFile(Seekable(RemoteFile(path, via)), mode="r") if local is None else pa.OSFile(local)
+
+
+def read_all(path: str, size: int = -1, via: Transport = ALONE) -> bytes:
     """The first `size` bytes of a file, or all."""
     local = local_path(path)
     if local is not None:
         with Path(local).open("rb") as file:
             return file.read(size)
-    system, name = remote(path)
-    return bytes(system.cat_file(name, 0, None if size < 0 else size))
+    far = RemoteFile(path, via)
+    try:
+        return far.read_first(size)
+    finally:
+        far.close()
 
 
-def write_whole(path: str, parts: Iterable[bytes | memoryview]) -> None:
+def write_whole(path: str, parts: Iterable[bytes | memoryview], via: Transport = ALONE) -> None:
     """Write a file such that nobody ever sees half of it."""
     local = local_path(path)
     if local is None:
-        system, name = remote(path)
-        system.pipe_file(name, b"".join(parts))
+        system, name = remote(path, via)
+        data = b"".join(parts)
+        via.attempt(path, lambda: system.pipe_file(name, data))
         return
     with whole(Path(local)) as file:
         file.writelines(parts)
 
 
 class FileList:
-    """The names of files that are known in advance; shown with what they are now, as far as that is quickly told."""
+    """The names of files that are known in advance; shown with what they are, as far as that is quickly told.
 
-    def __init__(self, names: Iterable[str]) -> None:
+    Remote files are reached under `options`, with those of a reader's `own`. What one was when a pass opened it is in
+    `seen`; of the others it is asked once.
+    """
+
+    def __init__(self, names: Iterable[str], own: StorageOptions | None = None, options: Options | None = None) -> None:
         self.names: Final = tuple(names)
+        self.seen: Final[dict[str, Identity]] = {}
+        self._own = own
+        self._options = options
+
+    def for_pass(self, options: Options) -> FileList:
+        """These files, of which nothing is known yet; themselves, where they are on this machine."""
+        if all(local_path(name) is not None for name in self.names):
+            return self
+        return FileList(self.names, self._own, options)
 
     def __len__(self) -> int:
         return len(self.names)
 
+    def brief(self) -> str:
+        """The first name, for people; a look at the files is for states alone."""
+        first = shown(self.names[0]).rpartition("/")[2] if self.names else ""
+        return first if len(self.names) < 2 else f"{first} and {len(self.names) - 1} more"
+
     def __str__(self) -> str:
         digest = hashlib.blake2b(digest_size=6)
-        far = sum(local_path(name) is None for name in self.names)
+        far = [name for name in self.names if local_path(name) is None]
+        known = self._known(far) if len(far) <= FEW else {}
         for name in self.names:
             digest.update(name.encode(errors="surrogateescape") + b"\0")
-            if local_path(name) is not None or far <= FEW:
-                digest.update(_described(name))
+            if name in known or local_path(name) is not None:
+                digest.update(_described(known[name] if name in known else _found(name)))
         return f"{len(self.names)} #{digest.hexdigest()}"
 
+    def _known(self, names: list[str]) -> dict[str, Identity | None]:
+        asked = [name for name in names if name not in self.seen]
+        found = remote_identities(asked, Transport(self._options).using(self._own))
+        self.seen.update({name: each for name, each in found.items() if each is not None})
+        return {name: self.seen.get(name) for name in names}
 
-def _described(name: str) -> bytes:
+
+def _found(name: str) -> Identity | None:
     try:
-        found = identity(name)
+        return identity(name)
     except OSError:
-        return b"missing"
-    return f"{found.size} {found.stamp}".encode()
+        return None
+
+
+def _described(found: Identity | None) -> bytes:
+    return b"missing" if found is None else f"{found.size} {found.stamp}".encode()

@@ -6,7 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from headrace.records.files import local_path, remote
+from headrace.records.files import arrow_file
+from headrace.records.transport import ALONE, Transport
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -22,28 +23,26 @@ class Groups(ABC):
     count: int
 
     @abstractmethod
-    def __init__(self, path: str, columns: tuple[str, ...] | None, kept: Any) -> None:
+    def __init__(self, path: str, columns: tuple[str, ...] | None, kept: Any, via: Transport = ALONE) -> None:
         """Opens the file: of its rows those that pass `kept`, of its columns these, or all."""
 
     @abstractmethod
     def batches(self, group: int) -> Iterator[pa.RecordBatch]:
         """The rows of a group, some at a time."""
 
-    def close(self) -> None:  # noqa: B027 - nothing is open between reads of Parquet
+    @abstractmethod
+    def close(self) -> None:
         """Let go of the file."""
 
 
 class ParquetGroups(Groups):
     """Row groups; those that cannot hold a row that passes the filter are not read."""
 
-    def __init__(self, path: str, columns: tuple[str, ...] | None, kept: Any) -> None:
+    def __init__(self, path: str, columns: tuple[str, ...] | None, kept: Any, via: Transport = ALONE) -> None:
         import pyarrow.dataset as ds
-        import pyarrow.fs as pafs
 
-        local = local_path(path)
-        system, name = (None, local) if local is not None else remote(path)
-        files = pafs.LocalFileSystem() if system is None else pafs.PyFileSystem(pafs.FSSpecHandler(system))
-        self._fragment = ds.ParquetFileFormat().make_fragment(name, filesystem=files)
+        self._file = arrow_file(path, via)
+        self._fragment = ds.ParquetFileFormat().make_fragment(self._file)
         self._columns = None if columns is None else list(columns)
         self._kept = kept
         self.schema = self._fragment.physical_schema
@@ -56,18 +55,17 @@ class ParquetGroups(Groups):
         )
         return iter(scanner.to_batches())
 
+    def close(self) -> None:
+        self._file.close()
+
 
 class ArrowGroups(Groups):
     """Record batches, of a file or of a stream that was written to one."""
 
-    def __init__(self, path: str, columns: tuple[str, ...] | None, kept: Any) -> None:
-        import pyarrow as pa
-
+    def __init__(self, path: str, columns: tuple[str, ...] | None, kept: Any, via: Transport = ALONE) -> None:
         del kept
-        local = local_path(path)
         self._columns = columns
-        system, name = (None, local) if local is not None else remote(path)
-        self._file = pa.OSFile(local) if system is None else pa.PythonFile(system.open(name, "rb"), mode="r")
+        self._file = arrow_file(path, via)
         try:
             self._reader, self.count = self._opened()
         except BaseException:

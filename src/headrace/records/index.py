@@ -11,10 +11,12 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.errors import ElementError, HeadraceError
-from headrace.records.files import Identity, identity, local_path, opened, read_all, write_whole
+from headrace.errors import ElementError, HeadraceError, TransportError
+from headrace.records.files import identity, local_path, opened, read_all, write_whole
 from headrace.records.fixed import FixedLength
 from headrace.records.format import Format, Offsets
+from headrace.records.identity import Identity
+from headrace.records.transport import ALONE, Transport
 from headrace.records.window import window
 
 log = logging.getLogger("headrace")
@@ -71,7 +73,7 @@ class Sidecar:
         return self._bases[numbers // GROUP] + self._deltas[numbers].astype(np.int64)
 
 
-def indexes(names: Sequence[str], form: Format, wanted: bool | str) -> tuple[Index, ...] | None:
+def indexes(names: Sequence[str], form: Format, wanted: bool | str, via: Transport = ALONE) -> tuple[Index, ...] | None:
     """An index for each file: built where `wanted` is True, else (`"auto"`) those there are, None if one is missing."""
     if wanted not in (True, "auto"):
         raise ValueError(f'index must be True, False or "auto", not {wanted!r}')
@@ -79,7 +81,7 @@ def indexes(names: Sequence[str], form: Format, wanted: bool | str) -> tuple[Ind
         return None
     found = []
     for name in names:
-        index = build_index(name, form) if wanted is True else fresh_index(name, form)
+        index = build_index(name, form, via) if wanted is True else fresh_index(name, form, via)
         if index is None:
             return None
         found.append(index)
@@ -96,14 +98,14 @@ def _check(path: str, form: Format) -> None:
         raise ValueError(f"{path}: files of this format cannot be indexed")
 
 
-def fresh_index(path: str, form: Format) -> Index | None:
+def fresh_index(path: str, form: Format, via: Transport = ALONE) -> Index | None:
     """The index of a file, if there is one that belongs to what the file is now."""
     try:
-        known = identity(path)
+        known = identity(path, via)
         if isinstance(form, FixedLength):
             return Arithmetic(form, known) if known.size is not None and not form.refusal(known.size) else None
-        header, bases, deltas = _loaded(read_all(path + SUFFIX))
-        if header == {**header, **_described(path, form, known)}:
+        header, bases, deltas = _loaded(read_all(path + SUFFIX, via=via))
+        if header == {**header, **_described(path, form, known, via)}:
             return Sidecar(header, bases, deltas)
     except (OSError, ValueError, KeyError):
         return None
@@ -111,18 +113,18 @@ def fresh_index(path: str, form: Format) -> Index | None:
     return None
 
 
-def build_index(path: str, form: Format) -> Index:
+def build_index(path: str, form: Format, via: Transport = ALONE) -> Index:
     """The index of a file; made in one pass and written beside it where there is no fresh one."""
     _check(path, form)
-    found = fresh_index(path, form)
+    found = fresh_index(path, form, via)
     if found is not None:
         return found
     if isinstance(form, FixedLength):
-        raise _damaged(path, form.refusal(identity(path).size or 0) or "its size is not known", 0, 0)
-    known = identity(path)
-    described = _described(path, form, known)
-    positions, open_end = _positions(path, form)
-    if identity(path) != known:
+        raise _damaged(path, form.refusal(identity(path, via).size or 0) or "its size is not known", 0, 0)
+    known = identity(path, via)
+    described = _described(path, form, known, via)
+    positions, open_end = _positions(path, form, via)
+    if identity(path, via) != known:
         raise HeadraceError(f"{path} changed while its index was made")
     count = len(positions) - 1
     bases = positions[::GROUP].copy()
@@ -131,15 +133,15 @@ def build_index(path: str, form: Format) -> Index:
     arrays = bases.tobytes() + deltas.tobytes()
     header = {**described, "count": count, "open": open_end, "wide": deltas.itemsize, "crc": zlib.crc32(arrays)}
     try:
-        write_whole(path + SUFFIX, [MAGIC, json.dumps(header).encode(), b"\n", arrays])
-    except OSError as error:
+        write_whole(path + SUFFIX, [MAGIC, json.dumps(header).encode(), b"\n", arrays], via)
+    except (OSError, TransportError) as error:
         log.warning("the index of %s is not kept: %s", path, error)
     return Sidecar(header, bases, deltas)
 
 
-def _described(path: str, form: Format, known: Identity) -> dict[str, Any]:
+def _described(path: str, form: Format, known: Identity, via: Transport) -> dict[str, Any]:
     """What must agree between an index and its file."""
-    head = zlib.crc32(read_all(path, HEAD))
+    head = zlib.crc32(read_all(path, HEAD, via))
     return {"format": type(form).__name__, "size": known.size, "stamp": known.stamp, "head": head}
 
 
@@ -161,9 +163,9 @@ class _Positions(NamedTuple):
     open_end: bool
 
 
-def _positions(path: str, form: Format) -> _Positions:
+def _positions(path: str, form: Format, via: Transport) -> _Positions:
     """Where every record begins, and the last one ends."""
-    file = opened(path)
+    file = opened(path, via)
     try:
         view = window(file, "", 0, CHUNK)
         found: list[Offsets] = []

@@ -7,6 +7,7 @@ from typing import NamedTuple, TypeAlias
 from headrace.block import Column
 from headrace.records.files import opened
 from headrace.records.format import ALL, Bad, Format, Look, Scan
+from headrace.records.transport import ALONE, Transport
 from headrace.records.window import CHUNK, window
 
 OVERLAP = 16
@@ -62,6 +63,7 @@ class Reader:
         go_on: bool = False,
         chunk: int | None = None,
         boxed: bool = False,
+        via: Transport = ALONE,
     ) -> None:
         self._format = form
         self._go_on = go_on
@@ -71,7 +73,7 @@ class Reader:
         self._usual = 0
         self._more = False
         self._number, self._line = at.number, at.line
-        self._file = opened(path)
+        self._file = opened(path, via)
         self.identity = self._file.identity
         self._over = False
         self._stopped = False
@@ -210,9 +212,9 @@ class Reader:
             window.more()
 
 
-def first_bytes(path: str, compression: str, size: int) -> bytes:
+def first_bytes(path: str, compression: str, size: int, via: Transport = ALONE) -> bytes:
     """The first `size` bytes of a file, unpacked; fewer if it has no more. Raises OSError, also for damaged data."""
-    file = opened(path)
+    file = opened(path, via)
     view = window(file, compression, 0, size)
     try:
         while len(view.data) < size and not view.final:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from headrace.ops.arguments import integer
@@ -31,6 +31,7 @@ def CsvDataset(  # noqa: N802 - as tf.data names it
     *,
     num_parallel_reads: int | None = None,
     on_error: Any = "raise",
+    storage_options: Mapping[str, Any] | None = None,
     name: str | None = None,
 ) -> Dataset:
     """The rows of CSV files as tuples, one component a column.
@@ -68,6 +69,7 @@ def CsvDataset(  # noqa: N802 - as tf.data names it
         num_parallel_reads=num_parallel_reads,
         on_error=on_error,
         name=name,
+        storage_options=storage_options,
     )
 
 

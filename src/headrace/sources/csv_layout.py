@@ -14,6 +14,8 @@ from headrace.records.csv import Csv
 from headrace.records.csv_columns import CsvColumn
 from headrace.records.csv_header import first_rows
 from headrace.records.reader import first_bytes
+from headrace.records.redact import shown
+from headrace.records.transport import Transport
 from headrace.sources.csv import column
 
 PROBED = 1 << 20
@@ -37,13 +39,13 @@ class Asked:
     zero: bool = False
 
 
-def layout(path: str, form: Csv, asked: Asked) -> Csv:
+def layout(path: str, form: Csv, asked: Asked, via: Transport) -> Csv:
     """The format of files like this one: `form` with its columns."""
-    data = first_bytes(path, form.compression, PROBED)
+    data = first_bytes(path, form.compression, PROBED, via)
     try:
         heading, rows = first_rows(data, form, asked.rows or len(data), final=len(data) < PROBED)
     except ParseError as error:
-        raise ValueError(f"{asked.reader}: {path}, line {error.row + 1}: {error}") from None
+        raise ValueError(f"{asked.reader}: {shown(path)}, line {error.row + 1}: {error}") from None
     names = _names(asked, heading if form.header else None)
     chosen = _chosen(asked, names)
     kept = tuple(names[i] for i in chosen)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,7 @@ from headrace.execute.stream import Stream
 from headrace.ops.arguments import positive
 from headrace.ops.flat_map import FlatMapStream
 from headrace.ops.interleave import InterleaveStream
+from headrace.options import Options
 from headrace.plan.cardinality import UNKNOWN, Cardinality
 from headrace.plan.node import TUNING, Node, user_site
 from headrace.plan.spec import Spec
@@ -24,6 +25,7 @@ from headrace.records.files import FileList, as_path
 from headrace.records.format import Format
 from headrace.records.index import Index, indexes
 from headrace.records.quarantine import Quarantine, Skip, policy
+from headrace.records.transport import ALONE, StorageOptions
 from headrace.sources.memory import from_tensor_slices
 from headrace.sources.records import Records
 
@@ -43,18 +45,20 @@ def read_files(
     on_error: Any,
     index: bool | str = False,
     name: str | None,
+    storage_options: StorageOptions | None = None,
     child: Callable[..., Node] = Records,
 ) -> Dataset:
     """A dataset of the records of these files: what all readers come down to."""
     from headrace.dataset import Dataset
 
-    names, files = file_names(reader, filenames)
+    names, files = file_names(reader, filenames, storage_options)
     turns = None if num_parallel_reads is None else CYCLE
     if num_parallel_reads not in (None, AUTOTUNE):
         turns = positive("num_parallel_reads", num_parallel_reads)
     chunk = None if not buffer_size else positive("buffer_size", buffer_size)
     plain = turns is None and files is not None
-    known = indexes(files.names, form, index) if index and plain and files is not None else None
+    reached = ALONE.using(storage_options)
+    known = indexes(files.names, form, index, reached) if index and plain and files is not None else None
     if index is True and known is None:
         raise ValueError(
             f"{reader}: index=True needs the names of files that are read one after another, not "
@@ -63,12 +67,12 @@ def read_files(
     return Dataset(
         Files(
             names, form, reader, files, turns, policy(on_error), known, num_parallel_reads, chunk, child,
-            site=user_site(), name=name,
+            storage_options, site=user_site(), name=name,
         )
     )  # fmt: skip
 
 
-def file_names(reader: str, filenames: Any) -> tuple[Node, FileList | None]:
+def file_names(reader: str, filenames: Any, storage_options: StorageOptions | None) -> tuple[Node, FileList | None]:
     """The dataset of the names, and the names themselves where they are known in advance."""
     node = getattr(filenames, "_node", None)
     if isinstance(node, Node):
@@ -78,10 +82,10 @@ def file_names(reader: str, filenames: Any) -> tuple[Node, FileList | None]:
         from headrace.execute.context import Run
 
         rows = node.at(Context(Run()), np.arange(node.cardinality)).elements() if node.cardinality else ()
-        return node, FileList(as_path(row) for row in rows)
+        return node, FileList((as_path(row) for row in rows), storage_options)
     names = [as_path(value) for value in _flat(filenames)]
     source = from_tensor_slices(np.array(names, dtype=object))
-    return source._node, FileList(names)
+    return source._node, FileList(names, storage_options)
 
 
 def _flat(filenames: Any) -> Iterable[Any]:
@@ -112,6 +116,7 @@ class Files(Node):
     num_parallel_calls: int | None = field(default=None, repr=False, metadata=TUNING)
     buffer_size: int | None = field(default=None, repr=False, metadata=TUNING)
     child: Callable[..., Node] = field(default=Records, repr=False, metadata=TUNING)
+    storage_options: StorageOptions | None = field(default=None, repr=False, metadata=TUNING)
 
     seed = SEED
     block_length = 1
@@ -145,8 +150,12 @@ class Files(Node):
         path = as_path(name)
         return self.child(
             path, self.format, self.reader, self.on_error, self._index.get(path), self.buffer_size,
-            site=self.site, name=self.name,
+            self.storage_options, self.files, site=self.site, name=self.name,
         )  # fmt: skip
+
+    def for_pass(self, options: Options) -> Node:
+        files = self.files and self.files.for_pass(options)
+        return self if files is self.files else replace(self, files=files)
 
     @cached_property
     def _index(self) -> dict[str, Index]:

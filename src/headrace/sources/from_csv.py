@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from headrace.records.csv import Csv
+from headrace.records.transport import ALONE
 from headrace.records.unpack import codec
 from headrace.sources.csv import delimiter
 from headrace.sources.csv_layout import Asked, layout
@@ -37,6 +38,7 @@ def from_csv(
     nulls: Mapping[str, Any] | None = None,
     compression_type: str | None = None,
     on_error: Any = "raise",
+    storage_options: Mapping[str, Any] | None = None,
     name: str | None = None,
 ) -> Dataset:
     """The rows of the CSV files that match a pattern, or several in turn, as dicts; with `label_name`, as pairs.
@@ -56,7 +58,7 @@ def from_csv(
     {'name': 'Lee', 'age': np.float64(31.0)} 2.5
     {'name': 'Kim', 'age': np.float64(nan)} 1.0
     """
-    files = matching(file_pattern, in_turn=True)
+    files = matching(file_pattern, storage_options, in_turn=True)
     form = layout(
         files[0],
         Csv(
@@ -75,6 +77,7 @@ def from_csv(
             rows=num_rows_for_inference,
             nulls=nulls or {},
         ),
+        ALONE.using(storage_options),
     )
     ds = read_files(
         "from_csv",
@@ -84,6 +87,7 @@ def from_csv(
         num_parallel_reads=num_parallel_reads,
         on_error=on_error,
         name=name,
+        storage_options=storage_options,
     )
     ds = ds.shuffle(shuffle_buffer_size, seed=shuffle_seed) if shuffle else ds
     ds = ds if num_epochs == 1 else ds.repeat(num_epochs)

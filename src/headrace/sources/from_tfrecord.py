@@ -33,6 +33,7 @@ def from_tfrecord(
     *,
     on_error: Any = "raise",
     index: bool | str = "auto",
+    storage_options: Mapping[str, Any] | None = None,
     name: str | None = None,
 ) -> Dataset:
     """The tf.Examples of the TFRecord files that match a pattern, or one of several, as dicts.
@@ -48,12 +49,20 @@ def from_tfrecord(
     """
     from headrace.dataset import Dataset
 
-    files = matching(file_pattern)
+    files = matching(file_pattern, storage_options)
     if features is None:
         probed = "raise" if on_error == "raise" else "skip"
-        features = infer_features(TFRecordDataset(files, compression_type, on_error=probed, index=False))
+        first = TFRecordDataset(files, compression_type, on_error=probed, index=False, storage_options=storage_options)
+        features = infer_features(first)
     raw: Any = TFRecordDataset(
-        files, compression_type, buffer_size, num_parallel_reads, name, on_error=on_error, index=index
+        files,
+        compression_type,
+        buffer_size,
+        num_parallel_reads,
+        name,
+        on_error=on_error,
+        index=index,
+        storage_options=storage_options,
     )._node
     form = Examples(raw.format.compression, tuple(features.items()))
     return Dataset(replace(raw, format=form, reader="from_tfrecord"))

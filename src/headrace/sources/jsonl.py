@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.records.jsonl import JsonLines, parsed
 from headrace.records.reader import first_bytes
+from headrace.records.transport import ALONE, Transport
 from headrace.records.unpack import codec
 from headrace.sources.files import read_files
 from headrace.sources.list_files import matching
@@ -28,6 +29,7 @@ def JsonLinesDataset(  # noqa: N802 - as tf.data's readers are named
     buffer_size: int | None = None,
     num_parallel_reads: int | None = None,
     on_error: Any = "raise",
+    storage_options: Mapping[str, Any] | None = None,
     name: str | None = None,
 ) -> Dataset:
     """The objects of files with one a line, as dicts.
@@ -42,9 +44,10 @@ def JsonLinesDataset(  # noqa: N802 - as tf.data's readers are named
     ...     list(hr.JsonLinesDataset(f"{folder}/*.jsonl"))
     [{'id': np.int64(1), 'tags': array([1, 2])}, {'id': np.int64(2), 'tags': array([], dtype=int64)}]
     """
-    files = matching(file_pattern)
+    files = matching(file_pattern, storage_options)
     compression = codec(compression_type)
-    form = JsonLines(compression, schema or _inferred(files[0], compression), tuple(sorted((nulls or {}).items())))
+    via = ALONE.using(storage_options)
+    form = JsonLines(compression, schema or _inferred(files[0], compression, via), tuple(sorted((nulls or {}).items())))
     return read_files(
         "JsonLinesDataset",
         files,
@@ -53,13 +56,14 @@ def JsonLinesDataset(  # noqa: N802 - as tf.data's readers are named
         num_parallel_reads=num_parallel_reads,
         on_error=on_error,
         name=name,
+        storage_options=storage_options,
     )
 
 
-def _inferred(path: str, compression: str) -> pa.Schema:
+def _inferred(path: str, compression: str, via: Transport) -> pa.Schema:
     import pyarrow as pa
 
-    data = first_bytes(path, compression, PROBED)
+    data = first_bytes(path, compression, PROBED, via)
     whole = data if len(data) < PROBED else data[: data.rfind(b"\n") + 1]
     try:
         found = parsed(whole, None).schema

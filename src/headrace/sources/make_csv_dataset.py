@@ -11,6 +11,7 @@ import numpy as np
 from headrace.execute.context import AUTOTUNE
 from headrace.options import Options
 from headrace.records.csv import Csv
+from headrace.records.transport import ALONE
 from headrace.records.unpack import codec
 from headrace.sources.csv import delimiter
 from headrace.sources.csv_layout import Asked, layout
@@ -44,6 +45,8 @@ def make_csv_dataset(
     compression_type: str | None = None,
     ignore_errors: bool = False,
     encoding: str = "utf-8",
+    *,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> Dataset:
     """Batches of the rows of CSV files as dicts, by default shuffled and for ever: what tf.data's function gives.
 
@@ -66,7 +69,7 @@ def make_csv_dataset(
         raise ValueError(
             f"make_csv_dataset reads UTF-8, not {encoding}; convert the files, or ask for bytes as defaults"
         )
-    files = matching(file_pattern)
+    files = matching(file_pattern, storage_options)
     form = layout(
         files[0],
         Csv(
@@ -86,6 +89,7 @@ def make_csv_dataset(
             nulls={},
             zero=True,
         ),
+        ALONE.using(storage_options),
     )
     names = from_tensor_slices(np.array(files, dtype=object))
     rows = read_files(
@@ -96,6 +100,7 @@ def make_csv_dataset(
         num_parallel_reads=None if num_parallel_reads in (None, 1) else num_parallel_reads,
         on_error="raise",
         name=None,
+        storage_options=storage_options,
     )
     rows = rows.with_options(Options(deterministic=False)) if sloppy else rows
     rows = rows.ignore_errors() if ignore_errors else rows

@@ -8,12 +8,17 @@ from typing import Any
 
 from headrace.block import Item
 from headrace.errors import ElementError, StateError
+from headrace.execute.context import Context
 from headrace.execute.stream import END, Pending, Pulled, Stream
 from headrace.plan.cardinality import UNKNOWN, Cardinality
 from headrace.plan.node import TUNING, Node
 from headrace.plan.spec import Spec
+from headrace.records.files import FileList
+from headrace.records.identity import Identity
 from headrace.records.index import Index
 from headrace.records.quarantine import Quarantine, Skip
+from headrace.records.redact import shown
+from headrace.records.transport import StorageOptions, Transport
 
 NO_FILE = 0
 """In a mark, in place of the identity of a file that could not be opened."""
@@ -29,6 +34,8 @@ class OneFile(Node):
     on_error: Quarantine | Skip | None = None
     index: Index | None = field(default=None, repr=False, metadata=TUNING)
     buffer_size: int | None = field(default=None, repr=False, metadata=TUNING)
+    storage_options: StorageOptions | None = field(default=None, repr=False, metadata=TUNING)
+    files: FileList | None = field(default=None, repr=False, metadata=TUNING)
 
     @property
     def operation(self) -> str:
@@ -43,15 +50,24 @@ class OneFile(Node):
     def cardinality(self) -> Cardinality:
         return UNKNOWN
 
+    def via(self, ctx: Context) -> Transport:
+        """How the file is reached."""
+        return Transport.of(ctx.run, self.storage_options)
+
+    def opened(self, found: Identity) -> None:
+        """Remember what the file was when a pass opened it."""
+        if self.files is not None:
+            self.files.seen[self.path] = found
+
     def bad_row(self, reason: str, number: int, where: str) -> ElementError:
         """What stands in the place of a row that cannot be read."""
-        provenance = f"{self.path}, {where}"
+        provenance = f"{shown(self.path)}, {where}"
         return ElementError(reason, operation=self.reader, ordinal=number, site=self.site, provenance=provenance)
 
     def changed(self, now: int) -> StateError:
         """Why a state of another file than the one there is `now` is refused."""
         what = "cannot be opened any more" if now == NO_FILE else "has changed"
-        return StateError(f"{self.path} {what} since the state was taken")
+        return StateError(f"{shown(self.path)} {what} since the state was taken")
 
 
 class FileStream(Stream):

@@ -13,6 +13,7 @@ from headrace.execute.stream import Stream
 from headrace.records.access import gathered
 from headrace.records.format import Bad, Format, Look, Rows
 from headrace.records.reader import START, At, Found, Good, Reader, Wrong
+from headrace.records.redact import shown
 from headrace.sources.one_file import NO_FILE, FileStream, OneFile
 
 
@@ -28,7 +29,7 @@ class Records(OneFile):
     def at(self, ctx: Context, indices: Indices) -> Block:
         """Rows by number, by way of the index."""
         assert self.index is not None
-        data = gathered(self.path, self.index, indices, ctx.run.shared)
+        data = gathered(self.path, self.index, indices, ctx.run.shared, self.via(ctx))
         parts = self.format.bare.scan(data, Look()).parts
         first = parts[0] if parts else Bad("nothing there", 0, 0)
         if isinstance(first, Rows) and first.rows == len(indices):
@@ -103,8 +104,15 @@ class RecordsStream(FileStream):
         node = self._node
         go_on = node.on_error is not None
         self._reader = Reader(
-            node.path, node.format, self._at, go_on=go_on, chunk=node.buffer_size, boxed=self._ctx.boxed
+            node.path,
+            node.format,
+            self._at,
+            go_on=go_on,
+            chunk=node.buffer_size,
+            boxed=self._ctx.boxed,
+            via=node.via(self._ctx),
         )
+        node.opened(self._reader.identity)
         self._token = self._reader.identity.token
         return self._reader
 
@@ -128,7 +136,7 @@ class RecordsStream(FileStream):
             return [Block(node.format.structure, found.columns, found.rows, mark, ids)]
         if node.on_error is None:
             return [Failure(node.bad(found.reason, at), mark)]
-        node.on_error.keep(node.path, at.offset, at.number, found.reason, found.pieces)
+        node.on_error.keep(shown(node.path), at.offset, at.number, found.reason, found.pieces)
         return []
 
 

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from headrace.block import Block, Failure, Item, Mark
-from headrace.errors import ElementError, SpecError, StateError
+from headrace.errors import ElementError, SpecError, StateError, TransportError
 from headrace.execute.context import Context
 from headrace.execute.stream import Stream
 from headrace.plan.spec import Spec
 from headrace.records.files import identity
 from headrace.records.groups import ArrowGroups, Groups, ParquetGroups
 from headrace.records.tables import rows_of, spec_of
+from headrace.records.transport import ALONE, Transport
 from headrace.sources.files import read_files
 from headrace.sources.list_files import matching
 from headrace.sources.one_file import NO_FILE, FileStream, OneFile
@@ -33,6 +34,7 @@ def ParquetDataset(  # noqa: N802 - as tf.data's readers are named
     nulls: Mapping[str, Any] | None = None,
     num_parallel_reads: int | None = None,
     on_error: Any = "raise",
+    storage_options: Mapping[str, Any] | None = None,
     name: str | None = None,
 ) -> Dataset:
     """The rows of the Parquet files that match a pattern, or one of several, as dicts.
@@ -51,8 +53,9 @@ def ParquetDataset(  # noqa: N802 - as tf.data's readers are named
     import pyarrow.parquet as pq
 
     kept = pq.filters_to_expression(filter) if isinstance(filter, list) else filter
-    form = _form(ParquetGroups, matching(file_pattern)[0], columns, kept, nulls)
-    return _read("ParquetDataset", file_pattern, form, num_parallel_reads, on_error, name)
+    files = matching(file_pattern, storage_options)
+    form = _form(ParquetGroups, files[0], columns, kept, nulls, ALONE.using(storage_options))
+    return _read("ParquetDataset", files, form, num_parallel_reads, on_error, name, storage_options)
 
 
 def ArrowDataset(  # noqa: N802 - as tf.data's readers are named
@@ -62,6 +65,7 @@ def ArrowDataset(  # noqa: N802 - as tf.data's readers are named
     nulls: Mapping[str, Any] | None = None,
     num_parallel_reads: int | None = None,
     on_error: Any = "raise",
+    storage_options: Mapping[str, Any] | None = None,
     name: str | None = None,
 ) -> Dataset:
     """The rows of files in Arrow's IPC format (Feather) as dicts; the arguments are those of `ParquetDataset`.
@@ -73,8 +77,9 @@ def ArrowDataset(  # noqa: N802 - as tf.data's readers are named
     ...     list(hr.ArrowDataset(f"{folder}/t.arrow"))
     [{'x': np.float64(1.5)}, {'x': np.float64(nan)}]
     """
-    form = _form(ArrowGroups, matching(file_pattern)[0], columns, None, nulls)
-    return _read("ArrowDataset", file_pattern, form, num_parallel_reads, on_error, name)
+    files = matching(file_pattern, storage_options)
+    form = _form(ArrowGroups, files[0], columns, None, nulls, ALONE.using(storage_options))
+    return _read("ArrowDataset", files, form, num_parallel_reads, on_error, name, storage_options)
 
 
 @dataclass(frozen=True)
@@ -100,9 +105,11 @@ class Tables:
         return schema if self.columns is None else pa.schema([schema.field(c) for c in self.columns])
 
 
-def _form(groups: type[Groups], path: str, columns: Sequence[str] | None, kept: Any, nulls: Any) -> Tables:
+def _form(
+    groups: type[Groups], path: str, columns: Sequence[str] | None, kept: Any, nulls: Any, via: Transport
+) -> Tables:
     chosen = None if columns is None else tuple(columns)
-    first = groups(path, None, None)
+    first = groups(path, None, None, via)
     try:
         schema = Tables(groups, Spec.UNKNOWN, chosen).chosen(first.schema)
     finally:
@@ -110,15 +117,18 @@ def _form(groups: type[Groups], path: str, columns: Sequence[str] | None, kept: 
     return Tables(groups, spec_of(schema), chosen, kept, tuple(sorted((nulls or {}).items())))
 
 
-def _read(reader: str, pattern: Any, form: Tables, reads: Any, on_error: Any, name: str | None) -> Dataset:
+def _read(
+    reader: str, files: list[str], form: Tables, reads: Any, on_error: Any, name: str | None, storage: Any
+) -> Dataset:
     return read_files(
         reader,
-        matching(pattern),
+        files,
         form,
         buffer_size=None,
         num_parallel_reads=reads,
         on_error=on_error,
         name=name,
+        storage_options=storage,
         child=TableRows,
     )
 
@@ -154,7 +164,7 @@ class TableStream(FileStream):
     def _resume(self) -> None:
         token, self._token = self._token, NO_FILE
         with suppress(OSError):
-            self._token = identity(self._node.path).token
+            self._token = identity(self._node.path, self._node.via(self._ctx)).token
         if token != self._token:
             raise self._node.changed(self._token)
         passed, self._number, self._row = self._row, self._number - self._row, 0
@@ -168,8 +178,11 @@ class TableStream(FileStream):
 
     def _open(self) -> Groups:
         node = self._node
-        self._token = identity(node.path).token
-        self._groups = groups = node.format.groups(node.path, node.format.columns, node.format.kept)
+        via = node.via(self._ctx)
+        known = identity(node.path, via)
+        node.opened(known)
+        self._token = known.token
+        self._groups = groups = node.format.groups(node.path, node.format.columns, node.format.kept, via)
         found = spec_of(node.format.chosen(groups.schema))
         if found != node.format.spec:
             raise SpecError(f"its rows are {found}, those of the first file {node.format.spec}")
@@ -184,6 +197,8 @@ class TableStream(FileStream):
                 return []
             self._batches = self._batches or groups.batches(self._group)
             batch = next(self._batches, None)
+        except TransportError:
+            raise
         except Exception as error:  # Arrow raises what its file systems, codecs and types raise
             self._over = True
             self.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from headrace.records.tfrecord import TFRecords
@@ -21,6 +22,7 @@ def TFRecordDataset(  # noqa: N802 - as tf.data names it
     *,
     on_error: Any = "raise",
     index: bool | str = "auto",
+    storage_options: Mapping[str, Any] | None = None,
 ) -> Dataset:
     """The records of TFRecord files as `bytes`; every checksum is verified.
 
@@ -47,4 +49,5 @@ def TFRecordDataset(  # noqa: N802 - as tf.data names it
         on_error=on_error,
         index=index,
         name=name,
+        storage_options=storage_options,
     )

@@ -28,6 +28,7 @@ from headrace.records.reader import At
 from headrace.records.tables import rows_of
 from headrace.records.text import Lines
 from headrace.records.tfrecord import TFRecords
+from headrace.records.transport import ALONE
 from headrace.sources.files import Files
 from headrace.sources.from_tfrecord import Examples
 from headrace.sources.records import Records
@@ -65,7 +66,7 @@ def _(node: Records, at: Place) -> Iterator[Row]:
 def _found(node: Records) -> Iterator[Found]:
     form = node.format
     try:
-        data = read_all(node.path)
+        data = read_all(node.path, via=ALONE.using(node.storage_options))
     except OSError as error:
         yield _Wrong(error.strerror or error), 0, 0
         return
@@ -100,7 +101,7 @@ def _(node: TableRows, at: Place) -> Iterator[Row]:
 def _table(node: TableRows) -> Iterator[tuple[int, Any]]:
     form, structure = node.format, node.spec.structure
     assert structure is not None
-    groups = form.groups(node.path, form.columns, form.kept)
+    groups = form.groups(node.path, form.columns, form.kept, ALONE.using(node.storage_options))
     for group in range(groups.count):
         for batch in groups.batches(group):
             for i in range(batch.num_rows):
