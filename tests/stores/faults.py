@@ -50,7 +50,7 @@ class Proxy:
         self.tags: dict[str, str] = {}
         self.requests: list[Request] = []
         self.faults = 0
-        self.ranges = True
+        self.ranges = self.lengths = True
         self.fault: Callable[[Request], str | None] = lambda request: None
         self.before: Callable[[Request], None] = lambda request: None
         self.closed = threading.Event()
@@ -109,6 +109,8 @@ class Proxy:
             return Answer(404)
         headers = [("ETag", self.tags[path]), ("Accept-Ranges", "bytes")]
         bounds = re.fullmatch(r"bytes=(\d+)-(\d+)", handler.headers.get("Range") or "")
+        if not self.lengths:
+            return Answer(200, [("Transfer-Encoding", "chunked")], data)
         if bounds is None or not self.ranges:
             return Answer(200, headers, data)
         start, stop = int(bounds[1]), min(len(data), int(bounds[2]) + 1)
@@ -173,7 +175,9 @@ def send(handler: BaseHTTPRequestHandler, answer: Answer, fault: str | None) -> 
         body = body[: len(body) // 2]
     elif fault == "long":
         body += b"?" * 1000
-    has_length = any(k.lower() == "content-length" for k, _ in answer.headers)
+    has_length = any(k.lower() in ("content-length", "transfer-encoding") for k, _ in answer.headers)
+    if ("Transfer-Encoding", "chunked") in answer.headers:
+        body = b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body)
     with contextlib.suppress(BrokenPipeError, ConnectionResetError):
         handler.send_response(answer.status)
         for name, value in answer.headers:

@@ -394,6 +394,16 @@ class TestClosing:
         assert not reader.is_alive()
 
 
+def test_files_of_unknown_size(http):
+    url = http.put("a", LARGE)
+    http.proxy.lengths = False
+    ds = hr.TextLineDataset(url).with_options(quick(http, retries=2))
+    http.proxy.fault = lambda request: "truncated" if request.method == "GET" and request.number == 3 else None
+    it = iter(ds)
+    got = [int(next(it)) for _ in range(20_000)]
+    assert got + numbers(ds.iterator(state=it.state())) == list(range(COUNT))
+
+
 def test_an_answer_that_is_all_of_the_file(http):
     """Some servers know no ranges."""
     url = http.put("a", LARGE)

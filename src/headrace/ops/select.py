@@ -14,6 +14,7 @@ from headrace.execute.stream import Stream
 from headrace.ops.arguments import integer
 from headrace.ops.gather import NumberStream, fetched
 from headrace.ops.passing import Keeping
+from headrace.ops.with_options import merged
 from headrace.plan.cardinality import INFINITE, Cardinality
 from headrace.plan.node import obstacle
 
@@ -48,7 +49,7 @@ def getitem(self: Dataset, index: int | slice) -> Any:
     if count == INFINITE and number < 0:
         raise IndexError("an infinite dataset has no end to count from")
     number = number + count if number < 0 else number
-    item = fetched(node, Context(Run()).epoch(0), scalar_block(np.array([number])))[0]
+    item = fetched(node, Context(Run(options=merged(node))).epoch(0), scalar_block(np.array([number])))[0]
     if isinstance(item, Failure):
         raise item.error
     return next(item.elements())

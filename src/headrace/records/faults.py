@@ -29,9 +29,7 @@ def _statuses(error: BaseException | None) -> Iterator[int]:
     seen: list[BaseException] = []
     while error is not None and error not in seen:
         seen.append(error)
-        if (
-            type(error).__module__ == "aiohttp.http_exceptions"
-        ):  # a body that ended early; 400 is what a server would say
+        if type(error).__module__ == "aiohttp.http_exceptions":  # a body that ended early; a server would say 400
             return
         response = getattr(error, "response", None)
         metadata = response.get("ResponseMetadata", {}) if isinstance(response, dict) else {}

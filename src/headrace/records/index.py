@@ -16,6 +16,7 @@ from headrace.records.files import identity, local_path, opened, read_all, write
 from headrace.records.fixed import FixedLength
 from headrace.records.format import Format, Offsets
 from headrace.records.identity import Identity
+from headrace.records.redact import shown
 from headrace.records.transport import ALONE, Transport
 from headrace.records.window import window
 
@@ -91,11 +92,11 @@ def indexes(names: Sequence[str], form: Format, wanted: bool | str, via: Transpo
 def _check(path: str, form: Format) -> None:
     if form.compression:
         raise ValueError(
-            f"{path}: a file compressed as {form.compression} cannot be indexed, since it is read from the start only; "
-            "write it uncompressed"
+            f"{shown(path)}: a file compressed as {form.compression} cannot be indexed, since it is read from the "
+            "start only; write it uncompressed"
         )
     if not form.indexed:
-        raise ValueError(f"{path}: files of this format cannot be indexed")
+        raise ValueError(f"{shown(path)}: files of this format cannot be indexed")
 
 
 def fresh_index(path: str, form: Format, via: Transport = ALONE) -> Index | None:
@@ -109,7 +110,7 @@ def fresh_index(path: str, form: Format, via: Transport = ALONE) -> Index | None
             return Sidecar(header, bases, deltas)
     except (OSError, ValueError, KeyError):
         return None
-    log.info("%s%s is stale: %s has changed since it was made", path, SUFFIX, path)
+    log.info("%s%s is stale: %s has changed since it was made", shown(path), SUFFIX, shown(path))
     return None
 
 
@@ -125,7 +126,7 @@ def build_index(path: str, form: Format, via: Transport = ALONE) -> Index:
     described = _described(path, form, known, via)
     positions, open_end = _positions(path, form, via)
     if identity(path, via) != known:
-        raise HeadraceError(f"{path} changed while its index was made")
+        raise HeadraceError(f"{shown(path)} changed while its index was made")
     count = len(positions) - 1
     bases = positions[::GROUP].copy()
     deltas = positions - np.repeat(bases, GROUP)[: len(positions)]
@@ -135,7 +136,7 @@ def build_index(path: str, form: Format, via: Transport = ALONE) -> Index:
     try:
         write_whole(path + SUFFIX, [MAGIC, json.dumps(header).encode(), b"\n", arrays], via)
     except (OSError, TransportError) as error:
-        log.warning("the index of %s is not kept: %s", path, error)
+        log.warning("the index of %s is not kept: %s", shown(path), error)
     return Sidecar(header, bases, deltas)
 
 
@@ -189,5 +190,5 @@ def _positions(path: str, form: Format, via: Transport) -> _Positions:
 
 
 def _damaged(path: str, reason: str, number: int, offset: int) -> ElementError:
-    where = f"{path}, record {number}, byte {offset}"
+    where = f"{shown(path)}, record {number}, byte {offset}"
     return ElementError(reason, operation="index", ordinal=number, provenance=where)

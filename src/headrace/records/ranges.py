@@ -181,9 +181,11 @@ class Handle:
         return self._system.open(self._name, "rb", block_size=BLOCK, cache_type="background", cache_options=cache)
 
     def _move(self, start: int) -> None:
-        if self._file.seekable():
+        try:
             self._file.seek(start)
             return
+        except (OSError, ValueError):  # a stream, which only goes forward
+            pass
         if start < self._file.tell():
             self.close()
             self._file = self._opened()

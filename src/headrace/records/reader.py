@@ -7,6 +7,7 @@ from typing import NamedTuple, TypeAlias
 from headrace.block import Column
 from headrace.records.files import opened
 from headrace.records.format import ALL, Bad, Format, Look, Scan
+from headrace.records.redact import shown
 from headrace.records.transport import ALONE, Transport
 from headrace.records.window import CHUNK, window
 
@@ -220,7 +221,7 @@ def first_bytes(path: str, compression: str, size: int, via: Transport = ALONE) 
         while len(view.data) < size and not view.final:
             view.more(size)
         if view.damage is not None and not len(view.data):
-            raise OSError(f"{path}: {view.damage}")
+            raise OSError(f"{shown(path)}: {view.damage}")
         return view.data[:size].tobytes()
     finally:
         view.close()

@@ -21,6 +21,8 @@ BLOCK = 4 << 20
 """A remote file is read in ranges of this size, the next one while this one is used."""
 AHEAD = BLOCK // 4
 """Once so much of a range was used the next one is asked for: who only looks at the beginning gets no more."""
+IN_FLIGHT = 2
+"""So many ranges are under way once the first was used up: with one, the time to an answer is waited for each time."""
 AT_ONCE = 16
 """So many requests are under way where many are to be made."""
 WHOLE = 64 << 20
@@ -109,12 +111,13 @@ class RemoteFile:
             piece = self._block[at - self._start : at - self._start + left - done]
             out[done : done + len(piece)] = np.frombuffer(piece, np.uint8)
             done += len(piece)
-            if at + len(piece) - self._start >= AHEAD:
-                self._begin(self._bounds(self._start + BLOCK), self._begun)
+            if at + len(piece) - self._start > AHEAD:
+                for number in range(1, 1 + (IN_FLIGHT if self._start else 1)):
+                    self._begin(self._bounds(self._start + number * BLOCK), self._begun)
         return done
 
     def _bounds(self, start: int) -> Bounds:
-        return start, min(start + BLOCK, self.size or start + BLOCK)
+        return start, start + BLOCK if self.size is None else min(start + BLOCK, self.size)
 
     def _begin(self, bounds: Bounds, begun: Begun) -> None:
         if bounds[0] < bounds[1] and bounds not in begun:

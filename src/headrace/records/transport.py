@@ -27,6 +27,8 @@ T = TypeVar("T")
 Future = concurrent.futures.Future
 StorageOptions = Mapping[str, Any]
 
+EXTRAS = {"s3": "s3", "s3a": "s3", "gs": "gcs", "gcs": "gcs"}
+"""What installs the file system of a protocol."""
 RETRIES = 5
 TIMEOUT = 60.0
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 20.0
@@ -74,7 +76,9 @@ class Transport:
         try:
             return fsspec.core.url_to_fs(path, **self._options_of(path))  # type: ignore[no-any-return]
         except ImportError as error:
-            raise ImportError(f"{shown(path)}: {error}") from None
+            extra = next((name for link, name in EXTRAS.items() if f"{link}://" in path), None)
+            remedy = f"; pip install 'headrace[{extra}]'" if extra else ""
+            raise ImportError(f"{shown(path)}: {error}{remedy}") from None
 
     def _options_of(self, path: str) -> dict[str, Any]:
         """What fsspec is told: of each link of a chained URL, under the name of its protocol."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.records.jsonl import JsonLines, parsed
 from headrace.records.reader import first_bytes
+from headrace.records.redact import shown
 from headrace.records.transport import ALONE, Transport
 from headrace.records.unpack import codec
 from headrace.sources.files import read_files
@@ -68,11 +69,13 @@ def _inferred(path: str, compression: str, via: Transport) -> pa.Schema:
     try:
         found = parsed(whole, None).schema
     except ValueError as error:
-        raise ValueError(f"JsonLinesDataset: the first lines of {path} do not tell its fields: {error}") from None
+        raise ValueError(
+            f"JsonLinesDataset: the first lines of {shown(path)} do not tell its fields: {error}"
+        ) from None
     unknown = [field.name for field in found if pa.types.is_null(field.type)]
     if unknown:
         names = ", ".join(unknown)
-        raise ValueError(f"JsonLinesDataset: {names} have no value in the first lines of {path}; give a schema")
+        raise ValueError(f"JsonLinesDataset: {names} have no value in the first lines of {shown(path)}; give a schema")
     return pa.schema([_text_stays_text(field) for field in found])
 
 

@@ -14,6 +14,7 @@ from headrace.execute.stream import Stream
 from headrace.plan.spec import Spec
 from headrace.records.files import identity
 from headrace.records.groups import ArrowGroups, Groups, ParquetGroups
+from headrace.records.redact import shown
 from headrace.records.tables import rows_of, spec_of
 from headrace.records.transport import ALONE, Transport
 from headrace.sources.files import read_files
@@ -169,7 +170,7 @@ class TableStream(FileStream):
             raise self._node.changed(self._token)
         passed, self._number, self._row = self._row, self._number - self._row, 0
         if self.skip(passed) < passed:
-            raise StateError(f"{self._node.path} has fewer rows than when the state was taken")
+            raise StateError(f"{shown(self._node.path)} has fewer rows than when the state was taken")
 
     def close(self) -> None:
         groups, self._groups, self._batches = self._groups, None, None
@@ -231,10 +232,10 @@ class TableStream(FileStream):
         self._number += rows
         return mark
 
-    def _bad(self, reason: str, shown: bytes) -> list[Item]:
+    def _bad(self, reason: str, row: bytes) -> list[Item]:
         node, number = self._node, self._number
         mark = self._passed(1)
         if node.on_error is None:
             return [Failure(node.bad(reason, self._group, number), mark)]
-        node.on_error.keep(node.path, number, number, reason, [shown])
+        node.on_error.keep(shown(node.path), number, number, reason, [row])
         return []
