@@ -15,7 +15,7 @@ from headrace.plan.node import Node, fields_of, walk
 from headrace.plan.spec import Spec
 from headrace.plan.structure import LEAF
 from headrace.sources.memory import Memory
-from headrace.testing import check_transformation
+from headrace.testing import check_transformation, difference, outcomes, reference_outcomes
 from tests.framing import framed
 
 D = hr.Dataset
@@ -347,6 +347,17 @@ PIPELINES = {
 @pytest.mark.parametrize("name", PIPELINES)
 def test_a_pipeline_keeps_every_promise(name):
     check_transformation(PIPELINES[name]())
+
+
+@pytest.mark.parametrize("name", PIPELINES)
+def test_what_one_pass_left_of_a_cache_the_next_reads_on(name):
+    ds = PIPELINES[name]().cache()
+    want = reference_outcomes(ds, limit=60)
+    for cut in {1, len(want) // 3, len(want) - 1} & set(range(len(want))):
+        with iter(ds) as it:
+            assert difference(outcomes(it, cut), want[:cut]) is None
+    with iter(ds) as it:
+        assert difference(outcomes(it, 60), want) is None
 
 
 @pytest.mark.parametrize("name", PIPELINES)

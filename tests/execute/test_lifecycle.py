@@ -188,8 +188,14 @@ def test_the_iterator_itself_is_collected():
     assert gone() is None
 
 
+def counted(ds):
+    """Each element with how many came before it, which is part of the mark."""
+    return ds.scan(0, lambda n, x: (n + 1, (n, x))).map(lambda n, x: x + 0 * n)
+
+
 @pytest.mark.parametrize("parallel", [None, 2])
-def test_after_a_keyboard_interrupt_the_pass_goes_on_where_it_was(parallel):
+@pytest.mark.parametrize("shape", [lambda d: d, counted, lambda d: counted(d).cache()], ids=["plain", "scan", "cache"])
+def test_after_a_keyboard_interrupt_the_pass_goes_on_where_it_was(shape, parallel):
     interrupted = []
 
     def shout(x):
@@ -198,7 +204,7 @@ def test_after_a_keyboard_interrupt_the_pass_goes_on_where_it_was(parallel):
             raise KeyboardInterrupt
         return x
 
-    it = iter(D.range(6).shuffle(3, seed=1).map(shout, num_parallel_calls=parallel).batch(2))
+    it = iter(shape(D.range(6).shuffle(3, seed=1)).map(shout, num_parallel_calls=parallel).batch(2))
     got, hits = [], 0
     while True:
         try:
@@ -208,7 +214,7 @@ def test_after_a_keyboard_interrupt_the_pass_goes_on_where_it_was(parallel):
         except StopIteration:
             break
     assert hits == 1
-    assert np.concatenate(got).tolist() == [int(x) for x in D.range(6).shuffle(3, seed=1)]
+    assert np.concatenate(got).tolist() == [int(x) for x in shape(D.range(6).shuffle(3, seed=1))]
 
 
 def test_a_keyboard_interrupt_while_waiting_loses_nothing():
@@ -275,8 +281,9 @@ def test_the_interpreter_exits_with_a_pass_under_way(ending):
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_after_a_fork_both_processes_read_the_same_rest():
-    ds = D.range(40).map(lambda x: x * 2, num_parallel_calls=2).shuffle(8, seed=3).cache().batch(3).prefetch(2)
+@pytest.mark.parametrize("shape", [lambda d: d.cache(), counted], ids=["cache", "scan"])
+def test_after_a_fork_both_processes_read_the_same_rest(shape):
+    ds = shape(D.range(40).map(lambda x: x * 2, num_parallel_calls=2).shuffle(8, seed=3)).batch(3).prefetch(2)
     it = iter(ds)
     next(it)
     reader, writer = os.pipe()

@@ -15,6 +15,7 @@ from headrace.errors import StateError
 from headrace.execute.autotune import MOST, Climb, Depth, Tuner
 from headrace.execute.budget import Memory, cpus
 from headrace.execute.channel import Cancelled, Limits
+from headrace.execute.state import plain
 from headrace.execute.stats import Stage
 from headrace.execute.stream import END, Pace, Pulled, Source, Stream
 from headrace.execute.unordered import Delivery, Remaining
@@ -381,6 +382,7 @@ class Input:
         self._positional = node.positional
         self._plain = node.transparent
         self._rows = 0
+        mark = plain(mark)  # a node gets the one form, whether a state or a pass that goes on brings it
         inner, offset = mark, 0
         if not self._plain:
             if self._positional or mark is None or isinstance(mark, int):

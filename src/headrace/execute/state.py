@@ -6,6 +6,7 @@ import json
 import sys
 import zlib
 from dataclasses import replace
+from operator import index
 from typing import Any
 
 from headrace.block import Mark
@@ -106,14 +107,14 @@ def save(
 
 
 def plain(mark: Mark) -> Mark:
-    """A mark as JSON holds it."""
+    """A mark as JSON holds it: what every node is opened with."""
+    if mark is None or isinstance(mark, bool | str):
+        return mark
     if isinstance(mark, tuple | list):
         return [plain(m) for m in mark]
     if isinstance(mark, dict):
         return {k: plain(v) for k, v in mark.items()}
-    if mark is None or isinstance(mark, bool | str):
-        return mark
-    return plain(mark.plain()) if hasattr(mark, "plain") else int(mark)
+    return plain(mark.plain()) if hasattr(mark, "plain") else index(mark)
 
 
 def _checksum(state: dict[str, Any]) -> int:
