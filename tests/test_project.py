@@ -83,6 +83,7 @@ def test_the_public_names():
         "UNKNOWN_CARDINALITY",
         "WorkerError",
         "io",
+        "make_csv_dataset",
         "set_random_seed",
     ]
     public = [name for name in vars(hr.Dataset) if not name.startswith("_")]

@@ -33,6 +33,7 @@ from headrace.records.quarantine import Quarantine
 from headrace.sources.csv import CsvDataset
 from headrace.sources.fixed import FixedLengthRecordDataset
 from headrace.sources.jsonl import JsonLinesDataset
+from headrace.sources.make_csv_dataset import make_csv_dataset
 from headrace.sources.tables import ArrowDataset, ParquetDataset
 from headrace.sources.text import TextLineDataset
 from headrace.sources.tfrecord import TFRecordDataset
@@ -68,5 +69,6 @@ __all__ = [
     "TransportError",
     "WorkerError",
     "io",
+    "make_csv_dataset",
     "set_random_seed",
 ]

@@ -485,9 +485,7 @@ class TestMakeCsvDataset:
     DATA = (b"a,b,c,d\n1,x,2.5,3000000000\n,y,,4\n5,,1,\n", b"a,b,c,d\n7,z,0.25,1\n")
 
     def both(self, names, *arguments, **options):
-        from headrace.sources.make_csv_dataset import make_csv_dataset
-
-        makers = (tf().data.experimental.make_csv_dataset, make_csv_dataset)
+        makers = (tf().data.experimental.make_csv_dataset, hr.make_csv_dataset)
         return [make(names, *arguments, **options) for make in makers]
 
     @pytest.mark.parametrize(
@@ -537,9 +535,7 @@ class TestMakeCsvDataset:
     )
     def test_refuses_the_same(self, put, pipeline):
         names = put(*self.DATA)
-        from headrace.sources.make_csv_dataset import make_csv_dataset
-
-        for make in (tf().data.experimental.make_csv_dataset, make_csv_dataset):
+        for make in (tf().data.experimental.make_csv_dataset, hr.make_csv_dataset):
             with pytest.raises(ValueError):
                 make(names, 2, **pipeline)
 

@@ -36,6 +36,7 @@ ANOTHER_NAME = {
     "experimental.group_by_window": "Dataset.group_by_window",
     "experimental.ignore_errors": "Dataset.ignore_errors",
     "experimental.load": "Dataset.load",
+    "experimental.make_csv_dataset": "make_csv_dataset",
     "experimental.parallel_interleave": "Dataset.interleave",
     "experimental.rejection_resample": "Dataset.rejection_resample",
     "experimental.sample_from_datasets": "Dataset.sample_from_datasets",
@@ -51,7 +52,6 @@ NOT_YET = {
     "files": [
         "SqlDataset",
         "experimental.make_batched_features_dataset",
-        "experimental.make_csv_dataset",
         "experimental.parse_example_dataset",
     ],
 }

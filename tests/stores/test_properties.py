@@ -8,7 +8,7 @@ import fsspec
 import numpy as np
 import pytest
 from fsspec.asyn import AsyncFileSystem
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import headrace as hr
@@ -88,6 +88,7 @@ sizes = st.integers(0, 12)
 remote_sources = st.one_of(sizes.map(lines), sizes.map(records), sizes.map(table), sizes.map(opened_in_turn))
 
 
+@settings(max_examples=100)
 @given(remote_sources, st.lists(steps(st.one_of(sources, remote_sources)), max_size=4), st.integers(0, 2**32))
 def test_any_pipeline_over_a_store_that_fails(ds, operations, seed):
     for operation in operations:

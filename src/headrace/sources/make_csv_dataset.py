@@ -55,12 +55,10 @@ def make_csv_dataset(
 
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
-    >>> from headrace.sources.make_csv_dataset import make_csv_dataset
     >>> with TemporaryDirectory() as folder:
     ...     _ = Path(folder, "a.csv").write_text("x,y\\n1,a\\n,b\\n3,c\\n")
-    ...     for features, label in make_csv_dataset(
-    ...         f"{folder}/*.csv", 2, label_name="y", num_epochs=1, shuffle=False
-    ...     ):
+    ...     batches = hr.make_csv_dataset(f"{folder}/*.csv", 2, label_name="y", num_epochs=1, shuffle=False)
+    ...     for features, label in batches:
     ...         print(features, label)
     {'x': array([1, 0], dtype=int32)} ['a' 'b']
     {'x': array([3], dtype=int32)} ['c']
