@@ -24,7 +24,7 @@ class Options:
       nobody can tell (it does by default).
     - `on_error`: "raise" (the default), or "skip" to leave out elements that fail.
     - `retries`: how often a remote store is asked again after a fault that may pass, at growing distances (5 times).
-    - `timeout`: how many seconds each answer may take (60).
+    - `timeout`: how many seconds each answer may take (60), of file systems that can be left waiting: S3, GCS, HTTP…
     - `storage_options`: what file systems are told, such as credentials: `{"s3": {"anon": True}}`, by protocol or by
       what a URL begins with. They are shown nowhere.
     - `frozen`: what an iterator's `tuning()` gave: AUTOTUNE means those numbers.

@@ -17,6 +17,8 @@ _SECRET = re.compile(
 )
 _SHORTEST = 4
 """Shorter values are no secrets, and would turn up anywhere."""
+_WORDS = {"anon", "cloud", "cache", "browser", "default", "google_default"}
+"""Nor are these, which say where credentials come from."""
 
 
 def shown(path: str) -> str:
@@ -56,5 +58,5 @@ def _secrets(value: Any, *, told: bool) -> Iterator[str]:
             yield from _secrets(part, told=told)
     elif told and isinstance(value, str | bytes):
         text = value.decode(errors="replace") if isinstance(value, bytes) else value
-        if len(text) >= _SHORTEST:
+        if len(text) >= _SHORTEST and text not in _WORDS:
             yield text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import io
 from collections.abc import Callable, Iterator, Sequence
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from headrace.records.faults import LengthError
 from headrace.records.identity import Identity
 from headrace.records.ranges import Handle, Ranges, Requests, ask, begin_asking, is_asynchronous
+from headrace.records.redact import shown
 from headrace.records.transport import Future, Transport
 
 BLOCK = 4 << 20
@@ -82,7 +84,7 @@ class RemoteFile:
         system, name = via.system(path)
         info = via.attempt(path, lambda: ask(via, system, name))
         if info.get("type") == "directory":
-            raise IsADirectoryError(f"{path} is a directory")
+            raise IsADirectoryError(errno.EISDIR, "Is a directory", shown(path))
         self.identity = identity_of(info)
         self.size = self.identity.size
         self._ranges: Ranges

@@ -33,6 +33,7 @@ RETRIES = 5
 TIMEOUT = 60.0
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 20.0
 """Seconds before the first retry, which double, and before any; half of it is chance, lest all come back at once."""
+_chance = random.Random()  # not the one that users seed
 
 
 class Transport:
@@ -102,7 +103,7 @@ class Transport:
                 tries += 1
                 if tries > self.retries or not is_passing(error):
                     raise self._final(path, error, tries, opened=opened) from None
-                pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** (tries - 1)) * random.uniform(0.5, 1)
+                pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** (tries - 1)) * _chance.uniform(0.5, 1)
                 log.warning("%s: %s; asking again in %.1f s", shown(path), self._said(error), pause)
             if self._stopped.wait(pause):
                 raise Cancelled
