@@ -62,8 +62,13 @@ def test_a_fault_that_passes_is_not_seen(store, fault):
     assert store.proxy.faults == 2
 
 
-@pytest.mark.parametrize("fault", FAULTS)
-@pytest.mark.parametrize("policy", ["raise", "skip", "quarantine", "ignore_errors"])
+POLICIES = ("raise", "skip", "quarantine", "ignore_errors")
+
+
+@pytest.mark.parametrize(
+    ("fault", "policy"),
+    [*((fault, "ignore_errors") for fault in FAULTS), *((f, p) for f in ("503", "short") for p in POLICIES[:-1])],
+)
 def test_a_fault_that_stays_is_raised_and_keeps_the_place(http, tmp_path, fault, policy):
     urls = [http.put("a", LARGE), http.put("b", SMALL)]
     on_error = hr.Quarantine(tmp_path / "bad") if policy == "quarantine" else policy if policy == "skip" else "raise"
