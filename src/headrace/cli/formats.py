@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from contextlib import suppress
 from operator import attrgetter
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -10,11 +11,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 import headrace as hr
-from headrace.records.files import opened
 from headrace.records.format import Bad, Look
 from headrace.records.index import SUFFIX
+from headrace.records.reader import first_bytes
 from headrace.records.tfrecord import TFRecords
-from headrace.records.window import window
 from headrace.sources.list_files import matching
 
 if TYPE_CHECKING:
@@ -60,14 +60,16 @@ def files_of(patterns: list[str]) -> list[str]:
 
 def kind_of(path: str) -> Kind:
     """What a file is, by what it begins with, and its name where that says nothing."""
-    head = _head(path, "")
+    head = first_bytes(path, "", HEAD)
     if _is_tfrecord(head):
         return Kind("TFRecord", "")
     compression = next((name for magic, name in PACKED.items() if head.startswith(magic)), "")
     if not compression and _is_zlib(head):
         compression = "ZLIB"
     if compression:
-        head = _head(path, compression)
+        head = b""
+        with suppress(OSError):  # damaged from the start, as who reads it will say
+            head = first_bytes(path, compression, HEAD)
     if _is_tfrecord(head):
         return Kind("TFRecord", compression)
     for magic, name in MAGIC.items():
@@ -94,17 +96,6 @@ def kind_of_all(paths: list[str]) -> Kind:
 
 def _text(kind: Kind) -> str:
     return f"{kind.format} ({kind.compression})" if kind.compression else kind.format
-
-
-def _head(path: str, compression: str) -> bytes:
-    file = opened(path)
-    view = window(file, compression, 0, HEAD)
-    try:
-        view.more()
-        return view.data[:HEAD].tobytes()
-    finally:
-        view.close()
-        file.close()
 
 
 def _is_tfrecord(head: bytes) -> bool:

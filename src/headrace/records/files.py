@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import mmap
 import os
 from collections.abc import Iterable
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any, Final, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace import _native
 from headrace.storage.files import whole
 
 Bytes = NDArray[np.uint8]
@@ -110,16 +110,21 @@ class LocalFile:
             done += got
         return done
 
-    def mapped(self) -> mmap.mmap:
+    def mapped(self) -> _native.MappedFile:
         """The file as memory; raises where it cannot be mapped."""
         if self._descriptor is None:
             raise ValueError("the file is closed")
-        return mmap.mmap(self._descriptor, 0, access=mmap.ACCESS_READ)
+        return _native.MappedFile(self._descriptor, self.identity.size or 0)
 
     def close(self) -> None:
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             os.close(descriptor)
+
+
+def shrunk() -> OSError:
+    """What is wrong with a mapped file that is not intact any more."""
+    return OSError("the file has shrunk, or could not be read, while it was being read")
 
 
 class RemoteFile:

@@ -34,9 +34,9 @@ class Good(NamedTuple):
 
 
 class Wrong(NamedTuple):
-    """A record that could not be read, and its bytes."""
+    """A record that could not be read, and its bytes; all that is left of the file, where the reason is an OSError."""
 
-    reason: str
+    reason: str | OSError
     at: At
     pieces: list[bytes]
     rows: int = 1
@@ -94,19 +94,26 @@ class Reader:
 
     def pass_over(self, count: int) -> int:
         """Pass over up to `count` records without making anything of them; `read` meets the bad ones, and the end."""
-        passed = 0
+        passed, window = 0, self._window
         while passed < count and not self._over and not self._stopped:
-            window = self._window
-            if not window.final:
-                window.more(SKIMMED)
-            starts, used, wrong = self._format.starts(window.data, final=window.final and window.damage is None)
-            rows = min(len(starts), count - passed)
-            window.use(int(starts[rows]) if rows < len(starts) else used)
+            try:
+                if not window.final:
+                    window.more(SKIMMED)
+                starts, used, wrong = self._format.starts(window.data, final=window.final and window.damage is None)
+                rows = min(len(starts), count - passed)
+                window.use(int(starts[rows]) if rows < len(starts) else used)
+            except OSError:  # `read` meets it again
+                break
             self._number += rows
             passed += rows
             self._stopped = rows < len(starts) or wrong is not None or window.final
         self._fresh = self._more = False
         return passed
+
+    @property
+    def at(self) -> At:
+        """Where the next record begins, as far as that is known."""
+        return self._at(0, 0)
 
     def close(self) -> None:
         """Let go of the file."""
@@ -217,7 +224,9 @@ def first_bytes(path: str, compression: str, size: int) -> bytes:
             view.more(size)
         if view.damage is not None and not len(view.data):
             raise OSError(f"{path}: {view.damage}")
-        return view.data[:size].tobytes()
+        head = view.data[:size].tobytes()
+        view.use(0)
+        return head
     finally:
         view.close()
         file.close()

@@ -13,7 +13,7 @@ from headrace.execute.stream import Stream
 from headrace.records.access import gathered
 from headrace.records.format import Bad, Format, Look, Rows
 from headrace.records.reader import START, At, Found, Good, Reader, Wrong
-from headrace.sources.one_file import NO_FILE, FileStream, OneFile
+from headrace.sources.one_file import NO_FILE, FileStream, OneFile, said
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,16 +28,19 @@ class Records(OneFile):
     def at(self, ctx: Context, indices: Indices) -> Block:
         """Rows by number, by way of the index."""
         assert self.index is not None
-        data = gathered(self.path, self.index, indices, ctx.run.shared)
+        first = At(int(self.index.starts(indices[:1])[0]), int(indices[0]), 0)  # to know which it is, ask one by one
+        try:
+            data = gathered(self.path, self.index, indices, ctx.run.shared)
+        except OSError as error:
+            raise self.bad(error, first) from error
         parts = self.format.bare.scan(data, Look()).parts
-        first = parts[0] if parts else Bad("nothing there", 0, 0)
-        if isinstance(first, Rows) and first.rows == len(indices):
-            return Block(self.format.structure, first.columns, first.rows, None, ctx.ids(indices))
+        found = parts[0] if parts else Bad("nothing there", 0, 0)
+        if isinstance(found, Rows) and found.rows == len(indices):
+            return Block(self.format.structure, found.columns, found.rows, None, ctx.ids(indices))
         wrong = next(part for part in [*parts, Bad("not where its index says", 0, 0)] if isinstance(part, Bad))
-        number = int(indices[0])  # who wants to know which of several it is asks for them one by one
-        raise self.bad(wrong.reason, At(int(self.index.starts(indices[:1])[0]), number, 0))
+        raise self.bad(wrong.reason, first)
 
-    def bad(self, reason: str, at: At) -> ElementError:
+    def bad(self, reason: str | OSError, at: At) -> ElementError:
         """What stands in the place of a bad record."""
         line = f", line {at.line + 1}" if self.format.counts_lines else ""
         return self.bad_row(reason, at.number, f"record {at.number}, byte {at.offset}{line}")
@@ -86,10 +89,11 @@ class RecordsStream(FileStream):
         if not self._node.format.skimmed:
             return 0
         try:
-            passed = (self._reader or self._open()).pass_over(count)
+            reader = self._reader or self._open()
         except OSError:  # which is told when the next row is read
             return 0
-        self._at = self._at._replace(number=self._at.number + passed)
+        passed = reader.pass_over(count)
+        self._at = reader.at
         if self._node.on_error is not None:
             self._node.on_error.fine(passed)
         return passed
@@ -113,7 +117,7 @@ class RecordsStream(FileStream):
             found = (self._reader or self._open()).read(want)
         except OSError as error:
             self._over = True
-            return self._items(Wrong(_said(error), self._at, []))
+            return self._items(Wrong(error, self._at, []))
         self._over = not found
         return [item for part in found for item in self._items(part)]
 
@@ -128,9 +132,5 @@ class RecordsStream(FileStream):
             return [Block(node.format.structure, found.columns, found.rows, mark, ids)]
         if node.on_error is None:
             return [Failure(node.bad(found.reason, at), mark)]
-        node.on_error.keep(node.path, at.offset, at.number, found.reason, found.pieces)
+        node.on_error.keep(node.path, at.offset, at.number, said(found.reason), found.pieces)
         return []
-
-
-def _said(error: OSError) -> str:
-    return error.strerror or str(error) or type(error).__name__

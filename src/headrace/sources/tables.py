@@ -17,7 +17,7 @@ from headrace.records.groups import ArrowGroups, Groups, ParquetGroups
 from headrace.records.tables import rows_of, spec_of
 from headrace.sources.files import read_files
 from headrace.sources.list_files import matching
-from headrace.sources.one_file import NO_FILE, FileStream, OneFile
+from headrace.sources.one_file import NO_FILE, FileStream, OneFile, said
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -132,7 +132,7 @@ class TableRows(OneFile):
     def open(self, ctx: Context, mark: Mark) -> Stream:
         return TableStream(self, ctx, mark)
 
-    def bad(self, reason: str, group: int, number: int) -> ElementError:
+    def bad(self, reason: str | Exception, group: int, number: int) -> ElementError:
         """What stands in the place of a row that cannot be read."""
         return self.bad_row(reason, number, f"row {number}, group {group}")
 
@@ -187,7 +187,7 @@ class TableStream(FileStream):
         except Exception as error:  # Arrow raises what its file systems, codecs and types raise
             self._over = True
             self.close()
-            return self._bad(f"{type(error).__name__}: {error}", b"")
+            return self._bad(error, b"")
         if batch is None:
             self._batches, self._group, self._row = None, self._group + 1, 0
             return []
@@ -216,10 +216,10 @@ class TableStream(FileStream):
         self._number += rows
         return mark
 
-    def _bad(self, reason: str, shown: bytes) -> list[Item]:
+    def _bad(self, reason: str | Exception, shown: bytes) -> list[Item]:
         node, number = self._node, self._number
         mark = self._passed(1)
         if node.on_error is None:
             return [Failure(node.bad(reason, self._group, number), mark)]
-        node.on_error.keep(node.path, number, number, reason, [shown])
+        node.on_error.keep(node.path, number, number, said(reason), [shown])
         return []
