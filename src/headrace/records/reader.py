@@ -135,8 +135,11 @@ class Reader:
         return [Wrong(reason, self._at(0, 0), [])]
 
     def _left(self) -> int | None:
-        size = self.identity.size
-        return None if size is None or self._format.compression else size - self._window.offset
+        """How many bytes there are from the window's first on, where that is known."""
+        size, window = self.identity.size, self._window
+        if window.final:
+            return len(window.data)
+        return None if size is None or self._format.compression else max(len(window.data), size - window.offset)
 
     def _most(self, want: int) -> int:
         """How many rows to look for: those wanted, and as many again, as usual, as a chunk has room for."""
@@ -171,7 +174,7 @@ class Reader:
         window.use(scan.used)
         self._line += scan.lines
         self._stopped = isinstance(last, Bad) and len(window.data) > 0
-        if isinstance(last, Bad) and not self._go_on and (last.lost or self._format.fragile):
+        if isinstance(last, Bad) and not self._go_on and (last.lost or last.ends):
             self._over = True
         elif isinstance(last, Bad) and last.lost:
             self._search(found[-1])
@@ -199,20 +202,20 @@ class Reader:
         assert isinstance(wrong, Wrong)
         window, start = self._window, 1
         while True:
-            next_one = self._format.resumed(window.data, min(start, len(window.data)), self._left())
-            passed = len(window.data) if window.final else max(0, len(window.data) - OVERLAP)
-            passed = passed if next_one is None else next_one
+            found = self._format.resumed(window.data, min(start, len(window.data)), self._left())
+            unseen = len(window.data) if window.final else max(0, len(window.data) - OVERLAP)
+            passed, needed = found or (unseen, 0)
             if sum(map(len, wrong.pieces)) < KEPT:
                 wrong.pieces.append(window.data[:passed].tobytes())
             window.use(passed)
-            if next_one is not None:
+            if found and not needed:
                 self._stopped = True
                 return
             if window.final:
                 self._over = True
                 return
             start = 0
-            window.more()
+            window.more(needed)
 
 
 def first_bytes(path: str, compression: str, size: int) -> bytes:

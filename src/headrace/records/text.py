@@ -46,6 +46,10 @@ class Lines(Format):
     terminated = True
 
     @property
+    def sure(self) -> bool:  # type: ignore[override]
+        return self.encoding is None
+
+    @property
     def spec(self) -> Spec:
         return Spec(LEAF, (TensorSpec((), np.bytes_ if self.encoding is None else np.str_),))
 

@@ -22,9 +22,9 @@ WRONG_LENGTH, WRONG_DATA = 1, 2
 class TFRecords(Format):
     """One row a record."""
 
-    fragile = True
     indexed = True
     skimmed = True
+    sure = True
 
     @property
     def spec(self) -> Spec:
@@ -46,7 +46,7 @@ class TFRecords(Format):
         if what is None:
             return Scan(parts, used)
         stop = used + _whole(data[used:]) if problem == WRONG_DATA else len(data)
-        parts.append(Bad(what, used, stop, lost=problem != WRONG_DATA))
+        parts.append(Bad(what, used, stop, lost=problem != WRONG_DATA, ends=True))
         return Scan(parts, stop if problem == WRONG_DATA else used)
 
     def _wrong(self, data: Bytes, problem: int, first: bool, final: bool, left: int | None) -> str | None:
@@ -60,9 +60,12 @@ class TFRecords(Format):
             return f"the file ends {left} bytes into a record" + _claimed(data)
         return None
 
-    def resumed(self, data: Bytes, start: int, left: int | None) -> int | None:
+    def resumed(self, data: Bytes, start: int, left: int | None) -> tuple[int, int] | None:
         found = _native.resync(data.data, start, -1 if left is None else left)
-        return None if found < 0 else found
+        if found < 0:
+            return None
+        needed = _whole(data[found:])
+        return found, needed if needed > len(data) - found else 0
 
     def starts(self, data: Bytes, *, final: bool) -> tuple[Offsets, int, str | None]:
         starts, used, problem = _native.scan_records(data.data, 0, ALL)

@@ -53,7 +53,13 @@ def read_files(
     if num_parallel_reads not in (None, AUTOTUNE):
         turns = positive("num_parallel_reads", num_parallel_reads)
     chunk = None if not buffer_size else positive("buffer_size", buffer_size)
-    plain = turns is None and files is not None
+    bad = policy(on_error)
+    if index is True and bad is not None:
+        raise ValueError(
+            f"{reader}: index=True gives every record its number, on_error={str(bad)!r} leaves some of them out; "
+            "choose one of the two"
+        )
+    plain = turns is None and bad is None
     known = indexes(files.names, form, index) if index and plain and files is not None else None
     if index is True and known is None:
         raise ValueError(
@@ -62,7 +68,7 @@ def read_files(
         )
     return Dataset(
         Files(
-            names, form, reader, files, turns, policy(on_error), known, num_parallel_reads, chunk, child,
+            names, form, reader, files, turns, bad, known, num_parallel_reads, chunk, child,
             site=user_site(), name=name,
         )
     )  # fmt: skip

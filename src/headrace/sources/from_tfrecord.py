@@ -106,7 +106,7 @@ class Examples(Format):
         columns = self.structure.leaves_in(parse(records[start:stop]))
         return Rows(columns, stop - start, _begin(records, rows.start, start))
 
-    def resumed(self, data: Bytes, start: int, left: int | None) -> int | None:
+    def resumed(self, data: Bytes, start: int, left: int | None) -> tuple[int, int] | None:
         return FRAMED.resumed(data, start, left)
 
     def starts(self, data: Bytes, *, final: bool) -> tuple[Offsets, int, str | None]:

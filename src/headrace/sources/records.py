@@ -86,7 +86,8 @@ class RecordsStream(FileStream):
 
     def _skim(self, count: int) -> int:
         """Look for where records begin, and make nothing of them."""
-        if not self._node.format.skimmed:
+        form = self._node.format
+        if not form.skimmed or (self._node.on_error is not None and not form.sure):
             return 0
         try:
             reader = self._reader or self._open()

@@ -146,6 +146,7 @@ class TableStream(FileStream):
         self._ctx = ctx
         self._groups: Groups | None = None
         self._batches: Iterator[pa.RecordBatch] | None = None
+        self._passed_before = 0
         place: tuple[int, int, int, int] = mark or (NO_FILE, 0, 0, 0)
         self._token, self._group, self._row, self._number = place
         if mark is not None:
@@ -157,9 +158,7 @@ class TableStream(FileStream):
             self._token = identity(self._node.path).token
         if token != self._token:
             raise self._node.changed(self._token)
-        passed, self._number, self._row = self._row, self._number - self._row, 0
-        if self.skip(passed) < passed:
-            raise StateError(f"{self._node.path} has fewer rows than when the state was taken")
+        self._passed_before, self._number, self._row = self._row, self._number - self._row, 0
 
     def close(self) -> None:
         groups, self._groups, self._batches = self._groups, None, None
@@ -189,9 +188,14 @@ class TableStream(FileStream):
             self.close()
             return self._bad(error, b"")
         if batch is None:
+            if self._passed_before:
+                raise StateError(f"{self._node.path} has fewer rows than when the state was taken")
             self._batches, self._group, self._row = None, self._group + 1, 0
             return []
-        return self._made(batch) if batch.num_rows else []
+        passed = min(self._passed_before, batch.num_rows)  # bad rows are passed over too, though they do not count
+        self._passed_before -= passed
+        self._passed(passed)
+        return self._made(batch.slice(passed)) if passed < batch.num_rows else []
 
     def _made(self, batch: pa.RecordBatch) -> list[Item]:
         node = self._node

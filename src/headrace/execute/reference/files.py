@@ -58,8 +58,6 @@ def _(node: Records, at: Place) -> Iterator[Row]:
         made = node.bad(value, At(offset, number, line)) if isinstance(value, _Wrong) else value
         if node.on_error is None or not isinstance(value, _Wrong):
             yield Row((at.path, number), made)
-        elif isinstance(node.format, TFRecords):
-            raise NotImplementedError("the reference executor does not look for the record behind a damaged one")
 
 
 def _found(node: Records) -> Iterator[Found]:
@@ -76,9 +74,9 @@ def _found(node: Records) -> Iterator[Found]:
     elif isinstance(form, FixedLength):
         yield from _fixed(data, form)
     elif isinstance(form, TFRecords):
-        yield from _tfrecords(data)
+        yield from _tfrecords(data, go_on=node.on_error is not None)
     elif isinstance(form, Examples):
-        yield from _examples(data, form)
+        yield from _examples(data, form, go_on=node.on_error is not None)
     elif isinstance(form, Csv):
         for value, offset, line in csv_records(data, form):
             yield (_Wrong(value) if isinstance(value, str) else value), offset, line
@@ -161,31 +159,43 @@ def _fixed(data: bytes, form: FixedLength) -> Iterator[Found]:
         yield data[offset : offset + form.record_bytes], offset, 0
 
 
-def _tfrecords(data: bytes) -> Iterator[Found]:
+def _tfrecords(data: bytes, *, go_on: bool) -> Iterator[Found]:
     offset = 0
     while offset < len(data):
-        header, length = data[offset : offset + 12], int.from_bytes(data[offset : offset + 8], "little")
-        left = len(data) - offset
-        if left < 12:
-            yield _Wrong(f"the file ends {left} bytes into a record"), offset, 0
-            return
-        if _masked(header[:8]) != header[8:]:
-            doubt = "" if offset else "; is this a TFRecord file at all?"
-            yield _Wrong("the checksum of the length is wrong" + doubt), offset, 0
-            return
-        if left < length + 16:
-            yield _Wrong(f"the file ends {left} bytes into a record of {length + 16}"), offset, 0
-            return
-        record = data[offset + 12 : offset + 12 + length]
-        if _masked(record) != data[offset + 12 + length : offset + 16 + length]:
-            yield _Wrong("the checksum of the data is wrong"), offset, 0
-            return
-        yield record, offset, 0
-        offset += length + 16
+        wrong, length = _problem(data, offset)
+        if wrong is None:
+            yield data[offset + 12 : offset + 12 + length], offset, 0
+        else:
+            doubt = "; is this a TFRecord file at all?" if wrong == WRONG_LENGTH and not offset else ""
+            yield _Wrong(wrong + doubt), offset, 0
+            if not go_on:
+                return
+        if wrong not in (None, WRONG_DATA):
+            whole = (at for at in range(offset + 1, len(data)) if _problem(data, at)[0] is None)
+            offset = next(whole, len(data))
+        else:
+            offset += length + 16
 
 
-def _examples(data: bytes, form: Examples) -> Iterator[Found]:
-    for record, offset, line in _tfrecords(data):
+WRONG_LENGTH, WRONG_DATA = "the checksum of the length is wrong", "the checksum of the data is wrong"
+
+
+def _problem(data: bytes, offset: int) -> tuple[str | None, int]:
+    """What is wrong with a record that begins here, and how long it says that it is."""
+    header, length = data[offset : offset + 12], int.from_bytes(data[offset : offset + 8], "little")
+    left = len(data) - offset
+    if left < 12:
+        return f"the file ends {left} bytes into a record", 0
+    if _masked(header[:8]) != header[8:]:
+        return WRONG_LENGTH, 0
+    if left < length + 16:
+        return f"the file ends {left} bytes into a record of {length + 16}", 0
+    record = data[offset + 12 : offset + 12 + length]
+    return None if _masked(record) == data[offset + 12 + length : offset + 16 + length] else WRONG_DATA, length
+
+
+def _examples(data: bytes, form: Examples, *, go_on: bool) -> Iterator[Found]:
+    for record, offset, line in _tfrecords(data, go_on=go_on):
         try:
             good = not isinstance(record, _Wrong)
             yield parse_single_example(record, dict(form.features)) if good else record, offset, line
