@@ -43,7 +43,9 @@ class MappedFile:
     def release(self, start: int, stop: int) -> None: ...
 
 class ExampleParser:
-    def __init__(self, requests: list[tuple[bytes, int, bool, int, int, bool, bool, Any]]) -> None: ...
+    def __init__(
+        self, requests: list[tuple[bytes, int, bool, int, int, bool, bool, Any]], closed: bool = False
+    ) -> None: ...
     def parse(
         self, values: NDArray[uint8], offsets: NDArray[int64]
     ) -> tuple[

@@ -12,10 +12,8 @@ import numpy as np
 
 import headrace as hr
 from headrace.records.format import Bad, Look
-from headrace.records.index import SUFFIX
 from headrace.records.reader import first_bytes
 from headrace.records.tfrecord import TFRecords
-from headrace.sources.list_files import matching
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
@@ -51,11 +49,6 @@ class Kind(NamedTuple):
             options["compression_type"] = self.compression
         made: Dataset = attrgetter(self.reader)(hr)(files, **options)
         return made
-
-
-def files_of(patterns: list[str]) -> list[str]:
-    """The files that match, without indexes, which a shell's `train-*` matches as well."""
-    return [path for path in matching(patterns) if not path.endswith(SUFFIX)]
 
 
 def kind_of(path: str) -> Kind:

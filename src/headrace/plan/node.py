@@ -12,8 +12,6 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-import numpy as np
-
 from headrace.errors import ElementError
 from headrace.keys import Seed
 from headrace.plan.cardinality import Cardinality
@@ -195,8 +193,8 @@ def _shown(value: Any, for_state: bool) -> str:
         return str(value)
     if callable(value):
         return "fn" if for_state else function_name(value)
-    if isinstance(value, np.dtype):
-        return str(value)
+    if not for_state and hasattr(value, "brief"):
+        return str(value.brief())
     return str(value)
 
 

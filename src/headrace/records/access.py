@@ -10,6 +10,7 @@ from headrace import _native
 from headrace.errors import HeadraceError
 from headrace.records.files import Bytes, LocalFile, identity, local_path, remote, shrunk
 from headrace.records.format import Offsets
+from headrace.records.identity import Identity
 from headrace.records.index import Index
 
 
@@ -44,13 +45,13 @@ def _joined(pieces: list[bytes], order: Offsets, end: bytes) -> Bytes:
 
 def _ranges(path: str, index: Index, bounds: Offsets) -> list[bytes]:
     system, name = remote(path)
-    _unchanged(path, index)
+    _check(path, identity(path), index)
     starts, stops = bounds.T.tolist()
     return list(system.cat_ranges([name] * len(starts), starts, stops, on_error="raise"))
 
 
-def _unchanged(path: str, index: Index) -> None:
-    if identity(path) != index.identity:
+def _check(path: str, found: Identity, index: Index) -> None:
+    if not index.belongs_to(found):
         raise HeadraceError(f"{path} has changed since its index was made; make the dataset anew")
 
 
@@ -58,9 +59,9 @@ def _mapped(path: str, local: str, index: Index, shared: dict[Any, Any]) -> _nat
     """The file as memory, mapped once a pass."""
     found: _native.MappedFile | None = shared.get(path)
     if found is None:
-        _unchanged(path, index)
         file = LocalFile(local)
         try:
+            _check(path, file.identity(), index)
             found = shared[path] = file.mapped()
         finally:
             file.close()

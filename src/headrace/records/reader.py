@@ -34,9 +34,9 @@ class Good(NamedTuple):
 
 
 class Wrong(NamedTuple):
-    """A record that could not be read, and its bytes; all that is left of the file, where the reason is an OSError."""
+    """A record that could not be read, and its bytes."""
 
-    reason: str | OSError
+    reason: str
     at: At
     pieces: list[bytes]
     rows: int = 1
@@ -72,7 +72,7 @@ class Reader:
         self._more = False
         self._number, self._line = at.number, at.line
         self._file = opened(path)
-        self.identity = self._file.identity
+        self.token = self._file.token
         self._over = False
         self._stopped = False
         self._fresh = at.offset == 0
@@ -127,7 +127,7 @@ class Reader:
     def _refused(self) -> list[Found]:
         """What is wrong with the file as a whole, as far as its size tells."""
         self._fresh = False
-        size = self.identity.size
+        size = self._file.size
         reason = None if size is None or self._format.compression else self._format.refusal(size)
         if reason is None:
             return []
@@ -136,7 +136,7 @@ class Reader:
 
     def _left(self) -> int | None:
         """How many bytes there are from the window's first on, where that is known."""
-        size, window = self.identity.size, self._window
+        size, window = self._file.size, self._window
         if window.final:
             return len(window.data)
         return None if size is None or self._format.compression else max(len(window.data), size - window.offset)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -20,11 +21,15 @@ from headrace.ops.interleave import InterleaveStream
 from headrace.plan.cardinality import UNKNOWN, Cardinality
 from headrace.plan.node import TUNING, Node, user_site
 from headrace.plan.spec import Spec
-from headrace.records.files import FileList, as_path
+from headrace.plan.structure import LEAF
+from headrace.records.files import FileList, as_path, local_path
 from headrace.records.format import Format
 from headrace.records.index import Index, indexes
 from headrace.records.quarantine import Quarantine, Skip, policy
-from headrace.sources.memory import from_tensor_slices
+from headrace.records.sidecar import is_sidecar
+from headrace.sources.file_names import NAME, FileNames
+from headrace.sources.memory import Memory
+from headrace.sources.one_file import by_pattern, looks_like_pattern
 from headrace.sources.records import Records
 
 if TYPE_CHECKING:
@@ -77,17 +82,21 @@ def read_files(
 def file_names(reader: str, filenames: Any) -> tuple[Node, FileList | None]:
     """The dataset of the names, and the names themselves where they are known in advance."""
     node = getattr(filenames, "_node", None)
-    if isinstance(node, Node):
+    if not isinstance(node, Node):
+        names = [as_path(value) for value in _flat(filenames)]
+    else:
         _check_names(reader, node.spec)
         if node.inputs or not node.addressable or not node.cardinality.known:
             return node, None
         from headrace.execute.context import Run
 
         rows = node.at(Context(Run()), np.arange(node.cardinality)).elements() if node.cardinality else ()
-        return node, FileList(as_path(row) for row in rows)
-    names = [as_path(value) for value in _flat(filenames)]
-    source = from_tensor_slices(np.array(names, dtype=object))
-    return source._node, FileList(names)
+        names = [as_path(row) for row in rows]
+    names = [name for name in names if not is_sidecar(name)]
+    for name in names:
+        if looks_like_pattern(name) and local_path(name) is not None and not os.path.lexists(local_path(name) or ""):
+            raise FileNotFoundError(f"{reader}: there is no file {name!r}; {by_pattern(name)}")
+    return FileNames(NAME, len(names), names), FileList(names)
 
 
 def _flat(filenames: Any) -> Iterable[Any]:
@@ -149,6 +158,8 @@ class Files(Node):
 
     def _records(self, name: Any) -> Node:
         path = as_path(name)
+        if is_sidecar(path):  # which a pattern for data has picked up
+            return Memory(self.spec, 0, LEAF, [], self.reader)
         return self.child(
             path, self.format, self.reader, self.on_error, self._index.get(path), self.buffer_size,
             site=self.site, name=self.name,

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from headrace.plan.node import user_site
 from headrace.records.files import as_path, remote
-from headrace.sources.memory import from_tensor_slices
+from headrace.records.sidecar import FOLDER, SUFFIX, is_sidecar
+from headrace.sources.file_names import NAME, FileNames, listing
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
@@ -20,6 +22,9 @@ def list_files(
 ) -> Dataset:
     """The names of the files that match a pattern, or one of several; shuffled, anew in each epoch, unless told not to.
 
+    A file or folder that has brackets, `*` or `?` in its name is found under it as it is. Indexes of headrace's own are
+    no data: they are left out.
+
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
@@ -28,10 +33,12 @@ def list_files(
     ...     [Path(n).name for n in hr.Dataset.list_files(f"{folder}/*.txt", shuffle=False)]
     ['a.txt', 'b.txt', 'c.txt']
     """
+    from headrace.dataset import Dataset
+
     if shuffle is False and seed is not None:
         raise ValueError("list_files: a seed only makes sense where files are shuffled")
     names = matching(file_pattern)
-    files = from_tensor_slices(np.array(names, dtype=object), name=name)
+    files = Dataset(FileNames(NAME, len(names), names, listing(names), "list_files", site=user_site(), name=name))
     return files if shuffle is False else files.shuffle(len(names), seed=seed)
 
 
@@ -47,6 +54,30 @@ def matching(file_pattern: Any) -> list[str]:
 
 def _matching(pattern: str) -> list[str]:
     if "://" not in pattern:
-        return glob.glob(pattern, include_hidden=True)  # noqa: PTH207 - a name stays as relative as its pattern
+        found = glob.glob(_literal(pattern), include_hidden=True)  # noqa: PTH207 - a name stays as relative as its pattern
+        return [name for name in found if not _is_ours(name, pattern)]
     system, path = remote(pattern)
-    return [system.unstrip_protocol(name) for name in system.glob(path)]
+    names = system.glob(path) or ([path] if glob.has_magic(path) and system.exists(path) else [])
+    data = set(names)  # in a store each look is a request: only what lies beside its file is looked at
+    return [
+        system.unstrip_protocol(name)
+        for name in names
+        if name.removesuffix(SUFFIX) not in data - {name} or not _is_ours(system.unstrip_protocol(name), pattern)
+    ]
+
+
+def _literal(pattern: str) -> str:
+    """The pattern, with what exists as it is written taken as it is: a folder `runs[1]`, a file `what?.txt`."""
+    parts = pattern.split("/")
+    for i, part in enumerate(parts):
+        if glob.has_magic(part):
+            if not os.path.lexists("/".join(parts[: i + 1])):
+                break
+            parts[i] = glob.escape(part)
+    return "/".join(parts)
+
+
+def _is_ours(name: str, pattern: str) -> bool:
+    """Whether this is no data but something that headrace has put beside them."""
+    hidden = FOLDER in name.split("/") and FOLDER not in pattern.split("/")
+    return hidden or is_sidecar(name)

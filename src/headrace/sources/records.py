@@ -9,9 +9,11 @@ import numpy as np
 from headrace.block import Block, Failure, Indices, Item, Mark
 from headrace.errors import ElementError
 from headrace.execute.context import Context
+from headrace.execute.state import plain
 from headrace.execute.stream import Stream
 from headrace.records.access import gathered
 from headrace.records.format import Bad, Format, Look, Rows
+from headrace.records.identity import Token
 from headrace.records.reader import START, At, Found, Good, Reader, Wrong
 from headrace.sources.one_file import NO_FILE, FileStream, OneFile, said
 
@@ -54,7 +56,7 @@ class RecordsStream(FileStream):
         self._node = node
         self._ctx = ctx
         self._reader: Reader | None = None
-        self._token = NO_FILE
+        self._token: Token | int = NO_FILE
         self._at = START
         if mark is not None:
             token, *at = mark
@@ -63,9 +65,10 @@ class RecordsStream(FileStream):
                 self._open()
             except OSError:
                 self._token = NO_FILE
-            if token != self._token:
+            found = plain(self._token)
+            if plain(token) != found:
                 self.close()
-                raise node.changed(self._token)
+                raise node.changed(found)
 
     def skip(self, count: int, *, replay: bool = False) -> int:
         done = self._pending.drop(count)
@@ -110,7 +113,7 @@ class RecordsStream(FileStream):
         self._reader = Reader(
             node.path, node.format, self._at, go_on=go_on, chunk=node.buffer_size, boxed=self._ctx.boxed
         )
-        self._token = self._reader.identity.token
+        self._token = self._reader.token
         return self._reader
 
     def _read(self, want: int) -> list[Item]:
@@ -118,11 +121,11 @@ class RecordsStream(FileStream):
             found = (self._reader or self._open()).read(want)
         except OSError as error:
             self._over = True
-            return self._items(Wrong(error, self._at, []))
+            return self._items(Wrong(said(error), self._at, []), error)
         self._over = not found
         return [item for part in found for item in self._items(part)]
 
-    def _items(self, found: Found) -> list[Item]:
+    def _items(self, found: Found, cause: OSError | None = None) -> list[Item]:
         node, at = self._node, found.at
         self._at = At(at.offset, at.number + found.rows, at.line)
         mark = (self._token, *at)
@@ -132,6 +135,6 @@ class RecordsStream(FileStream):
             ids = self._ctx.ids_between(at.number, at.number + found.rows)
             return [Block(node.format.structure, found.columns, found.rows, mark, ids)]
         if node.on_error is None:
-            return [Failure(node.bad(found.reason, at), mark)]
-        node.on_error.keep(node.path, at.offset, at.number, said(found.reason), found.pieces)
+            return [Failure(node.bad(cause or found.reason, at), mark)]
+        node.on_error.keep(node.path, at.offset, at.number, found.reason, found.pieces)
         return []

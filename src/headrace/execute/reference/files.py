@@ -16,6 +16,7 @@ from headrace.errors import ParseError, SpecError
 from headrace.execute.reference.base import Place, Row, rows
 from headrace.execute.reference.csv import csv_records
 from headrace.io.parse import parse_single_example
+from headrace.io.wire import fields
 from headrace.ops.flat_map import FlatMap
 from headrace.ops.interleave import Interleave
 from headrace.plan.node import Node
@@ -28,13 +29,14 @@ from headrace.records.reader import At
 from headrace.records.tables import rows_of
 from headrace.records.text import Lines
 from headrace.records.tfrecord import TFRecords
+from headrace.sources.file_names import FileNames
 from headrace.sources.files import Files
 from headrace.sources.from_tfrecord import Examples
 from headrace.sources.records import Records
 from headrace.sources.tables import TableRows
 
 Found = tuple[Any, int, int]
-"""A value or, as a _Wrong, why there is none; the byte and the line where it begins."""
+"""A value or, as a _Wrong or an OSError, why there is none; the byte and the line where it begins."""
 
 
 class _Wrong(str):
@@ -53,11 +55,18 @@ def _(node: Files, at: Place) -> Iterator[Row]:
 
 
 @rows.register
+def _(node: FileNames, at: Place) -> Iterator[Row]:
+    for number, name in enumerate(node.names):
+        yield Row((at.path, number), name)
+
+
+@rows.register
 def _(node: Records, at: Place) -> Iterator[Row]:
     for number, (value, offset, line) in enumerate(_found(node)):
-        made = node.bad(value, At(offset, number, line)) if isinstance(value, _Wrong) else value
-        if node.on_error is None or not isinstance(value, _Wrong):
-            yield Row((at.path, number), made)
+        if not isinstance(value, _Wrong | OSError):
+            yield Row((at.path, number), value)
+        elif node.on_error is None:
+            yield Row((at.path, number), node.bad(value, At(offset, number, line)))
 
 
 def _found(node: Records) -> Iterator[Found]:
@@ -65,7 +74,7 @@ def _found(node: Records) -> Iterator[Found]:
     try:
         data = read_all(node.path)
     except OSError as error:
-        yield _Wrong(error.strerror or error), 0, 0
+        yield error, 0, 0
         return
     if form.compression:
         data = _unpacked(data, form.compression)
@@ -198,9 +207,28 @@ def _examples(data: bytes, form: Examples, *, go_on: bool) -> Iterator[Found]:
     for record, offset, line in _tfrecords(data, go_on=go_on):
         try:
             good = not isinstance(record, _Wrong)
-            yield parse_single_example(record, dict(form.features)) if good else record, offset, line
+            yield _example(record, form) if good else record, offset, line
         except ParseError as error:
-            yield _Wrong(str(error)), offset, line
+            yield _Wrong(form.reason(error)), offset, line
+
+
+def _example(record: bytes, form: Examples) -> Any:
+    made = parse_single_example(record, {})  # raises where it is none
+    if form.inferred:
+        for number, what in ((1, "feature"), (2, "feature list")):
+            for name in _names(record, number):
+                if number == 2 or name not in dict(form.features):
+                    raise ParseError(f"{what} {name!r} is none of those that are described")
+    return made | parse_single_example(record, dict(form.features))
+
+
+def _names(record: bytes, number: int) -> Iterator[str]:
+    """The names of the features, or of the feature lists, that hold something."""
+    for whole in (f.value for f in fields(memoryview(record)) if f[:2] == (number, 2)):
+        for entry in (f.value for f in fields(whole) if f[:2] == (1, 2)):
+            parts = {f.number: f.value for f in fields(entry)}
+            if any(1 <= f.number <= 3 and f.wire == 2 for f in fields(parts.get(2, memoryview(b"")))):
+                yield bytes(parts.get(1, b"")).decode(errors="backslashreplace")
 
 
 def _masked(data: bytes) -> bytes:
