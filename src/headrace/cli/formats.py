@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from contextlib import suppress
 from operator import attrgetter
 from pathlib import PurePath
@@ -12,6 +11,7 @@ import numpy as np
 
 import headrace as hr
 from headrace.records.format import Bad, Look
+from headrace.records.packed import likely_packing
 from headrace.records.reader import first_bytes
 from headrace.records.tfrecord import TFRecords
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from headrace.dataset import Dataset
 
 HEAD = 64 << 10
-PACKED = {b"\x1f\x8b": "GZIP", b"\x28\xb5\x2f\xfd": "ZSTD"}
 MAGIC = {b"PAR1": "Parquet", b"ARROW1": "Arrow"}
 ENDINGS = {
     ".tfrecord": "TFRecord", ".tfrecords": "TFRecord", ".csv": "CSV", ".tsv": "CSV", ".jsonl": "JSON lines",
@@ -53,12 +52,10 @@ class Kind(NamedTuple):
 
 def kind_of(path: str) -> Kind:
     """What a file is, by what it begins with, and its name where that says nothing."""
-    head = first_bytes(path, "", HEAD)
+    head = first_bytes(path, "", HEAD, packed=True)
     if _is_tfrecord(head):
         return Kind("TFRecord", "")
-    compression = next((name for magic, name in PACKED.items() if head.startswith(magic)), "")
-    if not compression and _is_zlib(head):
-        compression = "ZLIB"
+    compression = likely_packing(head)
     if compression:
         head = b""
         with suppress(OSError):  # damaged from the start, as who reads it will say
@@ -96,15 +93,6 @@ def _is_tfrecord(head: bytes) -> bool:
         return False
     found = TFRecords().scan(np.frombuffer(head, np.uint8), Look(first=True, final=False)).parts[:1]
     return not (found and isinstance(found[0], Bad) and found[0].lost)
-
-
-def _is_zlib(head: bytes) -> bool:
-    if len(head) < 2 or head[0] & 15 != 8 or int.from_bytes(head[:2], "big") % 31:
-        return False
-    try:
-        return bool(zlib.decompressobj().decompress(head, 1))
-    except zlib.error:
-        return False
 
 
 def _is_binary(head: bytes) -> bool:

@@ -83,6 +83,8 @@ class Format(ABC):
 
     compression: str = ""
 
+    is_text = False
+    """Whether a file that begins as packed data do cannot be one of this format."""
     counts_lines = False
     """Whether an error names the line."""
     indexed = False
@@ -116,6 +118,10 @@ class Format(ABC):
     def refusal(self, size: int) -> str | None:  # noqa: ARG002
         """Why a file of this size cannot be one of this format."""
         return None
+
+    def doubt(self, head: bytes) -> str:  # noqa: ARG002
+        """What to add to the error of a file that begins like this, and in which not even the first record is found."""
+        return ""
 
     def resumed(self, data: Bytes, start: int, left: int | None) -> tuple[int, int] | None:  # noqa: ARG002
         """Where, at `start` or after it, the next record begins; None if that is not to be seen in these bytes.

@@ -13,6 +13,7 @@ from headrace.records.files import file_size, identity, local_path, opened
 from headrace.records.fixed import FixedLength
 from headrace.records.format import Format, Offsets
 from headrace.records.identity import Identity, signature
+from headrace.records.packed import PROBED
 from headrace.records.sidecar import Found, fresh_sidecar, kept_sidecar
 from headrace.records.window import Window, window
 
@@ -130,7 +131,8 @@ def _positions_in(path: str, view: Window, form: Format) -> tuple[Offsets, bool]
             view.more()
             starts, used, wrong = form.starts(view.data, final=view.final)
             if wrong is not None:
-                raise _damaged(path, wrong, count + len(starts), view.offset + used)
+                doubt = "" if view.offset + used else form.doubt(view.data[:PROBED].tobytes())
+                raise _damaged(path, wrong + doubt, count + len(starts), view.offset + used)
             found.append(starts + view.offset)
             count += len(starts)
             if used:

@@ -7,6 +7,7 @@ from typing import NamedTuple, TypeAlias
 from headrace.block import Column
 from headrace.records.files import opened
 from headrace.records.format import ALL, Bad, Format, Look, Scan
+from headrace.records.packed import LEAST, PROBED, packing, remedy
 from headrace.records.window import CHUNK, window
 
 OVERLAP = 16
@@ -86,6 +87,7 @@ class Reader:
         """The next rows and bad records, if possible some times `want` of them; none only at the end."""
         self._usual = max(self._usual, want)
         found = self._refused() if self._fresh else []
+        self._fresh = False
         while not found and not self._over:
             found = self._some(want)
         if self._over:
@@ -95,6 +97,8 @@ class Reader:
     def pass_over(self, count: int) -> int:
         """Pass over up to `count` records without making anything of them; `read` meets the bad ones, and the end."""
         passed, window = 0, self._window
+        if self._fresh and self._refusal() is not None:
+            return 0
         while passed < count and not self._over and not self._stopped:
             try:
                 if not window.final:
@@ -125,14 +129,33 @@ class Reader:
         return At(self._window.offset + offset, self._number, self._line + line)
 
     def _refused(self) -> list[Found]:
-        """What is wrong with the file as a whole, as far as its size tells."""
-        self._fresh = False
-        size = self._file.size
-        reason = None if size is None or self._format.compression else self._format.refusal(size)
+        """What is wrong with the file as a whole."""
+        reason = self._refusal()
         if reason is None:
             return []
         self._over = True
         return [Wrong(reason, self._at(0, 0), [])]
+
+    def _head(self, size: int) -> bytes:
+        """The next bytes, as many as are asked for, or as there are."""
+        window = self._window
+        while len(window.data) < size and not window.final:
+            window.more()
+        return window.data[:size].tobytes()
+
+    def _refusal(self) -> str | None:
+        """Why the file cannot be one of the format, as far as its size and its first bytes tell."""
+        form, size, window = self._format, self._file.size, self._window
+        if form.compression:
+            return None
+        reason = None if size is None else form.refusal(size)
+        if reason is None and not form.is_text:
+            return None
+        packed = packing(self._head(LEAST))
+        window.use(0)
+        if not packed:
+            return reason
+        return f"{reason}; {remedy(packed)}" if reason else remedy(packed)
 
     def _left(self) -> int | None:
         """How many bytes there are from the window's first on, where that is known."""
@@ -190,7 +213,8 @@ class Reader:
             at = self._at(part.start, part.line)
             if isinstance(part, Bad):
                 bytes_ = [] if part.lost else [self._window.data[part.start : part.stop].tobytes()]
-                found.append(Wrong(part.reason, at, bytes_))
+                doubt = self._format.doubt(self._head(PROBED)) if part.lost and at.offset == 0 else ""
+                found.append(Wrong(part.reason + doubt, at, bytes_))
                 self._number += 1
             else:
                 found.append(Good(part.columns, part.rows, at))
@@ -218,8 +242,11 @@ class Reader:
             window.more(needed)
 
 
-def first_bytes(path: str, compression: str, size: int) -> bytes:
-    """The first `size` bytes of a file, unpacked; fewer if it has no more. Raises OSError, also for damaged data."""
+def first_bytes(path: str, compression: str, size: int, *, packed: bool = False) -> bytes:
+    """The first `size` bytes of a file, unpacked; fewer if it has no more. Raises OSError, also for damaged data.
+
+    Raises ValueError for packed ones that nobody said are packed, unless they may be.
+    """
     file = opened(path)
     view = window(file, compression, 0, size)
     try:
@@ -229,6 +256,8 @@ def first_bytes(path: str, compression: str, size: int) -> bytes:
             raise OSError(f"{path}: {view.damage}")
         head = view.data[:size].tobytes()
         view.use(0)
+        if not compression and not packed and packing(head):
+            raise ValueError(f"{path}: {remedy(packing(head))}")
         return head
     finally:
         view.close()

@@ -41,6 +41,7 @@ class Lines(Format):
 
     encoding: str | None = "utf-8"
 
+    is_text = True
     indexed = True
     skimmed = True
     terminated = True

@@ -122,6 +122,9 @@ class Examples(Format):
         columns = self.structure.leaves_in(parse(records[start:stop]))
         return Rows(columns, stop - start, _begin(records, rows.start, start))
 
+    def doubt(self, head: bytes) -> str:
+        return FRAMED.doubt(head)
+
     def resumed(self, data: Bytes, start: int, left: int | None) -> tuple[int, int] | None:
         return FRAMED.resumed(data, start, left)
 

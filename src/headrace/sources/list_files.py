@@ -69,12 +69,9 @@ def _matching(pattern: str) -> list[str]:
 def _literal(pattern: str) -> str:
     """The pattern, with what exists as it is written taken as it is: a folder `runs[1]`, a file `what?.txt`."""
     parts = pattern.split("/")
-    for i, part in enumerate(parts):
-        if glob.has_magic(part):
-            if not os.path.lexists("/".join(parts[: i + 1])):
-                break
-            parts[i] = glob.escape(part)
-    return "/".join(parts)
+    exist = [not glob.has_magic(part) or os.path.lexists("/".join(parts[: i + 1])) for i, part in enumerate(parts)]
+    written = exist.index(False) if False in exist else len(parts)
+    return "/".join([*map(glob.escape, parts[:written]), *parts[written:]])
 
 
 def _is_ours(name: str, pattern: str) -> bool:

@@ -25,6 +25,7 @@ from headrace.records.files import read_all
 from headrace.records.fixed import FixedLength
 from headrace.records.format import Bad, Look
 from headrace.records.jsonl import JsonLines
+from headrace.records.packed import PROBED, packing, remedy
 from headrace.records.reader import At
 from headrace.records.tables import rows_of
 from headrace.records.text import Lines
@@ -76,9 +77,12 @@ def _found(node: Records) -> Iterator[Found]:
     except OSError as error:
         yield error, 0, 0
         return
+    packed = "" if form.compression else packing(data)
     if form.compression:
         data = _unpacked(data, form.compression)
-    if isinstance(form, Lines):
+    if packed and isinstance(form, Lines | Csv | JsonLines):
+        yield _Wrong(remedy(packed)), 0, 0
+    elif isinstance(form, Lines):
         yield from _lines(data, form)
     elif isinstance(form, FixedLength):
         yield from _fixed(data, form)
@@ -162,7 +166,8 @@ def _decoded(line: bytes, encoding: str | None) -> Any:
 def _fixed(data: bytes, form: FixedLength) -> Iterator[Found]:
     refused = form.refusal(len(data))
     if refused is not None:
-        yield _Wrong(refused), 0, 0
+        packed = "" if form.compression else packing(data)
+        yield _Wrong(f"{refused}; {remedy(packed)}" if packed else refused), 0, 0
         return
     for offset in range(form.header_bytes, len(data) - form.footer_bytes, form.record_bytes):
         yield data[offset : offset + form.record_bytes], offset, 0
@@ -175,8 +180,8 @@ def _tfrecords(data: bytes, *, go_on: bool) -> Iterator[Found]:
         if wrong is None:
             yield data[offset + 12 : offset + 12 + length], offset, 0
         else:
-            doubt = "; is this a TFRecord file at all?" if wrong == WRONG_LENGTH and not offset else ""
-            yield _Wrong(wrong + doubt), offset, 0
+            lost = not offset and wrong != WRONG_DATA
+            yield _Wrong(wrong + TFRecords().doubt(data[:PROBED]) if lost else wrong), offset, 0
             if not go_on:
                 return
         if wrong not in (None, WRONG_DATA):
