@@ -25,11 +25,13 @@ class Records(OneFile):
     format: Format
 
     def open(self, ctx: Context, mark: Mark) -> Stream:
+        ctx.note_origin(self.path)
         return RecordsStream(self, ctx, mark)
 
     def at(self, ctx: Context, indices: Indices) -> Block:
         """Rows by number, by way of the index."""
         assert self.index is not None
+        ctx.note_origin(self.path)
         first = At(int(self.index.starts(indices[:1])[0]), int(indices[0]), 0)  # to know which it is, ask one by one
         try:
             data = gathered(self.path, self.index, indices, ctx.run.shared)

@@ -130,6 +130,7 @@ class TableRows(OneFile):
     format: Tables
 
     def open(self, ctx: Context, mark: Mark) -> Stream:
+        ctx.note_origin(self.path)
         return TableStream(self, ctx, mark)
 
     def bad(self, reason: str | Exception, group: int, number: int) -> ElementError:
