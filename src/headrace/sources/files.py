@@ -20,12 +20,13 @@ from headrace.ops.interleave import InterleaveStream
 from headrace.plan.cardinality import UNKNOWN, Cardinality
 from headrace.plan.node import TUNING, Node, user_site
 from headrace.plan.spec import Spec
-from headrace.records.files import FileList, as_path
+from headrace.records.files import FileList, as_path, local_path
 from headrace.records.format import Format
 from headrace.records.index import Index, indexes
 from headrace.records.quarantine import Quarantine, Skip, policy
 from headrace.sources.memory import from_tensor_slices
 from headrace.sources.records import Records
+from headrace.storage.swaps import finish_swaps
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
@@ -80,6 +81,7 @@ def file_names(reader: str, filenames: Any) -> tuple[Node, FileList | None]:
         rows = node.at(Context(Run()), np.arange(node.cardinality)).elements() if node.cardinality else ()
         return node, FileList(as_path(row) for row in rows)
     names = [as_path(value) for value in _flat(filenames)]
+    finish_swaps(local for local in map(local_path, names) if local is not None)
     source = from_tensor_slices(np.array(names, dtype=object))
     return source._node, FileList(names)
 
