@@ -31,6 +31,7 @@ from headrace.sources.file_names import NAME, FileNames
 from headrace.sources.memory import Memory
 from headrace.sources.one_file import by_pattern, looks_like_pattern
 from headrace.sources.records import Records
+from headrace.storage.swaps import finish_swaps
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
@@ -92,10 +93,12 @@ def file_names(reader: str, filenames: Any) -> tuple[Node, FileList | None]:
 
         rows = node.at(Context(Run()), np.arange(node.cardinality)).elements() if node.cardinality else ()
         names = [as_path(row) for row in rows]
+    local = [path for path in map(local_path, names) if path is not None]
+    finish_swaps(local)
+    for path in local:
+        if looks_like_pattern(path) and not os.path.lexists(path):
+            raise FileNotFoundError(f"{reader}: there is no file {path!r}; {by_pattern(path)}")
     names = [name for name in names if not is_sidecar(name)]
-    for name in names:
-        if looks_like_pattern(name) and local_path(name) is not None and not os.path.lexists(local_path(name) or ""):
-            raise FileNotFoundError(f"{reader}: there is no file {name!r}; {by_pattern(name)}")
     return FileNames(NAME, len(names), names), FileList(names)
 
 

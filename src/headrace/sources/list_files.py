@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from headrace.plan.node import user_site
-from headrace.records.files import as_path, remote
+from headrace.records.files import as_path, local_path, remote
 from headrace.records.sidecar import FOLDER, SUFFIX, is_sidecar
 from headrace.sources.file_names import NAME, FileNames, listing
+from headrace.storage.files import TEMPORARY
+from headrace.storage.swaps import SWAP, finish_swaps_near
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
@@ -53,17 +55,17 @@ def matching(file_pattern: Any) -> list[str]:
 
 
 def _matching(pattern: str) -> list[str]:
+    local = local_path(pattern)
+    if local is not None:
+        finish_swaps_near(local)
     if "://" not in pattern:
         found = glob.glob(_literal(pattern), include_hidden=True)  # noqa: PTH207 - a name stays as relative as its pattern
-        return [name for name in found if not _is_ours(name, pattern)]
+        return [name for name in found if not _is_ours(name, pattern) and not is_sidecar(name)]
     system, path = remote(pattern)
-    names = system.glob(path) or ([path] if glob.has_magic(path) and system.exists(path) else [])
-    data = set(names)  # in a store each look is a request: only what lies beside its file is looked at
-    return [
-        system.unstrip_protocol(name)
-        for name in names
-        if name.removesuffix(SUFFIX) not in data - {name} or not _is_ours(system.unstrip_protocol(name), pattern)
-    ]
+    found = system.glob(path) or ([path] if glob.has_magic(path) and system.exists(path) else [])
+    beside = {name + SUFFIX for name in found}  # in a store each look is a request: at nothing else
+    names = [(name in beside, system.unstrip_protocol(name)) for name in found]
+    return [name for look, name in names if not _is_ours(name, pattern) and not (look and is_sidecar(name))]
 
 
 def _literal(pattern: str) -> str:
@@ -75,6 +77,6 @@ def _literal(pattern: str) -> str:
 
 
 def _is_ours(name: str, pattern: str) -> bool:
-    """Whether this is no data but something that headrace has put beside them."""
-    hidden = FOLDER in name.split("/") and FOLDER not in pattern.split("/")
-    return hidden or is_sidecar(name)
+    """Whether this is no data, by its name, but something that headrace has put beside them."""
+    folders = name.split("/")
+    return (FOLDER in folders and FOLDER not in pattern.split("/")) or name.endswith((TEMPORARY, SWAP))
