@@ -5,6 +5,7 @@ import glob
 import json
 import os
 import shutil
+import signal
 import zlib
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from headrace.records.index import build_index, fresh_index
 from headrace.records.sidecar import FOLDER, GROUP
 from headrace.records.text import Lines
 from headrace.records.tfrecord import TFRecords
+from headrace.storage.files import TEMPORARY
 
 ROWS = [b"%d" % i * (i % 7) for i in range(3000)]
 
@@ -299,3 +301,18 @@ def test_one_that_covers_a_part_of_its_file_is_made_again(records, covered):
     assert fresh_index(records, TFRecords()) is None
     assert hr.TFRecordDataset(records).cardinality() == hr.UNKNOWN_CARDINALITY
     assert len(hr.TFRecordDataset(records, index=True)) == len(ROWS)
+
+
+def test_what_a_killed_writer_leaves_is_cleared_by_the_next(records, tmp_path):
+    for _ in range(2):
+        child = os.fork()
+        if child == 0:
+            os.fsync = lambda _: os.kill(os.getpid(), signal.SIGKILL)
+            build_index(records, TFRecords())
+            os._exit(1)
+        assert os.waitpid(child, 0)[1] == signal.SIGKILL
+    left = list((tmp_path / FOLDER).iterdir())
+    assert len(left) == 1 and left[0].name.startswith(".") and left[0].name.endswith(TEMPORARY)
+    assert list(hr.Dataset.list_files(f"{tmp_path}/*", shuffle=False)) == [records]
+    assert len(hr.TFRecordDataset(records, index=True)) == len(ROWS)
+    assert [p.name for p in (tmp_path / FOLDER).iterdir()] == ["r.tfrecord.idx"]
