@@ -291,3 +291,10 @@ def test_columns_of_numbers_can_be_written_to_one_by_one():
     batch["a"] += 100
     assert batch["b"].tolist() == list(range(10)) == batch["c"].tolist()
     assert all(column.flags.c_contiguous for column in batch.values())
+
+
+def test_the_default_of_a_feature_of_bytes_is_bytes():
+    row = [hr.io.encode_example({"y": 1})]
+    assert hr.io.parse_example(row, {"x": hr.io.FixedLenFeature([], bytes, "é")})["x"].tolist() == ["é".encode()]
+    with pytest.raises(ValueError, match="feature 'x': the default 10 is no bytes"):
+        hr.io.parse_example(row, {"x": hr.io.FixedLenFeature([], bytes, 10)})

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-import mmap
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace import _native
 from headrace.options import Options
-from headrace.records.identity import Identity
-from headrace.records.redact import shown
+from headrace.records.identity import Identity, Token, local_identity, open_identity, signature
 from headrace.records.remote import RemoteFile, Seekable, remote_identities, remote_identity
 from headrace.records.transport import ALONE, StorageOptions, Transport
 from headrace.storage.files import whole
@@ -23,6 +23,8 @@ Bytes = NDArray[np.uint8]
 
 FEW = 256
 """Of so many remote files each is looked at before a state is taken or restored; of more, only those being read."""
+AT_ONCE = 16
+"""So many files are looked at at a time, where there are more."""
 
 
 def as_path(value: Any) -> str:
@@ -50,17 +52,26 @@ def remote(path: str, via: Transport = ALONE) -> tuple[Any, str]:
 def identity(path: str, via: Transport = ALONE) -> Identity:
     """What the file is now; raises OSError where there is none."""
     local = local_path(path)
-    if local is None:
-        return remote_identity(path, via)
-    found = Path(local).stat()
-    return Identity(found.st_size, str(found.st_mtime_ns))
+    return remote_identity(path, via) if local is None else local_identity(local)
+
+
+def file_size(path: str, via: Transport = ALONE) -> int | None:
+    """How many bytes the file has, None where that is not known; raises OSError where there is none."""
+    local = local_path(path)
+    return remote_identity(path, via).size if local is None else Path(local).stat().st_size
 
 
 class File(Protocol):
-    """The bytes of one open file; `size` is what it had when it was opened, None if that is not known."""
+    """The bytes of one open file; `size` is what it had when it was opened, `token` tells which file it is."""
 
-    identity: Identity
     size: int | None
+
+    @property
+    def token(self) -> Token: ...
+
+    def identity(self) -> Identity:
+        """Which file it is."""
+        ...
 
     def read_into(self, out: Bytes, offset: int) -> int:
         """Fill `out` with the bytes from `offset` on; returns how many there were."""
@@ -77,32 +88,52 @@ class LocalFile:
     def __init__(self, path: str) -> None:
         self._descriptor: int | None = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
         found = os.fstat(self._descriptor)
-        self.identity = Identity(found.st_size, str(found.st_mtime_ns))
         self.size: int | None = found.st_size
+        self._path = path
+        self._seen = signature(found)
         if hasattr(os, "posix_fadvise"):
             os.posix_fadvise(self._descriptor, 0, 0, os.POSIX_FADV_SEQUENTIAL)
 
     def read_into(self, out: Bytes, offset: int) -> int:
         done = 0
         while done < len(out):
-            if self._descriptor is None:
-                raise ValueError("the file is closed")
-            got = os.preadv(self._descriptor, [out[done:].data], offset + done)
+            got = os.preadv(self._open(), [out[done:].data], offset + done)
             if not got:
                 break
             done += got
         return done
 
-    def mapped(self) -> mmap.mmap:
+    def mapped(self) -> _native.MappedFile:
         """The file as memory; raises where it cannot be mapped."""
+        return _native.MappedFile(self._open(), self.size or 0)
+
+    @property
+    def token(self) -> Token:
+        """Tells which file it is, once somebody asks."""
+        return Token(self._path, seen=self._seen, file=self)
+
+    def identity(self) -> Identity:
+        """Which file it is."""
+        return open_identity(self._open())
+
+    def duplicate(self) -> int:
+        """Another descriptor of the file, as long as it is open."""
+        return os.dup(self._open())
+
+    def _open(self) -> int:
         if self._descriptor is None:
             raise ValueError("the file is closed")
-        return mmap.mmap(self._descriptor, 0, access=mmap.ACCESS_READ)
+        return self._descriptor
 
     def close(self) -> None:
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             os.close(descriptor)
+
+
+def shrunk() -> OSError:
+    """What is wrong with a mapped file that is not intact any more."""
+    return OSError("the file has shrunk, or could not be read, while it was being read")
 
 
 def opened(path: str, via: Transport = ALONE) -> File:
@@ -119,15 +150,21 @@ def arrow_file(path: str, via: Transport = ALONE) -> Any:
     return pa.PythonFile(Seekable(RemoteFile(path, via)), mode="r") if local is None else pa.OSFile(local)
 
 
-def read_all(path: str, size: int = -1, via: Transport = ALONE) -> bytes:
-    """The first `size` bytes of a file, or all."""
+def read_all(path: str, via: Transport = ALONE) -> bytes:
+    """All bytes of a file."""
+    return read_range(path, 0, None, via)
+
+
+def read_range(path: str, start: int, stop: int | None, via: Transport = ALONE) -> bytes:
+    """The bytes of a file from one place to before another, or to its end."""
     local = local_path(path)
     if local is not None:
         with Path(local).open("rb") as file:
-            return file.read(size)
+            file.seek(start)
+            return file.read(-1 if stop is None else stop - start)
     far = RemoteFile(path, via)
     try:
-        return far.read_first(size)
+        return far.read_range(start, stop)
     finally:
         far.close()
 
@@ -145,10 +182,11 @@ def write_whole(path: str, parts: Iterable[bytes | memoryview], via: Transport =
 
 
 class FileList:
-    """The names of files that are known in advance; shown with what they are, as far as that is quickly told.
+    """The names of files that are known in advance.
 
-    Remote files are reached under `options`, with those of a reader's `own`. What one was when a pass opened it is in
-    `seen`; of the others it is asked once.
+    A state shows them by what they hold, in order: files that were moved or copied are the same. Remote files are
+    reached under `options`, with those of a reader's `own`. What one was when a pass opened it is in `seen`; of the
+    others it is asked once.
     """
 
     def __init__(self, names: Iterable[str], own: StorageOptions | None = None, options: Options | None = None) -> None:
@@ -167,33 +205,48 @@ class FileList:
         return len(self.names)
 
     def brief(self) -> str:
-        """The first name, for people; a look at the files is for states alone."""
-        first = shown(self.names[0]).rpartition("/")[2] if self.names else ""
-        return first if len(self.names) < 2 else f"{first} and {len(self.names) - 1} more"
+        """How many there are, for people."""
+        return str(len(self.names))
 
     def __str__(self) -> str:
+        known = self._known()
+        folder = common_folder(self.names)
         digest = hashlib.blake2b(digest_size=6)
-        far = [name for name in self.names if local_path(name) is None]
-        known = self._known(far) if len(far) <= FEW else {}
         for name in self.names:
-            digest.update(name.encode(errors="surrogateescape") + b"\0")
-            if name in known or local_path(name) is not None:
-                digest.update(_described(known[name] if name in known else _found(name)))
+            found = known[name] if name in known else f"named {name.removeprefix(folder)}"
+            digest.update(f"{found}\0".encode(errors="surrogateescape"))
         return f"{len(self.names)} #{digest.hexdigest()}"
 
-    def _known(self, names: list[str]) -> dict[str, Identity | None]:
-        asked = [name for name in names if name not in self.seen]
+    def _known(self) -> dict[str, Identity | None]:
+        """What the files are, but for remote ones where there are many of them."""
+        near = [name for name in self.names if local_path(name) is not None]
+        far = [name for name in self.names if local_path(name) is None]
+        known = dict(zip(near, local_identities(near), strict=True))
+        if len(far) > FEW:
+            return known
+        asked = [name for name in far if name not in self.seen]
         found = remote_identities(asked, Transport(self._options).using(self._own))
         self.seen.update({name: each for name, each in found.items() if each is not None})
-        return {name: self.seen.get(name) for name in names}
+        return known | {name: self.seen.get(name) for name in far}
 
 
-def _found(name: str) -> Identity | None:
+def local_identities(paths: Sequence[str]) -> list[Identity | None]:
+    """What each of these files is now, None where there is none."""
+    if len(paths) <= AT_ONCE:
+        return [_identity(path) for path in paths]
+    with ThreadPoolExecutor(AT_ONCE, "headrace-identities") as pool:
+        return list(pool.map(_identity, paths))
+
+
+def _identity(path: str) -> Identity | None:
     try:
-        return identity(name)
+        return identity(path)
     except OSError:
         return None
 
 
-def _described(found: Identity | None) -> bytes:
-    return b"missing" if found is None else f"{found.size} {found.stamp}".encode()
+def common_folder(names: Sequence[str]) -> str:
+    """What the names of files in one folder, or below it, begin with."""
+    first, last = (min(names), max(names)) if names else ("", "")
+    alike = next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), min(len(first), len(last)))
+    return first[: first.rfind("/", 0, alike) + 1]

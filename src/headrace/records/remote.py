@@ -8,13 +8,14 @@ import io
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
+from glob import has_magic
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headrace.records.faults import LengthError
-from headrace.records.identity import Identity
+from headrace.records.identity import Identity, Token
 from headrace.records.ranges import Handle, Ranges, Requests, ask, begin_asking, is_asynchronous
 from headrace.records.redact import shown
 from headrace.records.transport import Future, Transport
@@ -85,8 +86,9 @@ class RemoteFile:
         info = via.attempt(path, lambda: ask(via, system, name))
         if info.get("type") == "directory":
             raise IsADirectoryError(errno.EISDIR, "Is a directory", shown(path))
-        self.identity = identity_of(info)
-        self.size = self.identity.size
+        self._identity = identity_of(info)
+        self.size = self._identity.size
+        self.token = Token(path, self._identity.token)
         self._ranges: Ranges
         if is_asynchronous(system) and self.size is not None:
             self._ranges = Requests(via, system, name, info, self._is_this)
@@ -95,8 +97,12 @@ class RemoteFile:
         self._begun: Begun = {}
         self._start, self._block = 0, b""
 
+    def identity(self) -> Identity:
+        """Which file it is."""
+        return self._identity
+
     def _is_this(self, info: dict[str, Any]) -> bool:
-        return identity_of(info) == self.identity
+        return identity_of(info) == self._identity
 
     def read_into(self, out: NDArray[np.uint8], offset: int) -> int:
         left = len(out) if self.size is None else max(0, min(len(out), self.size - offset))
@@ -161,16 +167,16 @@ class RemoteFile:
             for future in begun.values():
                 future.cancel()
 
-    def read_first(self, count: int) -> bytes:
-        """The first `count` bytes, or all of them where that is negative."""
+    def read_range(self, start: int, stop: int | None) -> bytes:
+        """The bytes from one place to before another, or to the end."""
+        last = min(2**62 if stop is None else stop, 2**62 if self.size is None else self.size)
         if self.size is not None:
-            stop = self.size if count < 0 else min(count, self.size)
-            return b"".join(self.read_ranges([(at, min(stop, at + BLOCK)) for at in range(0, stop, BLOCK)]))
-        parts, at = [], 0
-        while at != count and (part := self._fetched(self._bounds(at), {})):
+            return b"".join(self.read_ranges([(at, min(last, at + BLOCK)) for at in range(start, last, BLOCK)]))
+        parts = []
+        while start < last and (part := self._fetched((start, min(last, start + BLOCK)), {})):
             parts.append(part)
-            at += len(part)
-        return b"".join(parts)[: None if count < 0 else count]
+            start += len(part)
+        return b"".join(parts)
 
     def close(self) -> None:
         begun, self._begun = self._begun, {}
@@ -242,10 +248,10 @@ def matching_names(pattern: str, via: Transport) -> list[str]:
 
     def find() -> list[str]:
         system.invalidate_cache()
-        if is_asynchronous(system):
-            names: list[str] = via.wait(via.begin(system, system._glob(path)))
-            return names
-        return list(system.glob(path))
+        if not is_asynchronous(system):
+            return list(system.glob(path)) or ([path] if has_magic(path) and system.exists(path) else [])
+        names: list[str] = via.wait(via.begin(system, system._glob(path)))
+        return names or ([path] if has_magic(path) and via.wait(via.begin(system, system._exists(path))) else [])
 
     try:
         names = via.attempt(pattern, find)

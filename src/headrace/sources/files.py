@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -21,13 +22,18 @@ from headrace.options import Options
 from headrace.plan.cardinality import UNKNOWN, Cardinality
 from headrace.plan.node import TUNING, Node, user_site
 from headrace.plan.spec import Spec
-from headrace.records.files import FileList, as_path
+from headrace.plan.structure import LEAF
+from headrace.records.files import FileList, as_path, local_path
 from headrace.records.format import Format
 from headrace.records.index import Index, indexes
 from headrace.records.quarantine import Quarantine, Skip, policy
+from headrace.records.sidecar import is_sidecar
 from headrace.records.transport import ALONE, StorageOptions
-from headrace.sources.memory import from_tensor_slices
+from headrace.sources.file_names import NAME, FileNames
+from headrace.sources.memory import Memory
+from headrace.sources.one_file import by_pattern, looks_like_pattern
 from headrace.sources.records import Records
+from headrace.storage.swaps import finish_swaps
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
@@ -56,9 +62,15 @@ def read_files(
     if num_parallel_reads not in (None, AUTOTUNE):
         turns = positive("num_parallel_reads", num_parallel_reads)
     chunk = None if not buffer_size else positive("buffer_size", buffer_size)
-    plain = turns is None and files is not None
-    reached = ALONE.using(storage_options)
-    known = indexes(files.names, form, index, reached) if index and plain and files is not None else None
+    bad = policy(on_error)
+    if index is True and bad is not None:
+        raise ValueError(
+            f"{reader}: index=True gives every record its number, on_error={str(bad)!r} leaves some of them out; "
+            "choose one of the two"
+        )
+    plain = turns is None and bad is None
+    via = ALONE.using(storage_options)
+    known = indexes(files.names, form, index, via) if index and plain and files is not None else None
     if index is True and known is None:
         raise ValueError(
             f"{reader}: index=True needs the names of files that are read one after another, not "
@@ -66,26 +78,35 @@ def read_files(
         )
     return Dataset(
         Files(
-            names, form, reader, files, turns, policy(on_error), known, num_parallel_reads, chunk, child,
+            names, form, reader, files, turns, bad, known, num_parallel_reads, chunk, child,
             storage_options, site=user_site(), name=name,
         )
     )  # fmt: skip
 
 
-def file_names(reader: str, filenames: Any, storage_options: StorageOptions | None) -> tuple[Node, FileList | None]:
+def file_names(
+    reader: str, filenames: Any, storage_options: StorageOptions | None = None
+) -> tuple[Node, FileList | None]:
     """The dataset of the names, and the names themselves where they are known in advance."""
     node = getattr(filenames, "_node", None)
-    if isinstance(node, Node):
+    if not isinstance(node, Node):
+        names = [as_path(value) for value in _flat(filenames)]
+    else:
         _check_names(reader, node.spec)
         if node.inputs or not node.addressable or not node.cardinality.known:
             return node, None
         from headrace.execute.context import Run
 
         rows = node.at(Context(Run()), np.arange(node.cardinality)).elements() if node.cardinality else ()
-        return node, FileList((as_path(row) for row in rows), storage_options)
-    names = [as_path(value) for value in _flat(filenames)]
-    source = from_tensor_slices(np.array(names, dtype=object))
-    return source._node, FileList(names, storage_options)
+        names = [as_path(row) for row in rows]
+    local = [path for path in map(local_path, names) if path is not None]
+    finish_swaps(local)
+    for path in local:
+        if looks_like_pattern(path) and not os.path.lexists(path):
+            raise FileNotFoundError(f"{reader}: there is no file {path!r}; {by_pattern(path)}")
+    via = ALONE.using(storage_options)
+    names = [name for name in names if not is_sidecar(name, via)]
+    return FileNames(NAME, len(names), names), FileList(names, storage_options)
 
 
 def _flat(filenames: Any) -> Iterable[Any]:
@@ -148,6 +169,8 @@ class Files(Node):
 
     def _records(self, name: Any) -> Node:
         path = as_path(name)
+        if is_sidecar(path):  # which a pattern for data has picked up
+            return Memory(self.spec, 0, LEAF, [], self.reader)
         return self.child(
             path, self.format, self.reader, self.on_error, self._index.get(path), self.buffer_size,
             self.storage_options, self.files, site=self.site, name=self.name,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import glob
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +15,7 @@ from headrace.execute.stream import END, Pending, Pulled, Stream
 from headrace.plan.cardinality import UNKNOWN, Cardinality
 from headrace.plan.node import TUNING, Node
 from headrace.plan.spec import Spec
-from headrace.records.files import FileList
+from headrace.records.files import FileList, local_path
 from headrace.records.identity import Identity
 from headrace.records.index import Index
 from headrace.records.quarantine import Quarantine, Skip
@@ -54,15 +56,21 @@ class OneFile(Node):
         """How the file is reached."""
         return Transport.of(ctx.run, self.storage_options)
 
-    def opened(self, found: Identity) -> None:
-        """Remember what the file was when a pass opened it."""
-        if self.files is not None:
-            self.files.seen[self.path] = found
+    def remember(self, found: Callable[[], Identity]) -> None:
+        """What a remote file is when a pass opens it counts for its states."""
+        if self.files is not None and local_path(self.path) is None:
+            self.files.seen[self.path] = found()
 
-    def bad_row(self, reason: str, number: int, where: str) -> ElementError:
-        """What stands in the place of a row that cannot be read."""
-        provenance = f"{shown(self.path)}, {where}"
-        return ElementError(reason, operation=self.reader, ordinal=number, site=self.site, provenance=provenance)
+    def bad_row(self, reason: str | Exception, number: int, where: str) -> ElementError:
+        """What stands in the place of a row that cannot be read; an exception is its cause."""
+        what = said(reason)
+        if isinstance(reason, FileNotFoundError) and looks_like_pattern(self.path):
+            what += f"; {by_pattern(shown(self.path))}"
+        error = ElementError(
+            what, operation=self.reader, ordinal=number, site=self.site, provenance=f"{shown(self.path)}, {where}"
+        )
+        error.__cause__ = reason if isinstance(reason, Exception) else None
+        return error
 
     def changed(self, now: int) -> StateError:
         """Why a state of another file than the one there is `now` is refused."""
@@ -87,3 +95,20 @@ class FileStream(Stream):
     @abstractmethod
     def _read(self, want: int) -> list[Item]:
         """The next items, if possible some times `want` rows; none may mean that bad ones were left out, or the end."""
+
+
+def said(reason: str | Exception) -> str:
+    """What is wrong, as an error says it."""
+    if isinstance(reason, OSError):
+        return reason.strerror or str(reason) or type(reason).__name__
+    return reason if isinstance(reason, str) else f"{type(reason).__name__}: {reason}"
+
+
+def looks_like_pattern(name: str) -> bool:
+    """Whether a name has characters that mean something in patterns."""
+    return glob.has_magic(name)
+
+
+def by_pattern(name: str) -> str:
+    """What to do where a name turns out to be a pattern."""
+    return f"if that is a pattern, hr.Dataset.list_files({name!r}) gives the names of the files that match it"

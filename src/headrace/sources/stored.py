@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -20,7 +19,7 @@ from headrace.plan.cardinality import Cardinality
 from headrace.plan.node import user_site
 from headrace.plan.spec import Spec
 from headrace.sources.numbered import Numbered
-from headrace.storage.files import LOCK, read_page
+from headrace.storage.files import await_writer, read_page
 from headrace.storage.parts import Part
 from headrace.storage.saved import SAVED, VERSION
 from headrace.storage.shelf import Shelf
@@ -52,7 +51,10 @@ def load(
 
     place = Path(path).absolute()
     if wait:
-        _await_writer(place)
+        try:
+            await_writer(place)
+        except FileNotFoundError:
+            raise StorageError(f"nothing was saved to {place}, and nobody is about to") from None
     if not (place / SAVED).exists():
         raise StorageError(f"{place} holds no saved dataset: there is no {SAVED} in it")
     page = read_page(place / SAVED)
@@ -92,17 +94,6 @@ def in_turn(shards: list[NDArray[np.int64]]) -> NDArray[np.int64]:
         return np.empty(0, np.int64)
     turns = np.concatenate([np.arange(len(shard)) for shard in shards])
     return np.concatenate(shards)[np.argsort(turns, kind="stable")]
-
-
-def _await_writer(place: Path) -> None:
-    try:
-        lock = os.open(place / LOCK, os.O_RDWR)
-    except FileNotFoundError:
-        raise StorageError(f"nothing was saved to {place}, and nobody is about to") from None
-    try:
-        fcntl.flock(lock, fcntl.LOCK_SH)
-    finally:
-        os.close(lock)
 
 
 @dataclass(frozen=True, eq=False)

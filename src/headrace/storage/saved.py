@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.errors import StorageError
-from headrace.storage.files import TEMPORARY, locked, read_page, write_page
+from headrace.storage.files import TEMPORARY, locked, read_page, unlock, write_page
 
 VERSION = 1
 SAVED = "saved.json"
@@ -37,6 +37,7 @@ def generation(path: Path) -> Iterator[Path]:
         try:
             _tidy(path)
         finally:
+            unlock(lock)
             os.close(lock)
 
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from headrace.block import Item
 from headrace.errors import StorageError
-from headrace.storage.files import TEMPORARY, locked, read_page, write_page
+from headrace.storage.files import TEMPORARY, locked, read_page, unlock, write_page
 from headrace.storage.parts import DATA, PAGE, Part, write_parts
 from headrace.storage.plans import Maker
 
@@ -142,10 +142,12 @@ class Shelf:
 
     def release(self) -> None:
         """Let others write."""
-        lock, self._lock = self._lock, None
-        if lock is not None:
-            os.close(lock)
+        if self._lock is not None:
+            unlock(self._lock)
+        self.forked()
 
     def forked(self) -> None:
-        """In the child of a fork: it is the parent who writes."""
-        self.release()  # the lock belongs to the open file, which the parent still has open
+        """In the child of a fork: it is the parent who writes, and who holds the lock of the file open in both."""
+        descriptor, self._lock = self._lock, None
+        if descriptor is not None:
+            os.close(descriptor)
