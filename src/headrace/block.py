@@ -393,7 +393,7 @@ def structures_differ(blocks: Sequence[Block], whole: str = "batch") -> str | No
     row = 0
     for block in blocks:
         if block.structure != blocks[0].structure:
-            return mismatch.structures(_row_spec(blocks[0]), _row_spec(block), row, whole)
+            return mismatch.why_structures_differ(_row_spec(blocks[0]), _row_spec(block), row, whole)
         row += block.rows
     return None
 
@@ -442,22 +442,22 @@ def stackable(column: Column, path: str = "") -> NDArray[Any] | str:
     if isinstance(column, Ragged):
         lengths, dense = column.row_lengths(), column.values
         if isinstance(dense, Ragged):
-            return mismatch.ragged(path)
+            return mismatch.why_ragged_rows_are_refused(path)
         if (lengths == lengths[0]).all():
             stacked: NDArray[Any] = dense.reshape(len(column), int(lengths[0]), *dense.shape[1:])
             return stacked
         row = int(np.flatnonzero(lengths != lengths[0])[0])
-        return mismatch.components(path, leaf_spec(column[0]), leaf_spec(column[row]), row)
+        return mismatch.why_components_differ(path, leaf_spec(column[0]), leaf_spec(column[row]), row)
     if not isinstance(column, list):
         return objects(column)
     if any(isinstance(v, Ragged) for v in column):
-        return mismatch.ragged(path)
+        return mismatch.why_ragged_rows_are_refused(path)
     joined = joined_leaves(column)
     if joined is not None:
         return joined
     specs = [leaf_spec(v) for v in column]
     row = next(i for i, spec in enumerate(specs) if not mismatch.alike(specs[0], spec))
-    return mismatch.components(path, specs[0], specs[row], row)
+    return mismatch.why_components_differ(path, specs[0], specs[row], row)
 
 
 def joined_leaves(rows: list[Any]) -> NDArray[Any] | None:

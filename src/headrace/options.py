@@ -71,7 +71,7 @@ class Options:
         name = SAME.get(name, name)
         if name not in self.__dataclass_fields__:
             raise _missing(name)
-        super().__setattr__(name, _checked(name, value))
+        super().__setattr__(name, _valid(name, value))
 
     if not TYPE_CHECKING:  # a type checker should still know which names there are
 
@@ -86,9 +86,9 @@ class Options:
         """These options, with what the other `options` set in their place."""
         chosen = {f.name: getattr(options, f.name) for f in fields(options)}
         made = replace(self, **{name: value for name, value in chosen.items() if value is not None})
-        return made.fixed() if self.__dict__.get("_fixed") else made
+        return made.fixed_copy() if self.__dict__.get("_fixed") else made
 
-    def fixed(self) -> Options:
+    def fixed_copy(self) -> Options:
         """A copy that nobody can change."""
         made = replace(self)
         made.__dict__["_fixed"] = True
@@ -102,12 +102,12 @@ class Group:
         self.__dict__.update(_options=options, _name=name)
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._options, self._found(name))
+        return getattr(self._options, self._option(name))
 
     def __setattr__(self, name: str, value: Any) -> None:
-        setattr(self._options, self._found(name), value)
+        setattr(self._options, self._option(name), value)
 
-    def _found(self, name: str) -> str:
+    def _option(self, name: str) -> str:
         path = f"{self._name}.{name}"
         if name.startswith("__") or path not in SAME:
             raise _missing(path)
@@ -156,7 +156,7 @@ def _missing(path: str) -> AttributeError:
     return AttributeError(f"hr.Options has no {path}: {hint}")
 
 
-def _checked(name: str, value: Any) -> Any:
+def _valid(name: str, value: Any) -> Any:
     """The value of an option, of its type."""
     if value is None:
         return None
@@ -172,5 +172,5 @@ def _checked(name: str, value: Any) -> Any:
     return value
 
 
-NONE = Options().fixed()
+NONE = Options().fixed_copy()
 """Nothing is said."""

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-from headrace.plan.display import WIDTH, shortened
+from headrace.plan.display import WIDTH, cut_to_width
 from headrace.plan.explain import table
 from headrace.plan.node import Node, draws
 
@@ -127,7 +127,8 @@ class Stats(dict[str, Any]):
         widths = [max(len(r[i]) for r in rows) for i in range(len(rows[0]))]
         widths[0] = min(widths[0], WIDTH - sum(widths[1:]) - 2 * len(widths[1:]))
         lines = [
-            "  ".join([shortened(r[0], widths[0]).ljust(widths[0]), *map(str.rjust, r[1:], widths[1:])]) for r in rows
+            "  ".join([cut_to_width(r[0], widths[0]).ljust(widths[0]), *map(str.rjust, r[1:], widths[1:])])
+            for r in rows
         ]
         return "\n".join([*lines, *filter(None, [self._starvation()])])
 

@@ -35,7 +35,7 @@ def with_options(
         options = replace(options, frozen=frozen)
     if not isinstance(options, Options):
         raise TypeError(f"with_options takes hr.Options, not {options!r}")
-    made = self._then(WithOptions, options.fixed(), name=name)
+    made = self._then(WithOptions, options.fixed_copy(), name=name)
     return made.ignore_errors() if options.on_error == "skip" else made
 
 

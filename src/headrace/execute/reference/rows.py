@@ -152,17 +152,17 @@ def stacked(node: Node, values: list[Any], number: int) -> Any:
     structure = flat[0][0]
     other = next((i for i, (s, _) in enumerate(flat) if s != structure), None)
     if other is not None:
-        why = mismatch.structures(Spec.of(values[0]), Spec.of(values[other]), other)
+        why = mismatch.why_structures_differ(Spec.of(values[0]), Spec.of(values[other]), other)
         return node.error(SpecError(why), number)
     leaves = []
     for i, path in enumerate(structure.paths):
         column = [row[i] for _, row in flat]
         if any(isinstance(v, Ragged) for v in column):
-            return node.error(SpecError(mismatch.ragged(path)), number)
+            return node.error(SpecError(mismatch.why_ragged_rows_are_refused(path)), number)
         arrays = [boxed(v) for v in column]
         for row, array in enumerate(arrays):
             if (array.shape, array.dtype) != (arrays[0].shape, arrays[0].dtype):
-                why = mismatch.components(path, leaf_spec(column[0]), leaf_spec(column[row]), row)
+                why = mismatch.why_components_differ(path, leaf_spec(column[0]), leaf_spec(column[row]), row)
                 return node.error(SpecError(why), number)
         leaves.append(np.stack(arrays))
     return packed(structure, leaves)
