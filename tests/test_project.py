@@ -12,6 +12,7 @@ LAYERS = [
     {"_native", "keys", "errors", "options"},
     {"ragged", "random", "text"},
     {"plan"},
+    {"identity"},
     {"block"},
     {"trace"},
     {"execute"},

@@ -11,6 +11,7 @@
 from headrace import io
 from headrace.dataset import Dataset
 from headrace.errors import (
+    ChangeWarning,
     ElementError,
     HeadraceError,
     NotIndexableError,
@@ -43,6 +44,7 @@ __all__ = [
     "INFINITE_CARDINALITY",
     "UNKNOWN_CARDINALITY",
     "ArrowDataset",
+    "ChangeWarning",
     "CsvDataset",
     "Dataset",
     "DatasetSpec",

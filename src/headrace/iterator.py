@@ -15,6 +15,7 @@ from typing import Any, Literal, Self
 from headrace import _native
 from headrace.block import Block, Failure, Mark, Place, read_only, shifted
 from headrace.errors import HeadraceError
+from headrace.execute import changes
 from headrace.execute import state as states
 from headrace.execute.autotune import Tuning
 from headrace.execute.channel import Cancelled
@@ -133,6 +134,7 @@ class Iterator(PythonIterator[Any]):
         self._epoch = epoch
         self._over = over
         self._described: list[str] | None = None
+        self._functions: dict[str, Any] = {}
         self._mark = Place(*mark) if isinstance(mark, list) else mark
         self._before = delivered
         self._offset = 0
@@ -256,6 +258,7 @@ class Iterator(PythonIterator[Any]):
         """Where this pass stands: a small dict that JSON can hold. Takes microseconds, and nothing is drained."""
         if self._described is None:
             self._described = states.description(self._plan)
+            self._functions = {} if merged(self._plan).on_change == "ignore" else changes.digests(self._plan)
         return states.save(
             self._plan,
             self._described,
@@ -264,6 +267,7 @@ class Iterator(PythonIterator[Any]):
             self._place(),
             over=self._over,
             sizes=self._sizes,
+            functions=self._functions,
         )
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -277,6 +281,7 @@ class Iterator(PythonIterator[Any]):
 
     def _adopt(self, state: dict[str, Any]) -> None:
         states.check(state, self._given_plan)
+        changes.compare(state.get("functions", {}), self._given_plan, merged(self._given_plan).on_change)
         self._plan = states.reseeded(self._given_plan, state["seeds"])
         self._begin(state["epoch"], state["delivered"], state["mark"], over=state["over"])
         self._epochs.restore(state)

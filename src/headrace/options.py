@@ -23,6 +23,8 @@ class Options:
     - `inject_prefetch`: whether a pipeline that does not end in one gets a prefetch, where that is seen to help and
       nobody can tell (it does by default).
     - `on_error`: "raise" (the default), or "skip" to leave out elements that fail.
+    - `on_change`: what to do where a state is restored that was taken with other functions or other data in memory:
+      "warn" (the default, an `hr.ChangeWarning`), "raise" or "ignore".
     - `frozen`: what an iterator's `tuning()` gave: AUTOTUNE means those numbers.
 
     >>> ds = hr.Dataset.range(3).map(lambda x: 6 // (2 - int(x))).with_options(hr.Options(on_error="skip"))
@@ -37,11 +39,14 @@ class Options:
     ram_budget: int | None = None
     inject_prefetch: bool | None = None
     on_error: str | None = None
+    on_change: str | None = None
     frozen: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
         if self.on_error not in (None, "raise", "skip"):
             raise OptionsError(f'on_error is "raise" or "skip", not {self.on_error!r}')
+        if self.on_change not in (None, "warn", "raise", "ignore"):
+            raise OptionsError(f'on_change is "warn", "raise" or "ignore", not {self.on_change!r}')
         for name in ("cpu_budget", "ram_budget"):
             value = getattr(self, name)
             if value is not None and value < 1:

@@ -50,6 +50,7 @@ class Node(ABC):
     - `transparent`: leaves no trace in marks and states; it may come and go between a save and a restore.
     - `scatters`: moves rows so that neighbours come from far apart; worth doing on row numbers.
     - `numbered`: row i has the id (path, i).
+    - `tells_inputs`: what its inputs hold follows from its own parameters.
     """
 
     site: str | None = field(default=None, kw_only=True, repr=False)
@@ -62,6 +63,7 @@ class Node(ABC):
     live = False
     outlives = False
     transparent = False
+    tells_inputs = False
 
     @property
     @abstractmethod
@@ -161,6 +163,19 @@ class Node(ABC):
         """How this node runs, where `explain` should say."""
         return None
 
+    def contents(self) -> tuple[Any, ...]:
+        """The functions and the data that make its rows, beside its inputs and what `label` shows."""
+        values = [getattr(self, f.name) for f in fields(self) if not f.metadata.get("tuning", False)]
+        return tuple(value for value in values if callable(value))
+
+    def file_names(self) -> str | None:
+        """Its label with the names of the files it reads in place of what they hold; None where it reads none."""
+        return None
+
+    def files_gone(self) -> bool:
+        """Whether a file that it reads is not there any more."""
+        return False
+
     def error(self, cause: BaseException | str, ordinal: int) -> ElementError:
         """The error of one element of this node."""
         return ElementError(cause, operation=self.operation, ordinal=ordinal, site=self.site)
@@ -246,7 +261,13 @@ def places(nodes: Sequence[Node]) -> tuple[int, ...]:
 
 def user_site() -> str:
     """File and line of the user's call: the innermost frame outside this package."""
-    frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
-        frame = frame.f_back
+    frame = sys._getframe(stack_level() - 1)
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+def stack_level() -> int:
+    """How many frames up, from the one that asks, the user's call is; as `warnings.warn` counts, itself included."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        level, frame = level + 1, frame.f_back
+    return level

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -100,6 +101,19 @@ def _check_names(reader: str, spec: Spec) -> None:
         raise TypeError(f"{reader} takes names of files, or a dataset of them, one string an element, not {spec}")
 
 
+class _Names(FileList):
+    """Files that are shown by their names alone."""
+
+    def __str__(self) -> str:
+        digest = hashlib.blake2b("\0".join(self.names).encode(errors="surrogateescape"), digest_size=6)
+        return f"{len(self.names)} called #{digest.hexdigest()}"
+
+
+def _gone(name: str) -> bool:
+    local = local_path(name)
+    return local is not None and not Path(local).exists()
+
+
 @dataclass(frozen=True, eq=False)
 class Files(Node):
     """Opens one file for each row of the input; `cycle_length` of them in turn, if that is given."""
@@ -122,6 +136,18 @@ class Files(Node):
     @property
     def operation(self) -> str:
         return self.reader
+
+    @property
+    def tells_inputs(self) -> bool:  # type: ignore[override]
+        return self.files is not None
+
+    def file_names(self) -> str | None:
+        if self.files is None:
+            return None
+        return replace(self, files=_Names(self.files.names)).label(for_state=True)
+
+    def files_gone(self) -> bool:
+        return self.files is not None and any(map(_gone, self.files.names))
 
     @property
     def spec(self) -> Spec:
