@@ -1,4 +1,4 @@
-"""States that were taken with other functions or data: a warning names them, and there is none where nothing changed."""
+"""States that were taken with other functions or data: a warning names them; there is none where nothing changed."""
 
 import json
 import subprocess

@@ -54,6 +54,15 @@ def test_loaded_rows_are_found_by_number(tmp_path):
     assert sorted(int(e["x"]) for e in ds.shuffle()) == list(range(10_000))
 
 
+def test_elements_of_different_structures_are_found_by_number_as_they_are(tmp_path):
+    D.range(20).map(lambda x: (x,) if x % 2 else {"x": x}).save(tmp_path)
+    ds = D.load(tmp_path)
+    assert ds.element_spec == hr.TensorSpec(None, None)
+    for some in (ds.shuffle(7, seed=1), ds.shuffle(seed=1), ds[::-1]):
+        assert sorted(map(repr, some)) == sorted(map(repr, ds)) and {type(e) for e in some} == {tuple, dict}
+    assert ds[3] == (3,) and ds[4] == {"x": 4}
+
+
 def test_shards_take_turns_or_go_to_the_reader(tmp_path):
     D.range(6).save(tmp_path, shard_func=lambda x: x // 3)
     assert list(D.load(tmp_path)) == [0, 3, 1, 4, 2, 5]

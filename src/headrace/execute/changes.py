@@ -41,14 +41,10 @@ def compare(saved: dict[str, Any], plan: Node, policy: str | None) -> None:
     """Say, or refuse it, where a state was taken with other functions or other data."""
     if not saved or policy == "ignore":
         return
-    here = digests(plan).get("digests", {})
-    same_python = saved["python"] == PYTHON
-    changed = []
-    for number, (node, _) in enumerate(counted(plan)):
-        was, now = saved["digests"].get(str(number)), here.get(str(number))
-        what = None if was is None or now is None else difference(was, now, same_python=same_python)
-        if what is not None:
-            changed.append(_line(number, node, what))
+    try:
+        changed = _changed(saved["digests"], plan, same_python=saved["python"] == PYTHON)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise StateError(f"the state says nothing sensible of its functions: {error!r}") from None
     if changed:
         text = "the state was taken with " + "; with ".join(changed)
         if policy == "raise":
@@ -58,6 +54,17 @@ def compare(saved: dict[str, Any], plan: Node, policy: str | None) -> None:
             ChangeWarning,
             stacklevel=stack_level(),
         )
+
+
+def _changed(saved: dict[str, str], plan: Node, *, same_python: bool) -> list[str]:
+    here = digests(plan).get("digests", {})
+    found = []
+    for number, (node, _) in enumerate(counted(plan)):
+        was, now = saved.get(str(number)), here.get(str(number))
+        what = None if was is None or now is None else difference(was, now, same_python=same_python)
+        if what is not None:
+            found.append(_line(number, node, what))
+    return found
 
 
 def _line(number: int, node: Node, what: str) -> str:

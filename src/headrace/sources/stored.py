@@ -71,11 +71,18 @@ def load(
         raise SpecError(f"{place} holds other elements than element_spec says: {why}")
     node = Stored(saved.spec, PartList(saved.parts), str(place), tagged=saved.sharded, site=user_site())
     if not saved.spec.known and saved.parts:
-        node = replace(node, elements=Spec.of(next(node.between(Context(Run()), 0, 1).elements())).loosened())
+        node = replace(node, elements=_found_spec(node))
     if not saved.sharded:
         one = Dataset(node)
         return one if reader_func is None else reader_func(Dataset.from_tensors(0).map(lambda _: one))
     return read_shards(node, reader_func)
+
+
+def _found_spec(node: Stored) -> Spec:
+    """What the first element tells of the others."""
+    if node.mixed:
+        return Spec.UNKNOWN
+    return Spec.of(next(node.between(Context(Run()), 0, 1).elements())).loosened()
 
 
 def _say_unknown(place: Path, names: set[str]) -> None:
@@ -164,6 +171,8 @@ class Stored(Numbered):
 
     def at(self, ctx: Context, indices: Indices) -> Block:
         numbers = indices if self.numbers is None else self.numbers[indices]
+        if self.mixed and len(indices) > 1:  # who asks again, one by one, gets them
+            raise self.error(SpecError("the elements differ in structure"), int(indices[0]))
         block = self._untagged(gathered(self._starts, numbers, self._taken))
         block.ids = ctx.ids(indices)
         return block
@@ -182,6 +191,11 @@ class Stored(Numbered):
     def _taken(self, number: int, rows: Indices) -> Block:
         part, batch = self._batches[number]
         return part.take(batch, rows)
+
+    @cached_property
+    def mixed(self) -> bool:
+        """Whether not all elements have the same structure."""
+        return any(part.layout != self.parts[0].layout for part in self.parts)
 
     @cached_property
     def _batches(self) -> list[tuple[Part, int]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import math
 from itertools import accumulate, pairwise
@@ -50,7 +49,7 @@ def decoded(array: pa.Array, how: How) -> Column:
         made[:] = _checked_text(array.flatten()).to_pylist()
         return made.reshape(rows, *shape)
     dtype = np.dtype(how["dtype"])
-    if dtype.hasobject or not dtype.itemsize:
+    if dtype.kind not in _NUMBERS or not dtype.itemsize:
         raise ValueError(f"values of dtype {dtype}")
     if (kind == "empty" or (kind == "ragged" and not how["filled"])) != (0 in shape):
         raise ValueError(f"values of shape {shape} stored as {kind}")
@@ -153,15 +152,15 @@ def _packed(value: Any) -> bytes:
     if isinstance(value, np.ndarray) and value.dtype == object:
         return b"o" + _joined([json.dumps(value.shape).encode(), *(_packed(v) for v in value.reshape(-1))])
     if isinstance(value, np.ndarray | np.generic):
-        sink = io.BytesIO()
-        try:
-            if np.dtype(value.dtype.str) != value.dtype and not value.dtype.names:  # such as bfloat16
-                raise ValueError("NumPy has no name for it")
-            np.lib.format.write_array(sink, np.asarray(value), (1, 0), allow_pickle=False)
-        except ValueError as error:
-            raise StorageError(f"values of dtype {value.dtype} cannot be stored: {error}") from None
-        return (b"a" if isinstance(value, np.ndarray) else b"g") + sink.getvalue()
+        if value.dtype.kind not in _NUMBERS:
+            raise StorageError(f"values of dtype {value.dtype} cannot be stored; map them to plain numbers or text")
+        head = json.dumps([value.dtype.str, list(value.shape)]).encode()
+        return (b"a" if isinstance(value, np.ndarray) else b"g") + _joined([head, value.tobytes()])
     raise StorageError(f"a {type(value).__name__} cannot be stored; map it to arrays, numbers, str or bytes first")
+
+
+_NUMBERS = "biufcmMSU"
+"""Kinds of dtypes whose values are their bytes."""
 
 
 def _unpacked(data: bytes) -> Any:
@@ -187,17 +186,16 @@ def _unpacked(data: bytes) -> Any:
 
 
 def _array_of(data: bytes) -> NDArray[Any]:
-    """The array that NumPy's format holds; what it says of its size is believed if there are as many bytes."""
-    source = io.BytesIO(data)
-    version = np.lib.format.read_magic(source)
-    if version != (1, 0):
-        raise ValueError(f"an array of version {version}")
-    shape, in_columns, dtype = np.lib.format.read_array_header_1_0(source)
-    start = source.tell()
-    if dtype.hasobject or not dtype.itemsize or math.prod(shape) * dtype.itemsize != len(data) - start:
-        raise ValueError(f"{len(data) - start} bytes for an array of {dtype} and shape {shape}")
-    array = np.frombuffer(data, dtype, offset=start) if len(data) > start else np.empty(0, dtype)
-    return array.reshape(shape, order="F" if in_columns else "C").copy(order="K")
+    """An array; what it says of its size is believed if there are as many bytes."""
+    head, content = _split(data)
+    name, shape = json.loads(head)
+    dtype = np.dtype(name)
+    if dtype.kind not in _NUMBERS or not isinstance(shape, list) or any(type(n) is not int or n < 0 for n in shape):
+        raise ValueError(f"an array of {dtype} and shape {shape}")
+    if math.prod(shape) * dtype.itemsize != len(content):
+        raise ValueError(f"{len(content)} bytes for an array of {dtype} and shape {shape}")
+    array = np.frombuffer(content, dtype) if content else np.empty(0, dtype)
+    return array.reshape(shape).copy()
 
 
 def _joined(parts: list[bytes]) -> bytes:

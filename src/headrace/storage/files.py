@@ -29,6 +29,8 @@ MANY_NAMES = 1_000
 SECONDS_BETWEEN_LOOKS = 60.0
 """A folder of more than so many names is looked through for what killed writers left once in so many seconds."""
 LONGEST_NAME = 200
+NONSENSE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+"""What may happen where a page is believed that says something else than it should."""
 
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _OLD = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
@@ -247,7 +249,7 @@ def read_page(path: Path) -> dict[str, Any]:
         raise StorageError(f"{path} is damaged: its checksum does not match")
     try:
         content = json.loads(page)
-    except (ValueError, RecursionError) as error:
+    except NONSENSE as error:
         raise StorageError(f"{path} is no page of headrace's: {error}") from None
     if not isinstance(content, dict):
         raise StorageError(f"{path} is no page of headrace's")

@@ -21,7 +21,7 @@ from headrace import _native
 from headrace.block import Block, Failure, Ids, Indices, Item, source_ids
 from headrace.errors import ElementError, StorageError
 from headrace.storage.columns import How, decoded
-from headrace.storage.files import read_page
+from headrace.storage.files import NONSENSE, read_page
 from headrace.storage.structures import Layout, Types, structure_of
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Part:
             self._items = [_checked_item(item) for item in page["items"]]
             self._cuts, self._crcs = _checked_cuts(page["cuts"], page["crcs"])
             self._plain, self._how, self.notes = page["structure"], list(page["how"]), page["notes"]
-        except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        except NONSENSE as error:
             raise StorageError(f"{path.with_suffix(PAGE)} is no page of a part: {error}") from None
         counts = [item.get("rows", 1) for item in self._items]
         self._starts: list[int] = [0, *accumulate(counts)]
@@ -201,16 +201,7 @@ def _nonsense() -> tuple[type[BaseException], ...]:
     """What may happen where a file holds something else than it should."""
     import pyarrow as pa
 
-    return (
-        ArithmeticError,
-        LookupError,
-        MemoryError,
-        RecursionError,
-        TypeError,
-        ValueError,
-        OSError,
-        pa.ArrowException,
-    )
+    return *NONSENSE, MemoryError, OSError, pa.ArrowException
 
 
 def _checked_cuts(cuts: Any, crcs: Any) -> tuple[list[int], list[int]]:

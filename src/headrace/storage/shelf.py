@@ -19,7 +19,7 @@ from typing import Any
 
 from headrace.block import Item
 from headrace.errors import StorageError
-from headrace.storage.files import TEMPORARY, locked, read_page, unlock, write_page
+from headrace.storage.files import NONSENSE, TEMPORARY, locked, read_page, unlock, write_page
 from headrace.storage.parts import DATA, PAGE, Part
 from headrace.storage.plans import Maker
 from headrace.storage.runs import write_parts
@@ -41,7 +41,7 @@ def plan_folder(folder: Path, maker: Maker) -> Path:
             try:
                 if maker.differs(read_page(other / HEADER)["maker"]) is None:
                     return other
-            except (StorageError, AttributeError, LookupError, TypeError, ValueError):
+            except (StorageError, *NONSENSE):
                 continue  # it is of another plan, or of nobody's
     return own
 
@@ -82,7 +82,7 @@ class Shelf:
                 self.parts, self.complete = self._whole(read_page(complete)), True
             else:
                 self.parts, self.complete = self._chain(), False
-        except (AttributeError, LookupError, TypeError, ValueError) as error:
+        except NONSENSE as error:
             raise StorageError(
                 f"{self.path} holds pages that say nothing sensible ({error!r}). Delete it to have it made again"
             ) from error
@@ -105,8 +105,11 @@ class Shelf:
         return header
 
     def _whole(self, page: dict[str, Any]) -> list[Part]:
-        parts = [self._part(int(start)) for start in page["parts"]]
-        if [p.start + p.rows for p in parts] != [*page["parts"][1:], page["rows"]][: len(parts)]:
+        starts = [*page["parts"], page["rows"]]
+        if any(type(start) is not int or not 0 <= start < 10**12 for start in starts):
+            raise ValueError(f"parts {str(starts)[:80]}")
+        parts = [self._part(start) for start in starts[:-1]]
+        if [0, *(p.start + p.rows for p in parts)] != starts:
             raise StorageError(f"{self.path} is damaged: its parts do not follow one another")
         return parts
 

@@ -14,6 +14,7 @@ import numpy as np
 from headrace.errors import StorageError
 from headrace.plan.spec import DatasetSpec, Spec, TensorSpec
 from headrace.plan.structure import LEAF, NONE, Structure, in_order, record_fields
+from headrace.storage.files import NONSENSE
 
 _KINDS: dict[str, type] = {"tuple": tuple, "dict": dict}
 
@@ -98,7 +99,7 @@ def structure_of(plain: Any, types: Types) -> Layout:
     before = len(types.unknown)
     try:
         made = _structure(plain, types)
-    except (IndexError, KeyError, TypeError, ValueError, RecursionError) as error:
+    except NONSENSE as error:
         raise StorageError(f"it describes no structure of elements: {type(error).__name__}: {error}") from None
     if len(types.unknown) == before:
         return Layout(made, None)
@@ -167,7 +168,7 @@ def spec_of(plain: Any, types: Types) -> Spec:
         leaves = [TensorSpec(shape, None if d is None else np.dtype(d)) for shape, d in plain[1]]
         if len(leaves) != structure.leaves:
             raise ValueError(f"{len(leaves)} specs for {structure.leaves} components")
-    except (IndexError, KeyError, TypeError, ValueError) as error:
+    except NONSENSE as error:
         raise StorageError(f"it describes no spec of elements: {type(error).__name__}: {error}") from None
     return Spec(structure, tuple(leaves if order is None else [leaves[i] for i in order]))
 
