@@ -1,4 +1,4 @@
-"""A few seconds of the fuzzers on every kernel that reads foreign bytes, and on stored rows; `make fuzz` runs longer."""
+"""A few seconds of the fuzzers on kernels that read foreign bytes, and on stored rows; `make fuzz` runs longer."""
 
 import re
 import subprocess
