@@ -353,4 +353,29 @@ print(t.digest(lambda x: (x in set(t.WORDS), t.VALUES["objects"])))
     assert said[0] == said[1] == said[2] and said[0].count("\n") == len(VALUES) + 9
 
 
+def test_what_travels_to_another_process_stays_what_it_is(tmp_path):
+    code = """
+import collections, dataclasses, subprocess, sys
+import cloudpickle
+from headrace.identity.looker import Looker
+Pair = collections.namedtuple("Pair", "a b")
+k = 3
+@dataclasses.dataclass
+class Settings:
+    by: int
+class Scale:
+    def __init__(self, by): self.by = Settings(by)
+    def __call__(self, x): return Pair(self.helped(x), k)
+    def helped(self, x): return helper(x) * self.by.by
+def helper(x): return x + k
+values = [Scale(2), helper, lambda x: Scale(k)(x), Scale(3).helped]
+there = "import sys, cloudpickle\\nfrom headrace.identity.looker import Looker\\n"
+there += "print(*[Looker().digest([v]) for v in cloudpickle.loads(sys.stdin.buffer.read())])"
+said = subprocess.run([sys.executable, "-c", there], input=cloudpickle.dumps(values), capture_output=True, check=True)
+assert said.stdout.decode().split() == [str(Looker().digest([v])) for v in values], said.stdout
+"""
+    (tmp_path / "program.py").write_text(code)
+    subprocess.run([sys.executable, tmp_path / "program.py"], check=True)
+
+
 WORDS = {f"word {i}" for i in range(100)}

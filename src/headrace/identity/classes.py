@@ -93,8 +93,10 @@ def is_library_class(kind: type) -> bool:
 
 def is_library_module(module: ModuleType) -> bool:
     """Whether a module is of an installed package, of Python or of headrace."""
+    if module.__name__ in ("__main__", "__mp_main__"):  # whatever was started: in a worker process that is headrace's
+        return False
     path = getattr(module, "__file__", None)
-    return module.__name__ not in ("__main__", "__mp_main__") if path is None else _is_library_file(path)
+    return path is None or _is_library_file(path)
 
 
 @functools.lru_cache(4096)
