@@ -58,6 +58,7 @@ def test_the_public_names():
     assert sorted(hr.__all__) == [
         "AUTOTUNE",
         "ArrowDataset",
+        "ChangeWarning",
         "CsvDataset",
         "Dataset",
         "DatasetSpec",

@@ -246,7 +246,7 @@ def test_no_flipped_bit_is_served(full):
     for path, spots in [(data, range(5, size, size // 40)), (next(folder.glob("0*.json")), range(0, 290, 27))]:
         for spot in spots:
             flip(path, spot)
-            with pytest.raises(hr.StorageError, match=f"{path.stem}.*(damaged|checksum|page|bytes)"):
+            with pytest.raises(hr.StorageError, match=f"{path.stem}.*(damaged|checksum|page|bytes).*. Delete"):
                 list(pipeline())
             flip(path, spot)
     assert [repr(e) for e in pipeline()] == good
@@ -261,6 +261,16 @@ def test_a_truncated_file_is_named(full):
     data.unlink()
     with pytest.raises(hr.StorageError, match=r"000000000000\.arrow is missing"):
         list(pipeline())
+
+
+def test_a_file_that_is_cut_short_while_it_is_read_is_an_error_and_not_the_end(tmp_path, monkeypatch):
+    monkeypatch.setattr(rows, "BATCH_ROWS", 100)
+    D.range(1000).save(tmp_path)
+    it = iter(D.load(tmp_path))
+    assert [int(next(it)) for _ in range(100)] == list(range(100))
+    os.truncate(next(tmp_path.glob("rows-*/*.arrow")), 1000)
+    with pytest.raises(hr.StorageError, match=r"\.arrow has become shorter since it was opened"):
+        list(it)
 
 
 def test_a_damaged_part_of_an_unfinished_cache_is_made_again(counted, calls, tmp_path, caplog):

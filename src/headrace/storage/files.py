@@ -46,7 +46,7 @@ class Unfinished:
         self.path = path
         clear_stale(path.parent, path.name)
         try:
-            self.temporary, descriptor = exclusive(lambda: temporary_name(path), _new_file)
+            self.temporary, descriptor = exclusive(lambda: temporary_name(path), new_file)
         except OSError as error:
             error.filename = called or str(path)
             raise
@@ -128,14 +128,15 @@ def exclusive(name: Callable[[], Path], make: Callable[[Path], int]) -> tuple[Pa
         os.close(descriptor)
 
 
-def _new_file(path: Path) -> int:
+def new_file(path: Path) -> int:
+    """The descriptor of a file that was not there, to be written to."""
     return os.open(path, _NEW, 0o666)
 
 
 def new_folder(path: Path) -> int:
     """Make a folder; returns the descriptor of the file in it whose lock tells that its writer lives."""
     path.mkdir()
-    return _new_file(path / LOCK)
+    return new_file(path / LOCK)
 
 
 def lock(descriptor: int, *, wait: bool = False, shared: bool = False) -> bool | None:

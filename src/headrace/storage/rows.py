@@ -245,7 +245,10 @@ class StoredRows:
         end = parts[-1].start + parts[-1].rows if parts else 0
         if start >= end:
             return fresh.pull(start - end, want)
-        return parts[index].pull(start - starts[index], want)
+        try:
+            return parts[index].pull(start - starts[index], want)
+        except StorageError as error:
+            raise StorageError(f"{error}. Delete {self._shelf.path} to have it made again") from error
 
     def forked(self) -> None:
         """In the child of a fork: it is the parent who writes."""
