@@ -1,9 +1,11 @@
 """What tells one function, object or array from another, in every process, and what does not."""
 
+import argparse
 import collections
 import dataclasses
 import enum
 import functools
+import logging
 import math
 import operator
 import pathlib
@@ -14,6 +16,7 @@ import sys
 import threading
 import types
 from functools import partial
+from queue import Queue
 
 import numpy as np
 import pandas as pd
@@ -297,6 +300,63 @@ def test_only_what_is_asked_for_of_an_object_counts():
     assert digest(one.scaled) == digest(two.scaled) and digest(one) == digest(two)
     assert digest(lambda x: one.scaled(x)) == digest(lambda x: two.scaled(x))
     assert digest(lambda x: one.other) != digest(lambda x: two.other)
+
+
+LOGGER = logging.getLogger("test")
+CONFIG = {"size": 3, "run": "a"}
+ARGUMENTS = argparse.Namespace(size=3, run="a", deep=Settings(1.0, ("a",)))
+RECORD = Settings(1.0, ("run a",))
+
+
+def configured(x):
+    LOGGER.info("%s", x)
+    return x * CONFIG["size"] + ARGUMENTS.size + ARGUMENTS.deep.rate + RECORD.rate
+
+
+def test_only_what_is_asked_for_of_settings_counts(monkeypatch):
+    before = digest(configured)
+    for owner, name in [(CONFIG, "run"), (CONFIG, "new"), (vars(ARGUMENTS), "run"), (vars(RECORD), "names")]:
+        monkeypatch.setitem(owner, name, "another")
+    assert digest(configured) == before
+    for owner, name in [(CONFIG, "size"), (vars(ARGUMENTS), "size"), (vars(RECORD), "rate")]:
+        with monkeypatch.context() as context:
+            context.setitem(owner, name, 4)
+            assert digest(configured) != before
+    assert digest(configured) == before
+
+
+def test_what_is_used_whole_counts_whole(monkeypatch):
+    def passed(x):
+        return helper(CONFIG, x), RECORD
+
+    def helper(config, x):
+        return config["size"]
+
+    before = digest(passed)
+    monkeypatch.setitem(CONFIG, "run", "another")
+    assert digest(passed) != before
+    before = digest(passed)
+    monkeypatch.setitem(vars(RECORD), "names", ())
+    assert digest(passed) != before
+
+
+def test_loggers_files_and_the_like_count_by_their_type(tmp_path):
+    def logs(x):
+        LOGGER.warning("%s", x)
+        file.write(x)
+        queue.put(x)
+
+    file, queue = (tmp_path / "log").open("w"), Queue()
+    before = digest(logs)
+    LOGGER.addHandler(logging.FileHandler(tmp_path / "other"))
+    LOGGER.setLevel(7)
+    queue.put(1)
+    try:
+        assert digest(logs) == before
+    finally:
+        LOGGER.handlers[0].close()
+        LOGGER.handlers.clear()
+        file.close()
 
 
 def test_what_leads_to_itself_is_looked_at_once():

@@ -13,11 +13,21 @@ from headrace.identity.code import attribute_names, changes
 
 MAKERS = frozenset({"__init__", "__new__", "__post_init__", "__attrs_post_init__"})
 UNCALLED = MAKERS | {
-    "__class_getitem__", "__copy__", "__deepcopy__", "__del__", "__dir__", "__format__", "__getstate__",
-    "__init_subclass__", "__reduce__", "__reduce_ex__", "__repr__", "__setstate__", "__sizeof__", "__str__",
-    "__subclasshook__",
+    "__class_getitem__", "__copy__", "__deepcopy__", "__del__", "__dir__", "__eq__", "__format__", "__ge__",
+    "__getstate__", "__gt__", "__hash__", "__init_subclass__", "__le__", "__lt__", "__ne__", "__reduce__",
+    "__reduce_ex__", "__replace__", "__repr__", "__setstate__", "__sizeof__", "__str__", "__subclasshook__",
 }  # fmt: skip
-"""Special methods that do not run when elements are made."""
+"""Special methods that seldom run when elements are made, and ask for everything when they do."""
+VALUES = {"_collections_abc", "abc", "argparse", "collections", "dataclasses", "enum", "functools", "typing", "types"}
+"""Modules of Python's whose objects hold what somebody put there. Those of others do something: log, lock, send."""
+SERVICES = {
+    "absl", "aiohttp", "boto3", "botocore", "dask", "fsspec", "gcsfs", "google", "grpc", "h5py", "lmdb", "loguru",
+    "mlflow", "psycopg", "pymongo", "ray", "redis", "requests", "rich", "s3fs", "sqlalchemy", "structlog",
+    "tensorboard", "tqdm", "urllib3", "wandb", "zarr",
+}  # fmt: skip
+"""Packages whose objects do something, and change as they do."""
+SETTINGS = {"absl", "ml_collections", "omegaconf"}
+"""Packages whose objects are asked for settings, and hold more than a function asks for."""
 _PATHS = sysconfig.get_paths()
 _LIBRARY = tuple({_PATHS[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")})
 _OURS = str(Path(__file__).parents[1])
@@ -89,6 +99,14 @@ def is_library_class(kind: type) -> bool:
     """Whether a class is of an installed package, of Python or of headrace."""
     module = sys.modules.get(kind.__module__)
     return module is not None and is_library_module(module)
+
+
+def is_service(kind: type) -> bool:
+    """Whether objects of a class are there to do something, so that what they hold says nothing of what comes out."""
+    package = kind.__module__.partition(".")[0]
+    if kind.__module__.startswith("numpy.random") or package in SERVICES:
+        return True
+    return package in sys.stdlib_module_names and package not in VALUES and package != "__main__"
 
 
 def is_library_module(module: ModuleType) -> bool:

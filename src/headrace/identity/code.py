@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from types import CodeType
-from typing import Any
+from typing import Any, NamedTuple
 
 FLAGS = (
     inspect.CO_VARARGS
@@ -18,6 +18,7 @@ FLAGS = (
     | inspect.CO_ASYNC_GENERATOR
 )
 LOOKUPS = {"LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF"}
+CONSTANTS = {"LOAD_CONST", "LOAD_SMALL_INT"}
 ATTRIBUTES = {"LOAD_ATTR", "LOAD_METHOD"}
 CONTAINERS = {"STORE_SUBSCR": 1, "DELETE_SUBSCR": 1, "STORE_SLICE": 2}
 """Instructions that change a container, and how many values lie above it on the stack."""
@@ -74,6 +75,38 @@ def paths(code: CodeType) -> frozenset[tuple[str, ...]]:
             if step.opname in LOOKUPS:
                 found.add((str(step.argval), *_dots(steps, i + 1)))
     return frozenset(found)
+
+
+class Use(NamedTuple):
+    """How a function uses a variable from outside: the attributes and keys that it asks for, or the `whole` of it."""
+
+    attributes: frozenset[str]
+    keys: frozenset[Any]
+    whole: bool
+
+
+@lru_cache(1024)
+def uses(code: CodeType) -> dict[str, Use]:
+    """How the function, and functions within it, use each variable that is not their own."""
+    found: dict[str, tuple[set[str], set[Any], list[bool]]] = {}
+    for part in codes(code):
+        steps = instructions(part)
+        for i, step in enumerate(steps):
+            if step.opname not in LOOKUPS:
+                continue
+            attributes, keys, whole = found.setdefault(str(step.argval), (set(), set(), []))
+            after = steps[i + 1 : i + 3]
+            if after and after[0].opname in ATTRIBUTES:
+                attributes.add(str(after[0].argval))
+            elif len(after) == 2 and after[0].opname in CONSTANTS and _is_subscript(after[1]):
+                keys.add(after[0].argval)
+            else:
+                whole.append(True)
+    return {name: Use(frozenset(a), frozenset(k), bool(w)) for name, (a, k, w) in found.items()}
+
+
+def _is_subscript(step: dis.Instruction) -> bool:
+    return step.opname == "BINARY_SUBSCR" or (step.opname == "BINARY_OP" and step.argrepr == "[]")
 
 
 def _dots(steps: tuple[dis.Instruction, ...], start: int) -> list[str]:

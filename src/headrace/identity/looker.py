@@ -12,6 +12,7 @@ import numpy as np
 
 from headrace.identity.classes import (
     MAKERS,
+    SETTINGS,
     Reached,
     attributes_of,
     home_of,
@@ -19,9 +20,10 @@ from headrace.identity.classes import (
     is_library_class,
     is_library_module,
     is_method,
+    is_service,
     reached,
 )
-from headrace.identity.code import attribute_names, changes, facts, paths
+from headrace.identity.code import Use, attribute_names, changes, facts, paths, uses
 from headrace.identity.digests import Digest, hashed, joined, spelt
 from headrace.identity.values import (
     CONTAINERS,
@@ -41,10 +43,14 @@ DEEPEST = 60
 
 
 class Asked(NamedTuple):
-    """In whose hands a value is: the names that may be asked of it, and the attributes that they change."""
+    """In whose hands a value is: the names that may be asked of it, and the attributes that they change.
+
+    `whole`: it may be used as it is; of a record all counts.
+    """
 
     names: frozenset[str] = frozenset()
     changed: frozenset[str] = frozenset()
+    whole: bool = True
 
 
 class Looker:
@@ -147,8 +153,20 @@ class Looker:
             elif name in own.names or (anything and isinstance(value, _CHANGEABLE)):
                 parts.append(by_type(value))
             else:
-                parts.append(self._look(value, hands))
+                parts.append(self._held(name, value, code, hands))
         return joined("function", [*parts, *(self._look(d, hands) for d in (fn.__defaults__, fn.__kwdefaults__))])
+
+    def _held(self, name: str, value: Any, code: CodeType, hands: Asked) -> Digest:
+        """A variable from outside: of a dict the keys that are asked for, of an object the attributes."""
+        use = uses(code).get(name, Use(frozenset(), frozenset(), whole=True))
+        if type(value) is dict and not use.whole and not use.attributes:
+            return self._look({key: value.get(key) for key in use.keys}, hands)
+        if type(value).__module__.partition(".")[0] in SETTINGS:
+            found = [_followed(value, path[1:]) for path in sorted(paths(code)) if path[0] == name]
+            return joined("settings", [self._look(each, hands) for each in found if type(each) in PLAIN])
+        if use.whole or use.keys:
+            return self._look(value, hands)
+        return self._look(value, Asked(use.attributes, hands.changed, whole=False))
 
     def _of_module(self, module: ModuleType, dots: tuple[str, ...], asked: Asked) -> Digest:
         """What dots lead to from a module; of a library's the names say it."""
@@ -196,12 +214,13 @@ class Looker:
     def _attributes(self, value: Any, asked: Asked) -> Digest:
         """The attributes that may be asked for, of a record all, but none that changes as functions run."""
         kind = type(value)
-        if kind.__module__ == "builtins" or name_of(kind).startswith(("numpy.random.", "random.")):
+        if kind.__module__ == "builtins" or is_service(kind):
             return spelt("")
         held = attributes_of(value)
         _, names, changed = self._reach(kind, asked.names)
         changed |= asked.changed
-        kept = [name for name in sorted(held) if (is_record(kind) or name in names) and name not in changed]
+        record = is_record(kind) and asked.whole
+        kept = [name for name in sorted(held) if (record or name in names) and name not in changed]
         return joined("attributes", [self._look((name, held[name]), Asked(names, changed)) for name in kept])
 
     def _reach(self, kind: type, names: frozenset[str]) -> Reached:
@@ -216,6 +235,12 @@ def _called_by(fn: Any) -> list[str]:
     owner = getattr(fn, "__objclass__", None)
     names = [getattr(fn, "__module__", None), owner and name_of(owner), getattr(fn, "__qualname__", None)]
     return [name if isinstance(name, str) else "" for name in names]
+
+
+def _followed(value: Any, dots: tuple[str, ...]) -> Any:
+    for dot in dots:
+        value = getattr(value, dot, None)
+    return value
 
 
 _CHANGEABLE = (list, dict, set, bytearray, deque, np.ndarray)

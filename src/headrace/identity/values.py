@@ -92,8 +92,8 @@ def _of_library(value: Any, look: Look, budget: Budget) -> Digest | None:
         return _arrow(value, look, budget)
     if hasattr(kind, "requires_grad") and hasattr(kind, "numpy"):  # a tensor of torch's; somebody may be training it
         return by_type(value) if value.requires_grad else look(value.numpy(force=True))
-    if hasattr(kind, "state_dict") and hasattr(kind, "parameters"):  # a model, which learns meanwhile
-        return by_type(value)
+    if (hasattr(kind, "state_dict") and hasattr(kind, "parameters")) or hasattr(kind, "trainable_variables"):
+        return by_type(value)  # a model, which learns meanwhile
     if library in IN_MEMORY and hasattr(kind, "__arrow_c_stream__"):
         import pyarrow as pa
 
