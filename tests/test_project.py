@@ -12,6 +12,7 @@ LAYERS = [
     {"_native", "keys", "errors", "options", "names"},
     {"ragged", "random", "text"},
     {"plan"},
+    {"identity"},
     {"block"},
     {"trace"},
     {"execute"},
@@ -57,6 +58,7 @@ def test_the_public_names():
     assert sorted(hr.__all__) == [
         "AUTOTUNE",
         "ArrowDataset",
+        "ChangeWarning",
         "CsvDataset",
         "Dataset",
         "DatasetSpec",

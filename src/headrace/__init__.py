@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from headrace import io
 from headrace.dataset import Dataset
 from headrace.errors import (
+    ChangeWarning,
     ElementError,
     HeadraceError,
     NotIndexableError,
@@ -44,6 +45,7 @@ __all__ = [
     "INFINITE_CARDINALITY",
     "UNKNOWN_CARDINALITY",
     "ArrowDataset",
+    "ChangeWarning",
     "CsvDataset",
     "Dataset",
     "DatasetSpec",

@@ -99,6 +99,10 @@ class StateError(HeadraceError, ValueError):
     """A saved state does not belong to this pipeline, to this version, or is damaged."""
 
 
+class ChangeWarning(UserWarning):
+    """A pass is resumed with other functions, or other data in memory, than its state was taken with."""
+
+
 class SpecError(HeadraceError, TypeError):
     """Elements or datasets whose structure, dtype or shape do not fit together."""
 

@@ -16,6 +16,7 @@ from typing import Any, Literal, Self, TypeAlias
 from headrace import _native
 from headrace.block import Block, Failure, Mark, Place, read_only, shifted
 from headrace.errors import ElementError, HeadraceError
+from headrace.execute import changes
 from headrace.execute import state as states
 from headrace.execute.autotune import Tuning
 from headrace.execute.channel import Cancelled
@@ -155,12 +156,13 @@ class Iterator(PythonIterator[Any]):
         self._epoch = epoch
         self._over = over
         self._described: list[str] | None = None
+        self._functions: dict[str, Any] = {}
         self._standing: Standing = (Place(*mark) if isinstance(mark, list) else mark, delivered, 0, _NOTHING_LEFT)
         self._rows = iter(())
 
     def __repr__(self) -> str:
         end = ", closed" if self._closed else ", at its end" if self._over else ""
-        given = self._before + self._offset
+        given = _delivered(self._standing)
         return summary("Iterator", self._plan, f", epoch {self._epoch}, {given:,} given{end}")
 
     def __iter__(self) -> Self:
@@ -282,9 +284,19 @@ class Iterator(PythonIterator[Any]):
         """Where this pass stands: a small dict that JSON can hold. Takes microseconds, and nothing is drained."""
         if self._described is None:
             self._described = states.description(self._plan)
+            self._functions = {} if merged(self._plan).on_change == "ignore" else changes.digests(self._plan)
         over = self._over  # looked at first: what is given out before the end stays given out
         delivered, place = _place(self._standing)
-        return states.save(self._plan, self._described, self._epoch, delivered, place, over=over, sizes=self._sizes)
+        return states.save(
+            self._plan,
+            self._described,
+            self._epoch,
+            delivered,
+            place,
+            over=over,
+            sizes=self._sizes,
+            functions=self._functions,
+        )
 
     def restore(self, state: dict[str, Any]) -> None:
         """Go to a place that `state()` gave, of this iterator or of one over an equal pipeline."""
@@ -297,6 +309,7 @@ class Iterator(PythonIterator[Any]):
 
     def _adopt(self, state: dict[str, Any]) -> None:
         states.check(state, self._given_plan)
+        changes.compare(state.get("functions", {}), self._given_plan, merged(self._given_plan).on_change)
         self._plan = states.reseeded(self._given_plan, state["seeds"])
         self._begin(state["epoch"], state["delivered"], state["mark"], over=state["over"])
         self._epochs.restore(state)

@@ -42,6 +42,8 @@ class Options:
     - `inject_prefetch`: whether a pipeline that does not end in one gets a prefetch, where that is seen to help and
       nobody can tell (it does by default).
     - `on_error`: "raise" (the default), or "skip" to leave out elements that fail.
+    - `on_change`: what to do where a state is restored that was taken with other functions or other data in memory:
+      "warn" (the default, an `hr.ChangeWarning`), "raise" or "ignore".
     - `frozen`: what an iterator's `tuning()` gave: AUTOTUNE means those numbers.
 
     They are given here or set afterwards, as in tf.data; `with_options` takes them as they are at that moment.
@@ -60,6 +62,7 @@ class Options:
     ram_budget: int | None = None
     inject_prefetch: bool | None = None
     on_error: Literal["raise", "skip"] | None = None
+    on_change: Literal["warn", "raise", "ignore"] | None = None
     frozen: Mapping[str, Any] | None = None
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -162,6 +165,8 @@ def _valid(name: str, value: Any) -> Any:
         return None
     if name == "on_error" and value not in ("raise", "skip"):
         raise OptionsError(f'on_error is "raise" or "skip", not {value!r}')
+    if name == "on_change" and value not in ("warn", "raise", "ignore"):
+        raise OptionsError(f'on_change is "warn", "raise" or "ignore", not {value!r}')
     if name in ("deterministic", "inject_prefetch") and not isinstance(value, bool | np.bool_):
         raise TypeError(f"{name} is True or False, not {value!r}")
     if name in ("cpu_budget", "ram_budget"):

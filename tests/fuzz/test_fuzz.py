@@ -1,6 +1,9 @@
-"""A few seconds of the fuzzer on every kernel that reads foreign bytes; `make fuzz` runs it for as long as you like."""
+"""A few seconds of the fuzzers on kernels that read foreign bytes, and on stored rows; `make fuzz` runs longer."""
 
 import re
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -15,6 +18,15 @@ def programs(tmp_path_factory):
     folder = tmp_path_factory.mktemp("fuzz")
     seeds(folder / "seeds")
     return folder, build(cxx, folder)
+
+
+def test_no_page_breaks_a_reader_of_stored_rows():
+    command = [sys.executable, "-m", "tests.fuzz.pages", "--seconds", "6", "--seed", "1"]
+    root = Path(__file__).parents[2]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120, cwd=root)
+    assert done.returncode == 0, done.stderr
+    runs, refused = map(int, re.findall(r"\d+", done.stdout)[1:])
+    assert 0.5 * runs < refused < runs, "damage is noticed, and not all of it matters"
 
 
 @pytest.mark.xdist_group("fuzz")

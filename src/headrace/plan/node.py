@@ -52,6 +52,7 @@ class Node(ABC):
     - `numbered`: row i has the id (path, i).
     - `guessed`: its spec may come from a look at the first element, and is known only once somebody has asked for it.
     - `leading`: the size of every row's first axis, as far as the plan tells, whoever has asked for what.
+    - `tells_inputs`: what its inputs hold follows from its own parameters.
     """
 
     site: str | None = field(default=None, kw_only=True, repr=False)
@@ -64,6 +65,7 @@ class Node(ABC):
     live = False
     outlives = False
     transparent = False
+    tells_inputs = False
 
     @property
     @abstractmethod
@@ -179,6 +181,19 @@ class Node(ABC):
         """What a user may change at this operation to have it run faster."""
         return None
 
+    def contents(self) -> tuple[Any, ...]:
+        """The functions and the data that make its rows, beside its inputs and what `label` shows."""
+        values = [getattr(self, f.name) for f in fields(self) if not f.metadata.get("tuning", False)]
+        return tuple(value for value in values if callable(value))
+
+    def file_names(self) -> str | None:
+        """Its label with the names of the files it reads in place of what they hold; None where it reads none."""
+        return None
+
+    def files_gone(self) -> bool:
+        """Whether a file that it reads is not there any more."""
+        return False
+
     def error(self, cause: BaseException | str, ordinal: int) -> ElementError:
         """The error of one element of this node."""
         hint = self._known_keys(cause.args[0]) if isinstance(cause, KeyError) and cause.args else None
@@ -283,7 +298,13 @@ def places(nodes: Sequence[Node]) -> tuple[int, ...]:
 
 def user_site() -> str:
     """File and line of the user's call: the innermost frame outside this package."""
-    frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
-        frame = frame.f_back
+    frame = sys._getframe(stack_level() - 1)
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+def stack_level() -> int:
+    """How many frames up, from the one that asks, the user's call is; as `warnings.warn` counts, itself included."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        level, frame = level + 1, frame.f_back
+    return level

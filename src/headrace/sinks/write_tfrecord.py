@@ -47,11 +47,13 @@ def write_tfrecord(
     as `hr.io.plan_shards` proposes, or, if the length is not known, one for about every 128 MB.
 
     The files get their names when all are whole; after an error or Ctrl-C there are none, and what a killed run leaves
-    is removed by the next. `compression` is "GZIP", "ZLIB" or "ZSTD" (which TensorFlow does not read). `index` puts a
-    sidecar beside each file that is on this machine and not compressed. Encoding, checksums and compression run on
-    `num_parallel_writes` threads (None: one for each CPU); as these do not hold Python's lock, processes would gain
-    nothing, and `processes` is another name for the same number. A bar is shown if standard error is a terminal, or as
-    `progress` says.
+    is removed by the next. With `overwrite=True` they replace those that begin alike, all or none, whenever the run is
+    stopped: readers of headrace's see the old files or the new. In stores, which cannot do that, it is refused.
+
+    `compression` is "GZIP", "ZLIB" or "ZSTD" (which TensorFlow does not read). `index` puts a sidecar beside each file
+    that is on this machine and not compressed. Encoding, checksums and compression run on `num_parallel_writes` threads
+    (None: one for each CPU); as these do not hold Python's lock, processes would gain nothing, and `processes` is
+    another name for the same number. A bar is shown if standard error is a terminal, or as `progress` says.
 
     >>> ds = hr.Dataset.range(5).map(lambda x: {"x": x, "name": str(x)})
     >>> [file.split("/")[-1] for file in ds.write_tfrecord(folder / "train", shards=2)]

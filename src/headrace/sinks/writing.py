@@ -17,7 +17,7 @@ from headrace.ops.arguments import positive
 from headrace.ops.watch import started_bar
 from headrace.plan.cardinality import INFINITE, Cardinality
 from headrace.sinks.deal import PROBED, Rows, dealing, dealt
-from headrace.sinks.shards import Shards
+from headrace.sinks.shards import Shards, shards_of
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
@@ -75,7 +75,7 @@ def write(
     wanted = None if shards is None else positive("shards", shards)
     width = cpus() if threads is None else positive("num_parallel_writes", threads)
     with (
-        Shards(path, encoding.suffix, overwrite=overwrite) as files,
+        shards_of(path, encoding.suffix, overwrite=overwrite) as files,
         Pass(ds._node, ds._epochs) as it,
         _bar(f"writing {path}", count, progress) as advance,
         ThreadPoolExecutor(width, "headrace-write") as pool,

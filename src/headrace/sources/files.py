@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,12 +22,13 @@ from headrace.options import AUTOTUNE
 from headrace.plan.cardinality import UNKNOWN, Cardinality
 from headrace.plan.node import TUNING, Node, user_site
 from headrace.plan.spec import Spec
-from headrace.records.files import FileList, as_path
+from headrace.records.files import FileList, as_path, local_path
 from headrace.records.format import Format
 from headrace.records.index import Index, indexes
 from headrace.records.quarantine import Quarantine, Skip, policy
 from headrace.sources.memory import from_tensor_slices
 from headrace.sources.records import Records
+from headrace.storage.swaps import finish_swaps
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
@@ -81,6 +83,7 @@ def file_names(reader: str, filenames: Any) -> tuple[Node, FileList | None]:
         rows = node.at(Context(Run()), np.arange(node.cardinality)).elements() if node.cardinality else ()
         return node, FileList(as_path(row) for row in rows)
     names = [as_path(value) for value in _flat(filenames)]
+    finish_swaps(local for local in map(local_path, names) if local is not None)
     source = from_tensor_slices(np.array(names, dtype=object))
     return source._node, FileList(names)
 
@@ -97,6 +100,19 @@ def _check_names(reader: str, spec: Spec) -> None:
     kinds = [s for s in spec.leaves if (s.dtype is None or s.dtype.kind in "USO") and s.shape in (None, ())]
     if spec.structure is None or spec.structure.kind is not None or not kinds:
         raise TypeError(f"{reader} takes names of files, or a dataset of them, one string an element, not {spec}")
+
+
+class _Names(FileList):
+    """Files that are shown by their names alone."""
+
+    def __str__(self) -> str:
+        digest = hashlib.blake2b("\0".join(self.names).encode(errors="surrogateescape"), digest_size=6)
+        return f"{len(self.names)} called #{digest.hexdigest()}"
+
+
+def _gone(name: str) -> bool:
+    local = local_path(name)
+    return local is not None and not Path(local).exists()
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,6 +144,18 @@ class Files(Node):
     @property
     def shown_inputs(self) -> tuple[Node, ...]:
         return self.inputs if self.files is None else ()
+
+    @property
+    def tells_inputs(self) -> bool:  # type: ignore[override]
+        return self.files is not None
+
+    def file_names(self) -> str | None:
+        if self.files is None:
+            return None
+        return replace(self, files=_Names(self.files.names)).label(for_state=True)
+
+    def files_gone(self) -> bool:
+        return self.files is not None and any(map(_gone, self.files.names))
 
     @property
     def spec(self) -> Spec:

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headrace.records.files import as_path, remote
+from headrace.records.files import as_path, local_path, remote
 from headrace.sources.memory import from_tensor_slices
+from headrace.storage.files import TEMPORARY
+from headrace.storage.swaps import SWAP, finish_swaps_near
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
@@ -46,7 +48,11 @@ def matching(file_pattern: Any) -> list[str]:
 
 
 def _matching(pattern: str) -> list[str]:
+    local = local_path(pattern)
+    if local is not None:
+        finish_swaps_near(local)
     if "://" not in pattern:
-        return glob.glob(pattern, include_hidden=True)  # noqa: PTH207 - a name stays as relative as its pattern
+        found = glob.glob(pattern, include_hidden=True)  # noqa: PTH207 - a name stays as relative as its pattern
+        return [name for name in found if not name.endswith((TEMPORARY, SWAP))]
     system, path = remote(pattern)
     return [system.unstrip_protocol(name) for name in system.glob(path)]

@@ -46,6 +46,9 @@ class Table(Held):
     def operation(self) -> str:
         return self.origin
 
+    def contents(self) -> tuple[Any, ...]:
+        return *(column for chunk in self.chunks for column in chunk), self.order
+
     def between(self, ctx: Context, start: int, stop: int) -> Block:
         """Rows from `start` to `stop` or to the end of a chunk, as views."""
         if self.order is not None:
