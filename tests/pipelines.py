@@ -11,9 +11,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 from hypothesis import strategies as st
 
 import headrace as hr
+from tests.framing import framed
 
 D = hr.Dataset
 
@@ -202,6 +204,27 @@ def _records(n):
     return hr.FixedLengthRecordDataset(_file(b"".join(b"%02d" % i for i in range(n))), 2)
 
 
+def _left_out(n):
+    """Files with bad records, which are no elements: lines, records, Examples, rows of tables."""
+    bad = {0, 3, 4, 8}
+    lines = b"".join(b"\xff\n" if i in bad else b"line %d\n" % i for i in range(n))
+    if n % 4 == 0:
+        return hr.TextLineDataset([_file(lines), _file(b"\xfe")], buffer_size=5, on_error="skip")
+    if n % 4 == 1:
+        data = bytearray(framed([b"%d" % i for i in range(n)]))
+        for i in bad & set(range(n - 1)):
+            data[17 * i + 2 + 11 * (i % 2)] ^= 1
+        return hr.TFRecordDataset(_file(bytes(data)), buffer_size=20, on_error="skip")
+    if n % 4 == 2:
+        rows = framed([hr.io.encode_example({"y" if i in bad else "x": i}) for i in range(n)])
+        return D.from_tfrecord(_file(rows), {"x": hr.io.FixedLenFeature([], np.int64)}, on_error="skip")
+    path = f"{_folder()}/{n}.parquet"
+    if not Path(path).exists():
+        values = pa.array([None if i in bad else i for i in range(n)], pa.int64())
+        pq.write_table(pa.table({"x": values}), path, row_group_size=4)
+    return hr.ParquetDataset(path, on_error="skip")
+
+
 def _csv(n):
     data = b"".join(b"%d,%s\n" % (i, b"x" * i if i % 5 != 3 else b'a"b') for i in range(n))
     return hr.CsvDataset(_file(data), [np.int64, str], buffer_size=7)
@@ -214,6 +237,7 @@ sources = st.one_of(
     sizes.map(_lines),
     sizes.map(_records),
     sizes.map(_csv),
+    sizes.map(_left_out),
     sizes.map(lambda n: D.from_tensor_slices((np.arange(n) * 1.5, np.arange(n)))),
     st.integers(1, 9).map(lambda n: D.from_tensor_slices(_mixed(n))),
     st.tuples(sizes, st.integers(0, 5)).map(lambda a: D.from_arrow(_table(*a))[60 : 60 + a[0]]),

@@ -252,12 +252,12 @@ void bind_examples(nb::module_& m) {
   nb::class_<headrace::ExampleParser>(m, "ExampleParser")
       .def(
           "__init__",
-          [](headrace::ExampleParser* self, nb::list given) {
+          [](headrace::ExampleParser* self, nb::list given, bool closed) {
             std::vector<headrace::Request> requests;
             for (nb::handle request : given) requests.push_back(request_of(nb::cast<nb::tuple>(request)));
-            new (self) headrace::ExampleParser(std::move(requests));
+            new (self) headrace::ExampleParser(std::move(requests), closed);
           },
-          "requests"_a)
+          "requests"_a, "closed"_a = false)
       .def("parse", &parse, "values"_a, "offsets"_a);
   m.def("encode_examples", &encode, "columns"_a, "rows"_a);
   m.def("encode_example", &encode_example, "features"_a, "flat"_a);

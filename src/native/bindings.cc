@@ -6,6 +6,7 @@ NB_MODULE(_native, m) {
   using namespace headrace::python;
   nb::set_leak_warnings(false);  // compiled descriptions are kept until the interpreter ends
   bind_records(m);   // TFRecord framing and checksums
+  bind_files(m);     // files as memory
   bind_examples(m);  // tf.Example to columns and back
   bind_csv(m);
   bind_shuffle(m);  // draws, the buffer's rows, permutations

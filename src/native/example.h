@@ -68,7 +68,8 @@ using Names = std::unordered_map<std::string_view, size_t>;
 
 class ExampleParser {
  public:
-  explicit ExampleParser(std::vector<Request> requests);
+  // `closed`: a record that holds a feature, or a feature list, that no request names is refused.
+  explicit ExampleParser(std::vector<Request> requests, bool closed = false);
   ExampleParser(const ExampleParser&) = delete;
 
   const std::vector<Request>& requests() const { return requests_; }
@@ -81,6 +82,7 @@ class ExampleParser {
   Columns begin(size_t rows) const;
 
   std::vector<Request> requests_;
+  bool closed_;
   std::vector<size_t> numbers_;  // of each request's name, in its table
   Names features_;
   Names lists_;

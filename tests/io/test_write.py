@@ -153,7 +153,7 @@ def test_a_file_with_an_index_can_be_read_in_any_order(tmp_path):
     path = tmp_path / "data.tfrecord"
     with hr.io.TFRecordWriter(path, index=True) as writer:
         writer.write_all([b"%d" % i for i in range(100)])
-    assert (tmp_path / "data.tfrecord.idx").exists()
+    assert (tmp_path / ".headrace" / "data.tfrecord.idx").exists()
     ds = hr.TFRecordDataset(path)
     assert len(ds) == 100
     assert ds[42] == b"42"

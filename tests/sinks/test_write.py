@@ -69,12 +69,13 @@ def test_bytes_are_records_as_they_are(tmp_path):
     assert list(hr.TFRecordDataset(file)) == records
 
 
-def test_an_index_lies_beside_each_file(tmp_path):
+def test_each_file_has_an_index(tmp_path):
     files = numbered(10).write_tfrecord(tmp_path / "t", shards=2)
-    assert left(tmp_path) == sorted([Path(f).name + end for f in files for end in ("", ".idx")])
+    assert left(tmp_path) == [".headrace", *(Path(f).name for f in files)]
+    assert left(tmp_path / ".headrace") == [Path(f).name + ".idx" for f in files]
     ds = hr.Dataset.from_tfrecord(files)
     assert len(ds) == 10 and ds[7]["x"] == 7
-    numbered(10).write_tfrecord(tmp_path / "t", shards=2, index=False, overwrite=True)
+    files = numbered(10).write_tfrecord(tmp_path / "t", shards=3, index=False, overwrite=True)
     assert left(tmp_path) == [Path(f).name for f in files]
 
 
@@ -122,7 +123,8 @@ def test_files_that_are_there_are_replaced_only_on_demand(tmp_path):
     with pytest.raises(FileExistsError, match="overwrite=True"):
         numbered(3).write_tfrecord(tmp_path / "t")
     (file,) = numbered(3).write_tfrecord(tmp_path / "t", overwrite=True)
-    assert left(tmp_path) == [Path(file).name, Path(file).name + ".idx"] and read(file) == [0, 1, 2]
+    assert left(tmp_path) == [".headrace", Path(file).name] and read(file) == [0, 1, 2]
+    assert left(tmp_path / ".headrace") == [Path(file).name + ".idx"]
 
 
 def test_an_error_leaves_nothing_and_what_was_there(tmp_path):

@@ -164,7 +164,7 @@ class TestRemoteFiles:
         memory.pipe("/r", framed([b"a", b"bb", b"ccc"]))
         ds = hr.TFRecordDataset("memory://r", index=True)
         assert (len(ds), ds[1], list(ds[1:])) == (3, b"bb", [b"bb", b"ccc"])
-        assert memory.exists("/r.idx")
+        assert memory.exists("/.headrace/r.idx")
 
     def test_a_state_is_refused_when_the_file_has_changed(self, memory):
         memory.pipe("/t", b"a\nb\n")

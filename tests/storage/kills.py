@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 import headrace as hr
-from headrace.records import index as indexes
+from headrace.records import sidecar
 from headrace.sinks.shards import LocalShards
 from headrace.storage import rows
 from headrace.storage.files import TEMPORARY
@@ -203,7 +203,7 @@ class FreshParquet(Parquet, Fresh):
 class Index:
     """An index that is right, or none; what is left of one is cleared by the next."""
 
-    moment = (indexes, "write_whole")
+    moment = (sidecar, "write_whole")
 
     def __init__(self, folder):
         self.path = folder / "data.tfrecord"

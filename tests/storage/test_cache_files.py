@@ -266,9 +266,9 @@ def test_a_truncated_file_is_named(full):
 def test_a_file_that_is_cut_short_while_it_is_read_is_an_error_and_not_the_end(tmp_path, monkeypatch):
     monkeypatch.setattr(rows, "BATCH_ROWS", 100)
     D.range(1000).save(tmp_path)
-    it = iter(D.load(tmp_path))
-    assert [int(next(it)) for _ in range(100)] == list(range(100))
-    os.truncate(next(tmp_path.glob("rows-*/*.arrow")), 1000)
+    it = iter(D.load(tmp_path).map(lambda x: x, mode="eager"))
+    assert [int(next(it)) for _ in range(30)] == list(range(30))
+    os.truncate(next(tmp_path.glob("rows-*/*.arrow")), 0)
     with pytest.raises(hr.StorageError, match=r"\.arrow has become shorter since it was opened"):
         list(it)
 

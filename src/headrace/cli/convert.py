@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import headrace as hr
-from headrace.cli.formats import Kind, files_of, kind_of_all
+from headrace.cli.formats import Kind, kind_of_all
 from headrace.cli.output import Json, say, show_json
+from headrace.sources.list_files import matching
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
@@ -44,7 +45,7 @@ def convert(
       headrace convert logs.jsonl.gz out/logs.parquet
     """
     prefix, target = _target(destination, to)
-    files = files_of(sources)
+    files = matching(sources)
     kind = kind_of_all(files)
     ds = _rows(kind, files, target, skip_errors)
     progress = None if sys.stderr.isatty() else False

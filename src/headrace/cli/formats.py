@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import zlib
+from contextlib import suppress
 from operator import attrgetter
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -10,18 +10,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 import headrace as hr
-from headrace.records.files import opened
 from headrace.records.format import Bad, Look
-from headrace.records.index import SUFFIX
+from headrace.records.packed import likely_packing
+from headrace.records.reader import first_bytes
 from headrace.records.tfrecord import TFRecords
-from headrace.records.window import window
-from headrace.sources.list_files import matching
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
 
 HEAD = 64 << 10
-PACKED = {b"\x1f\x8b": "GZIP", b"\x28\xb5\x2f\xfd": "ZSTD"}
 MAGIC = {b"PAR1": "Parquet", b"ARROW1": "Arrow"}
 ENDINGS = {
     ".tfrecord": "TFRecord", ".tfrecords": "TFRecord", ".csv": "CSV", ".tsv": "CSV", ".jsonl": "JSON lines",
@@ -53,21 +50,16 @@ class Kind(NamedTuple):
         return made
 
 
-def files_of(patterns: list[str]) -> list[str]:
-    """The files that match, without indexes, which a shell's `train-*` matches as well."""
-    return [path for path in matching(patterns) if not path.endswith(SUFFIX)]
-
-
 def kind_of(path: str) -> Kind:
     """What a file is, by what it begins with, and its name where that says nothing."""
-    head = _head(path, "")
+    head = first_bytes(path, "", HEAD, packed=True)
     if _is_tfrecord(head):
         return Kind("TFRecord", "")
-    compression = next((name for magic, name in PACKED.items() if head.startswith(magic)), "")
-    if not compression and _is_zlib(head):
-        compression = "ZLIB"
+    compression = likely_packing(head)
     if compression:
-        head = _head(path, compression)
+        head = b""
+        with suppress(OSError):  # damaged from the start, as who reads it will say
+            head = first_bytes(path, compression, HEAD)
     if _is_tfrecord(head):
         return Kind("TFRecord", compression)
     for magic, name in MAGIC.items():
@@ -96,31 +88,11 @@ def _text(kind: Kind) -> str:
     return f"{kind.format} ({kind.compression})" if kind.compression else kind.format
 
 
-def _head(path: str, compression: str) -> bytes:
-    file = opened(path)
-    view = window(file, compression, 0, HEAD)
-    try:
-        view.more()
-        return view.data[:HEAD].tobytes()
-    finally:
-        view.close()
-        file.close()
-
-
 def _is_tfrecord(head: bytes) -> bool:
     if len(head) < 12:
         return False
     found = TFRecords().scan(np.frombuffer(head, np.uint8), Look(first=True, final=False)).parts[:1]
     return not (found and isinstance(found[0], Bad) and found[0].lost)
-
-
-def _is_zlib(head: bytes) -> bool:
-    if len(head) < 2 or head[0] & 15 != 8 or int.from_bytes(head[:2], "big") % 31:
-        return False
-    try:
-        return bool(zlib.decompressobj().decompress(head, 1))
-    except zlib.error:
-        return False
 
 
 def _is_binary(head: bytes) -> bool:

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headrace.block import Ids, Indices, Later, Mark, Place, ordinal, shifted, source_ids
+from headrace.block import Failure, Ids, Indices, Later, Mark, Place, ordinal, shifted, source_ids
 from headrace.errors import StateError
 from headrace.execute.autotune import MOST, Climb, Depth, Tuner
 from headrace.execute.budget import Memory, cpus
 from headrace.execute.channel import Cancelled, Channel, Limits
+from headrace.execute.origin import Origin, Patience
 from headrace.execute.state import plain
 from headrace.execute.stats import Stage
 from headrace.execute.stream import END, Pace, Pulled, Source, Stream
@@ -58,6 +59,8 @@ class Run:
         self.cancelled = False
         self.live = False
         self.shared: dict[Any, Any] = {}
+        self.origins: dict[int, str] | None = None
+        self.patience = Patience()
         self.threads: set[int] = set()
         self._channels: set[Channel] = set()
         self._lock = threading.RLock()  # the collector may close a pass from within
@@ -166,6 +169,11 @@ class Context:
     def fixed(self) -> Context:
         """The same place on the path that every pass shares: for rows that outlive a pass."""
         return self._at(ROOT, 0)
+
+    def note_origin(self, name: str) -> None:
+        """Rows with ids of this path are those of this file; noted where somebody looks for one."""
+        if self.run.origins is not None:
+            self.run.origins[self.path] = name
 
     def ids(self, ordinals: Indices) -> Ids | None:
         """Ids for rows of a source, where somebody downstream wants them."""
@@ -357,8 +365,8 @@ class Input:
     """An open stream as its consumer sees it: counted, timed, and knowing where it is."""
 
     __slots__ = (
-        "_closed", "_context", "_counters", "_mark", "_owner", "_plain", "_positional", "_rows", "_run", "_stream",
-        "ordinal",
+        "_calls", "_closed", "_context", "_counters", "_mark", "_owner", "_plain", "_positional", "_rows", "_run",
+        "_stream", "ordinal",
     )  # fmt: skip
 
     def __init__(self, node: Node, context: Context, mark: Mark, owner: set[Input]) -> None:
@@ -368,6 +376,7 @@ class Input:
         self._owner = owner
         self._closed = False
         self._positional = node.positional
+        self._calls = node if node.calls else None
         self._plain = node.transparent
         self._rows = 0
         mark = plain(mark)  # a node gets the one form, whether a state or a pass that goes on brings it
@@ -405,6 +414,8 @@ class Input:
         if item is END:
             return END
         here = self.ordinal
+        if self._calls is not None and isinstance(item, Failure):
+            self._note_origin(item, self._calls)
         if not self._plain:
             item.mark = here if self._positional else _placed(here, item.mark)
         self._mark = item.mark
@@ -414,6 +425,14 @@ class Input:
         counters.blocks += 1
         counters.nbytes += item.nbytes
         return item
+
+    def _note_origin(self, failure: Failure, node: Node) -> None:
+        """Have the error of a user's function know how to find the record that its row was made of."""
+        error = failure.error
+        if error.find_origin is None and (error.operation, error.site) == (node.operation, node.site):
+            own = failure.mark
+            mark = shifted(own.inner, own.offset) if isinstance(own, Later) else own
+            error.find_origin = Origin(node.inputs[0], self._context, mark).find
 
     def skip(self, count: int, *, replay: bool = False) -> int:
         """Pass over `count` rows; returns how many there were."""

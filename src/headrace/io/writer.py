@@ -27,8 +27,8 @@ PENDING = 1 << 20
 class TFRecordWriter:
     """Writes records to a TFRecord file, which appears under its name only when it is whole.
 
-    A record is bytes, or a dict that becomes a tf.Example. `compression` is "GZIP", "ZLIB" or "ZSTD"; `index` puts a
-    sidecar beside the file, with which it can be read in any order.
+    A record is bytes, or a dict that becomes a tf.Example. `compression` is "GZIP", "ZLIB" or "ZSTD"; `index` makes
+    an index of the file (`hr.io.build_index`), with which it can be read in any order.
 
     >>> import tempfile
     >>> path = tempfile.mkdtemp() + "/numbers.tfrecord"

@@ -26,6 +26,7 @@ from headrace.block import (
 )
 from headrace.errors import SpecError
 from headrace.execute.context import Context
+from headrace.execute.origin import Origin
 from headrace.execute.stream import Pending, Pulled, Source, Stream
 from headrace.plan.cardinality import Cardinality
 from headrace.plan.node import Node, function_name
@@ -67,6 +68,8 @@ class Calls(Node):
 
     input: Node
     function: Function
+
+    calls = True
 
     @property
     def graph(self) -> Graph | str:
@@ -347,9 +350,12 @@ def fetched(node: Caller, ctx: Context, indices: Indices, call: Call, *, with_id
     """What `call` makes of the input's rows with these ordinals; raises where one of them cannot be made."""
     rows = node.input.at(ctx.identified() if with_ids else ctx, indices)
     items = placed(node, call, ctx.with_ids, rows, indices)
+    done = 0
     for item in items:
         if isinstance(item, Failure):
+            item.error.find_origin = Origin(node.input, ctx, int(indices[done])).find
             raise item.error
+        done += item.rows
     return concat([item for item in items if isinstance(item, Block)])
 
 

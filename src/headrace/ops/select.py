@@ -50,7 +50,7 @@ def getitem(self: Dataset, index: int | slice) -> Any:
     number = number + count if number < 0 else number
     item = fetched(node, Context(Run()).epoch(0), scalar_block(np.array([number])))[0]
     if isinstance(item, Failure):
-        raise item.error
+        raise item.error.copy()
     try:
         (element,) = item.elements()
     except Exception as error:

@@ -43,6 +43,7 @@ class Node(ABC):
     - `one_to_one`: row i comes from row i of its one input.
     - `positional`: a row is found again by its ordinal alone, so that is its whole mark.
     - `costly`: a user's function makes each row, which a replay can do without.
+    - `calls`: a user's function is called on each row of its one input, whose mark is that of the row that is made.
     - `live`: a user's code runs for each row, and may wait for whatever it likes.
     - `ready_made`: takes on rows by itself, as many as are sensible; who asks for more gets what is there, and no more.
     - `runs_ahead`: threads of its own make the next rows while the consumer computes.
@@ -62,6 +63,7 @@ class Node(ABC):
     moves_rows = False
     scatters = False
     costly = False
+    calls = False
     live = False
     outlives = False
     transparent = False
@@ -188,6 +190,10 @@ class Node(ABC):
 
     def file_names(self) -> str | None:
         """Its label with the names of the files it reads in place of what they hold; None where it reads none."""
+        return None
+
+    def files_held(self) -> str | None:
+        """What the files hold whose names are its rows, which nobody but stored rows asks; None where they are not."""
         return None
 
     def files_gone(self) -> bool:

@@ -59,6 +59,7 @@ class Csv(Format):
     order: tuple[int, ...] | None = None
     heading: tuple[str, ...] | None = None
 
+    is_text = True
     counts_lines = True
 
     @property

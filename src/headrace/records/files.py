@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import hashlib
-import mmap
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace import _native
 from headrace.plan.display import VALUE_WIDTH, as_many_as_fit
+from headrace.records.identity import (
+    Identity,
+    Token,
+    local_identity,
+    open_identity,
+    remote_identity,
+    signature,
+)
 from headrace.storage.files import whole
 
 Bytes = NDArray[np.uint8]
@@ -23,19 +32,8 @@ REMOTE_BLOCKS = 4
 """So many of them are kept."""
 FEW = 256
 """Of so many remote files each is looked at before a state is taken or restored; of more, only those being read."""
-
-
-class Identity(NamedTuple):
-    """What tells whether a file is still the one it was."""
-
-    size: int | None
-    stamp: str
-
-    @property
-    def token(self) -> int:
-        """All of it in one number."""
-        digest = hashlib.blake2b(f"{self.size} {self.stamp}".encode(), digest_size=6).digest()
-        return int.from_bytes(digest, "little")
+AT_ONCE = 16
+"""So many files are looked at at a time, where there are more."""
 
 
 def as_path(value: Any) -> str:
@@ -69,17 +67,28 @@ def identity(path: str) -> Identity:
     """What the file is now; raises OSError where there is none."""
     local = local_path(path)
     if local is not None:
-        found = Path(local).stat()
-        return Identity(found.st_size, str(found.st_mtime_ns))
+        return local_identity(local)
     system, name = remote(path)
-    info = system.info(name)
-    return Identity(info.get("size"), str(system.ukey(name)))
+    return remote_identity(system, name, system.info(name))
+
+
+def file_size(path: str) -> int | None:
+    """How many bytes the file has, None where that is not known; raises OSError where there is none."""
+    local = local_path(path)
+    if local is not None:
+        return Path(local).stat().st_size
+    system, name = remote(path)
+    size: int | None = system.info(name).get("size")
+    return size
 
 
 class File(Protocol):
-    """The bytes of one open file."""
+    """The bytes of one open file; `size` is what it had when it was opened, `token` tells which file it is."""
 
-    identity: Identity
+    size: int | None
+
+    @property
+    def token(self) -> Token: ...
 
     def read_into(self, out: Bytes, offset: int) -> int:
         """Fill `out` with the bytes from `offset` on; returns how many there were."""
@@ -96,26 +105,42 @@ class LocalFile:
     def __init__(self, path: str) -> None:
         self._descriptor: int | None = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
         found = os.fstat(self._descriptor)
-        self.identity = Identity(found.st_size, str(found.st_mtime_ns))
+        self.size: int | None = found.st_size
+        self._path = path
+        self._seen = signature(found)
         if hasattr(os, "posix_fadvise"):
             os.posix_fadvise(self._descriptor, 0, 0, os.POSIX_FADV_SEQUENTIAL)
 
     def read_into(self, out: Bytes, offset: int) -> int:
         done = 0
         while done < len(out):
-            if self._descriptor is None:
-                raise ValueError("the file is closed")
-            got = os.preadv(self._descriptor, [out[done:].data], offset + done)
+            got = os.preadv(self._open(), [out[done:].data], offset + done)
             if not got:
                 break
             done += got
         return done
 
-    def mapped(self) -> mmap.mmap:
+    def mapped(self) -> _native.MappedFile:
         """The file as memory; raises where it cannot be mapped."""
+        return _native.MappedFile(self._open(), self.size or 0)
+
+    @property
+    def token(self) -> Token:
+        """Tells which file it is, once somebody asks."""
+        return Token(self._path, seen=self._seen, file=self)
+
+    def identity(self) -> Identity:
+        """Which file it is."""
+        return open_identity(self._open())
+
+    def duplicate(self) -> int:
+        """Another descriptor of the file, as long as it is open."""
+        return os.dup(self._open())
+
+    def _open(self) -> int:
         if self._descriptor is None:
             raise ValueError("the file is closed")
-        return mmap.mmap(self._descriptor, 0, access=mmap.ACCESS_READ)
+        return self._descriptor
 
     def close(self) -> None:
         descriptor, self._descriptor = self._descriptor, None
@@ -123,13 +148,19 @@ class LocalFile:
             os.close(descriptor)
 
 
+def shrunk() -> OSError:
+    """What is wrong with a mapped file that is not intact any more."""
+    return OSError("the file has shrunk, or could not be read, while it was being read")
+
+
 class RemoteFile:
     """A file in whatever place fsspec knows, fetched by ranges, ahead of need where it is read in order."""
 
     def __init__(self, path: str) -> None:
         system, name = remote(path)
-        info = system.info(name)
-        self.identity = Identity(info.get("size"), str(system.ukey(name)))
+        found = remote_identity(system, name, system.info(name))
+        self.size = found.size
+        self.token = Token(path, found.token)
         self._file = system.open(
             name,
             "rb",
@@ -165,14 +196,20 @@ def opened(path: str) -> File:
     return RemoteFile(path) if local is None else LocalFile(local)
 
 
-def read_all(path: str, size: int = -1) -> bytes:
-    """The first `size` bytes of a file, or all."""
+def read_all(path: str) -> bytes:
+    """All bytes of a file."""
+    return read_range(path, 0, None)
+
+
+def read_range(path: str, start: int, stop: int | None) -> bytes:
+    """The bytes of a file from one place to before another, or to its end."""
     local = local_path(path)
     if local is not None:
         with Path(local).open("rb") as file:
-            return file.read(size)
+            file.seek(start)
+            return file.read(-1 if stop is None else stop - start)
     system, name = remote(path)
-    return bytes(system.cat_file(name, 0, None if size < 0 else size))
+    return bytes(system.cat_file(name, start, stop))
 
 
 def write_whole(path: str, parts: Iterable[bytes | memoryview]) -> None:
@@ -187,7 +224,10 @@ def write_whole(path: str, parts: Iterable[bytes | memoryview]) -> None:
 
 
 class FileList:
-    """The names of files that are known in advance; shown with what they are now, as far as that is quickly told."""
+    """The names of files that are known in advance.
+
+    A state shows them by what they hold, in order: files that were moved or copied are the same.
+    """
 
     def __init__(self, names: Iterable[str]) -> None:
         self.names: Final = tuple(names)
@@ -200,18 +240,34 @@ class FileList:
         return as_many_as_fit([name.rpartition("/")[2] for name in self.names], VALUE_WIDTH)
 
     def __str__(self) -> str:
-        digest = hashlib.blake2b(digest_size=6)
         far = sum(local_path(name) is None for name in self.names)
+        looked_at = [name for name in self.names if far <= FEW or local_path(name) is not None]
+        known = dict(zip(looked_at, identities(looked_at), strict=True))
+        folder = common_folder(self.names)
+        digest = hashlib.blake2b(digest_size=6)
         for name in self.names:
-            digest.update(name.encode(errors="surrogateescape") + b"\0")
-            if local_path(name) is not None or far <= FEW:
-                digest.update(_described(name))
+            found = known[name] if name in known else f"named {name.removeprefix(folder)}"
+            digest.update(f"{found}\0".encode(errors="surrogateescape"))
         return f"{len(self.names)} #{digest.hexdigest()}"
 
 
-def _described(name: str) -> bytes:
+def identities(paths: Sequence[str]) -> list[Identity | None]:
+    """What each of these files is now, None where there is none."""
+    if len(paths) <= AT_ONCE:
+        return [_identity(path) for path in paths]
+    with ThreadPoolExecutor(AT_ONCE, "headrace-identities") as pool:
+        return list(pool.map(_identity, paths))
+
+
+def _identity(path: str) -> Identity | None:
     try:
-        found = identity(name)
+        return identity(path)
     except OSError:
-        return b"missing"
-    return f"{found.size} {found.stamp}".encode()
+        return None
+
+
+def common_folder(names: Sequence[str]) -> str:
+    """What the names of files in one folder, or below it, begin with."""
+    first, last = (min(names), max(names)) if names else ("", "")
+    alike = next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), min(len(first), len(last)))
+    return first[: first.rfind("/", 0, alike) + 1]

@@ -27,6 +27,7 @@ class JsonLines(Format):
     schema: pa.Schema = None
     nulls: tuple[tuple[str, Any], ...] = ()
 
+    is_text = True
     counts_lines = True
 
     @property

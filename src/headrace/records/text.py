@@ -41,9 +41,14 @@ class Lines(Format):
 
     encoding: str | None = "utf-8"
 
+    is_text = True
     indexed = True
     skimmed = True
     terminated = True
+
+    @property
+    def sure(self) -> bool:  # type: ignore[override]
+        return self.encoding is None
 
     @property
     def spec(self) -> Spec:

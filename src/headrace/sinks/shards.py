@@ -11,7 +11,7 @@ from typing import IO, Any, Self
 
 from headrace.records.files import as_path, local_path, remote
 from headrace.storage.files import TEMPORARY, named_file, new_file
-from headrace.storage.swaps import INDEX, NewFiles
+from headrace.storage.swaps import NewFiles
 
 
 class Shards(ABC):
@@ -104,12 +104,9 @@ class LocalShards(Shards):
 
     def _publish(self, ends: list[str]) -> None:
         self._check()  # another may have written the same in the meantime
-        names = []
-        for (path, _), end in zip(self._opened, ends, strict=True):
-            for extra in ("", INDEX):
-                if not extra or Path(path + extra).exists():
-                    names.append(self._base.name + end + extra)
-                    Path(path + extra).rename(self._files.place / names[-1])
+        names = [self._base.name + end for end in ends]
+        for (path, _), name in zip(self._opened, names, strict=True):
+            Path(path).rename(self._files.place / name)
         self._files.publish(names)
 
     def _close(self) -> None:

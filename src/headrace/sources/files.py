@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
+import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -22,11 +22,15 @@ from headrace.options import AUTOTUNE
 from headrace.plan.cardinality import UNKNOWN, Cardinality
 from headrace.plan.node import TUNING, Node, user_site
 from headrace.plan.spec import Spec
+from headrace.plan.structure import LEAF
 from headrace.records.files import FileList, as_path, local_path
 from headrace.records.format import Format
 from headrace.records.index import Index, indexes
 from headrace.records.quarantine import Quarantine, Skip, policy
-from headrace.sources.memory import from_tensor_slices
+from headrace.records.sidecar import is_sidecar
+from headrace.sources.file_names import NAME, FileNames, listing
+from headrace.sources.memory import Memory
+from headrace.sources.one_file import by_pattern, looks_like_pattern
 from headrace.sources.records import Records
 from headrace.storage.swaps import finish_swaps
 
@@ -56,7 +60,13 @@ def read_files(
     if num_parallel_reads not in (None, AUTOTUNE):
         turns = positive("num_parallel_reads", num_parallel_reads)
     chunk = None if not buffer_size else positive("buffer_size", buffer_size)
-    plain = turns is None and files is not None
+    bad = policy(on_error)
+    if index is True and bad is not None:
+        raise ValueError(
+            f"{reader}: index=True gives every record its number, on_error={str(bad)!r} leaves some of them out; "
+            "choose one of the two"
+        )
+    plain = turns is None and bad is None
     known = indexes(files.names, form, index) if index and plain and files is not None else None
     if index is True and known is None:
         raise ValueError(
@@ -65,7 +75,7 @@ def read_files(
         )
     return Dataset(
         Files(
-            names, form, reader, files, turns, policy(on_error), known, num_parallel_reads, chunk, child,
+            names, form, reader, files, turns, bad, known, num_parallel_reads, chunk, child,
             site=user_site(), name=name,
         )
     )  # fmt: skip
@@ -74,18 +84,23 @@ def read_files(
 def file_names(reader: str, filenames: Any) -> tuple[Node, FileList | None]:
     """The dataset of the names, and the names themselves where they are known in advance."""
     node = getattr(filenames, "_node", None)
-    if isinstance(node, Node):
+    if not isinstance(node, Node):
+        names = [as_path(value) for value in _flat(filenames)]
+    else:
         _check_names(reader, node.spec)
         if node.inputs or not node.addressable or not node.cardinality.known:
             return node, None
         from headrace.execute.context import Run
 
         rows = node.at(Context(Run()), np.arange(node.cardinality)).elements() if node.cardinality else ()
-        return node, FileList(as_path(row) for row in rows)
-    names = [as_path(value) for value in _flat(filenames)]
-    finish_swaps(local for local in map(local_path, names) if local is not None)
-    source = from_tensor_slices(np.array(names, dtype=object))
-    return source._node, FileList(names)
+        names = [as_path(row) for row in rows]
+    local = [path for path in map(local_path, names) if path is not None]
+    finish_swaps(local)
+    for path in local:
+        if looks_like_pattern(path) and not os.path.lexists(path):
+            raise FileNotFoundError(f"{reader}: there is no file {path!r}; {by_pattern(path)}")
+    names = [name for name in names if not is_sidecar(name)]
+    return FileNames(NAME, len(names), names), FileList(names)
 
 
 def _flat(filenames: Any) -> Iterable[Any]:
@@ -103,11 +118,10 @@ def _check_names(reader: str, spec: Spec) -> None:
 
 
 class _Names(FileList):
-    """Files that are shown by their names alone."""
+    """Files that are shown by their names below their folder alone."""
 
     def __str__(self) -> str:
-        digest = hashlib.blake2b("\0".join(self.names).encode(errors="surrogateescape"), digest_size=6)
-        return f"{len(self.names)} called #{digest.hexdigest()}"
+        return f"{len(self.names)} called #{listing(self.names)}"
 
 
 def _gone(name: str) -> bool:
@@ -179,6 +193,8 @@ class Files(Node):
 
     def _records(self, name: Any) -> Node:
         path = as_path(name)
+        if is_sidecar(path):  # which a pattern for data has picked up
+            return Memory(self.spec, 0, LEAF, [], self.reader)
         return self.child(
             path, self.format, self.reader, self.on_error, self._index.get(path), self.buffer_size,
             site=self.site, name=self.name,

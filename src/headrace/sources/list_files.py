@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from headrace.plan.node import user_site
 from headrace.records.files import as_path, local_path, remote
-from headrace.sources.memory import from_tensor_slices
+from headrace.records.sidecar import FOLDER, SUFFIX, is_sidecar
+from headrace.sources.file_names import NAME, FileNames, listing
 from headrace.storage.files import TEMPORARY
 from headrace.storage.swaps import SWAP, finish_swaps_near
 
@@ -22,6 +24,9 @@ def list_files(
 ) -> Dataset:
     """The names of the files that match a pattern, or one of several; shuffled, anew in each epoch, unless told not to.
 
+    A file or folder that has brackets, `*` or `?` in its name is found under it as it is. Indexes of headrace's own are
+    no data: they are left out.
+
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
@@ -30,10 +35,12 @@ def list_files(
     ...     [Path(n).name for n in hr.Dataset.list_files(f"{folder}/*.txt", shuffle=False)]
     ['a.txt', 'b.txt', 'c.txt']
     """
+    from headrace.dataset import Dataset
+
     if shuffle is False and seed is not None:
         raise ValueError("list_files: a seed only makes sense where files are shuffled")
     names = matching(file_pattern)
-    files = from_tensor_slices(np.array(names, dtype=object), name=name)
+    files = Dataset(FileNames(NAME, len(names), names, listing(names), "list_files", site=user_site(), name=name))
     return files if shuffle is False else files.shuffle(len(names), seed=seed)
 
 
@@ -52,7 +59,24 @@ def _matching(pattern: str) -> list[str]:
     if local is not None:
         finish_swaps_near(local)
     if "://" not in pattern:
-        found = glob.glob(pattern, include_hidden=True)  # noqa: PTH207 - a name stays as relative as its pattern
-        return [name for name in found if not name.endswith((TEMPORARY, SWAP))]
+        found = glob.glob(_literal(pattern), include_hidden=True)  # noqa: PTH207 - a name stays as relative as its pattern
+        return [name for name in found if not _is_ours(name, pattern) and not is_sidecar(name)]
     system, path = remote(pattern)
-    return [system.unstrip_protocol(name) for name in system.glob(path)]
+    found = system.glob(path) or ([path] if glob.has_magic(path) and system.exists(path) else [])
+    beside = {name + SUFFIX for name in found}  # in a store each look is a request: at nothing else
+    names = [(name in beside, system.unstrip_protocol(name)) for name in found]
+    return [name for look, name in names if not _is_ours(name, pattern) and not (look and is_sidecar(name))]
+
+
+def _literal(pattern: str) -> str:
+    """The pattern, with what exists as it is written taken as it is: a folder `runs[1]`, a file `what?.txt`."""
+    parts = pattern.split("/")
+    exist = [not glob.has_magic(part) or os.path.lexists("/".join(parts[: i + 1])) for i, part in enumerate(parts)]
+    written = exist.index(False) if False in exist else len(parts)
+    return "/".join([*map(glob.escape, parts[:written]), *parts[written:]])
+
+
+def _is_ours(name: str, pattern: str) -> bool:
+    """Whether this is no data, by its name, but something that headrace has put beside them."""
+    folders = name.split("/")
+    return (FOLDER in folders and FOLDER not in pattern.split("/")) or name.endswith((TEMPORARY, SWAP))

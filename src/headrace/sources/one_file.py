@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 from abc import abstractmethod
 from dataclasses import dataclass, field
 from typing import Any
@@ -43,10 +44,16 @@ class OneFile(Node):
     def cardinality(self) -> Cardinality:
         return UNKNOWN
 
-    def bad_row(self, reason: str, number: int, where: str) -> ElementError:
-        """What stands in the place of a row that cannot be read."""
-        provenance = f"{self.path}, {where}"
-        return ElementError(reason, operation=self.reader, ordinal=number, site=self.site, provenance=provenance)
+    def bad_row(self, reason: str | Exception, number: int, where: str) -> ElementError:
+        """What stands in the place of a row that cannot be read; an exception is its cause."""
+        what = said(reason)
+        if isinstance(reason, FileNotFoundError) and looks_like_pattern(self.path):
+            what += f"; {by_pattern(self.path)}"
+        error = ElementError(
+            what, operation=self.reader, ordinal=number, site=self.site, provenance=f"{self.path}, {where}"
+        )
+        error.__cause__ = reason if isinstance(reason, Exception) else None
+        return error
 
     def changed(self, now: int) -> StateError:
         """Why a state of another file than the one there is `now` is refused."""
@@ -71,3 +78,20 @@ class FileStream(Stream):
     @abstractmethod
     def _read(self, want: int) -> list[Item]:
         """The next items, if possible some times `want` rows; none may mean that bad ones were left out, or the end."""
+
+
+def said(reason: str | Exception) -> str:
+    """What is wrong, as an error says it."""
+    if isinstance(reason, OSError):
+        return reason.strerror or str(reason) or type(reason).__name__
+    return reason if isinstance(reason, str) else f"{type(reason).__name__}: {reason}"
+
+
+def looks_like_pattern(name: str) -> bool:
+    """Whether a name has characters that mean something in patterns."""
+    return glob.has_magic(name)
+
+
+def by_pattern(name: str) -> str:
+    """What to do where a name turns out to be a pattern."""
+    return f"if that is a pattern, hr.Dataset.list_files({name!r}) gives the names of the files that match it"

@@ -9,11 +9,13 @@ import numpy as np
 from headrace.block import Block, Failure, Indices, Item, Mark
 from headrace.errors import ElementError
 from headrace.execute.context import Context
+from headrace.execute.state import plain
 from headrace.execute.stream import Stream
 from headrace.records.access import gathered
 from headrace.records.format import Bad, Format, Look, Rows
+from headrace.records.identity import Token
 from headrace.records.reader import START, At, Found, Good, Reader, Wrong
-from headrace.sources.one_file import NO_FILE, FileStream, OneFile
+from headrace.sources.one_file import NO_FILE, FileStream, OneFile, said
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,21 +25,26 @@ class Records(OneFile):
     format: Format
 
     def open(self, ctx: Context, mark: Mark) -> Stream:
+        ctx.note_origin(self.path)
         return RecordsStream(self, ctx, mark)
 
     def at(self, ctx: Context, indices: Indices) -> Block:
         """Rows by number, by way of the index."""
         assert self.index is not None
-        data = gathered(self.path, self.index, indices, ctx.run.shared)
+        ctx.note_origin(self.path)
+        first = At(int(self.index.starts(indices[:1])[0]), int(indices[0]), 0)  # to know which it is, ask one by one
+        try:
+            data = gathered(self.path, self.index, indices, ctx.run.shared)
+        except OSError as error:
+            raise self.bad(error, first) from error
         parts = self.format.bare.scan(data, Look()).parts
-        first = parts[0] if parts else Bad("nothing there", 0, 0)
-        if isinstance(first, Rows) and first.rows == len(indices):
-            return Block(self.format.structure, first.columns, first.rows, None, ctx.ids(indices))
+        found = parts[0] if parts else Bad("nothing there", 0, 0)
+        if isinstance(found, Rows) and found.rows == len(indices):
+            return Block(self.format.structure, found.columns, found.rows, None, ctx.ids(indices))
         wrong = next(part for part in [*parts, Bad("not where its index says", 0, 0)] if isinstance(part, Bad))
-        number = int(indices[0])  # who wants to know which of several it is asks for them one by one
-        raise self.bad(wrong.reason, At(int(self.index.starts(indices[:1])[0]), number, 0))
+        raise self.bad(wrong.reason, first)
 
-    def bad(self, reason: str, at: At) -> ElementError:
+    def bad(self, reason: str | OSError, at: At) -> ElementError:
         """What stands in the place of a bad record."""
         line = f", line {at.line + 1}" if self.format.counts_lines else ""
         return self.bad_row(reason, at.number, f"record {at.number}, byte {at.offset}{line}")
@@ -51,7 +58,7 @@ class RecordsStream(FileStream):
         self._node = node
         self._ctx = ctx
         self._reader: Reader | None = None
-        self._token = NO_FILE
+        self._token: Token | int = NO_FILE
         self._at = START
         if mark is not None:
             token, *at = mark
@@ -60,9 +67,10 @@ class RecordsStream(FileStream):
                 self._open()
             except OSError:
                 self._token = NO_FILE
-            if token != self._token:
+            found = plain(self._token)
+            if plain(token) != found:
                 self.close()
-                raise node.changed(self._token)
+                raise node.changed(found)
 
     def skip(self, count: int, *, replay: bool = False) -> int:
         done = self._pending.drop(count)
@@ -83,13 +91,15 @@ class RecordsStream(FileStream):
 
     def _skim(self, count: int) -> int:
         """Look for where records begin, and make nothing of them."""
-        if not self._node.format.skimmed:
+        form = self._node.format
+        if not form.skimmed or (self._node.on_error is not None and not form.sure):
             return 0
         try:
-            passed = (self._reader or self._open()).pass_over(count)
+            reader = self._reader or self._open()
         except OSError:  # which is told when the next row is read
             return 0
-        self._at = self._at._replace(number=self._at.number + passed)
+        passed = reader.pass_over(count)
+        self._at = reader.at
         if self._node.on_error is not None:
             self._node.on_error.fine(passed)
         return passed
@@ -105,7 +115,7 @@ class RecordsStream(FileStream):
         self._reader = Reader(
             node.path, node.format, self._at, go_on=go_on, chunk=node.buffer_size, boxed=self._ctx.boxed
         )
-        self._token = self._reader.identity.token
+        self._token = self._reader.token
         return self._reader
 
     def _read(self, want: int) -> list[Item]:
@@ -113,11 +123,11 @@ class RecordsStream(FileStream):
             found = (self._reader or self._open()).read(want)
         except OSError as error:
             self._over = True
-            return self._items(Wrong(_said(error), self._at, []))
+            return self._items(Wrong(said(error), self._at, []), error)
         self._over = not found
         return [item for part in found for item in self._items(part)]
 
-    def _items(self, found: Found) -> list[Item]:
+    def _items(self, found: Found, cause: OSError | None = None) -> list[Item]:
         node, at = self._node, found.at
         self._at = At(at.offset, at.number + found.rows, at.line)
         mark = (self._token, *at)
@@ -127,10 +137,6 @@ class RecordsStream(FileStream):
             ids = self._ctx.ids_between(at.number, at.number + found.rows)
             return [Block(node.format.structure, found.columns, found.rows, mark, ids)]
         if node.on_error is None:
-            return [Failure(node.bad(found.reason, at), mark)]
+            return [Failure(node.bad(cause or found.reason, at), mark)]
         node.on_error.keep(node.path, at.offset, at.number, found.reason, found.pieces)
         return []
-
-
-def _said(error: OSError) -> str:
-    return error.strerror or str(error) or type(error).__name__

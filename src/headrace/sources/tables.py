@@ -17,7 +17,7 @@ from headrace.records.groups import ArrowGroups, Groups, ParquetGroups
 from headrace.records.tables import rows_of, spec_of
 from headrace.sources.files import read_files
 from headrace.sources.list_files import matching
-from headrace.sources.one_file import NO_FILE, FileStream, OneFile
+from headrace.sources.one_file import NO_FILE, FileStream, OneFile, said
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -134,9 +134,10 @@ class TableRows(OneFile):
     format: Tables
 
     def open(self, ctx: Context, mark: Mark) -> Stream:
+        ctx.note_origin(self.path)
         return TableStream(self, ctx, mark)
 
-    def bad(self, reason: str, group: int, number: int) -> ElementError:
+    def bad(self, reason: str | Exception, group: int, number: int) -> ElementError:
         """What stands in the place of a row that cannot be read."""
         return self.bad_row(reason, number, f"row {number}, group {group}")
 
@@ -150,6 +151,7 @@ class TableStream(FileStream):
         self._ctx = ctx
         self._groups: Groups | None = None
         self._batches: Iterator[pa.RecordBatch] | None = None
+        self._passed_before = 0
         place: tuple[int, int, int, int] = mark or (NO_FILE, 0, 0, 0)
         self._token, self._group, self._row, self._number = place
         if mark is not None:
@@ -161,9 +163,7 @@ class TableStream(FileStream):
             self._token = identity(self._node.path).token
         if token != self._token:
             raise self._node.changed(self._token)
-        passed, self._number, self._row = self._row, self._number - self._row, 0
-        if self.skip(passed) < passed:
-            raise StateError(f"{self._node.path} has fewer rows than when the state was taken")
+        self._passed_before, self._number, self._row = self._row, self._number - self._row, 0
 
     def close(self) -> None:
         groups, self._groups, self._batches = self._groups, None, None
@@ -191,11 +191,16 @@ class TableStream(FileStream):
         except Exception as error:  # Arrow raises what its file systems, codecs and types raise
             self._over = True
             self.close()
-            return self._bad(f"{type(error).__name__}: {error}", b"")
+            return self._bad(error, b"")
         if batch is None:
+            if self._passed_before:
+                raise StateError(f"{self._node.path} has fewer rows than when the state was taken")
             self._batches, self._group, self._row = None, self._group + 1, 0
             return []
-        return self._made(batch) if batch.num_rows else []
+        passed = min(self._passed_before, batch.num_rows)  # bad rows are passed over too, though they do not count
+        self._passed_before -= passed
+        self._passed(passed)
+        return self._made(batch.slice(passed)) if passed < batch.num_rows else []
 
     def _made(self, batch: pa.RecordBatch) -> list[Item]:
         node = self._node
@@ -220,10 +225,10 @@ class TableStream(FileStream):
         self._number += rows
         return mark
 
-    def _bad(self, reason: str, shown: bytes) -> list[Item]:
+    def _bad(self, reason: str | Exception, shown: bytes) -> list[Item]:
         node, number = self._node, self._number
         mark = self._passed(1)
         if node.on_error is None:
             return [Failure(node.bad(reason, self._group, number), mark)]
-        node.on_error.keep(node.path, number, number, reason, [shown])
+        node.on_error.keep(node.path, number, number, said(reason), [shown])
         return []

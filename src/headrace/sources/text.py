@@ -27,7 +27,7 @@ def TextLineDataset(  # noqa: N802 - as tf.data names it
 
     `filenames` is a name, a path, a URL that fsspec knows, a list of these, or a dataset of them. With
     `num_parallel_reads` so many files are read at a time, and their lines come in turn. `index=True` makes the lines
-    of uncompressed files countable and addressable, by a file `NAME.idx` beside each.
+    of uncompressed files countable and addressable, by an index that is made once and kept (`hr.io.build_index`).
 
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory

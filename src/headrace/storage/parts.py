@@ -7,7 +7,6 @@ wrote it.
 
 from __future__ import annotations
 
-import mmap
 from bisect import bisect_right
 from functools import cached_property
 from itertools import accumulate, pairwise
@@ -109,6 +108,7 @@ class Part:
         last = self._last
         if last is None or last[0] != index:
             self._last = last = (index, self._read(index, again=again))
+        self._check_size()
         return last[1]
 
     def _read(self, index: int, *, again: bool = True) -> Item:
@@ -164,9 +164,9 @@ class Part:
         return made
 
     @cached_property
-    def _map(self) -> mmap.mmap:
+    def _map(self) -> _native.MappedFile:
         with self.path.open("rb") as file:
-            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            return _native.MappedFile(file.fileno(), self._cuts[-1])
 
     @cached_property
     def _reader(self) -> pa.RecordBatchFileReader:
@@ -175,7 +175,7 @@ class Part:
         self._check(0)
         self._check(len(self._crcs) - 1)
         try:
-            reader = pa.ipc.open_file(pa.py_buffer(self._map))
+            reader = pa.ipc.open_file(pa.py_buffer(self._map.data))
             columns = len(reader.schema) - len(self._how)
             if reader.num_record_batches != len(self._cuts) - 2 or columns not in (0, 1):
                 raise ValueError(f"{reader.num_record_batches} batches of {len(reader.schema)} columns")
@@ -185,10 +185,15 @@ class Part:
 
     def _check(self, number: int) -> None:
         begin, end = ([0, *self._cuts])[number : number + 2]
-        if self._map.size() < self._cuts[-1]:  # what is mapped and not there any more must not be touched
-            raise StorageError(f"{self.path} has become shorter since it was opened")
-        if checksum(memoryview(self._map)[begin:end]) != self._crcs[number]:
+        matches = checksum(self._map.data[begin:end].data) == self._crcs[number]
+        self._check_size()
+        if not matches:
             raise StorageError(f"{self.path} is damaged between bytes {begin} and {end}: the checksum does not match")
+
+    def _check_size(self) -> None:
+        """What is not there any more is zeros in the memory that rows share with the file."""
+        if "_map" in self.__dict__ and not self._map.intact:
+            raise StorageError(f"{self.path} has become shorter since it was opened")
 
     def _damaged(self, error: BaseException) -> StorageError:
         return StorageError(f"{self.path} is damaged: it does not hold what its page says ({error})")

@@ -27,13 +27,15 @@ class Maker:
         return {
             "operations": description(self.plan),
             "names": {str(i): name for i, (node, _) in enumerate(counted(self.plan)) if (name := node.file_names())},
-            "digests": [
-                str(self._looker.digest(node.contents())) if node.contents() and not told else "-"
-                for node, told in counted(self.plan)
-            ],
+            "digests": ["-" if told else self._digest(node) for node, told in counted(self.plan)],
             "python": PYTHON,
             "seeds": drawn_seeds(self.plan),
         }
+
+    def _digest(self, node: Node) -> str:
+        files = node.files_held()
+        contents = node.contents() if files is None else (*node.contents(), files)
+        return str(self._looker.digest(contents)) if contents else "-"
 
     @property
     def types(self) -> set[type]:
