@@ -59,7 +59,8 @@ class Stage:
                 branch = f"{self.branch}{slot}/" if slot else self.branch
                 stage = self.inputs[key] = Stage(node.label(), path, branch)
                 stage._node, stage._operation = id(node), node.operation
-                stage.remedy = node.remedy() or (self.remedy if self._operation == node.operation else None)
+                one_of_its_files = self._operation == node.operation and not node.inputs
+                stage.remedy = node.remedy() or (self.remedy if one_of_its_files else None)
                 stage.random = draws(node)
             elif stage._node != id(node):
                 stage.label = f"{node.operation}(…)"  # children of a flat_map, files of a reader: each another one
