@@ -50,6 +50,7 @@ class Node(ABC):
     - `transparent`: leaves no trace in marks and states; it may come and go between a save and a restore.
     - `scatters`: moves rows so that neighbours come from far apart; worth doing on row numbers.
     - `numbered`: row i has the id (path, i).
+    - `coarse`: `at` reads many rows for one, so that scattered ones are better asked for many at a time.
     """
 
     site: str | None = field(default=None, kw_only=True, repr=False)
@@ -136,6 +137,11 @@ class Node(ABC):
     def indexable(self) -> bool:
         """See the class."""
         return False
+
+    @property
+    def coarse(self) -> bool:
+        """See the class."""
+        return any(node.coarse for node in self.inputs)
 
     @property
     def ready_made(self) -> bool:

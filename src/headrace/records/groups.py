@@ -6,7 +6,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from headrace.records.choice import Choice
 from headrace.records.files import local_path, remote
+from headrace.records.ipc import MAGIC, Batch, footer_batches, read_message, stream_messages
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -22,82 +24,183 @@ class Groups(ABC):
     count: int
 
     @abstractmethod
-    def __init__(self, path: str, columns: tuple[str, ...] | None, kept: Any) -> None:
-        """Opens the file: of its rows those that pass `kept`, of its columns these, or all."""
+    def __init__(self, path: str, choice: Choice, kept: Any) -> None:
+        """Opens the file: of its rows those that pass `kept`, of its columns those chosen."""
+
+    @abstractmethod
+    def rows(self, group: int) -> int:
+        """How many rows the file says a group has, whether they pass the filter or not; 1 where it does not say."""
 
     @abstractmethod
     def batches(self, group: int) -> Iterator[pa.RecordBatch]:
-        """The rows of a group, some at a time."""
+        """The rows of a group, some at a time, as they lie in the file: neither checked nor converted."""
 
-    def close(self) -> None:  # noqa: B027 - nothing is open between reads of Parquet
+    @abstractmethod
+    def close(self) -> None:
         """Let go of the file."""
 
 
 class ParquetGroups(Groups):
     """Row groups; those that cannot hold a row that passes the filter are not read."""
 
-    def __init__(self, path: str, columns: tuple[str, ...] | None, kept: Any) -> None:
+    def __init__(self, path: str, choice: Choice, kept: Any) -> None:
+        import pyarrow.parquet as pq
+
+        local = local_path(path)
+        self._path, self._kept = path, kept
+        self._file = pq.ParquetFile(
+            local if local is not None else _remote_file(path),
+            pre_buffer=local is None,
+            page_checksum_verification=True,
+        )
+        try:
+            self.schema = self._file.schema_arrow
+            self.count = self._file.num_row_groups
+            numbers = choice.numbers(self.schema)
+        except BaseException:
+            self.close()
+            raise
+        self._names = None if len(numbers) == len(self.schema) else [self.schema.names[i] for i in numbers]
+
+    def rows(self, group: int) -> int:
+        return max(0, int(self._file.metadata.row_group(group).num_rows))
+
+    def batches(self, group: int) -> Iterator[pa.RecordBatch]:
+        if self._kept is not None:
+            yield from self._filtered(group)
+            return
+        read = self._file.iter_batches(ROWS, row_groups=[group], columns=self._names, use_threads=False)
+        for batch in read:  # of two columns a.b and a, the name of the second stands for both
+            yield batch if self._names is None or batch.schema.names == self._names else batch.select(self._names)
+
+    def _filtered(self, group: int) -> Iterator[pa.RecordBatch]:
         import pyarrow.dataset as ds
         import pyarrow.fs as pafs
 
-        local = local_path(path)
-        system, name = (None, local) if local is not None else remote(path)
+        local = local_path(self._path)
+        system, name = (None, local) if local is not None else remote(self._path)
         files = pafs.LocalFileSystem() if system is None else pafs.PyFileSystem(pafs.FSSpecHandler(system))
-        self._fragment = ds.ParquetFileFormat().make_fragment(name, filesystem=files)
-        self._columns = None if columns is None else list(columns)
-        self._kept = kept
-        self.schema = self._fragment.physical_schema
-        self.count = self._fragment.num_row_groups
-
-    def batches(self, group: int) -> Iterator[pa.RecordBatch]:
-        part = self._fragment.subset(row_group_ids=[group])
-        scanner = part.scanner(
-            columns=self._columns, filter=self._kept, batch_size=ROWS, batch_readahead=2, use_threads=False
+        how = ds.ParquetFragmentScanOptions(page_checksum_verification=True)
+        part = ds.ParquetFileFormat(default_fragment_scan_options=how).make_fragment(
+            name, filesystem=files, row_groups=[group]
         )
-        return iter(scanner.to_batches())
+        scanner = part.scanner(
+            columns=self._names, filter=self._kept, batch_size=ROWS, batch_readahead=2, use_threads=False
+        )
+        yield from scanner.to_batches()
+
+    def close(self) -> None:
+        self._file.close(force=True)
 
 
 class ArrowGroups(Groups):
-    """Record batches, of a file or of a stream that was written to one."""
+    """Record batches, of a file or of a stream that was written to one.
 
-    def __init__(self, path: str, columns: tuple[str, ...] | None, kept: Any) -> None:
+    A file whose footer is damaged is read like a stream, which it is but for the footer.
+    """
+
+    def __init__(self, path: str, choice: Choice, kept: Any) -> None:
         import pyarrow as pa
 
         del kept
         local = local_path(path)
-        self._columns = columns
-        system, name = (None, local) if local is not None else remote(path)
-        self._file = pa.OSFile(local) if system is None else pa.PythonFile(system.open(name, "rb"), mode="r")
+        self._file = pa.OSFile(local) if local is not None else _remote_file(path)
+        self._preface: list[tuple[int, int]] = []
+        self._batches: list[Batch | None] = []
+        self._starts: list[int] = []
+        self._reader: Any = None
+        self._serial: Any = None
+        self._next = 0
         try:
-            self._reader, self.count = self._opened()
+            self.schema = self._open()
+            self.count = len(self._batches)
+            self._choose(choice.numbers(self.schema))
         except BaseException:
             self._file.close()
             raise
-        self.schema = self._reader.schema
 
-    def _opened(self) -> tuple[Any, int]:
+    def _open(self) -> pa.Schema:
         import pyarrow as pa
 
+        is_file = self._file.read_at(len(MAGIC), 0) == MAGIC if self._file.size() >= len(MAGIC) else False
+        if is_file:
+            try:
+                self._reader = pa.ipc.open_file(self._file)
+                self._starts = footer_batches(self._file)
+                if len(self._starts) != self._reader.num_record_batches:
+                    raise ValueError("the footer is damaged")
+                self._batches = [None] * len(self._starts)
+                return self._reader.schema
+            except (pa.ArrowException, ValueError, OSError):
+                self._reader = None
+        found = stream_messages(self._file, 8 if is_file else 0)
+        self._preface = found.preface
+        self._batches = [*found.batches]
+        if is_file:
+            self._batches.append(Batch(0, 0, 1, "the file has no footer: it ends early, or is damaged"))
+        return pa.ipc.open_stream(self._assembled()).schema
+
+    def _choose(self, numbers: list[int]) -> None:
+        """Have only these columns decoded."""
+        import pyarrow as pa
+
+        self._numbers = numbers
+        fields = numbers if len(numbers) < len(self.schema) else []
+        aligned = {"ensure_alignment": pa.ipc.Alignment.DataTypeSpecific} if hasattr(pa.ipc, "Alignment") else {}
+        self._options = pa.ipc.IpcReadOptions(included_fields=fields, **aligned)
+        if self._reader is not None:
+            self._reader = pa.ipc.open_file(self._file, options=self._options)
+        elif self._preface:
+            self._file.seek(self._preface[0][0])
+            self._serial = pa.ipc.open_stream(self._file, options=self._options)
+
+    def rows(self, group: int) -> int:
+        batch = self._batches[group]
+        if batch is None:
+            batch = self._batches[group] = self._described(self._starts[group])
+        return batch.rows
+
+    def _described(self, start: int) -> Batch:
         try:
-            reader = pa.ipc.open_file(self._file)
-            return reader, reader.num_record_batches
-        except pa.ArrowInvalid:  # a stream has no table of contents
-            self._file.seek(0)
-            count = sum(1 for _ in pa.ipc.open_stream(self._file))
-            self._file.seek(0)
-            self._next = 0
-            return pa.ipc.open_stream(self._file), count
+            message = read_message(self._file, start, self._file.size())
+            if message is not None:
+                return Batch(start, message.stop, message.rows)
+        except ValueError:
+            pass
+        return Batch(start, start, 1, "the description of a record batch is damaged")
 
     def batches(self, group: int) -> Iterator[pa.RecordBatch]:
-        batch = self._reader.get_batch(group) if hasattr(self._reader, "get_batch") else self._streamed(group)
-        yield batch if self._columns is None else batch.select(list(self._columns))
+        import pyarrow as pa
 
-    def _streamed(self, group: int) -> pa.RecordBatch:
-        while self._next < group:
-            self._reader.read_next_batch()
-            self._next += 1
-        self._next += 1
-        return self._reader.read_next_batch()
+        rows = self.rows(group)
+        batch = self._batches[group]
+        assert batch is not None
+        if batch.flaw is not None:
+            raise ValueError(batch.flaw)
+        if self._reader is not None:
+            made = self._reader.get_batch(group)
+        else:
+            serial, self._serial = (self._serial if group == self._next else None), None
+            made = (serial or pa.ipc.open_stream(self._assembled(batch), options=self._options)).read_next_batch()
+            self._serial, self._next = serial, group + 1  # in order, dictionaries are read but once
+        if made.num_rows != rows:
+            raise ValueError(f"a record batch has {made.num_rows} rows where its description says {rows}")
+        yield made if self._numbers else made.select([])
+
+    def _assembled(self, batch: Batch | None = None) -> Any:
+        """A stream of this batch alone, with all that comes before it."""
+        import pyarrow as pa
+
+        parts = [p for p in self._preface if batch is None or p[0] < batch.start]
+        parts = parts[:1] if batch is None else [*parts, (batch.start, batch.stop)]
+        return pa.BufferReader(b"".join(self._file.read_at(stop - start, start) for start, stop in parts))
 
     def close(self) -> None:
         self._file.close()
+
+
+def _remote_file(path: str) -> Any:
+    import pyarrow as pa
+
+    system, name = remote(path)
+    return pa.PythonFile(system.open(name, "rb"), mode="r")

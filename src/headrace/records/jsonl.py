@@ -3,35 +3,47 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from headrace.block import Column
 from headrace.errors import SpecError
 from headrace.plan.spec import Spec
 from headrace.plan.structure import Structure
+from headrace.records.choice import EVERYTHING, OBJECT, Choice
 from headrace.records.files import Bytes
-from headrace.records.format import Bad, Format, Look, Part, Rows, Scan
-from headrace.records.tables import rows_of, spec_of
-from headrace.records.text import LF
+from headrace.records.format import Bad, Format, Look, Offsets, Part, Rows, Scan
+from headrace.records.json_types import misfits, unexpected, unexpected_types
+from headrace.records.tables import Path, rows_of, spec_of
+from headrace.records.text import CR, LF
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+BOM = b"\xef\xbb\xbf"
+
+
+class TwiceError(ValueError):
+    """An object has two fields of one name."""
+
 
 @dataclass(frozen=True)
 class JsonLines(Format):
-    """A row a line; lines of nothing but spaces are passed over."""
+    """A row a line; lines of nothing but spaces are passed over. Of `schema`, null stands for columns of objects."""
 
     schema: pa.Schema = None
-    nulls: tuple[tuple[str, Any], ...] = ()
+    choice: Choice = EVERYTHING
 
     counts_lines = True
 
-    @property
+    @cached_property
     def spec(self) -> Spec:
-        return spec_of(self.schema)
+        return spec_of(self.schema, self.choice)
 
     @property
     def structure(self) -> Structure:
@@ -39,46 +51,201 @@ class JsonLines(Format):
         assert found is not None
         return found
 
+    @cached_property
+    def _objects(self) -> tuple[str, ...]:
+        return tuple(name for name in self.schema.names if self.choice.targets.get(name) is OBJECT)
+
+    @cached_property
+    def _typed(self) -> pa.Schema:
+        """The columns that Arrow's reader makes."""
+        import pyarrow as pa
+
+        return pa.schema([field for field in self.schema if field.name not in self._objects])
+
+    @cached_property
+    def _struct(self) -> pa.DataType:
+        import pyarrow as pa
+
+        return pa.struct(list(self.schema))
+
     def scan(self, data: Bytes, look: Look) -> Scan:
         ends = np.flatnonzero(data == LF) + 1
         used = len(data) if look.final else int(ends[-1]) if len(ends) else 0
         if not used:
             return Scan([], 0)
-        starts = [0, *ends.tolist()]
-        starts = starts if starts[-1] == used else [*starts, used]
-        raw = data[:used].tobytes()
-        return Scan(self._parts(raw, starts, 0, len(starts) - 1), used, len(ends))
+        start = len(BOM) if look.first and data[: len(BOM)].tobytes() == BOM else 0
+        stops = ends if len(ends) and ends[-1] == used else np.append(ends, used)
+        lines = Lines.of(data[:used].tobytes(), np.append(start, stops))
+        return Scan(self._parts(lines, 0, len(lines)), used, len(ends))
 
-    def _parts(self, raw: bytes, starts: list[int], low: int, high: int) -> list[Part]:
-        """Rows of the lines from `low` to `high`; where Arrow's reader refuses them, by halves."""
-        part = raw[starts[low] : starts[high]]
-        if not part.strip():
+    def _parts(self, lines: Lines, low: int, high: int) -> list[Part]:
+        """Rows of the lines from `low` to `high`; where one of them is refused, by halves."""
+        if low == high:
             return []
         try:
-            table = parsed(part, self.schema)
-            if table.num_rows != high - low:  # blank lines, or objects over several lines
-                raise ValueError
-            return [Rows(rows_of(table, self.structure, dict(self.nulls)), table.num_rows, starts[low], low)]
+            columns = self._columns(lines, low, high)
+            return [Rows(columns, high - low, lines.start(low), lines.number(low))]
         except (ValueError, SpecError) as error:
             if high - low > 1:
                 middle = (low + high) // 2
-                return [*self._parts(raw, starts, low, middle), *self._parts(raw, starts, middle, high)]
-            return [Bad(_why(part, error), starts[low], starts[high], line=low)]
+                return [*self._parts(lines, low, middle), *self._parts(lines, middle, high)]
+            reason = self._why(lines.text(low, high), error)
+            return [Bad(reason, lines.start(low), lines.stop(low), line=lines.number(low))]
+
+    def _columns(self, lines: Lines, low: int, high: int) -> list[Column]:
+        """The columns of some lines; raises ValueError where one of them is wrong."""
+        lines.check(low, high)
+        text = lines.text(low, high)
+        objects: list[Any] | None = None
+        if self._objects:
+            objects = self._loaded(lines, low, high)
+            table = parsed(text, self._typed, "ignore")
+        elif self.choice.columns is not None:
+            table = parsed(text, self._typed, "ignore")
+        elif self.choice.exclude:
+            table = self._without(lines, low, high)
+        else:
+            table = parsed(text, self._typed, "error")
+        if table.num_rows != high - low:
+            raise ValueError("there is more than one object on a line")
+        ready: dict[Path, Column] = {(n,): self._field(n, objects or ()) for n in self._objects}
+        return rows_of(table, self.structure, self.choice, ready)
+
+    def _without(self, lines: Lines, low: int, high: int) -> pa.Table:
+        """What is left when some fields are left out: they may be of any type, but no others may be there."""
+        import pyarrow as pa
+
+        text = lines.text(low, high)
+        try:
+            table = parsed(text, self._typed, "infer")
+            if not any(unexpected_types(pa.struct(list(table.schema)), self._struct, "", self.choice)):
+                return table.select(self._typed.names)
+        except pa.ArrowInvalid:  # what is left out may be of one type here, of another there
+            pass
+        self._loaded(lines, low, high)
+        return parsed(text, self._typed, "ignore")
+
+    def _loaded(self, lines: Lines, low: int, high: int) -> list[Any]:
+        """The objects themselves; raises where one has a field that is neither known nor left out."""
+        objects = [loaded(lines.text(i, i + 1)) for i in range(low, high)]
+        if self.choice.columns is None:
+            for each in objects:
+                for name in unexpected(each, self._struct, "", self.choice):
+                    raise ValueError(_unexpected(name))
+        return objects
+
+    def _field(self, name: str, objects: Any) -> Column:
+        filler = self.choice.fillers.get(name)
+        return [filler if (value := each.get(name)) is None else value for each in objects]
+
+    def _why(self, line: bytes, error: Exception) -> str:
+        """What is wrong with a line, by column where that can be told."""
+        if isinstance(error, SpecError):
+            return str(error)
+        try:
+            value = loaded(line)
+        except TwiceError as wrong:
+            return str(wrong)
+        except ValueError as wrong:
+            return f"not JSON: {wrong}"
+        if not isinstance(value, dict):
+            return "not an object of JSON's"
+        said = list(misfits(value, self._struct, ""))
+        if self.choice.columns is None:
+            said += [_unexpected(name) for name in unexpected(value, self._struct, "", self.choice)]
+        return said[0] if said else str(error)
 
 
-def parsed(lines: bytes, schema: pa.Schema | None) -> pa.Table:
+def _unexpected(name: str) -> str:
+    ways = f"cast={{{name!r}: …}} says its dtype, exclude=[{name!r}] leaves it out"
+    return f"field {name!r} was not in the first lines; {ways}"
+
+
+class Lines:
+    """The lines of some bytes that are not blank: where each begins and ends, and its number among all."""
+
+    def __init__(self, raw: bytes, starts: Offsets, stops: Offsets, numbers: Offsets) -> None:
+        self._raw = raw
+        self._starts, self._stops, self._numbers = starts, stops, numbers
+        self._whole = self._braced()
+
+    @classmethod
+    def of(cls, raw: bytes, cuts: Offsets) -> Lines:
+        """Lines between these cuts."""
+        starts, stops = cuts[:-1], cuts[1:]
+        doubtful = np.flatnonzero(np.frombuffer(raw, np.uint8)[starts] <= ord(" "))
+        blank = [i for i in doubtful.tolist() if not raw[starts[i] : stops[i]].strip()]
+        kept = np.delete(np.arange(len(starts)), blank)
+        return cls(raw, starts[kept], stops[kept], kept)
+
+    def _braced(self) -> NDArray[np.bool_]:
+        """Which lines begin and end as an object does."""
+        content = np.frombuffer(self._raw, np.uint8)
+        last = self._stops - 1
+        for end in (LF, CR):
+            last = last - (content[last] == end)  # a line that is not blank has something before its end
+        whole: NDArray[np.bool_] = (content[self._starts] == ord("{")) & (content[last] == ord("}"))
+        for i in np.flatnonzero(~whole).tolist():
+            line = self.text(i, i + 1).strip()
+            whole[i] = line.startswith(b"{") and line.endswith(b"}")
+        return whole
+
+    def __len__(self) -> int:
+        return len(self._starts)
+
+    def start(self, line: int) -> int:
+        """Where a line begins."""
+        return int(self._starts[line])
+
+    def stop(self, line: int) -> int:
+        """Where a line ends, its end included."""
+        return int(self._stops[line])
+
+    def number(self, line: int) -> int:
+        """The number of a line among all, blank ones included."""
+        return int(self._numbers[line])
+
+    def text(self, low: int, high: int) -> bytes:
+        """The bytes of some lines, and of blank ones between them."""
+        return self._raw[self.start(low) : self.stop(high - 1)]
+
+    def check(self, low: int, high: int) -> None:
+        """Raise unless each line begins and ends as an object does: then none of them goes on in the next."""
+        if not self._whole[low:high].all():
+            raise ValueError("not an object of JSON's on one line")
+
+
+def loaded(line: bytes) -> Any:
+    """What Python makes of a line; raises ValueError where it is no JSON, or a field comes twice."""
+    return json.loads(line, object_pairs_hook=_object)
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = sorted({repr(name) for name in names if names.count(name) > 1})
+        raise TwiceError(f"more than one field is called {', '.join(twice)}")
+    return made
+
+
+def parsed(lines: bytes, schema: pa.Schema, other_fields: str) -> pa.Table:
     """A table of whole lines; raises ValueError where one of them is wrong."""
     import pyarrow as pa
     import pyarrow.json as pj
 
-    options = pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior="error" if schema else "infer")
+    options = pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior=other_fields)
     reading = pj.ReadOptions(use_threads=False, block_size=len(lines) + 1)
     return pj.read_json(pa.BufferReader(lines), reading, options)
 
 
-def _why(line: bytes, error: Exception) -> str:
-    try:
-        json.loads(line)
-    except ValueError as wrong:
-        return f"not JSON: {wrong}"
-    return str(error)
+def first_objects(data: bytes) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The objects of the first lines, each with its line; those that are wrong are told when they are read."""
+    for number, line in enumerate(data.removeprefix(BOM).split(b"\n")):
+        if line.strip():
+            try:
+                made = loaded(line)
+            except ValueError:
+                continue
+            if isinstance(made, dict):
+                yield number, made
