@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 OBJECT = "object"
-"""A column cast to this holds Python's own objects."""
+"""A column cast to this holds Python's own objects, lists as arrays of them; nothing more is known of it."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +79,31 @@ class Choice:
 
 
 EVERYTHING = Choice()
+
+
+def as_objects(name: str, values: list[Any], choice: Choice) -> list[Any]:
+    """Values as leaves of elements, which None, dicts and tuples are not; raises SpecError where one is none."""
+    filler = choice.fillers.get(name)
+    return [_as_leaf(name, filler if value is None else value) for value in values]
+
+
+def _as_leaf(name: str, value: Any) -> Any:
+    if value is None:
+        raise SpecError(no_value(name))
+    if isinstance(value, dict | tuple):
+        raise SpecError(
+            f"column {name!r} holds a {type(value).__name__}, which is no value of a column but parts of it"
+        )
+    if not isinstance(value, list):
+        return value
+    made = np.empty(len(value), object)
+    made[:] = value
+    return made
+
+
+def no_value(name: str) -> str:
+    """What is wrong where a value is missing."""
+    return f"column {name!r} has no value here; say what stands for it: nulls={{{name!r}: …}}"
 
 
 def check_names(names: list[str], what: str) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from headrace.errors import SpecError
+from headrace.records.arrow import is_text
 from headrace.records.choice import OBJECT, Choice, unknown_columns
 
 if TYPE_CHECKING:
@@ -64,6 +65,12 @@ class Seen:
             return self._integer(name, target)
         return {"bool": pa.bool_(), "number": pa.float64(), "text": pa.string()}[kind]
 
+    def as_it_is(self, name: str, choice: Choice) -> bool:
+        """Whether a column is read as objects, or as the text of whatever it holds."""
+        target = choice.targets.get(name)
+        any_kind = len(self.kinds) > 1 or "list" in self.kinds or "object" in self.kinds
+        return target is OBJECT or (target is not None and is_text(target) and any_kind)
+
     def paths(self, outer: str = "") -> Iterator[str]:
         """The names of all fields, and of those in them."""
         for key, field in self.fields.items():
@@ -88,7 +95,7 @@ class Seen:
 
 
 def infer(objects: Iterable[tuple[int, dict[str, Any]]], choice: Choice) -> pa.Schema:
-    """The schema of objects, each with its line; of a column that is read as objects the type is null.
+    """The schema of objects, each with its line; null where Python makes a column, be it of anything.
 
     A column that the user casts is one even if it was not seen.
     """
@@ -108,8 +115,7 @@ def infer(objects: Iterable[tuple[int, dict[str, Any]]], choice: Choice) -> pa.S
     fields = []
     for name, field in seen.fields.items():
         if name not in choice.exclude and (choice.columns is None or name in choice.columns):
-            as_objects = choice.targets.get(name) is OBJECT
-            fields.append(pa.field(name, pa.null() if as_objects else field.kind(name, choice)))
+            fields.append(pa.field(name, pa.null() if field.as_it_is(name, choice) else field.kind(name, choice)))
     return pa.schema(fields)
 
 
@@ -119,7 +125,7 @@ def _unclear(name: str, kinds: dict[str, int]) -> str:
         return f"column {name!r} has no value in the first lines; cast={{{name!r}: …}} says its dtype, {ways}"
     found = " and ".join(f"{kind} (line {line + 1})" for kind, line in kinds.items())
     whole = name.partition(".")[0]
-    return f"column {name!r} holds {found}; cast={{{whole!r}: object}} takes all of it as it is, {ways}"
+    return f"column {name!r} holds {found}; cast={{{whole!r}: str}} gives it as text, {ways}"
 
 
 def _beyond(name: str, value: int, kinds: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.block import Column
+from headrace.block import Column, text
 from headrace.errors import SpecError
 from headrace.plan.spec import Spec
 from headrace.plan.structure import Structure
-from headrace.records.choice import EVERYTHING, OBJECT, Choice
+from headrace.records.choice import EVERYTHING, OBJECT, Choice, as_objects, no_value
 from headrace.records.files import Bytes
 from headrace.records.format import Bad, Format, Look, Offsets, Part, Rows, Scan
 from headrace.records.json_types import misfits, unexpected, unexpected_types
@@ -34,7 +34,10 @@ class TwiceError(ValueError):
 
 @dataclass(frozen=True)
 class JsonLines(Format):
-    """A row a line; lines of nothing but spaces are passed over. Of `schema`, null stands for columns of objects."""
+    """A row a line; lines of nothing but spaces are passed over.
+
+    A column that is null in the schema, and cast, is made of what Python reads.
+    """
 
     schema: pa.Schema = None
     choice: Choice = EVERYTHING
@@ -52,15 +55,19 @@ class JsonLines(Format):
         return found
 
     @cached_property
-    def _objects(self) -> tuple[str, ...]:
-        return tuple(name for name in self.schema.names if self.choice.targets.get(name) is OBJECT)
+    def _pythons(self) -> tuple[str, ...]:
+        """The columns that Python makes."""
+        import pyarrow as pa
+
+        targets = self.choice.targets
+        return tuple(f.name for f in self.schema if f.name in targets and pa.types.is_null(f.type))
 
     @cached_property
     def _typed(self) -> pa.Schema:
         """The columns that Arrow's reader makes."""
         import pyarrow as pa
 
-        return pa.schema([field for field in self.schema if field.name not in self._objects])
+        return pa.schema([field for field in self.schema if field.name not in self._pythons])
 
     @cached_property
     def _struct(self) -> pa.DataType:
@@ -74,6 +81,8 @@ class JsonLines(Format):
         if not used:
             return Scan([], 0)
         start = len(BOM) if look.first and data[: len(BOM)].tobytes() == BOM else 0
+        if start == used:
+            return Scan([], used)
         stops = ends if len(ends) and ends[-1] == used else np.append(ends, used)
         lines = Lines.of(data[:used].tobytes(), np.append(start, stops))
         return Scan(self._parts(lines, 0, len(lines)), used, len(ends))
@@ -89,41 +98,41 @@ class JsonLines(Format):
             if high - low > 1:
                 middle = (low + high) // 2
                 return [*self._parts(lines, low, middle), *self._parts(lines, middle, high)]
-            reason = self._why(lines.text(low, high), error)
+            reason = self._why(lines.text(low, high).rstrip(), error)
             return [Bad(reason, lines.start(low), lines.stop(low), line=lines.number(low))]
 
     def _columns(self, lines: Lines, low: int, high: int) -> list[Column]:
         """The columns of some lines; raises ValueError where one of them is wrong."""
         lines.check(low, high)
-        text = lines.text(low, high)
+        content = lines.text(low, high)
         objects: list[Any] | None = None
-        if self._objects:
+        if self._pythons:
             objects = self._loaded(lines, low, high)
-            table = parsed(text, self._typed, "ignore")
+            table = parsed(content, self._typed, "ignore")
         elif self.choice.columns is not None:
-            table = parsed(text, self._typed, "ignore")
+            table = parsed(content, self._typed, "ignore")
         elif self.choice.exclude:
             table = self._without(lines, low, high)
         else:
-            table = parsed(text, self._typed, "error")
+            table = parsed(content, self._typed, "error")
         if table.num_rows != high - low:
             raise ValueError("there is more than one object on a line")
-        ready: dict[Path, Column] = {(n,): self._field(n, objects or ()) for n in self._objects}
+        ready: dict[Path, Column] = {(n,): self._python_column(n, objects or ()) for n in self._pythons}
         return rows_of(table, self.structure, self.choice, ready)
 
     def _without(self, lines: Lines, low: int, high: int) -> pa.Table:
         """What is left when some fields are left out: they may be of any type, but no others may be there."""
         import pyarrow as pa
 
-        text = lines.text(low, high)
+        content = lines.text(low, high)
         try:
-            table = parsed(text, self._typed, "infer")
+            table = parsed(content, self._typed, "infer")
             if not any(unexpected_types(pa.struct(list(table.schema)), self._struct, "", self.choice)):
                 return table.select(self._typed.names)
         except pa.ArrowInvalid:  # what is left out may be of one type here, of another there
             pass
         self._loaded(lines, low, high)
-        return parsed(text, self._typed, "ignore")
+        return parsed(content, self._typed, "ignore")
 
     def _loaded(self, lines: Lines, low: int, high: int) -> list[Any]:
         """The objects themselves; raises where one has a field that is neither known nor left out."""
@@ -134,9 +143,15 @@ class JsonLines(Format):
                     raise ValueError(_unexpected(name))
         return objects
 
-    def _field(self, name: str, objects: Any) -> Column:
+    def _python_column(self, name: str, objects: Iterable[dict[str, Any]]) -> Column:
+        values = [each.get(name) for each in objects]
+        if self.choice.targets[name] is OBJECT:
+            return as_objects(name, values, self.choice)
         filler = self.choice.fillers.get(name)
-        return [filler if (value := each.get(name)) is None else value for each in objects]
+        values = [filler if value is None else value for value in values]
+        if None in values:
+            raise SpecError(no_value(name))
+        return text([v if isinstance(v, str) else json.dumps(v, ensure_ascii=False) for v in values])
 
     def _why(self, line: bytes, error: Exception) -> str:
         """What is wrong with a line, by column where that can be told."""

@@ -10,7 +10,7 @@ from headrace.errors import SpecError
 from headrace.plan.spec import Spec, TensorSpec
 from headrace.plan.structure import Structure, flatten
 from headrace.records import arrow
-from headrace.records.choice import OBJECT, Choice, cast_kind, check_names
+from headrace.records.choice import OBJECT, Choice, as_objects, cast_kind, check_names, no_value
 from headrace.records.damage import check_layout, check_text
 from headrace.records.fields import field_arrays, fields_of
 
@@ -29,13 +29,15 @@ def spec_of(schema: pa.Schema, choice: Choice) -> Spec:
 
 
 def _tree(name: str, kind: pa.DataType, choice: Choice) -> Any:
-    if choice.targets.get(name) is OBJECT:
-        return TensorSpec((), object)
+    import pyarrow as pa
+
+    if choice.targets.get(name) is OBJECT and not pa.types.is_struct(kind) and not pa.types.is_interval(kind):
+        return TensorSpec(None, None)
     fields = fields_of(kind)
     if fields is None:
         return _leaf_spec(name, kind, choice)
     if name in choice.targets or (name in choice.fillers and not isinstance(choice.fillers[name], list)):
-        raise SpecError(f"column {name!r} has fields: say it of each, as '{name}.{fields[0][0]}', or cast it to object")
+        raise SpecError(f"column {name!r} has fields: say it of each, as '{name}.{fields[0][0] if fields else '…'}'")
     kept = [(f"{name}.{key}", key, each) for key, each in fields if f"{name}.{key}" not in choice.exclude]
     check_names([key for _, key, _ in kept], f"field of column {name!r}")
     return {key: _tree(path, each, choice) for path, key, each in kept}
@@ -44,14 +46,16 @@ def _tree(name: str, kind: pa.DataType, choice: Choice) -> Any:
 def _leaf_spec(name: str, kind: pa.DataType, choice: Choice) -> TensorSpec:
     import pyarrow as pa
 
-    ways = f"cast={{{name!r}: object}} gives Python's objects, exclude=[{name!r}] leaves it out"
     target = _target(name, kind, choice)
     try:
         made = kind if target is None else _cast(pa.array([], kind), target).type
         spec = arrow.spec_of(made)
     except SpecError as error:
-        nearest = f"cast={{{name!r}: np.float64}} takes the nearest, " if pa.types.is_decimal(kind) else ""
-        raise SpecError(f"column {name!r} {error}: {nearest}{ways}") from None
+        ways = f"exclude=[{name!r}] leaves it out"
+        if pa.types.is_decimal(_innermost(kind)):
+            nearest = f"cast={{{name!r}: np.float64}} takes the nearest"
+            ways = f"{nearest}, {{{name!r}: object}} gives Python's decimal.Decimal, {ways}"
+        raise SpecError(f"column {name!r} {error}: {ways}") from None
     if name in choice.fillers:
         filler = choice.fillers[name]
         try:
@@ -127,13 +131,11 @@ def _leaves(path: Path, array: pa.Array, choice: Choice) -> Iterator[tuple[Path,
 
 
 def _objects(name: str, array: pa.Array, choice: Choice) -> Column:
-    """What Python has for each value, None where there is none."""
+    """What Python has for each value."""
     try:
-        made: list[Any] = array.to_pylist()
+        return as_objects(name, array.to_pylist(), choice)
     except UnicodeDecodeError:
         raise SpecError(_no_text(name)) from None
-    filler = choice.fillers.get(name)
-    return made if filler is None else [filler if value is None else value for value in made]
 
 
 def _column(name: str, array: pa.Array, choice: Choice) -> Column:
@@ -155,7 +157,7 @@ def _column(name: str, array: pa.Array, choice: Choice) -> Column:
     if name in choice.fillers:
         array = _filled(array, choice.fillers[name])
     if arrow.missing_row(array) is not None:
-        raise SpecError(f"column {name!r} has no value here; say what stands for it: nulls={{{name!r}: …}}")
+        raise SpecError(no_value(name))
     return arrow.column_of(array)
 
 
