@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -46,14 +47,10 @@ class ParquetGroups(Groups):
     def __init__(self, path: str, choice: Choice, kept: Any) -> None:
         import pyarrow.parquet as pq
 
-        local = local_path(path)
-        self._path, self._kept = path, kept
-        self._file = pq.ParquetFile(
-            local if local is not None else _remote_file(path),
-            pre_buffer=local is None,
-            page_checksum_verification=True,
-        )
+        self._source, self._kept = _opened(path), kept
         try:
+            near = local_path(path) is not None
+            self._file = pq.ParquetFile(self._source, pre_buffer=not near, page_checksum_verification=True)
             self.schema = self._file.schema_arrow
             self.count = self._file.num_row_groups
             numbers = choice.numbers(self.schema)
@@ -75,22 +72,17 @@ class ParquetGroups(Groups):
 
     def _filtered(self, group: int) -> Iterator[pa.RecordBatch]:
         import pyarrow.dataset as ds
-        import pyarrow.fs as pafs
 
-        local = local_path(self._path)
-        system, name = (None, local) if local is not None else remote(self._path)
-        files = pafs.LocalFileSystem() if system is None else pafs.PyFileSystem(pafs.FSSpecHandler(system))
         how = ds.ParquetFragmentScanOptions(page_checksum_verification=True)
-        part = ds.ParquetFileFormat(default_fragment_scan_options=how).make_fragment(
-            name, filesystem=files, row_groups=[group]
-        )
+        form = ds.ParquetFileFormat(default_fragment_scan_options=how)
+        part = form.make_fragment(self._source, row_groups=[group])
         scanner = part.scanner(
             columns=self._names, filter=self._kept, batch_size=ROWS, batch_readahead=2, use_threads=False
         )
         yield from scanner.to_batches()
 
     def close(self) -> None:
-        self._file.close(force=True)
+        self._source.close()
 
 
 class ArrowGroups(Groups):
@@ -100,11 +92,8 @@ class ArrowGroups(Groups):
     """
 
     def __init__(self, path: str, choice: Choice, kept: Any) -> None:
-        import pyarrow as pa
-
         del kept
-        local = local_path(path)
-        self._file = pa.OSFile(local) if local is not None else _remote_file(path)
+        self._file = _opened(path)
         self._preface: list[tuple[int, int]] = []
         self._batches: list[Batch | None] = []
         self._starts: list[int] = []
@@ -199,8 +188,11 @@ class ArrowGroups(Groups):
         self._file.close()
 
 
-def _remote_file(path: str) -> Any:
+def _opened(path: str) -> Any:
     import pyarrow as pa
 
+    local = local_path(path)
+    if local is not None:
+        return pa.OSFile(os.fsencode(local))  # Arrow takes text for UTF-8, which names of files need not be
     system, name = remote(path)
     return pa.PythonFile(system.open(name, "rb"), mode="r")

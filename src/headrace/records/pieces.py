@@ -26,12 +26,21 @@ class Good(NamedTuple):
 
 
 class Lost(NamedTuple):
-    """Rows that cannot be read, why, and what can be shown of them; a `fault` is the machine's, not theirs."""
+    """Rows that cannot be read: why, what can be shown of them, and what was raised, if anything was."""
 
     reason: str
     rows: int
     shown: bytes = b""
-    fault: bool = False
+    cause: Exception | None = None
+
+    @property
+    def fault(self) -> bool:
+        """Whether reading failed, not what was read: another time these rows may be there."""
+        import pyarrow as pa
+
+        if isinstance(self.cause, OSError):
+            return self.cause.errno is not None
+        return self.cause is not None and not isinstance(self.cause, pa.ArrowException | ValueError)
 
 
 Piece: TypeAlias = Good | Lost
@@ -42,7 +51,8 @@ def group_pieces(groups: Groups, group: int, structure: Structure, choice: Choic
 
     With `counted` the group has as many rows as the file says; else, under a filter, nobody knows how many are lost.
     """
-    given, fault = 0, False
+    given = 0
+    cause: Exception | None = None
     rows = groups.rows(group) if counted else None
     try:
         for batch in groups.batches(group):
@@ -53,19 +63,15 @@ def group_pieces(groups: Groups, group: int, structure: Structure, choice: Choic
                 yield piece
         reason, left = f"there are but {given}", 0
     except Exception as error:  # Arrow raises what its file systems, codecs and types raise
-        reason, fault, left = f"{type(error).__name__}: {error}", _is_fault(error), 1
+        reason, cause, left = described(error), error, 1
     left = left if rows is None else rows - given
     if left > 0:
-        yield Lost(f"rows of group {group} are lost: {reason}", left, fault=fault)
+        yield Lost(f"rows of group {group} are lost: {reason}", left, cause=cause)
 
 
-def _is_fault(error: Exception) -> bool:
-    """Whether reading failed, not what was read: another time these rows may be there."""
-    import pyarrow as pa
-
-    return (
-        error.errno is not None if isinstance(error, OSError) else not isinstance(error, pa.ArrowException | ValueError)
-    )
+def described(error: Exception) -> str:
+    """What Arrow has to say."""
+    return f"{type(error).__name__}: {error}"
 
 
 def batch_pieces(batch: pa.RecordBatch, structure: Structure, choice: Choice) -> list[Piece]:

@@ -19,7 +19,7 @@ from headrace.records.choice import Choice
 from headrace.records.counts import Count, Counts
 from headrace.records.files import identity
 from headrace.records.groups import Groups
-from headrace.records.pieces import Good, Lost, Piece, group_pieces
+from headrace.records.pieces import Good, Lost, Piece, described, group_pieces
 from headrace.records.tables import spec_of
 from headrace.sources.kept_groups import KeptGroups
 from headrace.sources.one_file import NO_FILE, FileStream, OneFile
@@ -98,14 +98,16 @@ class TableRows(OneFile):
     def open(self, ctx: Context, mark: Mark) -> Stream:
         return TableStream(self, ctx, mark)
 
-    def bad(self, reason: str, group: int, number: int) -> ElementError:
+    def bad(self, lost: Lost, group: int, number: int) -> ElementError:
         """What stands in the place of a row that cannot be read."""
-        return self.bad_row(reason, number, f"row {number}, group {group}")
+        error = self.bad_row(lost.reason, number, f"row {number}, group {group}")
+        error.__cause__ = lost.cause
+        return error
 
     def fetch(self, ctx: Context, numbers: Indices, count: Count) -> list[Item]:
         """Rows by number, failures among them; only the groups that hold one of them are decoded, unless kept."""
         if count.identity is None:
-            return [Failure(error) for error in self._failed(numbers)]
+            return [Failure(self.bad(self._refused(), 0, 0)) for _ in numbers]
         if identity(self.path) != count.identity:
             raise HeadraceError(f"{self.path} has changed since its rows were counted; make the dataset anew")
         groups = self.format.open(self.path)
@@ -122,14 +124,13 @@ class TableRows(OneFile):
             done += item.rows
         return items
 
-    def _failed(self, numbers: Indices) -> list[ElementError]:
-        """The error of a file that could not be opened, which stands for its rows."""
+    def _refused(self) -> Lost:
+        """Why a file could not be opened, which stands for its rows."""
         try:
             self.format.open(self.path).close()
-            reason = "could not be opened when its rows were counted"
-        except Exception as error:  # as above
-            reason = f"{type(error).__name__}: {error}"
-        return [self.bad(reason, 0, 0) for _ in numbers]
+        except Exception as error:  # Arrow raises what its file systems, codecs and types raise
+            return Lost(described(error), 1, cause=error)
+        return Lost("it could not be opened when its rows were counted", 1)
 
     def _group(self, ctx: Context, groups: Groups, group: int, first: int, rows: Indices) -> list[Item]:
         key = (self.path, id(self.format), group)
@@ -141,7 +142,7 @@ class TableRows(OneFile):
             if isinstance(piece, Good):
                 return [Block(self.format.structure, piece.columns, piece.rows).take(within)]
             places = (first + int(starts[number]) + within).tolist()
-            return [Failure(self.bad(piece.reason, group, place)) for place in places]
+            return [Failure(self.bad(piece, group, place)) for place in places]
 
         return gathered_items(starts, rows, read)
 
@@ -230,7 +231,7 @@ class TableStream(FileStream):
             groups = self._groups or self._open()
         except Exception as error:  # Arrow raises what its file systems, codecs and types raise
             self._over = True
-            return self._bad(Lost(f"{type(error).__name__}: {error}", 1))
+            return self._bad(Lost(described(error), 1, cause=error), opening=True)
         if self._group == groups.count:
             self._over = True
             self.close()
@@ -268,9 +269,9 @@ class TableStream(FileStream):
         self._number += rows
         return mark
 
-    def _bad(self, lost: Lost) -> list[Item]:
+    def _bad(self, lost: Lost, *, opening: bool = False) -> list[Item]:
         node = self._node
-        if node.on_error is None or lost.fault:
+        if node.on_error is None or (lost.fault and not opening):
             return self._failures(lost)
         number = self._number
         self._passed(lost.rows)
@@ -281,7 +282,7 @@ class TableStream(FileStream):
         """A failure for each row, some at a time."""
         made: list[Item] = []
         for _ in range(min(FAILURES, lost.rows)):
-            error = self._node.bad(lost.reason, self._group, self._number)
+            error = self._node.bad(lost, self._group, self._number)
             made.append(Failure(error, self._passed(1)))
         left = lost.rows - len(made)
         self._lost = lost._replace(rows=left) if left else None

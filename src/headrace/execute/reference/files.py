@@ -24,6 +24,7 @@ from headrace.records.files import read_all
 from headrace.records.fixed import FixedLength
 from headrace.records.format import Bad, Look
 from headrace.records.jsonl import JsonLines
+from headrace.records.pieces import Lost
 from headrace.records.reader import At
 from headrace.records.tables import rows_of
 from headrace.records.text import Lines
@@ -94,7 +95,7 @@ def _(node: TableRows, at: Place) -> Iterator[Row]:
         if not isinstance(value, _Wrong):
             yield Row((at.path, number), value)
         elif node.on_error is None:
-            yield Row((at.path, number), node.bad(value, group, number))
+            yield Row((at.path, number), node.bad(Lost(value, 1), group, number))
 
 
 def _table(node: TableRows) -> Iterator[tuple[int, Any]]:
