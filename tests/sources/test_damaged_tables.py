@@ -1,13 +1,17 @@
 """Damage in Parquet and Arrow files: it costs the rows it lies in, and never the process."""
 
+import errno
 import json
 import subprocess
 import sys
+from types import SimpleNamespace
 
+import fsspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from fsspec.implementations.memory import MemoryFileSystem
 from tests.tables import (
     NO_TEXT,
     damage_group,
@@ -247,6 +251,44 @@ class TestFilesCutShort:
         write_stream(self.TABLE, path)
         path.write_bytes(path.read_bytes()[:-8])
         assert len(list(hr.ArrowDataset(path))) == 100
+
+
+class FlakyFiles(MemoryFileSystem):
+    """A store whose connection breaks while the middle of a file is read."""
+
+    protocol = "flaky"
+    broken = False
+
+    @classmethod
+    def _strip_protocol(cls, path):
+        return super()._strip_protocol(path.replace("flaky://", "memory://"))
+
+    def _open(self, path, mode="rb", **options):
+        file = super()._open(path, mode, **options)
+        read = file.read
+
+        def flaky(size=-1):
+            if type(self).broken and mode == "rb" and 3_000 < file.tell() < 5_000:
+                raise OSError(errno.ECONNRESET, "connection reset by peer")
+            return read(size)
+
+        return SimpleNamespace(
+            read=flaky, seek=file.seek, tell=file.tell, close=lambda: None, closed=False, readable=lambda: True
+        )
+
+
+def test_a_connection_that_breaks_is_no_damage(monkeypatch):
+    """It is told however much damage may be passed over: these rows are there, another time."""
+    fsspec.register_implementation("flaky", FlakyFiles, clobber=True)
+    with fsspec.filesystem("memory").open("/flaky.parquet", "wb") as file:
+        pq.write_table(pa.table({"x": np.arange(1000)}), file, row_group_size=100, compression="none")
+    ds = hr.ParquetDataset("flaky://flaky.parquet", on_error="skip", index=False)
+    assert len(list(ds)) == 1000
+    monkeypatch.setattr(FlakyFiles, "broken", True)
+    got = outcomes(iter(ds))
+    assert len(got) == 1000 and 0 < len(errors(got)) < 1000
+    assert "connection reset" in errors(got)[0][1]
+    fsspec.filesystem("memory").store.clear()
 
 
 def test_a_column_that_is_damaged_in_memory_is_an_error_of_its_row(run):

@@ -6,11 +6,21 @@ import json
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import headrace as hr
-from headrace.testing import check_transformation, outcomes
+from headrace.iterator import Settings
+from headrace.testing import check_transformation, difference, outcomes, reference_outcomes
 
 LINES = b'{"a": 1, "b": "x", "c": {"d": 1.5}, "t": "2020-01-01"}\n{"a": 2, "b": "y", "c": {"d": 2}, "t": "2020-01-02"}'
+
+
+GOOD = [b'{"a": 1, "b": "x"}', b'{"a": 2}', b'{"b": 3}', b'{"b": {"c": [1]}}', b'{"a": null}', b'{"a": NaN}']
+BAD = [b'{"a": 18446744073709551615}', b'{"a": 1, "a": 2}', b'{"c": 1}', b'{"a": 1e999}', b'{"a": [[[]]]}', b"[1]"]
+ODD = [b'{"b": "\xff"}', b'{"b": "\\ud800"}', b"{", b"}", b'"', b"null", b"\\", b"\0", b"\xef\xbb\xbf"]
+PARTS = [*GOOD, *BAD, *ODD, b" ", b"\r", b"\r\n", *[b"\n"] * 8]
+"""What lines are put together of, good ones and bad."""
 
 
 def lines(*objects):
@@ -192,6 +202,23 @@ class TestLines:
         schema = pa.schema({"a": pa.int64()})
         for size in (None, 5, 10):
             check_transformation(hr.JsonLinesDataset(put(data), schema, buffer_size=size))
+
+    @given(
+        st.lists(st.sampled_from(PARTS), max_size=12).map(b"".join),
+        st.integers(1, 30),
+        st.sampled_from([{}, {"columns": ["a"]}, {"exclude": ["b"]}, {"cast": {"b": object}}, {"cast": {"b": str}}]),
+    )
+    def test_any_bytes_are_read_line_by_line(self, tmp_path_factory, data, size, options):
+        path = tmp_path_factory.mktemp("lines") / "a"
+        path.write_bytes(b'{"a": 1, "b": "x"}\n' + data)
+        try:
+            ds = hr.JsonLinesDataset(path, buffer_size=size, **options)
+        except ValueError as error:
+            assert "do not tell its fields" in str(error) and "cast=" in str(error)
+            return
+        want = reference_outcomes(ds)
+        for settings in (Settings(), Settings(block_rows=1)):
+            assert difference(outcomes(ds._iterator(settings)), want) is None
 
     def test_many_blank_lines_cost_little(self, put):
         (path,) = put(b'{"a": 1}\n\n' * 50_000)

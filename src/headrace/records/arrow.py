@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,6 +72,8 @@ def column_of(array: pa.Array) -> Column:
     from pyarrow import types as t
 
     kind = array.type
+    if kind.id in ids().plain:
+        return array.to_numpy(zero_copy_only=False)
     if _is_tensor(kind):
         return array.to_numpy_ndarray()
     if is_stored_as(kind):
@@ -104,7 +107,10 @@ def _lists(array: pa.Array) -> NDArray[Any] | Ragged:
 
 
 def offsets_of(array: pa.Array) -> NDArray[np.int64]:
-    """Where each list of a flattened array begins; a list view's own offsets need not be in order."""
+    """Where each list of a flattened array begins: a null is not in it, and views need not be in order."""
+    if not array.null_count and array.type.id not in ids().list_views:
+        cuts = array.offsets.to_numpy()
+        return np.subtract(cuts, cuts[0], dtype=np.int64)
     offsets = np.zeros(len(array) + 1, np.int64)
     np.cumsum(array.value_lengths().fill_null(0).to_numpy(), out=offsets[1:])
     return offsets
@@ -112,10 +118,8 @@ def offsets_of(array: pa.Array) -> NDArray[np.int64]:
 
 def missing_row(array: pa.Array) -> int | None:
     """The first row with a null that is neither a float nor a time, which have NaN and NaT; None if there is none."""
-    from pyarrow import types as t
-
     kind = array.type
-    if t.is_dictionary(kind) and array.dictionary.null_count:
+    if kind.id == ids().dictionary and array.dictionary.null_count:
         array = array.dictionary_decode()
     listed = is_list(kind)
     if array.null_count and (listed or not _takes_nulls(spec_of(kind))):
@@ -131,19 +135,57 @@ def _takes_nulls(spec: TensorSpec) -> bool:
     return spec.shape == () and spec.dtype is not None and spec.dtype.kind in "fmM"
 
 
+class Ids(NamedTuple):
+    """Types by the numbers that Arrow gives them: columns are looked at batch by batch, and names take long."""
+
+    plain: frozenset[int]
+    with_nan: frozenset[int]
+    lists: frozenset[int]
+    text: frozenset[int]
+    bytes: frozenset[int]
+    views: frozenset[int]
+    list_views: frozenset[int]
+    wide: frozenset[int]
+    sized_list: int
+    sized_bytes: int
+    dictionary: int
+    extension: int
+
+
+@cache
+def ids() -> Ids:
+    """The numbers of types that are treated alike; `plain` ones are NumPy's own, and `with_nan` have NaN or NaT."""
+    from pyarrow import lib
+
+    def numbers(*names: str) -> frozenset[int]:
+        return frozenset(getattr(lib, f"Type_{name}") for name in names if hasattr(lib, f"Type_{name}"))
+
+    whole = numbers("BOOL", *(f"{sign}INT{bits}" for sign in ("", "U") for bits in (8, 16, 32, 64)))
+    nan = numbers("HALF_FLOAT", "FLOAT", "DOUBLE", "DATE32", "DATE64", "TIMESTAMP", "DURATION")
+    return Ids(
+        plain=whole | nan,
+        with_nan=nan,
+        lists=numbers("LIST", "LARGE_LIST", "FIXED_SIZE_LIST", "LIST_VIEW", "LARGE_LIST_VIEW"),
+        text=numbers("STRING", "LARGE_STRING", "STRING_VIEW"),
+        bytes=numbers("BINARY", "LARGE_BINARY", "FIXED_SIZE_BINARY", "BINARY_VIEW"),
+        views=numbers("STRING_VIEW", "BINARY_VIEW"),
+        list_views=numbers("LIST_VIEW", "LARGE_LIST_VIEW"),
+        wide=numbers("LARGE_LIST", "LARGE_LIST_VIEW", "LARGE_STRING", "LARGE_BINARY"),
+        sized_list=lib.Type_FIXED_SIZE_LIST,
+        sized_bytes=lib.Type_FIXED_SIZE_BINARY,
+        dictionary=lib.Type_DICTIONARY,
+        extension=lib.fixed_shape_tensor(lib.int8(), [1]).id,
+    )
+
+
 def is_list(kind: pa.DataType) -> bool:
     """Whether rows are lists, of one length or not."""
-    from pyarrow import types as t
-
-    views = t.is_list_view(kind) or t.is_large_list_view(kind)
-    return bool(views or t.is_list(kind) or t.is_large_list(kind) or t.is_fixed_size_list(kind))
+    return kind.id in ids().lists
 
 
 def list_size(kind: pa.DataType) -> int | None:
     """How long all lists of this type are, None if they differ."""
-    from pyarrow import types as t
-
-    return int(kind.list_size) if t.is_fixed_size_list(kind) else None
+    return int(kind.list_size) if kind.id == ids().sized_list else None
 
 
 def list_of(inner: pa.DataType, kind: pa.DataType) -> pa.DataType:
@@ -162,6 +204,8 @@ def _is_tensor(kind: Any) -> bool:
 
 def is_stored_as(kind: Any) -> bool:
     """Whether the values are those of the storage, with a meaning that NumPy has no word for."""
+    if kind.id != ids().extension:
+        return False
     import pyarrow as pa
 
     kinds = tuple(getattr(pa, name) for name in ("JsonType", "UuidType") if hasattr(pa, name))
@@ -170,21 +214,14 @@ def is_stored_as(kind: Any) -> bool:
 
 def has_views(kind: pa.DataType) -> bool:
     """Whether texts or bytes lie scattered; Arrow has no way to take some of them by number."""
-    from pyarrow import types as t
-
-    return has_views(kind.value_type) if is_list(kind) else bool(t.is_string_view(kind) or t.is_binary_view(kind))
+    return has_views(kind.value_type) if is_list(kind) else kind.id in ids().views
 
 
 def is_text(kind: pa.DataType) -> bool:
     """Whether rows are strings."""
-    from pyarrow import types as t
-
-    return bool(t.is_string(kind) or t.is_large_string(kind) or t.is_string_view(kind))
+    return kind.id in ids().text
 
 
 def is_bytes(kind: pa.DataType) -> bool:
     """Whether rows are bytes."""
-    from pyarrow import types as t
-
-    sized = t.is_fixed_size_binary(kind)
-    return bool(sized or t.is_binary(kind) or t.is_large_binary(kind) or t.is_binary_view(kind))
+    return kind.id in ids().bytes

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.records.arrow import is_bytes, is_list, is_stored_as, is_text, list_size
+from headrace.records.arrow import ids, is_bytes, is_list, is_stored_as, is_text, list_size
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -24,20 +24,18 @@ def check_layout(array: pa.Array) -> None:
 
 
 def _check_inside(array: pa.Array) -> None:
-    from pyarrow import types as t
-
-    kind = array.type
-    if not len(array) or t.is_primitive(kind) or t.is_fixed_size_binary(kind):
+    kind, known = array.type, ids()
+    if kind.id in known.plain or kind.id == known.sized_bytes:
         return
-    if t.is_dictionary(kind):
+    if kind.id == known.dictionary:
         _check_indices(array)
         _check_inside(array.dictionary)
-    elif isinstance(kind, _extension()):
+    elif kind.id == known.extension:
         _check_inside(array.storage)
-    elif t.is_string_view(kind) or t.is_binary_view(kind):
+    elif kind.id in known.views:
         _as_bytes(array).validate(full=True)
     elif is_text(kind) or is_bytes(kind):
-        _bounds(array, _content_bytes(array))
+        _bounds(array)
     else:
         for child in _children(array):
             _check_inside(child)
@@ -51,52 +49,54 @@ def _children(array: pa.Array) -> Iterator[pa.Array]:
     if t.is_struct(kind):
         yield from (array.field(i) for i in range(kind.num_fields))
     elif t.is_map(kind):
-        start, stop = _bounds(array, len(array.keys))
+        start, stop = _bounds(array)
         yield from (array.keys[start:stop], array.items[start:stop])
     elif is_list(kind):
         size = list_size(kind)
         if size is not None:
             yield array.values.slice(array.offset * size, len(array) * size)
         else:
-            start, stop = _bounds(array, len(array.values))
+            start, stop = _bounds(array)
             yield array.values[start:stop]
 
 
-def _bounds(array: pa.Array, end: int) -> tuple[int, int]:
-    """The first and the last of what the offsets point to, of which there is as much as up to `end`."""
-    from pyarrow import types as t
+def _bounds(array: pa.Array) -> tuple[int, int]:
+    """The first and the last of what the offsets point to; raises ValueError where that is not there, or not in order.
 
-    kind = array.type
-    if t.is_list_view(kind) or t.is_large_list_view(kind):
-        width = 8 if t.is_large_list_view(kind) else 4
-        starts, sizes = (_numbers(array, i, width, len(array)) for i in (1, 2))
+    Of no rows at all there is an offset, too, which Arrow follows.
+    """
+    kind, known, buffers = array.type, ids(), array.buffers()
+    if not len(array) and not buffers[1]:
+        return 0, 0
+    if is_text(kind) or is_bytes(kind):
+        end = 0 if buffers[2] is None else buffers[2].size
+    else:
+        end = len(array.values if is_list(kind) else array.keys)
+    number = np.int64 if kind.id in known.wide else np.int32
+    if kind.id in known.list_views:
+        starts, sizes = (_numbers(buffers[i], number, array.offset, len(array)) for i in (1, 2))
         if ((starts < 0) | (sizes < 0) | (starts > end) | (sizes > end - starts)).any():
             raise ValueError("its offsets point beyond its values")
-        return int(starts.min()), int((starts + sizes).max())
-    wide = t.is_large_list(kind) or t.is_large_string(kind) or t.is_large_binary(kind)
-    offsets = _numbers(array, 1, 8 if wide else 4, len(array) + 1)
+        return (int(starts.min()), int((starts + sizes).max())) if len(array) else (0, 0)
+    offsets = _numbers(buffers[1], number, array.offset, len(array) + 1)
     start, stop = int(offsets[0]), int(offsets[-1])
     if start < 0 or stop > end or (offsets[1:] < offsets[:-1]).any():
         raise ValueError("its offsets point beyond its values")
     return start, stop
 
 
-def _numbers(array: pa.Array, buffer: int, width: int, count: int) -> NDArray[Any]:
-    return np.frombuffer(array.buffers()[buffer], np.int32 if width == 4 else np.int64, count, array.offset * width)
-
-
-def _content_bytes(array: pa.Array) -> int:
-    content = array.buffers()[2]
-    return 0 if content is None else int(content.size)
+def _numbers(buffer: pa.Buffer, kind: Any, first: int, count: int) -> NDArray[Any]:
+    return np.frombuffer(buffer, kind, count, first * np.dtype(kind).itemsize)
 
 
 def _check_indices(array: pa.Array) -> None:
-    import pyarrow.compute as pc
-
-    found = pc.min_max(array.indices)
-    least, most = found["min"].as_py(), found["max"].as_py()
-    if least is not None and (least < 0 or most >= len(array.dictionary)):
-        raise ValueError(f"index {least if least < 0 else most} is none of its {len(array.dictionary)} categories")
+    indices = array.indices.drop_null() if array.null_count else array.indices
+    if not len(indices):
+        return
+    numbers, count = indices.to_numpy(), len(array.dictionary)
+    least, most = int(numbers.min()), int(numbers.max())
+    if least < 0 or most >= count:
+        raise ValueError(f"index {least if least < 0 else most} is none of its {count} categories")
 
 
 def check_text(array: pa.Array) -> None:
@@ -115,14 +115,13 @@ def check_text(array: pa.Array) -> None:
 
 def _is_ascii(array: pa.Array) -> bool:
     """Whether all the bytes are; several times as fast as to look at each string."""
-    from pyarrow import types as t
-
-    if t.is_string_view(array.type):
+    kind, known = array.type, ids()
+    if kind.id in known.views:
         return False
-    start, stop = _bounds(array, _content_bytes(array))
-    if start == stop:
-        return True
-    return bool(np.frombuffer(array.buffers()[2], np.uint8, stop - start, start).max() < 128)
+    _, offsets, content = array.buffers()
+    ends = _numbers(offsets, np.int64 if kind.id in known.wide else np.int32, array.offset, len(array) + 1)
+    start, stop = int(ends[0]), int(ends[-1])
+    return start == stop or bool(np.frombuffer(content, np.uint8, stop - start, start).max() < 128)
 
 
 def _as_bytes(array: pa.Array) -> pa.Array:
@@ -130,9 +129,3 @@ def _as_bytes(array: pa.Array) -> pa.Array:
     import pyarrow as pa
 
     return pa.Array.from_buffers(pa.binary_view(), len(array), array.buffers(), offset=array.offset)
-
-
-def _extension() -> Any:
-    import pyarrow as pa
-
-    return pa.BaseExtensionType

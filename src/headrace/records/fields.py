@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headrace.records.arrow import is_list, list_of, list_size, offsets_of
+from headrace.records.arrow import ids, is_list, list_of, list_size, offsets_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -19,6 +19,9 @@ KEY, VALUE = "key", "value"
 
 def fields_of(kind: pa.DataType) -> list[tuple[str, pa.DataType]] | None:
     """The fields of rows of this type by name; None where rows have no fields."""
+    known = ids()
+    if kind.id in known.plain or kind.id in known.text or kind.id in known.bytes:
+        return None
     from pyarrow import types as t
 
     if t.is_struct(kind):

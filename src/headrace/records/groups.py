@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 ROWS = 1 << 13
 """How many rows of a Parquet file are decoded at a time."""
+DENSEST = 64
+"""A group of more rows a byte than these is read before its number of rows is believed: a lie would have no end."""
 
 
 class Groups(ABC):
@@ -28,9 +30,24 @@ class Groups(ABC):
     def __init__(self, path: str, choice: Choice, kept: Any) -> None:
         """Opens the file: of its rows those that pass `kept`, of its columns those chosen."""
 
-    @abstractmethod
     def rows(self, group: int) -> int:
-        """How many rows the file says a group has, whether they pass the filter or not; 1 where it does not say."""
+        """How many rows a group has, whether they pass the filter or not; 1 where the file does not say."""
+        rows, nbytes = self.described(group)
+        return rows if rows <= DENSEST * max(1, nbytes) else self._counted(group)
+
+    def _counted(self, group: int) -> int:
+        """How many rows can be read of a group; if there should be more, 1 for them all."""
+        rows = 0
+        try:
+            for batch in self.batches(group):
+                rows += batch.num_rows
+        except Exception:  # which is told when it is read
+            return rows + 1
+        return rows
+
+    @abstractmethod
+    def described(self, group: int) -> tuple[int, int]:
+        """How many rows and bytes a group has, as the file says."""
 
     @abstractmethod
     def batches(self, group: int) -> Iterator[pa.RecordBatch]:
@@ -59,8 +76,9 @@ class ParquetGroups(Groups):
             raise
         self._names = None if len(numbers) == len(self.schema) else [self.schema.names[i] for i in numbers]
 
-    def rows(self, group: int) -> int:
-        return max(0, int(self._file.metadata.row_group(group).num_rows))
+    def described(self, group: int) -> tuple[int, int]:
+        found = self._file.metadata.row_group(group)  # not its columns: of damaged ones, asking ends the process
+        return max(0, int(found.num_rows)), min(int(found.total_byte_size), 8 * self._source.size())
 
     def batches(self, group: int) -> Iterator[pa.RecordBatch]:
         if self._kept is not None:
@@ -143,13 +161,17 @@ class ArrowGroups(Groups):
             self._file.seek(self._preface[0][0])
             self._serial = pa.ipc.open_stream(self._file, options=self._options)
 
-    def rows(self, group: int) -> int:
+    def described(self, group: int) -> tuple[int, int]:
+        batch = self._batch(group)
+        return batch.rows, min(batch.stop, self._file.size()) - batch.start
+
+    def _batch(self, group: int) -> Batch:
         batch = self._batches[group]
         if batch is None:
-            batch = self._batches[group] = self._described(self._starts[group])
-        return batch.rows
+            batch = self._batches[group] = self._found(self._starts[group])
+        return batch
 
-    def _described(self, start: int) -> Batch:
+    def _found(self, start: int) -> Batch:
         try:
             message = read_message(self._file, start, self._file.size())
             if message is not None:
@@ -161,9 +183,7 @@ class ArrowGroups(Groups):
     def batches(self, group: int) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
 
-        rows = self.rows(group)
-        batch = self._batches[group]
-        assert batch is not None
+        batch = self._batch(group)
         if batch.flaw is not None:
             raise ValueError(batch.flaw)
         if self._reader is not None:
@@ -172,8 +192,8 @@ class ArrowGroups(Groups):
             serial, self._serial = (self._serial if group == self._next else None), None
             made = (serial or pa.ipc.open_stream(self._assembled(batch), options=self._options)).read_next_batch()
             self._serial, self._next = serial, group + 1  # in order, dictionaries are read but once
-        if made.num_rows != rows:
-            raise ValueError(f"a record batch has {made.num_rows} rows where its description says {rows}")
+        if made.num_rows != batch.rows:
+            raise ValueError(f"a record batch has {made.num_rows} rows where its description says {batch.rows}")
         yield made if self._numbers else made.select([])
 
     def _assembled(self, batch: Batch | None = None) -> Any:

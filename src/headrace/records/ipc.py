@@ -54,7 +54,7 @@ def stream_messages(file: Any, start: int) -> Stream:
     try:
         while at < size and (message := read_message(file, at, size)) is not None:
             if message.stop > size:
-                found.batches.append(Batch(at, at, message.rows, CUT))
+                found.batches.append(Batch(at, message.stop, message.rows, CUT))
                 break
             if message.kind == RECORD_BATCH:
                 found.batches.append(Batch(at, message.stop, message.rows))
@@ -70,10 +70,9 @@ def stream_messages(file: Any, start: int) -> Stream:
 
 def read_message(file: Any, at: int, size: int) -> Message | None:
     """What the message at this place says of itself; None where a stream ends."""
-    prefix = file.read_at(min(8, size - at), at)
-    if len(prefix) < 8:
+    if not 0 <= at <= size - 8:
         raise ValueError(CUT)
-    first, second = struct.unpack("<ii", prefix)
+    first, second = struct.unpack("<ii", file.read_at(8, at))
     length, start = (second, at + 8) if first == CONTINUATION else (first, at + 4)  # before 0.15 there was but one
     if length == 0:
         return None

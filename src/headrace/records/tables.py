@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from headrace.block import Column
@@ -94,16 +95,28 @@ def rows_of(
             check_layout(array)
         except ValueError as error:
             raise SpecError(f"column {name!r} is damaged: {error}") from None
-        made.update(_leaves((name,), array, choice))
+        if _is_ready(name, array, choice):
+            made[(name,)] = array.to_numpy(zero_copy_only=False)
+        else:
+            made.update(_leaves((name,), array, choice))
     return [made[path] for path in leaf_paths(structure)]
 
 
-def leaf_paths(structure: Structure, outer: Path = ()) -> Iterator[Path]:
+def _is_ready(name: str, array: pa.Array, choice: Choice) -> bool:
+    """Whether NumPy has the column as it is: most have, and a wide table has many."""
+    number, known = array.type.id, arrow.ids()
+    if number not in known.plain or name in choice.targets or name in choice.fillers:
+        return False
+    return number in known.with_nan or not array.null_count
+
+
+@lru_cache(64)
+def leaf_paths(structure: Structure, outer: Path = ()) -> tuple[Path, ...]:
     """The names that lead to the leaves of nested dicts."""
     if structure.kind is None:
-        yield outer
-    for key, child in zip(structure.keys, structure.children, strict=True):
-        yield from leaf_paths(child, (*outer, str(key)))
+        return (outer,)
+    pairs = zip(structure.keys, structure.children, strict=True)
+    return tuple(path for key, child in pairs for path in leaf_paths(child, (*outer, str(key))))
 
 
 def _whole(column: pa.Array | pa.ChunkedArray) -> pa.Array:
