@@ -109,8 +109,9 @@ def _lists(array: pa.Array) -> NDArray[Any] | Ragged:
 def offsets_of(array: pa.Array) -> NDArray[np.int64]:
     """Where each list of a flattened array begins: a null is not in it, and views need not be in order."""
     if not array.null_count and array.type.id not in ids().list_views:
-        cuts = array.offsets.to_numpy()
-        return np.subtract(cuts, cuts[0], dtype=np.int64)
+        cuts: NDArray[np.int64] = array.offsets.to_numpy().astype(np.int64)
+        cuts -= cuts[0]
+        return cuts
     offsets = np.zeros(len(array) + 1, np.int64)
     np.cumsum(array.value_lengths().fill_null(0).to_numpy(), out=offsets[1:])
     return offsets

@@ -48,7 +48,10 @@ class Choice:
         return cls(chosen, left_out, targets, tuple(sorted((nulls or {}).items())))
 
     def __str__(self) -> str:
-        return f"columns={self.columns}, exclude={self.exclude}, cast={dict(self.cast)}, nulls={dict(self.nulls)}"
+        said = {"columns": self.columns, "exclude": self.exclude, "cast": self.targets, "nulls": self.fillers}
+        return ", ".join(
+            f"{name}={value}" for name, value in said.items() if value or (value == () and name == "columns")
+        )
 
     @cached_property
     def targets(self) -> dict[str, Any]:

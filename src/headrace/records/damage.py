@@ -102,8 +102,8 @@ def _check_indices(array: pa.Array) -> None:
 def check_text(array: pa.Array) -> None:
     """Raise ValueError where a string is not UTF-8; of a column without fields, whose layout is right."""
     kind = array.type
-    while is_list(kind) or is_stored_as(kind):
-        array = array.storage if is_stored_as(kind) else array.flatten()
+    while (listed := is_list(kind)) or kind.id == ids().dictionary or is_stored_as(kind):
+        array = array.flatten() if listed else array.storage if is_stored_as(kind) else array.dictionary_decode()
         kind = array.type
     if not len(array) or not is_text(kind) or _is_ascii(array):
         return

@@ -23,7 +23,10 @@ DENSEST = 64
 class Groups(ABC):
     """One such file; `count` groups, of which each can be read by itself."""
 
+    path: str
     schema: pa.Schema
+    names: list[str]
+    """Those of the columns that are read."""
     count: int
 
     @abstractmethod
@@ -45,6 +48,19 @@ class Groups(ABC):
             return rows + 1
         return rows
 
+    def damaged_column(self, group: int) -> str | None:
+        """The first column of a group that cannot be read, None if it is not a column, or far to look for."""
+        for name in self.names if local_path(self.path) is not None and len(self.names) > 1 else ():
+            alone = type(self)(self.path, Choice((name,)), None)
+            try:
+                for _ in alone.batches(group):
+                    pass
+            except Exception:  # whatever it was that kept the group from being read
+                return name
+            finally:
+                alone.close()
+        return None
+
     @abstractmethod
     def described(self, group: int) -> tuple[int, int]:
         """How many rows and bytes a group has, as the file says."""
@@ -64,17 +80,17 @@ class ParquetGroups(Groups):
     def __init__(self, path: str, choice: Choice, kept: Any) -> None:
         import pyarrow.parquet as pq
 
+        self.path = path
         self._source, self._kept = _opened(path), kept
         try:
             near = local_path(path) is not None
             self._file = pq.ParquetFile(self._source, pre_buffer=not near, page_checksum_verification=True)
             self.schema = self._file.schema_arrow
             self.count = self._file.num_row_groups
-            numbers = choice.numbers(self.schema)
+            self.names = [self.schema.names[i] for i in choice.numbers(self.schema)]
         except BaseException:
             self.close()
             raise
-        self._names = None if len(numbers) == len(self.schema) else [self.schema.names[i] for i in numbers]
 
     def described(self, group: int) -> tuple[int, int]:
         found = self._file.metadata.row_group(group)  # not its columns: of damaged ones, asking ends the process
@@ -84,9 +100,10 @@ class ParquetGroups(Groups):
         if self._kept is not None:
             yield from self._filtered(group)
             return
-        read = self._file.iter_batches(ROWS, row_groups=[group], columns=self._names, use_threads=False)
-        for batch in read:  # of two columns a.b and a, the name of the second stands for both
-            yield batch if self._names is None or batch.schema.names == self._names else batch.select(self._names)
+        some = None if len(self.names) == len(self.schema) else self.names
+        for batch in self._file.iter_batches(ROWS, row_groups=[group], columns=some, use_threads=False):
+            # Of two columns a.b and a, the name of the second stands for both.
+            yield batch if some is None or batch.schema.names == some else batch.select(some)
 
     def _filtered(self, group: int) -> Iterator[pa.RecordBatch]:
         import pyarrow.dataset as ds
@@ -95,7 +112,7 @@ class ParquetGroups(Groups):
         form = ds.ParquetFileFormat(default_fragment_scan_options=how)
         part = form.make_fragment(self._source, row_groups=[group])
         scanner = part.scanner(
-            columns=self._names, filter=self._kept, batch_size=ROWS, batch_readahead=2, use_threads=False
+            columns=self.names, filter=self._kept, batch_size=ROWS, batch_readahead=2, use_threads=False
         )
         yield from scanner.to_batches()
 
@@ -111,6 +128,7 @@ class ArrowGroups(Groups):
 
     def __init__(self, path: str, choice: Choice, kept: Any) -> None:
         del kept
+        self.path = path
         self._file = _opened(path)
         self._preface: list[tuple[int, int]] = []
         self._batches: list[Batch | None] = []
@@ -151,7 +169,7 @@ class ArrowGroups(Groups):
         """Have only these columns decoded."""
         import pyarrow as pa
 
-        self._numbers = numbers
+        self.names = [self.schema.names[i] for i in numbers]
         fields = numbers if len(numbers) < len(self.schema) else []
         aligned = {"ensure_alignment": pa.ipc.Alignment.DataTypeSpecific} if hasattr(pa.ipc, "Alignment") else {}
         self._options = pa.ipc.IpcReadOptions(included_fields=fields, **aligned)
@@ -194,7 +212,7 @@ class ArrowGroups(Groups):
             self._serial, self._next = serial, group + 1  # in order, dictionaries are read but once
         if made.num_rows != batch.rows:
             raise ValueError(f"a record batch has {made.num_rows} rows where its description says {batch.rows}")
-        yield made if self._numbers else made.select([])
+        yield made if self.names else made.select([])
 
     def _assembled(self, batch: Batch | None = None) -> Any:
         """A stream of this batch alone, with all that comes before it."""

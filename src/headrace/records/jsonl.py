@@ -44,6 +44,10 @@ class JsonLines(Format):
 
     counts_lines = True
 
+    def __str__(self) -> str:
+        kinds = ", ".join(f"{field.name}: {field.type}" for field in self.schema)
+        return ", ".join(filter(None, [f"{{{kinds}}}", str(self.choice), self.compression]))
+
     @cached_property
     def spec(self) -> Spec:
         return spec_of(self.schema, self.choice)

@@ -63,10 +63,19 @@ def group_pieces(groups: Groups, group: int, structure: Structure, choice: Choic
                 yield piece
         reason, left = f"there are but {given}", 0
     except Exception as error:  # Arrow raises what its file systems, codecs and types raise
-        reason, cause, left = described(error), error, 1
+        reason, cause, left = blamed(groups, group, error), error, 1
     left = left if rows is None else rows - given
     if left > 0:
         yield Lost(f"rows of group {group} are lost: {reason}", left, cause=cause)
+
+
+def blamed(groups: Groups, group: int, error: Exception) -> str:
+    """What is wrong with a group, with the column that it is wrong with."""
+    fault = Lost("", 0, cause=error).fault
+    name = None if fault else groups.damaged_column(group)
+    return (
+        described(error) if name is None else f"column {name!r}: {described(error)} (exclude=[{name!r}] reads the rest)"
+    )
 
 
 def described(error: Exception) -> str:

@@ -38,7 +38,8 @@ class Tables:
     kept: Any = None
 
     def __str__(self) -> str:
-        return f"{self.spec}, {self.choice}, filter={self.kept}"
+        said = [str(self.spec), str(self.choice), "" if self.kept is None else f"filter={self.kept}"]
+        return ", ".join(filter(None, said))
 
     @property
     def structure(self) -> Structure:

@@ -24,7 +24,7 @@ from headrace.records.files import read_all
 from headrace.records.fixed import FixedLength
 from headrace.records.format import Bad, Look
 from headrace.records.jsonl import JsonLines
-from headrace.records.pieces import Lost
+from headrace.records.pieces import Lost, blamed
 from headrace.records.reader import At
 from headrace.records.tables import rows_of
 from headrace.records.text import Lines
@@ -113,8 +113,9 @@ def _table(node: TableRows) -> Iterator[tuple[int, Any]]:
                     yield group, _row(form, batch.slice(i, 1))
                 left = None if left is None else left - batch.num_rows
         except Exception as error:
+            reason = blamed(groups, group, error)
             for _ in range(1 if left is None else left):
-                yield group, _Wrong(f"rows of group {group} are lost: {type(error).__name__}: {error}")
+                yield group, _Wrong(f"rows of group {group} are lost: {reason}")
     groups.close()
 
 
