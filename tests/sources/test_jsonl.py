@@ -227,6 +227,17 @@ class TestLines:
         assert sum(blocks) == 50_000 and len(blocks) < 100
 
 
+def test_a_line_that_is_too_deep_costs_no_more_than_itself(put):
+    """However the columns are chosen: Arrow would run out of stack, and Python out of patience."""
+    deep = b'{"a": 1, "b": ' + b"[" * 200_000 + b"]" * 200_000 + b"}\n"
+    (path,) = put(b'{"a": 1}\n' + deep + b'{"a": 3}\n')
+    for options in ({}, {"exclude": ["b"]}, {"cast": {"b": str}, "nulls": {"b": ""}}):
+        got = outcomes(iter(hr.JsonLinesDataset(path, **options)))
+        assert [kind for kind, _ in got] == ["value", "error", "value"]
+        assert "nested too deep" in got[1][1]
+    assert len(list(hr.JsonLinesDataset(path, columns=["a"]))) == 3
+
+
 class TestFields:
     DATA = lines({"a": 1, "b": "x", "c": [1]}, {"a": 2, "b": 3, "c": "y"}, {"a": 3, "b": None, "d": 5})
 

@@ -14,7 +14,7 @@ from headrace.records.files import opened
 from headrace.records.format import Bad, Look
 from headrace.records.index import SUFFIX
 from headrace.records.ipc import SCHEMA, Table
-from headrace.records.jsonl import BOM
+from headrace.records.json_text import BOM
 from headrace.records.tfrecord import TFRecords
 from headrace.records.window import window
 from headrace.sources.list_files import matching

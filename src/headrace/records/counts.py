@@ -17,10 +17,15 @@ THREADS = 16
 
 @dataclass(frozen=True)
 class Count:
-    """The rows of a file as it was; no identity where it could not be opened, which is one error."""
+    """The rows of each group of a file as it was; no identity where it could not be opened, which is one error."""
 
     identity: Identity | None
-    count: int
+    groups: tuple[int, ...] = (1,)
+
+    @property
+    def count(self) -> int:
+        """Those of all groups."""
+        return sum(self.groups)
 
 
 class Counts:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from headrace.block import Column, text
 from headrace.errors import SpecError
@@ -17,19 +16,18 @@ from headrace.plan.spec import Spec
 from headrace.plan.structure import Structure
 from headrace.records.choice import EVERYTHING, OBJECT, Choice, as_objects, no_value
 from headrace.records.files import Bytes
-from headrace.records.format import Bad, Format, Look, Offsets, Part, Rows, Scan
+from headrace.records.format import Bad, Format, Look, Part, Rows, Scan
+from headrace.records.json_text import BOM, ObjectLines, TwiceError, loaded
 from headrace.records.json_types import misfits, unexpected, unexpected_types
 from headrace.records.tables import Path, rows_of, spec_of
-from headrace.records.text import CR, LF
+from headrace.records.text import LF
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-BOM = b"\xef\xbb\xbf"
 
-
-class TwiceError(ValueError):
-    """An object has two fields of one name."""
+DEEPEST = 1000
+"""In lines with more brackets Arrow is not asked for types: 20,000 lists in each other end the process."""
 
 
 @dataclass(frozen=True)
@@ -88,10 +86,10 @@ class JsonLines(Format):
         if start == used:
             return Scan([], used)
         stops = ends if len(ends) and ends[-1] == used else np.append(ends, used)
-        lines = Lines.of(data[:used].tobytes(), np.append(start, stops))
+        lines = ObjectLines.of(data[:used].tobytes(), np.append(start, stops))
         return Scan(self._parts(lines, 0, len(lines)), used, len(ends))
 
-    def _parts(self, lines: Lines, low: int, high: int) -> list[Part]:
+    def _parts(self, lines: ObjectLines, low: int, high: int) -> list[Part]:
         """Rows of the lines from `low` to `high`; where one of them is refused, by halves."""
         if low == high:
             return []
@@ -105,7 +103,7 @@ class JsonLines(Format):
             reason = self._why(lines.text(low, high).rstrip(), error)
             return [Bad(reason, lines.start(low), lines.stop(low), line=lines.number(low))]
 
-    def _columns(self, lines: Lines, low: int, high: int) -> list[Column]:
+    def _columns(self, lines: ObjectLines, low: int, high: int) -> list[Column]:
         """The columns of some lines; raises ValueError where one of them is wrong."""
         lines.check(low, high)
         content = lines.text(low, high)
@@ -124,21 +122,22 @@ class JsonLines(Format):
         ready: dict[Path, Column] = {(n,): self._python_column(n, objects or ()) for n in self._pythons}
         return rows_of(table, self.structure, self.choice, ready)
 
-    def _without(self, lines: Lines, low: int, high: int) -> pa.Table:
+    def _without(self, lines: ObjectLines, low: int, high: int) -> pa.Table:
         """What is left when some fields are left out: they may be of any type, but no others may be there."""
         import pyarrow as pa
 
         content = lines.text(low, high)
         try:
-            table = parsed(content, self._typed, "infer")
-            if not any(unexpected_types(pa.struct(list(table.schema)), self._struct, "", self.choice)):
-                return table.select(self._typed.names)
+            if lines.brackets(low, high) <= DEEPEST:
+                table = parsed(content, self._typed, "infer")
+                if not any(unexpected_types(pa.struct(list(table.schema)), self._struct, "", self.choice)):
+                    return table.select(self._typed.names)
         except pa.ArrowInvalid:  # what is left out may be of one type here, of another there
             pass
         self._loaded(lines, low, high)
         return parsed(content, self._typed, "ignore")
 
-    def _loaded(self, lines: Lines, low: int, high: int) -> list[Any]:
+    def _loaded(self, lines: ObjectLines, low: int, high: int) -> list[Any]:
         """The objects themselves; raises where one has a field that is neither known nor left out."""
         objects = [loaded(lines.text(i, i + 1)) for i in range(low, high)]
         if self.choice.columns is None:
@@ -180,74 +179,6 @@ def _unexpected(name: str) -> str:
     return f"field {name!r} was not in the first lines; {ways}"
 
 
-class Lines:
-    """The lines of some bytes that are not blank: where each begins and ends, and its number among all."""
-
-    def __init__(self, raw: bytes, starts: Offsets, stops: Offsets, numbers: Offsets) -> None:
-        self._raw = raw
-        self._starts, self._stops, self._numbers = starts, stops, numbers
-        self._whole = self._braced()
-
-    @classmethod
-    def of(cls, raw: bytes, cuts: Offsets) -> Lines:
-        """Lines between these cuts."""
-        starts, stops = cuts[:-1], cuts[1:]
-        doubtful = np.flatnonzero(np.frombuffer(raw, np.uint8)[starts] <= ord(" "))
-        blank = [i for i in doubtful.tolist() if not raw[starts[i] : stops[i]].strip()]
-        kept = np.delete(np.arange(len(starts)), blank)
-        return cls(raw, starts[kept], stops[kept], kept)
-
-    def _braced(self) -> NDArray[np.bool_]:
-        """Which lines begin and end as an object does."""
-        content = np.frombuffer(self._raw, np.uint8)
-        last = self._stops - 1
-        for end in (LF, CR):
-            last = last - (content[last] == end)  # a line that is not blank has something before its end
-        whole: NDArray[np.bool_] = (content[self._starts] == ord("{")) & (content[last] == ord("}"))
-        for i in np.flatnonzero(~whole).tolist():
-            line = self.text(i, i + 1).strip()
-            whole[i] = line.startswith(b"{") and line.endswith(b"}")
-        return whole
-
-    def __len__(self) -> int:
-        return len(self._starts)
-
-    def start(self, line: int) -> int:
-        """Where a line begins."""
-        return int(self._starts[line])
-
-    def stop(self, line: int) -> int:
-        """Where a line ends, its end included."""
-        return int(self._stops[line])
-
-    def number(self, line: int) -> int:
-        """The number of a line among all, blank ones included."""
-        return int(self._numbers[line])
-
-    def text(self, low: int, high: int) -> bytes:
-        """The bytes of some lines, and of blank ones between them."""
-        return self._raw[self.start(low) : self.stop(high - 1)]
-
-    def check(self, low: int, high: int) -> None:
-        """Raise unless each line begins and ends as an object does: then none of them goes on in the next."""
-        if not self._whole[low:high].all():
-            raise ValueError("not an object of JSON's on one line")
-
-
-def loaded(line: bytes) -> Any:
-    """What Python makes of a line; raises ValueError where it is no JSON, or a field comes twice."""
-    return json.loads(line, object_pairs_hook=_object)
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    made = dict(pairs)
-    if len(made) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = sorted({repr(name) for name in names if names.count(name) > 1})
-        raise TwiceError(f"more than one field is called {', '.join(twice)}")
-    return made
-
-
 def parsed(lines: bytes, schema: pa.Schema, other_fields: str) -> pa.Table:
     """A table of whole lines; raises ValueError where one of them is wrong."""
     import pyarrow as pa
@@ -256,15 +187,3 @@ def parsed(lines: bytes, schema: pa.Schema, other_fields: str) -> pa.Table:
     options = pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior=other_fields)
     reading = pj.ReadOptions(use_threads=False, block_size=len(lines) + 1)
     return pj.read_json(pa.BufferReader(lines), reading, options)
-
-
-def first_objects(data: bytes) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The objects of the first lines, each with its line; those that are wrong are told when they are read."""
-    for number, line in enumerate(data.removeprefix(BOM).split(b"\n")):
-        if line.strip():
-            try:
-                made = loaded(line)
-            except ValueError:
-                continue
-            if isinstance(made, dict):
-                yield number, made

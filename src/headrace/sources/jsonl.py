@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from headrace.records.choice import Choice
+from headrace.records.json_text import first_objects
 from headrace.records.json_types import infer
-from headrace.records.jsonl import JsonLines, first_objects
+from headrace.records.jsonl import JsonLines
 from headrace.records.reader import first_bytes
 from headrace.records.unpack import codec
 from headrace.sources.files import read_files
@@ -80,7 +81,7 @@ def _inferred(path: str, compression: str, choice: Choice) -> pa.Schema:
     whole = data if len(data) < PROBED else data[: data.rfind(b"\n") + 1]
     try:
         found = infer(first_objects(whole), choice)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"JsonLinesDataset: the first lines of {path} do not tell its fields: {error}") from None
     if not len(found) and whole.strip():
         raise ValueError(f"JsonLinesDataset: the first lines of {path} do not tell its fields: there is no object")
