@@ -18,7 +18,7 @@ help:
 	@echo "make bench   compare with tf.data and PyTorch (minutes)"
 	@echo "make soak    many more random pipelines (an hour)"
 	@echo "make kills   kill 200 writers of every kind (minutes)"
-	@echo "make fuzz    broken bytes for the kernels, under sanitizers, and for readers of stored rows (FUZZ_SECONDS=... each)"
+	@echo "make fuzz    broken bytes for kernels, under sanitizers, and for readers of stored rows and tables (FUZZ_SECONDS=... each)"
 	@echo "make clean   remove what the others made"
 
 compiler:
@@ -85,6 +85,7 @@ FUZZ_SECONDS ?= 600
 fuzz: $(VENV)/.installed-test
 	$(BIN)/python -m tests.fuzz.fuzz --seconds $(FUZZ_SECONDS)
 	$(BIN)/python -m tests.fuzz.pages --seconds $(FUZZ_SECONDS)
+	$(BIN)/python -m tests.fuzz.tables --seconds $(FUZZ_SECONDS)
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

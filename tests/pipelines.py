@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 import headrace as hr
 from tests.framing import framed
+from tests.tables import NO_TEXT, damage_group, strings, write_arrow, write_parquet, write_stream
 
 D = hr.Dataset
 
@@ -230,6 +231,31 @@ def _csv(n):
     return hr.CsvDataset(_file(data), [np.int64, str], buffer_size=7)
 
 
+def _tables(n, kind):
+    """Rows of one file, three a group, and of a second; where there are more, one is no text and a group is lost."""
+    words = strings([NO_TEXT if i == 7 else b"row %d" % i for i in range(n)])
+    lists = pa.array([[{"a": i, "b": [str(i)] * (i % 2)}] * (i % 3) for i in range(n)], LISTS)
+    table = pa.table({"x": np.arange(n), "s": words, "l": lists})
+    path = Path(_folder(), f"{kind}-{n}")
+    if not path.exists():
+        WRITERS[kind](table, path, 3)
+        if kind == "parquet" and n > 9:
+            damage_group(path, 1)
+    reader = hr.ParquetDataset if kind == "parquet" else hr.ArrowDataset
+    return reader([path, path], num_parallel_reads=2 if n % 4 == 3 else None)
+
+
+LISTS = pa.list_(pa.struct([("a", pa.int64()), ("b", pa.list_(pa.string()))]))
+WRITERS = {"parquet": write_parquet, "arrow": write_arrow, "stream": write_stream}
+
+
+def _json(n):
+    lines = [b'{"x": %d, "l": [%s]}\n' % (i, b", ".join([b'{"a": "%d"}' % i] * (i % 3))) for i in range(n)]
+    data = b"".join(b"{\n\n" if i % 5 == 4 else line for i, line in enumerate(lines))
+    schema = pa.schema({"x": pa.int64(), "l": pa.list_(pa.struct([("a", pa.string())]))})
+    return hr.JsonLinesDataset(_file(data), schema, buffer_size=40)
+
+
 sizes = st.integers(0, 12)
 
 sources = st.one_of(
@@ -238,6 +264,8 @@ sources = st.one_of(
     sizes.map(_records),
     sizes.map(_csv),
     sizes.map(_left_out),
+    sizes.map(_json),
+    st.tuples(sizes, st.sampled_from(list(WRITERS))).map(lambda a: _tables(*a)),
     sizes.map(lambda n: D.from_tensor_slices((np.arange(n) * 1.5, np.arange(n)))),
     st.integers(1, 9).map(lambda n: D.from_tensor_slices(_mixed(n))),
     st.tuples(sizes, st.integers(0, 5)).map(lambda a: D.from_arrow(_table(*a))[60 : 60 + a[0]]),

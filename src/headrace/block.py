@@ -422,17 +422,23 @@ def gathered(starts: Indices, numbers: Indices, read: Callable[[int, Indices], B
     """
     if len(starts) == 1:
         return read(0, numbers)
-    run_of = np.searchsorted(starts, numbers, side="right") - 1
-    by_run = np.argsort(run_of, kind="stable")
-    within = (numbers - starts[run_of])[by_run]
-    runs, counts = np.unique(run_of, return_counts=True)
-    ends = np.cumsum(counts).tolist()
-    parts = [read(run, within[a:b]) for run, a, b in zip(runs.tolist(), [0, *ends], ends, strict=False)]
+    by_run, runs = in_runs(starts, numbers)
+    parts = [read(run, rows) for run, rows in runs]
     if len(parts) == 1:
         return parts[0]  # a stable sort of equal keys has moved nothing
     back = np.empty_like(by_run)
     back[by_run] = np.arange(len(by_run))
     return picked(parts, back)
+
+
+def in_runs(starts: Indices, numbers: Indices) -> tuple[Indices, list[tuple[int, Indices]]]:
+    """Row numbers sorted by the run that each lies in: their order, and the numbers within each run that has any."""
+    run_of = np.searchsorted(starts, numbers, side="right") - 1
+    by_run = np.argsort(run_of, kind="stable")
+    within = (numbers - starts[run_of])[by_run]
+    runs, counts = np.unique(run_of, return_counts=True)
+    ends = np.cumsum(counts).tolist()
+    return by_run, [(run, within[a:b]) for run, a, b in zip(runs.tolist(), [0, *ends], ends, strict=False)]
 
 
 def stackable(column: Column, path: str = "") -> NDArray[Any] | str:

@@ -1,4 +1,4 @@
-"""A few seconds of the fuzzers on kernels that read foreign bytes, and on stored rows; `make fuzz` runs longer."""
+"""A few seconds of the fuzzers on all that reads foreign bytes; `make fuzz` runs them for as long as you like."""
 
 import re
 import subprocess
@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.fuzz import tables
 from tests.fuzz.fuzz import KERNELS, build, compiler, run, seeds
 
 
@@ -38,3 +39,10 @@ def test_no_input_breaks_a_kernel(programs, target, tmp_path):
     assert runs > 100
     assert kept > 0, "the fuzzer is guided by what it reaches"
     assert branches > 40
+
+
+@pytest.mark.xdist_group("fuzz")
+def test_no_file_of_tables_breaks_its_reader(tmp_path):
+    runs, whole, partly = map(int, re.findall(r"\d+", tables.run(5, 1, tmp_path / "crash")))
+    assert runs > 20
+    assert whole and partly, "some mutants are still read, and some in part"

@@ -12,17 +12,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from headrace import keys
-from headrace.block import Block, Indices, Mark, gathered
+from headrace.block import Block, Indices, Item, Mark, gathered
 from headrace.execute.context import CYCLE, Context
 from headrace.execute.stream import Stream
 from headrace.ops.arguments import positive
 from headrace.ops.flat_map import FlatMapStream
+from headrace.ops.gather import all_good, gathered_items
 from headrace.ops.interleave import InterleaveStream
 from headrace.options import AUTOTUNE
 from headrace.plan.cardinality import UNKNOWN, Cardinality
 from headrace.plan.node import TUNING, Node, user_site
 from headrace.plan.spec import Spec
 from headrace.plan.structure import LEAF
+from headrace.records.counts import Counts
 from headrace.records.files import FileList, as_path, local_path
 from headrace.records.format import Format
 from headrace.records.index import Index, indexes
@@ -49,6 +51,7 @@ def read_files(
     num_parallel_reads: int | None,
     on_error: Any,
     index: bool | str = False,
+    counts: Counts | None = None,
     name: str | None,
     child: Callable[..., Node] = Records,
 ) -> Dataset:
@@ -76,7 +79,7 @@ def read_files(
     return Dataset(
         Files(
             names, form, reader, files, turns, bad, known, num_parallel_reads, chunk, child,
-            site=user_site(), name=name,
+            counts if bad is None else None, site=user_site(), name=name,
         )
     )  # fmt: skip
 
@@ -143,6 +146,8 @@ class Files(Node):
     num_parallel_calls: int | None = field(default=None, repr=False, metadata=TUNING)
     buffer_size: int | None = field(default=None, repr=False, metadata=TUNING)
     child: Callable[..., Node] = field(default=Records, repr=False, metadata=TUNING)
+    counts: Counts | None = field(default=None, repr=False, metadata=TUNING)
+    """How many rows each file has, where the files tell; then rows are found by number too, group by group."""
 
     seed = SEED
     block_length = 1
@@ -180,11 +185,15 @@ class Files(Node):
     def cardinality(self) -> Cardinality:
         if self.files is not None and not self.files.names:
             return Cardinality(0)
-        return UNKNOWN if self.indexes is None else Cardinality(int(self._first[-1]))
+        return UNKNOWN if self.indexes is None and self.counts is None else Cardinality(int(self._first[-1]))
 
     @property
     def indexable(self) -> bool:
-        return self.indexes is not None
+        return self.indexes is not None or self.coarse
+
+    @property
+    def coarse(self) -> bool:
+        return self.counts is not None and self.cycle_length is None
 
     @property
     def fn(self) -> Callable[[Any], Node]:
@@ -207,16 +216,35 @@ class Files(Node):
     @cached_property
     def _first(self) -> Indices:
         """The number of each file's first record, and of them all."""
-        return np.cumsum([0, *(index.count for index in self.indexes or ())], dtype=np.int64)
+        known = self.counts.all if self.counts is not None else self.indexes or ()
+        return np.cumsum([0, *(each.count for each in known)], dtype=np.int64)
 
     def open(self, ctx: Context, mark: Mark) -> Stream:
         return FlatMapStream(self, ctx, mark) if self.cycle_length is None else InterleaveStream(self, ctx, mark)
 
     def at(self, ctx: Context, indices: Indices) -> Block:
-        assert self.indexes is not None and self.files is not None
+        assert self.files is not None
+        if self.fetch is not None:
+            return all_good(self.fetch(ctx, indices))
         names = self.files.names
 
         def read(number: int, rows: Indices) -> Block:
             return self._records(names[number]).at(ctx.branch(ctx.path, number), rows)
 
         return gathered(self._first[:-1], indices, read)
+
+    @property
+    def fetch(self) -> Callable[[Context, Indices], list[Item]] | None:
+        """Gives rows by number with the failures among them, where reading one row costs a group of them."""
+        return self._fetch if self.coarse else None
+
+    def _fetch(self, ctx: Context, numbers: Indices) -> list[Item]:
+        assert self.files is not None and self.counts is not None
+        names, counts = self.files.names, self.counts.all
+
+        def read(number: int, rows: Indices) -> list[Item]:
+            child: Any = self._records(names[number])
+            made: list[Item] = child.fetch(ctx.branch(ctx.path, number), rows, counts[number])
+            return made
+
+        return gathered_items(self._first[:-1], numbers, read)
