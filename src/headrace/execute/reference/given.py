@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from headrace.block import leaf
-from headrace.execute.reference.base import Place, Row, packed, rows
+from headrace.execute.reference.base import Place, Row, element_of, rows
 from headrace.plan.spec import LeafSpec
 from headrace.ragged import Ragged
 from headrace.sources.map_style import MapStyle, row
@@ -24,7 +24,7 @@ def _(node: Table, at: Place) -> Iterator[Row]:
         for chunk, start, stop in zip(node.chunks, node.starts, node.starts[1:], strict=False):
             if start <= number < stop:
                 leaves = [_cell(c[number - start], s) for c, s in zip(chunk, node.spec.leaves, strict=True)]
-                yield Row((at.path, i), packed(structure, leaves))
+                yield Row((at.path, i), element_of(structure, leaves))
 
 
 def _cell(value: Any, spec: LeafSpec) -> Any:
@@ -45,6 +45,6 @@ def _cell(value: Any, spec: LeafSpec) -> Any:
 def _(node: MapStyle, at: Place) -> Iterator[Row]:
     for i in range(node.rows):
         try:
-            yield Row((at.path, i), packed(*row(node.dataset[i])))
+            yield Row((at.path, i), element_of(*row(node.dataset[i])))
         except Exception as error:
             yield Row((at.path, i), node.error(error, i))
