@@ -404,8 +404,12 @@ passing = st.one_of(
 
 
 def _unordered(parts):
-    ds, every, threads, operations = parts
-    return _built((ds.map(Unpunctual(every), num_parallel_calls=threads, deterministic=False), operations))
+    ds, every, threads, in_turn, operations = parts
+    free = {"num_parallel_calls": threads, "deterministic": False}
+    first = ds.interleave(_few, 3, 2, **free) if in_turn else ds.map(Unpunctual(every), **free)
+    return _built((first, operations))
 
 
-unordered = st.tuples(sources, st.integers(2, 6), st.integers(2, 3), st.lists(passing, max_size=3)).map(_unordered)
+unordered = st.tuples(sources, st.integers(2, 6), st.integers(2, 3), st.booleans(), st.lists(passing, max_size=3)).map(
+    _unordered
+)

@@ -493,6 +493,23 @@ UNORDERED = {
     "map": lambda: D.range(40).map(picky, num_parallel_calls=3, deterministic=False),
     "random_map": lambda: D.range(40).random_map(jittered, seed=3, num_parallel_calls=3, deterministic=False),
     "map then batch": lambda: D.range(40).map(lambda x: x, num_parallel_calls=3, deterministic=False),
+    "map then filter": lambda: (
+        D.range(40).map(picky, num_parallel_calls=3, deterministic=False).filter(lambda x: int(x) % 3 == 0)
+    ),
+    "map then ignore_errors": lambda: (
+        D.range(40).map(picky, num_parallel_calls=3, deterministic=False).ignore_errors().prefetch(2)
+    ),
+    "interleave then filter": lambda: (
+        D.range(7)
+        .interleave(
+            lambda n: D.range(n * 10, n * 10 + 5),
+            cycle_length=3,
+            block_length=2,
+            num_parallel_calls=3,
+            deterministic=False,
+        )
+        .filter(lambda x: int(x) % 3 != 1)
+    ),
     "interleave": lambda: D.range(7).interleave(
         lambda n: D.range(n * 10, n * 10 + 5).map(picky),
         cycle_length=3,

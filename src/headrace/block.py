@@ -18,7 +18,7 @@ from headrace.errors import ElementError, SpecError
 from headrace.plan import mismatch
 from headrace.plan.spec import Spec, leaf_spec
 from headrace.plan.structure import LEAF, Structure, flatten
-from headrace.ragged import Ragged, as_ragged, joined_ragged
+from headrace.ragged import Ragged, as_ragged, joined_ragged, row_views
 from headrace.text import nbytes as text_bytes
 from headrace.text import picked as picked_text
 
@@ -113,11 +113,14 @@ class Block:
 
         Several threads may take elements: no Python code of ours runs between the components of one.
         """
+        if self.structure.kind is None and type(self.columns[0]) is np.ndarray:
+            left: Iterator[Any] = iter(self.columns[0])
+            return left, left
         if not self.columns:
-            left: Iterator[Any] = repeat((), self.rows)
+            left = repeat((), self.rows)
             return map(self.structure.pack, left), left
         try:
-            columns = [iter(list(c)) if isinstance(c, Ragged) else values(c) for c in self.columns]
+            columns = [iter(row_views(c)) if isinstance(c, Ragged) else values(c) for c in self.columns]
             return self.structure.rows(columns, self.rows), columns[0]
         except Exception:
             left = iter(range(self.rows))

@@ -149,8 +149,8 @@ class MappingCalls(ParallelCalls):
         return graph.spec if isinstance(graph, Graph) else Spec.UNKNOWN
 
     @cached_property
-    def guessed(self) -> bool:
-        return not self.probe.promised and (self.input.guessed or not self.traced)
+    def tentative(self) -> bool:
+        return not self.probe.promised and (self.input.tentative or not self.traced)
 
     @property
     def cardinality(self) -> Cardinality:
@@ -203,7 +203,7 @@ def outcomes(fn: Callable[..., Any], block: Block, *, keep: bool = False, with_i
     rows = arguments(block, keep=keep)
     if with_ids:
         assert block.ids is not None, "rows are read with ids"
-        rows = map(_flattened, zip(block.ids, rows, strict=True))
+        rows = map(_id_first, zip(block.ids, rows, strict=True))
     while True:
         try:
             for args in rows:
@@ -219,7 +219,7 @@ def outcomes(fn: Callable[..., Any], block: Block, *, keep: bool = False, with_i
             return
 
 
-def _flattened(row: tuple[Any, tuple[Any, ...]]) -> tuple[Any, ...]:
+def _id_first(row: tuple[Any, tuple[Any, ...]]) -> tuple[Any, ...]:
     first, rest = row
     return first, *rest
 

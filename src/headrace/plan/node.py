@@ -51,7 +51,7 @@ class Node(ABC):
     - `transparent`: leaves no trace in marks and states; it may come and go between a save and a restore.
     - `scatters`: moves rows so that neighbours come from far apart; worth doing on row numbers.
     - `numbered`: row i has the id (path, i).
-    - `guessed`: its spec may come from a look at the first element, and is known only once somebody has asked for it.
+    - `tentative`: its spec may come from a look at the first element, and is known only once somebody has asked for it.
     - `leading`: the size of every row's first axis, as far as the plan tells, whoever has asked for what.
     - `tells_inputs`: what its inputs hold follows from its own parameters.
     - `coarse`: `at` reads many rows for one, so that scattered ones are better asked for many at a time.
@@ -170,15 +170,15 @@ class Node(ABC):
         return self.addressable
 
     @cached_property
-    def guessed(self) -> bool:
+    def tentative(self) -> bool:
         """See the class."""
         probe: Probe | None = getattr(self, "probe", None)
-        return (probe is not None and not probe.promised) or any(node.guessed for node in self.inputs)
+        return (probe is not None and not probe.promised) or any(node.tentative for node in self.inputs)
 
     @property
     def leading(self) -> int | None:
         """See the class."""
-        sizes = [] if self.guessed else [s.shape[0] for s in self.spec.leaves if s.shape]
+        sizes = [] if self.tentative else [s.shape[0] for s in self.spec.leaves if s.shape]
         return next((n for n in sizes if n is not None), None)
 
     def remark(self) -> str | None:

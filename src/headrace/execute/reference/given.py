@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from headrace.block import leaf
-from headrace.execute.reference.base import Place, Row, packed, rows
+from headrace.execute.reference.base import Place, Row, element_of, rows
 from headrace.plan.spec import LeafSpec
 from headrace.ragged import Ragged
 from headrace.sources.map_style import MapStyle, row
@@ -33,7 +33,7 @@ def _element(node: Table, chunk: list[Any], row: int, number: int) -> Any:
             leaves.append(_cell(column[row], spec))
         except UnicodeDecodeError:
             return node.unreadable(path, ValueError("holds no UTF-8"), number)
-    return packed(structure, leaves)
+    return element_of(structure, leaves)
 
 
 def _cell(value: Any, spec: LeafSpec) -> Any:
@@ -60,6 +60,6 @@ def _array(values: list[Any], shape: tuple[int | None, ...], dtype: Any) -> Any:
 def _(node: MapStyle, at: Place) -> Iterator[Row]:
     for i in range(node.rows):
         try:
-            yield Row((at.path, i), packed(*row(node.dataset[i])))
+            yield Row((at.path, i), element_of(*row(node.dataset[i])))
         except Exception as error:
             yield Row((at.path, i), node.error(error, i))
