@@ -26,13 +26,13 @@ def gathered(path: str, index: Index, numbers: Offsets, shared: dict[Any, Any]) 
     unfinished = index.terminator if index.terminator and unique[-1] == index.count - 1 else b""
     if local is None:
         return _joined(_ranges(path, index, bounds), order, unfinished)
-    file = _mapped(path, local, index, shared)
+    file, data = _mapped(path, local, index, shared)
     if unfinished:
-        out = _joined([file.data[start:stop].tobytes() for start, stop in bounds.tolist()], order, unfinished)
+        out = _joined([data[start:stop].tobytes() for start, stop in bounds.tolist()], order, unfinished)
     else:
         lengths = (bounds[:, 1] - bounds[:, 0])[order]
         out = np.empty(int(lengths.sum()), np.uint8)
-        _native.ragged_take(file.data[:, None], bounds.ravel(), 2 * order.astype(np.int64), out[:, None])
+        _native.ragged_take(data, bounds.ravel(), 2 * order.astype(np.int64), out[:, None])
     if not file.intact:
         raise shrunk()
     return out
@@ -55,14 +55,15 @@ def _check(path: str, found: Identity, index: Index) -> None:
         raise HeadraceError(f"{path} has changed since its index was made; make the dataset anew")
 
 
-def _mapped(path: str, local: str, index: Index, shared: dict[Any, Any]) -> _native.MappedFile:
-    """The file as memory, mapped once a pass."""
-    found: _native.MappedFile | None = shared.get(path)
+def _mapped(path: str, local: str, index: Index, shared: dict[Any, Any]) -> tuple[_native.MappedFile, Bytes]:
+    """The file, mapped once a pass, and its bytes, one a row."""
+    found: tuple[_native.MappedFile, Bytes] | None = shared.get(path)
     if found is None:
         file = LocalFile(local)
         try:
             _check(path, file.identity(), index)
-            found = shared[path] = file.mapped()
+            mapped = file.mapped()
         finally:
             file.close()
+        found = shared[path] = (mapped, mapped.data[:, None])
     return found

@@ -89,6 +89,10 @@ class File(Protocol):
     @property
     def token(self) -> Token: ...
 
+    def identity(self) -> Identity:
+        """Which file it is."""
+        ...
+
     def read_into(self, out: Bytes, offset: int) -> int:
         """Fill `out` with the bytes from `offset` on; returns how many there were."""
         ...
@@ -158,6 +162,7 @@ class RemoteFile:
     def __init__(self, path: str) -> None:
         system, name = remote(path)
         found = remote_identity(system, name, system.info(name))
+        self._identity = found
         self.size = found.size
         self.token = Token(path, found.token)
         self._file = system.open(
@@ -168,6 +173,10 @@ class RemoteFile:
             cache_options={"maxblocks": REMOTE_BLOCKS},
         )
         self._at = 0
+
+    def identity(self) -> Identity:
+        """Which file it is."""
+        return self._identity
 
     def read_into(self, out: Bytes, offset: int) -> int:
         if offset != self._at:

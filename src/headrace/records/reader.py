@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple, TypeAlias
 
+import numpy as np
+
 from headrace.block import Column
 from headrace.records.files import opened
 from headrace.records.format import ALL, Bad, Format, Look, Scan
@@ -136,23 +138,16 @@ class Reader:
         self._over = True
         return [Wrong(reason, self._at(0, 0), [])]
 
-    def _head(self, size: int) -> bytes:
-        """The next bytes, as many as are asked for, or as there are."""
-        window = self._window
-        while len(window.data) < size and not window.final:
-            window.more()
-        return window.data[:size].tobytes()
-
     def _refusal(self) -> str | None:
         """Why the file cannot be one of the format, as far as its size and its first bytes tell."""
-        form, size, window = self._format, self._file.size, self._window
+        form, size = self._format, self._file.size
         if form.compression:
             return None
         reason = None if size is None else form.refusal(size)
         if reason is None and not form.is_text:
             return None
-        packed = packing(self._head(LEAST))
-        window.use(0)
+        head = np.empty(LEAST, np.uint8)
+        packed = packing(head[: self._file.read_into(head, 0)].tobytes())
         if not packed:
             return reason
         return f"{reason}; {remedy(packed)}" if reason else remedy(packed)
@@ -213,13 +208,21 @@ class Reader:
             at = self._at(part.start, part.line)
             if isinstance(part, Bad):
                 bytes_ = [] if part.lost else [self._window.data[part.start : part.stop].tobytes()]
-                doubt = self._format.doubt(self._head(PROBED)) if part.lost and at.offset == 0 else ""
-                found.append(Wrong(part.reason + doubt, at, bytes_))
+                found.append(Wrong(part.reason + self._doubt(part, at), at, bytes_))
                 self._number += 1
             else:
                 found.append(Good(part.columns, part.rows, at))
                 self._number += part.rows
         return found
+
+    def _doubt(self, bad: Bad, at: At) -> str:
+        """What to add to the error of a file in which not even the first record is found."""
+        window = self._window
+        if at.offset or not bad.lost:
+            return ""
+        while len(window.data) < PROBED and not window.final:
+            window.more()
+        return self._format.doubt(window.data[:PROBED].tobytes())
 
     def _search(self, wrong: Found) -> None:
         """Pass over bytes until a record is found, or the file ends."""

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.records.files import identity, local_path, read_all, read_range, write_whole
+from headrace.records.files import File, local_path, opened, read_all, read_range, write_whole
 from headrace.records.format import Format, Offsets
 from headrace.records.identity import Identity
 from headrace.storage.files import clear_stale
@@ -124,32 +124,38 @@ def _in_order(bases: Offsets, deltas: NDArray[Any], size: int) -> bool:
 
 def _fits(found: Sidecar, path: str, form: Format) -> bool:
     """Whether a sidecar is that of the file: by what the file is, by its end, and by some of its records."""
+    end, size = int(found.starts(np.array([found.count]))[0]), found.identity.size or 0
     try:
-        return found.belongs_to(identity(path)) and all(_holds(path, form, *part) for part in _parts(found, path))
+        file = opened(path)
+        try:
+            if not found.belongs_to(file.identity()) or not _holds(file, form, end, size, 0):
+                return False
+            return all(_holds(file, form, start, stop, 1) for start, stop in _some_records(found, path))
+        finally:
+            file.close()
     except OSError:
         return False
 
 
-def _parts(found: Sidecar, path: str) -> Iterator[tuple[int, int, int]]:
-    """Parts of the file, and how many records each holds: none behind the last, and one each."""
-    end, size = int(found.starts(np.array([found.count]))[0]), found.identity.size or 0
-    if end < size:
-        yield end, size, 0
+def _some_records(found: Sidecar, path: str) -> list[list[int]]:
+    """Where some of the records that can be looked at quickly begin and end."""
     if local_path(path) is None or not found.count:  # in a store each look is a request
-        return
-    for number in np.unique(np.linspace(0, found.count - 1, CHECKED).astype(np.int64)):
-        start, stop = found.starts(np.array([number, number + 1])).tolist()
-        if stop - start <= CHECKED_BYTES:
-            yield start, stop, 1
+        return []
+    numbers = np.arange(min(found.count, CHECKED)) * (found.count - 1) // max(1, CHECKED - 1)
+    bounds = np.stack([found.starts(numbers), found.starts(numbers + 1)], 1)
+    made: list[list[int]] = bounds[bounds[:, 1] - bounds[:, 0] <= CHECKED_BYTES].tolist()
+    return made
 
 
-def _holds(path: str, form: Format, start: int, stop: int, records: int) -> bool:
+def _holds(file: File, form: Format, start: int, stop: int, records: int) -> bool:
+    """Whether there are so many records between two places, and nothing else."""
     if stop - start > CHECKED_BYTES:
         return False
-    data = np.frombuffer(read_range(path, start, stop), np.uint8)
+    data = np.empty(stop - start, np.uint8)
+    if stop > start and file.read_into(data, start) < len(data):
+        return False
     starts, used, wrong = form.starts(data, final=True)
-    whole = len(data) == stop - start and (used == len(data) or not records)
-    return whole and wrong is None and len(starts) == records
+    return wrong is None and len(starts) == records and (used == len(data) or not records)
 
 
 class Found(NamedTuple):

@@ -14,6 +14,7 @@ from headrace.execute.stream import Stream
 from headrace.records.access import gathered
 from headrace.records.format import Bad, Format, Look, Rows
 from headrace.records.identity import Token
+from headrace.records.index import Index
 from headrace.records.reader import START, At, Found, Good, Reader, Wrong
 from headrace.sources.one_file import NO_FILE, FileStream, OneFile, said
 
@@ -32,17 +33,20 @@ class Records(OneFile):
         """Rows by number, by way of the index."""
         assert self.index is not None
         ctx.note_origin(self.path)
-        first = At(int(self.index.starts(indices[:1])[0]), int(indices[0]), 0)  # to know which it is, ask one by one
         try:
             data = gathered(self.path, self.index, indices, ctx.run.shared)
         except OSError as error:
-            raise self.bad(error, first) from error
+            raise self._bad_at(error, self.index, indices) from error
         parts = self.format.bare.scan(data, Look()).parts
         found = parts[0] if parts else Bad("nothing there", 0, 0)
         if isinstance(found, Rows) and found.rows == len(indices):
             return Block(self.format.structure, found.columns, found.rows, None, ctx.ids(indices))
         wrong = next(part for part in [*parts, Bad("not where its index says", 0, 0)] if isinstance(part, Bad))
-        raise self.bad(wrong.reason, first)
+        raise self._bad_at(wrong.reason, self.index, indices)
+
+    def _bad_at(self, reason: str | OSError, index: Index, indices: Indices) -> ElementError:
+        """The error of the first of these rows; who wants to know which of several it is asks for them one by one."""
+        return self.bad(reason, At(int(index.starts(indices[:1])[0]), int(indices[0]), 0))
 
     def bad(self, reason: str | OSError, at: At) -> ElementError:
         """What stands in the place of a bad record."""
