@@ -214,6 +214,16 @@ def test_a_single_bit_of_a_large_array_counts_where_it_is_read_whole():
     assert digest(many, small) != digest(many[:-1], small)
 
 
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame, pa.table])
+def test_large_tables_are_sampled(frame):
+    rows = np.arange(100_000)
+    one, other = frame({"x": rows, "s": rows.astype(str)}), frame({"x": rows + (rows == 99_999), "s": rows.astype(str)})
+    small = Budget(1000, 100)
+    assert digest(one, small) == digest(frame({"x": rows, "s": rows.astype(str)}), small)
+    assert digest(one, small) != digest(other, small) and digest(one) != digest(other)
+    assert digest(one, small) != digest(one[:99_999], small)
+
+
 CALLS, MEMO, COUNT, BUFFER, LOG = [], {}, 0, np.zeros(3), collections.Counter()
 SETTINGS = types.SimpleNamespace(calls=0, seen=[])
 RNG, LOCK = np.random.default_rng(), threading.Lock()

@@ -170,6 +170,22 @@ def test_a_cache_over_a_saved_dataset_is_of_its_rows_wherever_they_lie(tmp_path)
         list(D.load(tmp_path / "two").cache(tmp_path / "c"))
 
 
+def test_a_cache_behind_names_of_files_is_of_what_they_hold_wherever_they_lie(tmp_path):
+    def pipeline(folder):
+        names = D.list_files(str(tmp_path / folder / "*"), shuffle=False)
+        return names.flat_map(hr.TextLineDataset).cache(tmp_path / "c")
+
+    (tmp_path / "one").mkdir()
+    for name in "ab":
+        (tmp_path / "one" / name).write_text(f"{name}\n")
+    assert list(pipeline("one")) == ["a", "b"]
+    (tmp_path / "one").rename(tmp_path / "two")
+    assert list(pipeline("two")) == ["a", "b"]
+    (tmp_path / "two" / "a").write_text("c\n")
+    with pytest.raises(hr.StorageError, match=r"operation 1, list_files\(.*\), has other data"):
+        list(pipeline("two"))
+
+
 @pytest.mark.parametrize("kind", ["cache", "snapshot"])
 def test_what_is_complete_needs_its_files_no_more(tmp_path, kind):
     (tmp_path / "lines").write_text("a\nb\n")

@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from headrace.identity.arrays import array_digest, arrow_digest, ragged_digest
 from headrace.identity.digests import Digest, joined, spelt, unordered
@@ -29,6 +30,8 @@ class Budget(NamedTuple):
 
 EVERYTHING = Budget(8 << 30, 1 << 62)
 SAMPLES = Budget(64 << 20, 1 << 14)
+MOST_ROWS = 1 << 14
+"""Of a table that is too large, so many rows are read."""
 
 PLAIN = {bool, int, float, complex, str, type(None), type(Ellipsis), type(NotImplemented), range, slice}
 SPELT = {"datetime", "decimal", "fractions", "ipaddress", "pathlib", "uuid", "zoneinfo"}
@@ -97,7 +100,9 @@ def _of_library(value: Any, look: Look, budget: Budget) -> Digest | None:
     if library in IN_MEMORY and hasattr(kind, "__arrow_c_stream__"):
         import pyarrow as pa
 
-        return _arrow(pa.table(value), look, budget)
+        rows = _some_rows(len(value), budget.items)
+        some = value if rows is None else value.iloc[rows] if hasattr(kind, "iloc") else value[rows]
+        return joined(str(len(value)), [_arrow(pa.table(some), look, budget)])
     if library in IN_MEMORY and (hasattr(kind, "__array__") or hasattr(kind, "__array_interface__")):
         return look(np.asarray(value))
     return None
@@ -106,11 +111,15 @@ def _of_library(value: Any, look: Look, budget: Budget) -> Digest | None:
 def _arrow(value: Any, look: Look, budget: Budget) -> Digest:
     import pyarrow as pa
 
+    if isinstance(value, pa.Table | pa.ChunkedArray) and value.nbytes > budget.array_bytes:
+        rows = _some_rows(len(value), MOST_ROWS)
+        value = value if rows is None else value.take(pa.array(rows))
     if isinstance(value, pa.Table | pa.RecordBatch):
         columns = [_arrow(value.column(i), look, budget) for i in range(value.num_columns)]
         return joined(f"table {value.schema.names}", columns)
     if isinstance(value, pa.ChunkedArray):  # cut as one likes
-        value = pa.concat_arrays(value.chunks) if value.num_chunks else pa.array([], value.type)
+        chunks = value.chunks or [pa.array([], value.type)]
+        value = chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks)
     if isinstance(value, pa.Array):
         made = arrow_digest(value, budget.array_bytes)
         return _items(value.to_pylist(), look, budget) if made is None else Digest(b"", made)
@@ -138,6 +147,10 @@ def _pairs(pairs: list[tuple[Any, Any]], look: Look, budget: Budget) -> Digest:
 
 
 def _sample(items: list[Any], most: int) -> list[Any]:
-    if len(items) <= most:
-        return items
-    return [items[i] for i in np.linspace(0, len(items) - 1, most).astype(np.int64).tolist()]
+    rows = _some_rows(len(items), most)
+    return items if rows is None else [items[i] for i in rows.tolist()]
+
+
+def _some_rows(count: int, most: int) -> NDArray[np.int64] | None:
+    """So many rows, evenly spread; None for all."""
+    return None if count <= most else np.linspace(0, count - 1, most).astype(np.int64)

@@ -310,12 +310,14 @@ def places(nodes: Sequence[Node]) -> tuple[int, ...]:
 
 def user_site() -> str:
     """File and line of the user's call: the innermost frame outside this package."""
-    frame = sys._getframe(stack_level() - 1)
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame = frame.f_back
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
 
 def stack_level() -> int:
-    """How many frames up, from the one that asks, the user's call is; as `warnings.warn` counts, itself included."""
+    """How many frames up, from the one that asks, that frame is; as `warnings.warn` counts, itself included."""
     level, frame = 1, sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         level, frame = level + 1, frame.f_back

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from headrace.records.files import File, local_path, opened, read_all, read_range, write_whole
 from headrace.records.format import Format, Offsets
 from headrace.records.identity import Identity
+from headrace.storage.files import clear_stale
 
 log = logging.getLogger("headrace")
 
@@ -196,10 +197,11 @@ def _written(path: str, parts: list[bytes]) -> str | None:
 
 
 def drop_orphans(path: str) -> None:
-    """Remove the sidecars beside this local file whose files are not there any more."""
+    """Remove the sidecars beside this local file whose files are not there any more, and what killed writers left."""
     folder = Path(next(places(path))).parent
     with suppress(OSError):  # there is none, or it is not ours to change
         for sidecar in folder.glob(f"*{SUFFIX}"):
             if not os.path.lexists(folder.parent / sidecar.name.removesuffix(SUFFIX)):
                 sidecar.unlink(missing_ok=True)
+        clear_stale(folder)
         folder.rmdir()

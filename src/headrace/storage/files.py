@@ -144,11 +144,11 @@ def new_folder(path: Path) -> int:
 _looked: dict[Path, float] = {}
 
 
-def clear_stale(folder: Path, name: str) -> None:
-    """Remove what killed writers of `name` left in a folder."""
+def clear_stale(folder: Path, name: str | None = None) -> None:
+    """Remove what killed writers of `name`, or of any, left in a folder."""
     if time.monotonic() < _looked.get(folder, 0.0):
         return
-    stem = f"{hidden(name)}."
+    stem = "." if name is None else f"{hidden(name)}."
     count, found = 0, []
     try:
         with os.scandir(folder) as entries:

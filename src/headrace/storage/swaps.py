@@ -120,10 +120,17 @@ def finish_swap(swap: Path) -> None:
             ) from error
         try:
             lock(descriptor, wait=True)
-            if os.fstat(descriptor).st_nlink:
+            if _lies_there(swap / LOCK, descriptor):  # else another has finished it meanwhile
                 _finish(swap)
         finally:
             os.close(descriptor)
+
+
+def _lies_there(path: Path, descriptor: int) -> bool:
+    try:
+        return os.path.samestat(path.stat(), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False
 
 
 def _swap(folder: Path, stem: str, suffix: str) -> Path:
