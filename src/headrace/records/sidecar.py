@@ -61,9 +61,9 @@ def places(path: str) -> Iterator[str]:
     local = local_path(path)
     folder, slash, name = (path if local is None else local).rpartition("/")
     yield f"{folder}{slash}{FOLDER}/{name}{SUFFIX}"
-    if local is not None:
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111 - Path's may raise
+    if local is not None and not cache.startswith("~"):  # as it does for a user without a home
         whole = hashlib.blake2b(os.fsencode(Path(local).absolute()), digest_size=12).hexdigest()
-        cache = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
         yield str(Path(cache, "headrace", "indexes", whole + SUFFIX))
 
 
