@@ -1,34 +1,48 @@
-# `make demo` and `make test` set everything up by themselves, in .venv inside the checkout.
+# Everything sets itself up, in .venv inside the checkout. `make test TORCH=cpu` spares the gigabytes of CUDA.
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 NATIVE := $(wildcard src/native/*) CMakeLists.txt pyproject.toml
 WORKERS ?= 2
+COMPILER := $(if $(filter default undefined,$(origin CXX)),c++,$(CXX))
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+INDEX := $(if $(filter cpu,$(TORCH)),--extra-index-url https://download.pytorch.org/whl/cpu)
 
-.PHONY: help demo test lint types unit bench soak kills fuzz clean
+.PHONY: help compiler demo check test lint types fast unit bench soak kills fuzz clean
 
 help:
-	@echo "make demo    train a small classifier on scikit-learn's digits"
-	@echo "make test    lint, types, doctests and tests"
+	@echo "make demo    what is special, in a minute: speed, the plan, a named error, a kill and an exact resume"
+	@echo "make check   lint, types and the tests that take moments: for the daily loop (under 3 minutes)"
+	@echo "make test    lint, types, doctests and all tests (a quarter of an hour; TORCH=cpu to install torch without CUDA)"
 	@echo "make bench   compare with tf.data and PyTorch (minutes)"
 	@echo "make soak    many more random pipelines (an hour)"
-	@echo "make kills   kill 200 writers of a cache and of a save (minutes)"
-	@echo "make fuzz    broken bytes for the kernels, under sanitizers (half an hour; FUZZ_SECONDS=... for each target)"
+	@echo "make kills   kill 200 writers of every kind (minutes)"
+	@echo "make fuzz    broken bytes for kernels, under sanitizers, and for readers of stored rows and tables (FUZZ_SECONDS=... each)"
 	@echo "make clean   remove what the others made"
 
+compiler:
+	@command -v $(COMPILER) >/dev/null || { \
+	  echo "headrace has kernels in C++, and there is no compiler named $(COMPILER):"; \
+	  echo "  Debian, Ubuntu: apt install g++     Fedora: dnf install gcc-c++"; \
+	  echo "  macOS: xcode-select --install       elsewhere: make CXX=/path/to/compiler"; \
+	  exit 1; }
+
 $(BIN)/python:
-	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "headrace needs Python 3.11 or newer: make PYTHON=..."'
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "headrace needs Python 3.11 or newer, and $(PYTHON) is not: make PYTHON=/path/to/python3.11"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade pip
 
 # One stamp a set of extras; the package itself is built anew when its native sources change.
-$(VENV)/.installed-%: $(BIN)/python $(NATIVE)
-	$(BIN)/python -m pip install --quiet --editable '.[$*]'
+$(VENV)/.installed-%: $(BIN)/python $(NATIVE) | compiler
+	@echo "installing headrace and what 'make' needs for '$*' into $(VENV); the first time takes some minutes"
+	CXX="$(COMPILER)" $(PIP) install --editable '.[$*]' $(INDEX)
 	@touch $@
 
 demo: $(VENV)/.installed-demo
-	$(BIN)/python examples/digits.py
+	$(BIN)/python examples/demo.py
+
+check: lint types fast
 
 test: lint types unit
 
@@ -39,8 +53,15 @@ lint: $(VENV)/.installed-test
 types: $(VENV)/.installed-test
 	$(BIN)/mypy
 
+fast: $(VENV)/.installed-test
+	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow and not tensorflow" $(FAST)
+
 unit: $(VENV)/.installed-test
 	$(BIN)/python -m pytest -n $(WORKERS) --doctest-modules src/headrace tests
+
+# Folders without the peers (TensorFlow, JAX, Keras), whose import alone takes long.
+FAST := tests/plan tests/ops tests/optimise tests/execute tests/trace tests/io tests/sources tests/sinks tests/storage \
+  tests/cli tests/test_*.py
 
 bench: $(VENV)/.installed-bench
 	$(BIN)/python benchmarks/core.py
@@ -63,6 +84,8 @@ kills: $(VENV)/.installed-test
 FUZZ_SECONDS ?= 600
 fuzz: $(VENV)/.installed-test
 	$(BIN)/python -m tests.fuzz.fuzz --seconds $(FUZZ_SECONDS)
+	$(BIN)/python -m tests.fuzz.pages --seconds $(FUZZ_SECONDS)
+	$(BIN)/python -m tests.fuzz.tables --seconds $(FUZZ_SECONDS)
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

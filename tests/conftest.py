@@ -17,6 +17,23 @@ settings.register_profile("suite", max_examples=300, deadline=None, derandomize=
 settings.register_profile("soak", max_examples=20_000, deadline=None, suppress_health_check=SLOW)
 settings.load_profile(os.environ.get("HEADRACE_TESTS", "suite"))
 
+SLOW_FILES = {
+    "test_examples.py",
+    "test_kills.py",
+    "test_prefetch_process.py",
+    "test_processes.py",
+    "test_properties.py",
+    "test_sweep.py",
+}
+"""Files whose tests take more than half of the suite's time: `make check` leaves them out."""
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if item.path.name in SLOW_FILES:
+            item.add_marker(pytest.mark.slow)
+
+
 ENGINES = {
     "blocks": Settings(),
     "unoptimised": Settings(optimise=False),

@@ -4,7 +4,10 @@ import atexit
 import functools
 import hashlib
 import tempfile
+import threading
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +16,7 @@ from hypothesis import strategies as st
 
 import headrace as hr
 from tests.framing import framed
+from tests.tables import NO_TEXT, damage_group, strings, write_arrow, write_parquet, write_stream
 
 D = hr.Dataset
 
@@ -28,6 +32,24 @@ class Sometimes:
         if number % self.every == 1:
             raise ValueError(f"bad {number}")
         return args[0] if len(args) == 1 else args
+
+
+class Unpunctual:
+    """A function that fails on some elements; every third call is overtaken by the next, if one comes soon."""
+
+    def __init__(self, every):
+        self.fn = Sometimes(every)
+        self.calls = 0
+        self.returned = threading.Condition()
+
+    def __call__(self, *args):
+        with self.returned:
+            self.calls += 1
+            number = self.calls
+            if number % 3 == 1:
+                self.returned.wait_for(lambda: self.calls > number, 0.003)
+            self.returned.notify_all()
+        return self.fn(*args)
 
 
 def _leaves(value):
@@ -101,12 +123,16 @@ def _table(*args):
     return TABLE[np.sum(args[0]).astype(np.int64)]
 
 
+def _fixed(*args):
+    return args[0], TABLE[3], TABLE.max(), TABLE[1:3]
+
+
 def _reduced(*args):
     return np.exp(np.mean(args[0])), np.shape(args[0])[:1], np.asarray(args[0], np.float32)
 
 
 TABLE = np.arange(20.0)
-TRACED = [_first, _doubled, _arithmetic, _table, _reduced]
+TRACED = [_first, _doubled, _arithmetic, _table, _fixed, _reduced]
 
 
 def _count_to(n):
@@ -135,6 +161,17 @@ def _table(n, cut):
         {"x": np.arange(rows), "s": [f"row {i}" for i in range(rows)], "l": [[i] * (i % 3) for i in range(rows)]}
     )
     return pa.concat_tables([table[: 64 + cut], table[64 + cut :]])
+
+
+@dataclass
+class Odd:
+    """A class that does not take all of its components."""
+
+    x: Any
+
+    def __post_init__(self):
+        if isinstance(self.x, np.ndarray) and self.x.ndim == 1 and self.x.sum() % 4 == 3:
+            raise ValueError(f"{self.x} is refused")
 
 
 class Rows:
@@ -194,6 +231,31 @@ def _csv(n):
     return hr.CsvDataset(_file(data), [np.int64, str], buffer_size=7)
 
 
+def _tables(n, kind):
+    """Rows of one file, three a group, and of a second; where there are more, one is no text and a group is lost."""
+    words = strings([NO_TEXT if i == 7 else b"row %d" % i for i in range(n)])
+    lists = pa.array([[{"a": i, "b": [str(i)] * (i % 2)}] * (i % 3) for i in range(n)], LISTS)
+    table = pa.table({"x": np.arange(n), "s": words, "l": lists})
+    path = Path(_folder(), f"{kind}-{n}")
+    if not path.exists():
+        WRITERS[kind](table, path, 3)
+        if kind == "parquet" and n > 9:
+            damage_group(path, 1)
+    reader = hr.ParquetDataset if kind == "parquet" else hr.ArrowDataset
+    return reader([path, path], num_parallel_reads=2 if n % 4 == 3 else None)
+
+
+LISTS = pa.list_(pa.struct([("a", pa.int64()), ("b", pa.list_(pa.string()))]))
+WRITERS = {"parquet": write_parquet, "arrow": write_arrow, "stream": write_stream}
+
+
+def _json(n):
+    lines = [b'{"x": %d, "l": [%s]}\n' % (i, b", ".join([b'{"a": "%d"}' % i] * (i % 3))) for i in range(n)]
+    data = b"".join(b"{\n\n" if i % 5 == 4 else line for i, line in enumerate(lines))
+    schema = pa.schema({"x": pa.int64(), "l": pa.list_(pa.struct([("a", pa.string())]))})
+    return hr.JsonLinesDataset(_file(data), schema, buffer_size=40)
+
+
 sizes = st.integers(0, 12)
 
 sources = st.one_of(
@@ -202,10 +264,13 @@ sources = st.one_of(
     sizes.map(_records),
     sizes.map(_csv),
     sizes.map(_left_out),
+    sizes.map(_json),
+    st.tuples(sizes, st.sampled_from(list(WRITERS))).map(lambda a: _tables(*a)),
     sizes.map(lambda n: D.from_tensor_slices((np.arange(n) * 1.5, np.arange(n)))),
     st.integers(1, 9).map(lambda n: D.from_tensor_slices(_mixed(n))),
     st.tuples(sizes, st.integers(0, 5)).map(lambda a: D.from_arrow(_table(*a))[60 : 60 + a[0]]),
     sizes.map(lambda n: D.from_torch(Rows(n))),
+    sizes.map(lambda n: D.from_tensor_slices(Odd(np.arange(3 * n).reshape(n, 3)))),
     sizes.map(lambda n: D.from_generator(_count_to(n), output_signature=hr.TensorSpec((), "int16"))),
 )
 
@@ -237,6 +302,8 @@ def steps(other):
         st.lists(st.integers(0, 3), min_size=1, max_size=3).map(
             lambda sizes: lambda d: d.batch(2).rebatch([*sizes, 1])
         ),
+        st.tuples(counts, counts).map(lambda a: lambda d: d.batch(a[0] * a[1], drop_remainder=True).rebatch(a[0])),
+        counts.map(lambda n: lambda d: d.batch(n, drop_remainder=True).unbatch()),
         st.tuples(counts, counts, st.integers(1, 2), st.booleans()).map(lambda a: lambda d: _flat(d.window(*a))),
         st.tuples(st.integers(1, 4), counts, counts, st.integers(1, 2), st.booleans()).map(
             lambda a: lambda d: _batched(d.window(*a[1:]), a[0])
@@ -268,6 +335,10 @@ def steps(other):
         st.sampled_from([2, hr.AUTOTUNE]).map(lambda n: lambda d: d.filter(_keep, num_parallel_calls=n)),
         st.just(lambda d: d.take_while(lambda *a: _total(a) % 11 != 7)),
         st.just(lambda d: d.scan(0, lambda s, v: (s + _total((v,)), (s, v)))),
+        st.just(lambda d: d.scan(np.zeros(0, np.int64), lambda s, v: (np.append(s, _total((v,)))[-3:], (s.sum(), v)))),
+        st.sampled_from([None, [0.6, 0.2, 0.2]]).map(
+            lambda i: lambda d: d.rejection_resample(lambda *a: _total(a) % 3, [0, 0.5, 0.5], i, seed=2)
+        ),
         counts.map(lambda n: lambda d: d.map(_ragged).padded_batch(n)),
         counts.map(lambda n: lambda d: d.map(_ragged).ragged_batch(n)),
         counts.map(lambda n: lambda d: d.group_by_window(lambda *a: _total(a) % 3, lambda k, w: w.shuffle(2), n)),
@@ -319,3 +390,26 @@ def _built(parts):
 
 
 pipelines = st.tuples(sources, st.lists(steps(sources), max_size=5)).map(_built)
+
+
+passing = st.one_of(
+    st.just(lambda d: d.filter(_keep)),
+    st.just(lambda d: d.map(lambda *a: _total(a)).filter(lambda x: x % 3 != 1)),
+    st.just(lambda d: d.ignore_errors()),
+    st.just(lambda d: d.map(_tag)),
+    st.just(lambda d: d.enumerate().map(lambda i, x: x)),
+    st.integers(1, 4).map(lambda n: lambda d: d.prefetch(n)),
+)
+"""Operations that pass items on by themselves: what is delivered out of order reaches the consumer so."""
+
+
+def _unordered(parts):
+    ds, every, threads, in_turn, operations = parts
+    free = {"num_parallel_calls": threads, "deterministic": False}
+    first = ds.interleave(_few, 3, 2, **free) if in_turn else ds.map(Unpunctual(every), **free)
+    return _built((first, operations))
+
+
+unordered = st.tuples(sources, st.integers(2, 6), st.integers(2, 3), st.booleans(), st.lists(passing, max_size=3)).map(
+    _unordered
+)

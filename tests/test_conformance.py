@@ -1,9 +1,11 @@
 """Every operation, alone and where marks are hard, through the public conformance kit at every cut."""
 
 import tempfile
-from dataclasses import fields
+from collections import UserDict
+from dataclasses import dataclass, fields
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +19,7 @@ from headrace.plan.structure import LEAF
 from headrace.sources.memory import Memory
 from headrace.testing import check_transformation, difference, outcomes, reference_outcomes
 from tests.framing import framed
+from tests.tables import NO_TEXT, damage_group, strings, write_arrow, write_parquet, write_stream
 
 D = hr.Dataset
 
@@ -54,7 +57,7 @@ def ragged_results(n=17):
 def saved(ds, **how):
     folder = tempfile.mkdtemp(dir=_folder.name)
     ds.save(folder, **how)
-    return D.load(folder)
+    return D.load(folder, types=[Sum])
 
 
 def table(n=150):
@@ -107,9 +110,58 @@ def files(name, *contents):
     return paths
 
 
+def tables(name, write):
+    """Names of two files of tables, in which one row is no text, and of Parquet one group is damaged."""
+    paths = [Path(_folder.name, f"{name}-{i}") for i in range(2)]
+    if not paths[0].exists():
+        words = strings([NO_TEXT if i == 8 else b"row %d" % i for i in range(11)])
+        for path in paths:
+            write(pa.table({"x": np.arange(11), "s": words, "l": [[{"a": i}] * (i % 3) for i in range(11)]}), path, 4)
+        if write is write_parquet:
+            damage_group(paths[1], 1)
+    return paths
+
+
 EXAMPLES = [hr.io.encode_example({"x": i if i != 4 else "text", "name": f"row {i}"}) for i in range(9)]
 FEATURES = {"x": hr.io.FixedLenFeature([], np.int64), "name": hr.io.FixedLenFeature([], bytes)}
 LINES = b"".join(b"line %d\n" % i for i in range(9))
+
+
+@dataclass
+class Sum:
+    """A class that does not take all values: of single numbers and of batches, some."""
+
+    x: Any
+    y: Any = 0
+
+    def __post_init__(self):
+        if np.sum(self.x) % 7 == 3:
+            raise ValueError(f"{np.sum(self.x)} is refused")
+
+
+class Pair(NamedTuple):
+    x: Any
+    y: Any
+
+
+class Refusing(Pair):
+    def __new__(cls, x, y):
+        if np.sum(x) % 5 == 2:
+            raise StopIteration
+        return super().__new__(cls, x, y)
+
+
+class Closed(UserDict):
+    def __init__(self, items):
+        if not isinstance(items["x"], hr.TensorSpec) and np.sum(items["x"]) % 5 == 2:
+            raise KeyError("refused")
+        super().__init__(items)
+
+
+def sums(n=20):
+    """Elements 3, 10 and 17 cannot be put together."""
+    assert n % 7 == 6
+    return D.from_tensor_slices(Sum(np.arange(n), np.arange(n)))
 
 
 def twice(combine, ds):
@@ -200,7 +252,13 @@ PIPELINES = {
     "interleave in flat_map": lambda: D.range(3).flat_map(
         lambda n: D.range(n + 2).interleave(D.range, cycle_length=2).batch(2)
     ),
-    "shuffle what fits": lambda: streamed().shuffle(hr.AUTOTUNE).shuffle(hr.AUTOTUNE, seed=2).repeat(2),
+    "shuffle what fits": lambda: (
+        streamed()
+        .shuffle(hr.AUTOTUNE)
+        .shuffle(hr.AUTOTUNE, seed=2)
+        .repeat(2)
+        .with_options(hr.Options(ram_budget=1 << 20))
+    ),
     "prefetch": lambda: slices().shuffle(5).prefetch(3).batch(4).prefetch(hr.AUTOTUNE),
     "cache": lambda: streamed().cache(),
     "cache in files": lambda: slices().shuffle(7).cache(tempfile.mkdtemp(dir=_folder.name)).repeat(2),
@@ -256,6 +314,22 @@ PIPELINES = {
     "rebatch nothing to empty batches": lambda: D.range(0).batch(3).rebatch([0, 0, 2]),
     "rebatch failures to empty batches": lambda: D.range(20).map(picky).batch(1).rebatch([0, 2, 0]),
     "rebatch failures": lambda: D.range(20).map(picky).batch(1).rebatch([2, 3]),
+    "unbatch failed batches of a known size": lambda: D.range(40).map(picky).batch(4, drop_remainder=True).unbatch(),
+    "rebatch whole batches": lambda: D.range(40).map(picky).batch(4, drop_remainder=True).rebatch(2),
+    "rebatch whole batches to sizes": lambda: D.range(40).map(picky).batch(6, drop_remainder=True).rebatch([2, 2]),
+    "repeat what is empty now and then": lambda: (
+        D.range(3).shuffle(3, seed=4).take(1).filter(lambda x: int(x) > 0).repeat(6)
+    ),
+    "repeat what is empty in the end": lambda: D.range(3).filter(lambda x: int(x) > 5).repeat(3),
+    "scan with a state that grows": lambda: streamed(9).scan(
+        np.zeros(0, np.int64), lambda s, x: (np.append(s, x)[-4:], s.sum())
+    ),
+    "windows in whole batches": lambda: D.range(23).window(5, 3).flat_map(lambda w: w.batch(2, drop_remainder=True)),
+    "windows in whole batches that take turns": lambda: (
+        D.range(23).map(picky).window(5, 3).interleave(lambda w: w.batch(2, drop_remainder=True), cycle_length=3)
+    ),
+    "rejection_resample to one class": lambda: D.range(40).rejection_resample(lambda x: x % 2, [0, 1], seed=1),
+    "sample_from_datasets of no weight": lambda: D.sample_from_datasets([streamed(), D.range(3)], [0, 0]).repeat(2),
     "rebatch without remainder": lambda: streamed().batch(5).rebatch([2, 4], drop_remainder=True),
     "choose_from_datasets": lambda: D.choose_from_datasets(
         [D.range(9), D.range(100, 109)], D.from_tensor_slices([0, 1, 1, 0, 0, 1] * 4)
@@ -340,7 +414,52 @@ PIPELINES = {
     "from_tfrecord by number": lambda: (
         D.from_tfrecord(files("good", framed(EXAMPLES[:4])), FEATURES, index=True).shuffle().batch(2)
     ),
-    "no components": lambda: D.range(5).map(lambda n: None).shuffle(2),
+    "ParquetDataset": lambda: hr.ParquetDataset(tables("parquet", write_parquet)),
+    "ParquetDataset in turn": lambda: hr.ParquetDataset(tables("parquet", write_parquet), num_parallel_reads=2).batch(
+        2
+    ),
+    "ParquetDataset by number": lambda: hr.ParquetDataset(tables("parquet", write_parquet)).shuffle().take(20),
+    "ParquetDataset shuffled": lambda: hr.ParquetDataset(tables("parquet", write_parquet)).shuffle(5, 1).skip(3),
+    "ParquetDataset skips": lambda: hr.ParquetDataset(tables("parquet", write_parquet), on_error="skip").shuffle(5, 1),
+    "ParquetDataset filters": lambda: hr.ParquetDataset(tables("parquet", write_parquet), filter=[("x", ">", 2)]),
+    "ArrowDataset": lambda: hr.ArrowDataset(tables("arrow", write_arrow)).shuffle(5, 1),
+    "ArrowDataset by number": lambda: hr.ArrowDataset(tables("arrow", write_arrow)).shuffle(),
+    "ArrowDataset of streams": lambda: hr.ArrowDataset(tables("stream", write_stream)).shuffle(),
+    "JsonLinesDataset": lambda: hr.JsonLinesDataset(
+        files("json", b'\xef\xbb\xbf\n{"a": [{"b": "x"}]}\n{"a"\n{"a": []}\n{"a": [{"b": "\xff"}]}\n'), buffer_size=9
+    ),
+    "elements that their class refuses": lambda: sums(),
+    "elements that a named tuple refuses": lambda: D.from_tensor_slices(Refusing(np.arange(20), np.arange(20))),
+    "elements that a mapping refuses": lambda: D.from_tensor_slices(Closed({"x": np.arange(20), "y": np.arange(20)})),
+    "refused elements of a stream": lambda: streamed().map(lambda x: Sum(x)),
+    "refused elements within others": lambda: D.zip({"a": sums().enumerate(), "b": D.range(20)}),
+    "functions of refused elements": lambda: sums().map(lambda s: int(s.x)),
+    "functions of refused elements on threads": lambda: sums().map(lambda s: s, num_parallel_calls=2),
+    "draws for refused elements": lambda: sums().random_map(lambda s, rng: (s.x, rng.integers(9)), seed=1),
+    "filter refused elements": lambda: sums().filter(lambda s: int(s.x) % 2 == 0),
+    "take_while refused elements": lambda: sums().take_while(lambda s: int(s.x) < 12),
+    "ignore refused elements": lambda: sums().ignore_errors().batch(2),
+    "ignore refused elements of a stream": lambda: streamed().map(lambda x: Sum(x)).enumerate().ignore_errors(),
+    "batches that their class refuses": lambda: sums().batch(3),
+    "shuffle refused elements": lambda: sums().shuffle(5, seed=1).map(lambda s: s.y),
+    "shuffle all refused elements": lambda: sums().shuffle(seed=1),
+    "scan refused elements": lambda: sums().scan(0, lambda n, s: (n + 1, n)),
+    "scan with a state that its class refuses": lambda: D.range(20).scan(Sum(0), lambda s, x: (Sum(s.x + x), x)),
+    "group refused elements": lambda: sums(34).group_by_window(lambda s: int(s.x) % 3, lambda k, w: w.batch(2), 4),
+    "refused elements with datasets": lambda: sums().flat_map(lambda s: D.range(s.x % 3)),
+    "refused elements that take turns": lambda: sums().interleave(lambda s: D.range(s.x % 3), cycle_length=3),
+    "cache refused elements": lambda: sums().map(lambda s: Pair(s, 1)).cache().shuffle(5),
+    "unique refused elements": lambda: sums().repeat(2).unique(),
+    "unbatch refused elements": lambda: sums().batch(4).unbatch(),
+    "rebatch refused elements": lambda: sums().batch(4).rebatch([3, 0]),
+    "windows of refused elements": lambda: sums().window(3).map(lambda w: next(iter(w.x))),
+    "resample refused elements": lambda: sums(69).rejection_resample(lambda s: s.x % 2, [0.5, 0.5], seed=1),
+    "save refused elements": lambda: saved(sums()),
+    "snapshot refused elements": lambda: sums().snapshot(tempfile.mkdtemp(dir=_folder.name)),
+    "bucket refused elements": lambda: sums().bucket_by_sequence_length(
+        lambda s: int(s.x) % 5, [2, 4], [2, 3, 2], no_padding=True
+    ),
+    "no components": lambda: D.range(5).map(lambda n: (None, ())).shuffle(2),
 }
 
 
@@ -374,6 +493,23 @@ UNORDERED = {
     "map": lambda: D.range(40).map(picky, num_parallel_calls=3, deterministic=False),
     "random_map": lambda: D.range(40).random_map(jittered, seed=3, num_parallel_calls=3, deterministic=False),
     "map then batch": lambda: D.range(40).map(lambda x: x, num_parallel_calls=3, deterministic=False),
+    "map then filter": lambda: (
+        D.range(40).map(picky, num_parallel_calls=3, deterministic=False).filter(lambda x: int(x) % 3 == 0)
+    ),
+    "map then ignore_errors": lambda: (
+        D.range(40).map(picky, num_parallel_calls=3, deterministic=False).ignore_errors().prefetch(2)
+    ),
+    "interleave then filter": lambda: (
+        D.range(7)
+        .interleave(
+            lambda n: D.range(n * 10, n * 10 + 5),
+            cycle_length=3,
+            block_length=2,
+            num_parallel_calls=3,
+            deterministic=False,
+        )
+        .filter(lambda x: int(x) % 3 != 1)
+    ),
     "interleave": lambda: D.range(7).interleave(
         lambda n: D.range(n * 10, n * 10 + 5).map(picky),
         cycle_length=3,

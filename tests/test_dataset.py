@@ -47,3 +47,10 @@ def test_an_error_survives_pickling():
         list(D.range(1).map(lambda x: 1 / 0))
     copy = pickle.loads(pickle.dumps(caught.value))
     assert (str(copy), copy.ordinal, type(copy.__cause__)) == (str(caught.value), 0, ZeroDivisionError)
+
+
+def test_a_length_that_is_not_known_says_who_does_not_tell_it():
+    with pytest.raises(TypeError, match=r"filter \(.*test_dataset\.py:\d+\) does not tell it; ds\.count\(\) reads"):
+        len(D.range(4).filter(bool).repeat(2).batch(2))
+    with pytest.raises(TypeError, match=r"infinite; take\(n\)"):
+        len(D.range(4).repeat().batch(2))

@@ -14,6 +14,22 @@ import pytest
 ROOT = Path(__file__).parents[1]
 EXAMPLES = ROOT / "examples"
 NEEDS = {"": "sklearn", "_torch": "torch", "_jax": "jax", "_keras": "keras", "_ddp": "torch", "_resume": "torch"}
+PROGRAMS = {
+    "csv_sklearn": ("sklearn", [r"from_csv\(iris\.csv", r"'species'|'setosa'", r"test accuracy (0\.[89]|1\.0)"]),
+    "tfrecord_torch": (
+        "torch",
+        [r"epoch 3: loss 0\.1", "stopped at step 97 and resumed, the weights are the same: True"],
+    ),
+    "text_vocabulary": ("numpy", ["20 words of 29", r"\(3, 10\)", r"\[\[8, 10, 10\], \[8, 15\]\]", "in buckets: "]),
+    "keras_fit": ("keras", [r"test accuracy 0\.[89]", "of the points are taken to lie in the ring"]),
+    "parquet_groups": ("pyarrow", [r"ParquetDataset\(orders-00000-of-00002", r"\{0: \d+, .*6: \d+\}", r"Ragged\(\[\["]),
+    "slow_functions": ("numpy", ["8 threads .* elements/s", "2 processes .* elements/s", "AUTOTUNE finds .* threads"]),
+    "demo": (
+        "sklearn",
+        ["times as fast", "prefetch.buffer_size=AUTOTUNE", "damaged.tfrecord, record 224", "never killed: True"],
+    ),
+}
+"""What each program that a newcomer might write needs, and must print."""
 
 
 @pytest.fixture
@@ -26,22 +42,36 @@ def in_process(tmp_path, monkeypatch):
     return lambda name: runpy.run_path(str(EXAMPLES / name))
 
 
-@pytest.mark.parametrize("example", NEEDS)
-def test_an_example_learns(example):
-    for package in ("sklearn", NEEDS[example]):
+def printed(program, *packages):
+    """What a program prints, run as people run it."""
+    for package in packages:
         if importlib.util.find_spec(package) is None:
             pytest.skip(f"{package} is not installed")
     done = subprocess.run(
-        [sys.executable, str(EXAMPLES / f"digits{example}.py")],
+        [sys.executable, str(EXAMPLES / f"{program}.py")],
         env={**os.environ, "OMP_NUM_THREADS": "1", "KERAS_BACKEND": "torch"},
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    accuracies = re.findall(r"test accuracy (\S+)", done.stdout)
-    assert len(accuracies) == {"": 8, "_ddp": 2}.get(example, 1), done.stdout
-    assert float(accuracies[-1]) > 0.89, done.stdout
+    return done.stdout
+
+
+@pytest.mark.parametrize("example", NEEDS)
+def test_an_example_learns(example):
+    said = printed(f"digits{example}", "sklearn", NEEDS[example])
+    accuracies = re.findall(r"test accuracy (\S+)", said)
+    assert len(accuracies) == {"": 8, "_ddp": 2}.get(example, 1), said
+    assert float(accuracies[-1]) > 0.89, said
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_a_first_program_does_what_it_says(program):
+    package, wanted = PROGRAMS[program]
+    said = printed(program, package)
+    for pattern in wanted:
+        assert re.search(pattern, said), said
 
 
 def test_digits_are_written_once_and_read_from_shards(tmp_path, in_process):
@@ -63,7 +93,7 @@ def test_digits_are_written_once_and_read_from_shards(tmp_path, in_process):
 
 
 def test_every_example_is_tested():
-    names = {"digits_data.py", *(f"digits{name}.py" for name in NEEDS)}
+    names = {"digits_data.py", *(f"digits{name}.py" for name in NEEDS), *(f"{name}.py" for name in PROGRAMS)}
     assert {path.name for path in EXAMPLES.glob("*.py")} == names
 
 

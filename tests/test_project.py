@@ -9,9 +9,10 @@ import headrace as hr
 
 SOURCE = Path(hr.__file__).parent
 LAYERS = [
-    {"_native", "keys", "errors", "options"},
+    {"_native", "keys", "errors", "options", "names"},
     {"ragged", "random", "text"},
     {"plan"},
+    {"identity"},
     {"block"},
     {"trace"},
     {"execute"},
@@ -57,6 +58,7 @@ def test_the_public_names():
     assert sorted(hr.__all__) == [
         "AUTOTUNE",
         "ArrowDataset",
+        "ChangeWarning",
         "CsvDataset",
         "Dataset",
         "DatasetSpec",
@@ -111,3 +113,24 @@ def test_importing_headrace_imports_no_framework():
     code = "import sys, headrace; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert not {"torch", "tensorflow", "jax", "keras", "pandas", "polars", "datasets", "pyarrow"} & set(loaded)
+
+
+def test_importing_headrace_needs_no_fcntl(tmp_path):
+    code = "import sys; sys.modules['fcntl'] = None; import headrace as hr; print(list(hr.Dataset.range(3).batch(3)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[array([0, 1, 2])]\n"
+    code += "; hr.Dataset.range(3).save(sys.argv[1])"
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "saved")], capture_output=True, text=True, check=False
+    )
+    assert "StorageError: files of rows are written and waited for on Linux and macOS only" in done.stderr
+
+
+def test_a_missing_compiler_is_explained():
+    done = subprocess.run(
+        ["make", "-s", "-C", str(SOURCE.parents[1]), "compiler", "CXX=no-such-compiler"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode != 0
+    assert "no compiler named no-such-compiler" in done.stdout
+    assert "apt install g++" in done.stdout

@@ -8,9 +8,12 @@
 [3.] [0]
 """
 
+from typing import TYPE_CHECKING, Any
+
 from headrace import io
 from headrace.dataset import Dataset
 from headrace.errors import (
+    ChangeWarning,
     ElementError,
     HeadraceError,
     NotIndexableError,
@@ -22,10 +25,9 @@ from headrace.errors import (
     TransportError,
     WorkerError,
 )
-from headrace.execute.context import AUTOTUNE
 from headrace.iterator import Iterator
 from headrace.keys import set_random_seed
-from headrace.options import Options
+from headrace.options import AUTOTUNE, Options
 from headrace.plan.cardinality import INFINITE_CARDINALITY, UNKNOWN_CARDINALITY
 from headrace.plan.spec import DatasetSpec, TensorSpec
 from headrace.ragged import Ragged
@@ -45,6 +47,7 @@ __all__ = [
     "INFINITE_CARDINALITY",
     "UNKNOWN_CARDINALITY",
     "ArrowDataset",
+    "ChangeWarning",
     "CsvDataset",
     "Dataset",
     "DatasetSpec",
@@ -72,3 +75,17 @@ __all__ = [
     "make_csv_dataset",
     "set_random_seed",
 ]
+
+
+if not TYPE_CHECKING:  # a type checker should still know which names there are
+
+    def __getattr__(name: str) -> Any:
+        from headrace import names
+
+        if name == "experimental":
+            return names.Experimental()
+        raise names.MissingNameError("hr", name)
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__", "__doc__", "__all__"]

@@ -7,15 +7,18 @@ it again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import repeat
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headrace.errors import ElementError, SpecError
+from headrace.plan import mismatch
+from headrace.plan.spec import Spec, leaf_spec
 from headrace.plan.structure import LEAF, Structure, flatten
-from headrace.ragged import Ragged, as_ragged, joined_ragged
+from headrace.ragged import Ragged, as_ragged, joined_ragged, row_views
 from headrace.text import nbytes as text_bytes
 from headrace.text import picked as picked_text
 
@@ -99,8 +102,46 @@ class Block:
         return Block(self.structure, [take(c, indices) for c in self.columns], len(indices), self.mark, ids)
 
     def elements(self) -> Iterator[Any]:
-        """The elements, one by one."""
-        return self.structure.rows([values(c) for c in self.columns], self.rows)
+        """The elements, one by one; the exception of one that cannot be put together, and then the next."""
+        try:
+            return self.structure.rows([values(c) for c in self.columns], self.rows)
+        except Exception:  # the fault of some row: the others can be made, one by one
+            return rows_one_by_one(self, values)
+
+    def counted_elements(self) -> tuple[Iterator[Any], Iterator[Any]]:
+        """The elements, and an iterator of whose items one goes with each: its `length_hint` says how many are left.
+
+        Several threads may take elements: no Python code of ours runs between the components of one.
+        """
+        if self.structure.kind is None and type(self.columns[0]) is np.ndarray:
+            left: Iterator[Any] = iter(self.columns[0])
+            return left, left
+        if not self.columns:
+            left = repeat((), self.rows)
+            return map(self.structure.pack, left), left
+        try:
+            columns = [iter(row_views(c)) if isinstance(c, Ragged) else values(c) for c in self.columns]
+            return self.structure.rows(columns, self.rows), columns[0]
+        except Exception:
+            left = iter(range(self.rows))
+            return rows_one_by_one(self, values, left), left
+
+    def leaves(self) -> Iterator[tuple[Any, ...]]:
+        """The components of the elements, one by one."""
+        return zip(*(values(c) for c in self.columns), strict=True) if self.columns else repeat((), self.rows)
+
+
+def rows_one_by_one(
+    block: Block, of: Callable[[Column], Iterator[Any]], numbers: Iterable[int] | None = None
+) -> Iterator[Any]:
+    """The elements of a block whose columns cannot be read as a whole: each is made of columns of its own, by `of`."""
+
+    def row(number: int) -> Any:
+        columns = [of(c[number : number + 1]) for c in block.columns]
+        (element,) = block.structure.rows(columns, 1)
+        return element
+
+    return map(row, range(block.rows) if numbers is None else numbers)
 
 
 class Failure:
@@ -340,13 +381,28 @@ def concat(blocks: Sequence[Block]) -> Block:
     first = blocks[0]
     if len(blocks) == 1:
         return first
-    if any(b.structure != first.structure for b in blocks):
-        raise SpecError("the elements differ in structure")
+    differ = structures_differ(blocks)
+    if differ:
+        raise SpecError(differ)
     columns = [joined(cs) for cs in zip(*(b.columns for b in blocks), strict=True)]
     ids = None if first.ids is None else np.concatenate([b.ids for b in blocks if b.ids is not None])
     made = Block(first.structure, columns, sum(b.rows for b in blocks), first.mark, ids)
     made._nbytes = sum(b._nbytes for b in blocks) if min(b._nbytes for b in blocks) >= 0 else -1
     return made
+
+
+def structures_differ(blocks: Sequence[Block], whole: str = "batch") -> str | None:
+    """Why blocks cannot be one, where their elements differ in structure; the first row of them all is element 0."""
+    row = 0
+    for block in blocks:
+        if block.structure != blocks[0].structure:
+            return mismatch.why_structures_differ(_row_spec(blocks[0]), _row_spec(block), row, whole)
+        row += block.rows
+    return None
+
+
+def _row_spec(block: Block) -> Spec:
+    return Spec(block.structure, tuple(leaf_spec(next(values(c))) for c in block.columns))
 
 
 def picked(blocks: Sequence[Block], order: Indices) -> Block:
@@ -369,12 +425,8 @@ def gathered(starts: Indices, numbers: Indices, read: Callable[[int, Indices], B
     """
     if len(starts) == 1:
         return read(0, numbers)
-    run_of = np.searchsorted(starts, numbers, side="right") - 1
-    by_run = np.argsort(run_of, kind="stable")
-    within = (numbers - starts[run_of])[by_run]
-    runs, counts = np.unique(run_of, return_counts=True)
-    ends = np.cumsum(counts).tolist()
-    parts = [read(run, within[a:b]) for run, a, b in zip(runs.tolist(), [0, *ends], ends, strict=False)]
+    by_run, runs = in_runs(starts, numbers)
+    parts = [read(run, rows) for run, rows in runs]
     if len(parts) == 1:
         return parts[0]  # a stable sort of equal keys has moved nothing
     back = np.empty_like(by_run)
@@ -382,34 +434,39 @@ def gathered(starts: Indices, numbers: Indices, read: Callable[[int, Indices], B
     return picked(parts, back)
 
 
-def stackable(column: Column) -> NDArray[Any] | str:
-    """The column as a dense array, strings as objects; or, where rows do not fit together, why not."""
+def in_runs(starts: Indices, numbers: Indices) -> tuple[Indices, list[tuple[int, Indices]]]:
+    """Row numbers sorted by the run that each lies in: their order, and the numbers within each run that has any."""
+    run_of = np.searchsorted(starts, numbers, side="right") - 1
+    by_run = np.argsort(run_of, kind="stable")
+    within = (numbers - starts[run_of])[by_run]
+    runs, counts = np.unique(run_of, return_counts=True)
+    ends = np.cumsum(counts).tolist()
+    return by_run, [(run, within[a:b]) for run, a, b in zip(runs.tolist(), [0, *ends], ends, strict=False)]
+
+
+def stackable(column: Column, path: str = "") -> NDArray[Any] | str:
+    """The column as a dense array, strings as objects; or, where the rows of a batch do not fit together, why not."""
     if isinstance(column, np.ndarray):
         return column
     if isinstance(column, Ragged):
         lengths, dense = column.row_lengths(), column.values
         if isinstance(dense, Ragged):
-            return "are ragged and cannot be stacked"
+            return mismatch.why_ragged_rows_are_refused(path)
         if (lengths == lengths[0]).all():
             stacked: NDArray[Any] = dense.reshape(len(column), int(lengths[0]), *dense.shape[1:])
             return stacked
-        other = column[int(np.flatnonzero(lengths != lengths[0])[0])]
-        return f"differ: shape {column[0].shape} against {other.shape}"
+        row = int(np.flatnonzero(lengths != lengths[0])[0])
+        return mismatch.why_components_differ(path, leaf_spec(column[0]), leaf_spec(column[row]), row)
     if not isinstance(column, list):
         return objects(column)
     if any(isinstance(v, Ragged) for v in column):
-        return "are ragged and cannot be stacked"
+        return mismatch.why_ragged_rows_are_refused(path)
     joined = joined_leaves(column)
     if joined is not None:
         return joined
-    arrays = [np.asarray(v) for v in column]
-    first = arrays[0]
-    for a in arrays[1:]:
-        if a.shape != first.shape:
-            return f"differ: shape {first.shape} against {a.shape}"
-        if a.dtype != first.dtype:
-            return f"differ: dtype {first.dtype} against {a.dtype}"
-    return f"differ: types {type(column[0]).__name__} and {type(column[-1]).__name__}"
+    specs = [leaf_spec(v) for v in column]
+    row = next(i for i, spec in enumerate(specs) if not mismatch.alike(specs[0], spec))
+    return mismatch.why_components_differ(path, specs[0], specs[row], row)
 
 
 def joined_leaves(rows: list[Any]) -> NDArray[Any] | None:
@@ -430,9 +487,9 @@ def fold(block: Block, size: int) -> Block | str:
     groups = block.rows // size
     columns: list[Column] = []
     for path, col in zip(block.structure.paths, block.columns, strict=True):
-        dense = stackable(col)
+        dense = stackable(col, path)
         if isinstance(dense, str):
-            return f"the elements of component{path} {dense}" if path else f"the elements {dense}"
+            return dense
         columns.append(dense[None] if groups == 1 else dense.reshape(groups, size, *dense.shape[1:]))
     made = Block(block.structure, columns, groups, block.mark, None if block.ids is None else block.ids[::size])
     made._nbytes = block._nbytes

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from headrace.adapters.jax import to_jax
 from headrace.adapters.keras import to_keras
@@ -12,6 +13,7 @@ from headrace.adapters.numpy import as_numpy_iterator
 from headrace.adapters.torch import to_torch
 from headrace.errors import ElementError
 from headrace.iterator import Epochs, Iterator, Settings
+from headrace.names import KnownNames, MissingNameError
 from headrace.ops.batch import batch
 from headrace.ops.bucket import bucket_by_sequence_length
 from headrace.ops.cache import cache
@@ -46,10 +48,9 @@ from headrace.ops.watch import progress, throttle
 from headrace.ops.window import window
 from headrace.ops.with_options import options, with_options
 from headrace.ops.zip import zip
-from headrace.optimise.final_prefetch import with_final_prefetch
-from headrace.optimise.rules import Applied, optimised
-from headrace.plan.cardinality import INFINITE
-from headrace.plan.explain import chain, tree
+from headrace.optimise.explain import explanation
+from headrace.plan.cardinality import INFINITE, UNKNOWN
+from headrace.plan.explain import Explanation, plan_table, summary
 from headrace.plan.node import Node, rebuilt, user_site, walk
 from headrace.plan.spec import Spec
 from headrace.sinks.count import count
@@ -83,8 +84,10 @@ def _first_spec(node: Node) -> Spec | None:
             return None
 
 
-class Dataset:
+class Dataset(metaclass=KnownNames):
     """A sequence of elements: nested tuples and dicts of arrays. Made by a source, changed by operations, iterated.
+
+    Whatever made it, it is one: `isinstance(ds, hr.Dataset)`. Readers such as `hr.TFRecordDataset` are functions.
 
     >>> ds = hr.Dataset.range(6).map(lambda x: x * 10).batch(4)
     >>> for batch in ds:
@@ -172,6 +175,11 @@ class Dataset:
         """The dataset after one more operation, which remembers the user's line."""
         return Dataset(operation(self._node, *args, site=user_site(), name=name))
 
+    if not TYPE_CHECKING:  # a type checker should still know which names there are
+
+        def __getattr__(self, name: str) -> Any:
+            raise MissingNameError("hr.Dataset", name)
+
     def __iter__(self) -> Iterator:
         return self.iterator()
 
@@ -217,15 +225,20 @@ class Dataset:
 
     def __len__(self) -> int:
         count = self._node.cardinality
-        if not count.known:
-            what = "infinite" if count == INFINITE else "not known before the end"
-            raise TypeError(f"the length of this dataset is {what}")
-        return count
+        if count.known:
+            return count
+        if count == INFINITE:
+            raise TypeError("the length of this dataset is infinite; take(n) of it has one")
+        unknown = next(node for node in walk(self._node) if node.cardinality == UNKNOWN)
+        raise TypeError(
+            "the length of this dataset is not known before the end, "
+            f"since {unknown.operation} ({unknown.site}) does not tell it; ds.count() reads it through"
+        )
 
     def __bool__(self) -> bool:
         return True
 
-    def explain(self) -> str:
+    def explain(self) -> Explanation:
         """The plan as written and as it runs, with the reason for each change.
 
         >>> print(hr.Dataset.range(3).batch(2).explain())  # doctest: +ELLIPSIS
@@ -235,16 +248,15 @@ class Dataset:
         runs as written
         and ends in a prefetch of its own, whose thread starts if what the consumer waits and computes shows a gain
         """
-        applied: list[Applied] = []
-        plan = optimised(self._node, applied)
-        text = "plan:\n" + tree(self._node, "  ")
-        if applied:
-            reasons = "\n".join(f"  {a.rule} at {a.operation}: {a.reason}" for a in applied)
-            text += f"\nruns as:\n{tree(plan, '  ')}\nbecause:\n{reasons}"
-        else:
-            text += "\nruns as written"
-        final = with_final_prefetch(plan)
-        return text if final is plan else f"{text}\nand ends in {final.remark()}"
+        return explanation(self._node)
 
     def __repr__(self) -> str:
-        return f"<Dataset {chain(self._node)} of {self._node.spec}>"
+        return summary("Dataset", self._node)
+
+    def __format__(self, form: str) -> str:
+        caller = str(sys._getframe(1).f_globals.get("__name__"))
+        keras = caller.startswith("keras.")  # which says only that it does not recognise this
+        return format(f"{self!r}: give it ds.to_keras()" if keras else repr(self), form)
+
+    def _repr_html_(self) -> str:
+        return plan_table(self._node, repr(self))

@@ -2,8 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from difflib import get_close_matches
 from typing import Any
+
+
+def what_there_is(name: object, known: Iterable[object]) -> str:
+    """The names there are, the nearest first of all: for errors about one that is not there."""
+    names = [str(each) for each in known]
+    near = get_close_matches(str(name), names, 1)
+    shown = ", ".join(map(repr, names[:SHOWN])) + (f", … {len(names) - SHOWN} more" if len(names) > SHOWN else "")
+    return (f"did you mean {near[0]!r}? " if near else "") + (f"there are {shown}" if names else "there are none")
+
+
+SHOWN = 30
+"""So many names are listed."""
 
 
 class HeadraceError(Exception):
@@ -44,6 +57,7 @@ class ElementError(HeadraceError, RuntimeError):
         ordinal: int,
         site: str | None = None,
         provenance: str | None = None,
+        hint: str | None = None,
     ) -> None:
         if isinstance(cause, TransportError):
             raise cause
@@ -53,7 +67,7 @@ class ElementError(HeadraceError, RuntimeError):
         self.provenance = provenance
         self.find_origin: Callable[[], str | None] | None = None
         what = cause if isinstance(cause, str) else f"{type(cause).__name__}: {cause}"
-        message = f"{operation} failed on element {ordinal}: {what}"
+        message = f"{operation} failed on element {ordinal}: {what}" + (f" ({hint})" if hint else "")
         if provenance:
             message += f"\n  record: {provenance}"
         if site:
@@ -108,6 +122,10 @@ class QuarantineError(HeadraceError, RuntimeError):
 
 class StateError(HeadraceError, ValueError):
     """A saved state does not belong to this pipeline, to this version, or is damaged."""
+
+
+class ChangeWarning(UserWarning):
+    """A pass is resumed with other functions, or other data in memory, than its state was taken with."""
 
 
 class SpecError(HeadraceError, TypeError):

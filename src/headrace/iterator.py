@@ -8,13 +8,15 @@ import weakref
 from collections.abc import Callable
 from collections.abc import Iterator as PythonIterator
 from dataclasses import dataclass, field
+from operator import length_hint
 from time import perf_counter_ns
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypeAlias
 
 from headrace import _native
 from headrace.block import Block, Failure, Mark, Place, read_only, shifted
-from headrace.errors import HeadraceError
+from headrace.errors import ElementError, HeadraceError
+from headrace.execute import changes
 from headrace.execute import state as states
 from headrace.execute.autotune import Tuning
 from headrace.execute.channel import Cancelled
@@ -25,6 +27,7 @@ from headrace.execute.stream import END, End, Pulled
 from headrace.ops.with_options import merged
 from headrace.optimise.final_prefetch import with_final_prefetch
 from headrace.optimise.rules import optimised
+from headrace.plan.explain import summary
 from headrace.plan.node import Node, rebuilt
 
 TRIM_BYTES = 8 << 20
@@ -77,6 +80,26 @@ class Settings:
     block_rows: int | None = None
     with_ids: bool = False
     frozen: bool = False
+
+
+Standing: TypeAlias = tuple[Mark, int, int, PythonIterator[Any]]
+"""Where a pass stands: the mark of what was pulled last, how many rows of the pass have come with it, how many are in
+it, and the iterator whose `length_hint` says how many of these are left. Several threads may take rows from that; it is
+the only one that counts them, and the four are replaced at once."""
+
+_NOTHING_LEFT: PythonIterator[Any] = iter(())
+
+
+def _delivered(standing: Standing) -> int:
+    """How many rows of the pass are given out."""
+    return standing[1] - length_hint(standing[3])
+
+
+def _place(standing: Standing) -> tuple[int, Mark]:
+    """How many rows of the pass are given out, and the mark of the next."""
+    mark, come, rows, left = standing
+    waiting = length_hint(left)
+    return come - waiting, shifted(mark, rows - waiting)
 
 
 REAP_SECONDS = 1.0
@@ -133,28 +156,41 @@ class Iterator(PythonIterator[Any]):
         self._epoch = epoch
         self._over = over
         self._described: list[str] | None = None
-        self._mark = Place(*mark) if isinstance(mark, list) else mark
-        self._before = delivered
-        self._offset = 0
+        self._functions: dict[str, Any] = {}
+        self._standing: Standing = (Place(*mark) if isinstance(mark, list) else mark, delivered, 0, _NOTHING_LEFT)
         self._rows = iter(())
+
+    def __repr__(self) -> str:
+        end = ", closed" if self._closed else ", at its end" if self._over else ""
+        given = _delivered(self._standing)
+        return summary("Iterator", self._plan, f", epoch {self._epoch}, {given:,} given{end}")
 
     def __iter__(self) -> Self:
         return self
 
     def __next__(self) -> Any:
-        for value in self._rows:
-            self._offset += 1
-            return value
+        try:
+            for value in self._rows:
+                return value
+        except Exception as error:
+            raise self.failure(error) from error
         return self._next_block()
+
+    def failure(self, error: Exception) -> ElementError:
+        """The error of the element given last, which could not be put together."""
+        return self._plan.error(error, _delivered(self._standing) - 1)
 
     def _next_block(self) -> Any:
         with self._lock:
-            for value in self._rows:  # another thread was here first
-                self._offset += 1
-                return value
-            return self._first_of_next()
+            while True:
+                try:
+                    for value in self._rows:  # of a new block; or another thread was here first
+                        return value
+                except Exception as error:
+                    raise self.failure(error) from error
+                self._enter_next()
 
-    def _first_of_next(self) -> Any:
+    def _enter_next(self) -> None:
         if self._over or self._closed:
             raise StopIteration
         self._meter.asked()
@@ -168,23 +204,17 @@ class Iterator(PythonIterator[Any]):
             raise StopIteration
         if self._settings.frozen:
             block.columns = [read_only(c) for c in block.columns]
-        rows = block.elements()
-        first = next(rows)
-        self._offset = 1
+        rows, left = block.counted_elements()
+        self._standing = (block.mark, self._standing[1] + block.rows, block.rows, left)
         self._rows = rows
-        return first
 
     def _entered(self, item: Pulled) -> Block | Literal[End.END]:
-        """Stand before the first row of what was pulled, or at the end; a failure is passed, and raised."""
-        self._before += self._offset
-        self._offset = 0
+        """What was pulled, or the end; a failure is passed, and raised."""
         if item is END:
             self._over = True
             self._shut(trim=False)  # the next epoch may want the same memory at once
-            return item
-        self._mark = item.mark
-        if isinstance(item, Failure):
-            self._offset = 1
+        elif isinstance(item, Failure):
+            self._standing = (item.mark, self._standing[1] + 1, 1, _NOTHING_LEFT)
             raise item.error.copy()
         return item
 
@@ -231,15 +261,13 @@ class Iterator(PythonIterator[Any]):
         self._running = running
         free = self._whole or plan.pure or plan.ready_made or settings.block_rows
         self._pace = run.pace() if free else _one_by_one
+        delivered, place = _place(self._standing)
         try:
-            self._root = context.open(plan, self._place(), any_order=True)
+            self._root = context.open(plan, place, any_order=True)
         except BaseException:
             self._shut()
             raise
-        self._mark, self._before, self._offset = self._place(), self._before + self._offset, 0
-
-    def _place(self) -> Mark:
-        return shifted(self._mark, self._offset)
+        self._standing = (place, delivered, 0, _NOTHING_LEFT)
 
     def blocks(self) -> PythonIterator[Block]:
         """What is left of a pass that nobody has read elements of, by blocks: for those who move whole columns."""
@@ -249,21 +277,25 @@ class Iterator(PythonIterator[Any]):
                 item = self._entered(self._pull())
                 if item is END:
                     return
-                self._offset = item.rows
+                self._standing = (item.mark, self._standing[1] + item.rows, item.rows, _NOTHING_LEFT)
             yield item
 
     def state(self) -> dict[str, Any]:
         """Where this pass stands: a small dict that JSON can hold. Takes microseconds, and nothing is drained."""
         if self._described is None:
             self._described = states.description(self._plan)
+            self._functions = {} if merged(self._plan).on_change == "ignore" else changes.digests(self._plan)
+        over = self._over  # looked at first: what is given out before the end stays given out
+        delivered, place = _place(self._standing)
         return states.save(
             self._plan,
             self._described,
             self._epoch,
-            self._before + self._offset,
-            self._place(),
-            over=self._over,
+            delivered,
+            place,
+            over=over,
             sizes=self._sizes,
+            functions=self._functions,
         )
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -279,6 +311,7 @@ class Iterator(PythonIterator[Any]):
 
     def _adopt(self, state: dict[str, Any]) -> None:
         states.check(state, self._given_plan)
+        changes.compare(state.get("functions", {}), self._given_plan, merged(self._given_plan).on_change)
         self._plan = states.reseeded(self._given_plan, state["seeds"])
         self._begin(state["epoch"], state["delivered"], state["mark"], over=state["over"])
         self._epochs.restore(state)
@@ -296,7 +329,7 @@ class Iterator(PythonIterator[Any]):
 
     def _report(self, run: Run) -> Stats:
         stages = [line for stage in run.stage.inputs.values() for line in stage.report()]
-        return Stats(epoch=self._epoch, delivered=self._before + self._offset, stages=stages)
+        return Stats(epoch=self._epoch, delivered=_delivered(self._standing), stages=stages)
 
     def tuning(self) -> Tuning:
         """What AUTOTUNE has chosen so far, stage by stage, and why; `ds.with_options(frozen=...)` repeats it.

@@ -23,8 +23,10 @@ class Ragged:
     >>> r = hr.Ragged.from_rows([[1, 2, 3], [], [4]])
     >>> r
     Ragged([[1, 2, 3], [], [4]], dtype=int64)
-    >>> r[0]
-    array([1, 2, 3])
+    >>> r[0], r[0, 1]
+    (array([1, 2, 3]), np.int64(2))
+    >>> r[:, 1:]
+    Ragged([[2, 3], [], []], dtype=int64)
     >>> r.to_padded()
     array([[1, 2, 3],
            [0, 0, 0],
@@ -100,7 +102,11 @@ class Ragged:
     def __getitem__(self, index: int) -> Any: ...
     @overload
     def __getitem__(self, index: slice) -> Ragged: ...
-    def __getitem__(self, index: int | slice) -> Any:
+    @overload
+    def __getitem__(self, index: tuple[Any, ...]) -> Any: ...
+    def __getitem__(self, index: int | slice | tuple[Any, ...]) -> Any:
+        if isinstance(index, tuple):
+            return self._part(index)
         if isinstance(index, slice):
             start, stop, step = index.indices(len(self))
             if step != 1:
@@ -108,6 +114,48 @@ class Ragged:
             return Ragged._of(self._values, self._offsets[start : max(start, stop) + 1])
         number = range(len(self))[index]
         return self._values[int(self._offsets[number]) : int(self._offsets[number + 1])]
+
+    def _part(self, index: tuple[Any, ...]) -> Any:
+        """By one index an axis: rows first, then what is kept of each."""
+        if index.count(Ellipsis) == 1:
+            at = index.index(Ellipsis)
+            index = (*index[:at], *[slice(None)] * (len(self.shape) - len(index) + 1), *index[at + 1 :])
+        if len(index) > len(self.shape):
+            raise IndexError(f"{len(index)} indices are too many for an array of {len(self.shape)} axes")
+        first, *rest = index
+        rows = self[first]
+        if not rest or not isinstance(first, slice):
+            return rows[tuple(rest)] if rest else rows
+        if not isinstance(rest[0], slice):
+            raise IndexError(
+                f"rows differ in length, and not all may have a {rest[0]!r}: r[:, a:b] takes a part of each"
+            )
+        kept = rows if rest[0] == slice(None) else rows._cut(rest[0])
+        return kept if len(rest) == 1 else Ragged._of(kept.values[:, *rest[1:]], kept.offsets)
+
+    def _cut(self, cut: slice) -> Ragged:
+        """The same part of every row, as Python slices a list."""
+        lengths = self.row_lengths()
+        step = 1 if cut.step is None else cut.step
+        if step == 0:
+            raise ValueError("slice step cannot be zero")
+        low, high = (0 * lengths, lengths) if step > 0 else (0 * lengths - 1, lengths - 1)
+
+        def bound(value: int | None, default: NDArray[np.int64]) -> NDArray[np.int64]:
+            if value is None:
+                return default
+            return np.clip(value + lengths if value < 0 else np.full_like(lengths, value), low, high)
+
+        start, stop = (bound(cut.start, low), bound(cut.stop, high)) if step > 0 else (
+            bound(cut.start, high), bound(cut.stop, low),
+        )  # fmt: skip
+        kept = np.maximum(0, -((start - stop) // step))
+        offsets = np.zeros(len(lengths) + 1, np.int64)
+        np.cumsum(kept, out=offsets[1:])
+        within = np.arange(int(offsets[-1])) - np.repeat(offsets[:-1], kept)
+        numbers = np.repeat(self._offsets[:-1] + start, kept) + step * within
+        nested = isinstance(self._values, Ragged)
+        return Ragged._of(self._values.take(numbers) if nested else self._values.take(numbers, axis=0), offsets)
 
     def take(self, indices: NDArray[np.int64]) -> Ragged:
         """These rows, copied."""
@@ -149,6 +197,53 @@ class Ragged:
                 as_bytes(self._values), self._offsets, length, as_bytes(out.reshape(len(self) * length, -1))
             )
         return out
+
+    def to_tensor(
+        self,
+        default_value: Any = None,
+        name: str | None = None,  # noqa: ARG002 - in its place as in TensorFlow
+        shape: Sequence[int | None] | None = None,
+    ) -> NDArray[Any]:
+        """A dense array, as tf.RaggedTensor's: what is too short is filled up with `default_value`, 0 or empty.
+
+        `shape` says how large it is; what is longer is cut off, and None stands for the longest.
+
+        >>> hr.Ragged.from_rows([[1, 2, 3], [4]]).to_tensor(default_value=-1, shape=[None, 2])
+        array([[ 1,  2],
+               [ 4, -1]])
+        """
+        sizes = (None,) * len(self.shape) if shape is None else tuple(shape)
+        if len(sizes) != len(self.shape):
+            raise ValueError(f"shape {sizes} is not of the {len(self.shape)} axes of {self.shape}")
+        fill = self._fill(default_value)
+        values: Any = self._values
+        if isinstance(values, Ragged):
+            values = values.to_tensor(fill, shape=(None, *sizes[2:]))
+        elif any(n not in (None, m) for n, m in zip(sizes[2:], values.shape[1:], strict=True)):
+            raise ValueError(f"shape {sizes} does not fit values of shape {values.shape[1:]}")
+        rows = Ragged._of(values, self._offsets)
+        length = sizes[1]
+        made = rows.to_padded(fill, length) if length is None else rows[:, :length].to_padded(fill, length)
+        if sizes[0] is None or sizes[0] == len(made):
+            return made
+        whole = np.full((sizes[0], *made.shape[1:]), fill, made.dtype)
+        whole[: len(made)] = made[: sizes[0]]
+        return whole
+
+    def _fill(self, value: Any) -> Any:
+        """What stands for missing values; it must be of their kind."""
+        if value is None and self.dtype.hasobject:
+            first = next(iter(np.asarray(self._flat()).flat), b"")
+            return type(first)() if isinstance(first, str | bytes) else None
+        if value is None:
+            return np.zeros((), self.dtype)
+        if np.asarray(value).dtype.kind in "fc" and self.dtype.kind in "iub":
+            raise TypeError(f"default_value {value!r} is no {self.dtype}")
+        return value if self.dtype.hasobject else np.asarray(value, self.dtype)
+
+    def _flat(self) -> NDArray[Any]:
+        values = self._values
+        return values._flat() if isinstance(values, Ragged) else values
 
     def to_arrow(self) -> pa.Array:
         """An Arrow array of lists, sharing the values where they have one axis."""
@@ -197,6 +292,12 @@ def joined_ragged(parts: Sequence[Ragged]) -> Ragged:
 
 def _equal(a: Any, b: Any) -> bool:
     return bool(a == b) if isinstance(a, Ragged) or isinstance(b, Ragged) else np.array_equal(a, b)
+
+
+def row_views(ragged: Ragged) -> list[Any]:
+    """The rows, which share memory with it."""
+    values = ragged._values
+    return [values[a:b] for a, b in pairwise(ragged._offsets.tolist())]
 
 
 def as_ragged(dense: NDArray[Any]) -> Ragged:

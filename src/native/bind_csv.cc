@@ -43,7 +43,9 @@ headrace::CsvLayout csv_layout(nb::list columns, nb::list slots, bool exact, nb:
     } else if (kind >= int(headrace::CsvKind::kFloat32)) {
       defaults.back().number.real = nb::cast<double>(fallback);
     } else {
-      defaults.back().number.integer = nb::cast<int64_t>(fallback);
+      const int64_t number = nb::cast<int64_t>(fallback);
+      require(kind != int(headrace::CsvKind::kInt32) || number == int32_t(number), "a default beyond int32");
+      defaults.back().number.integer = number;
     }
   }
   return layout;
@@ -83,6 +85,7 @@ nb::object csv_column(const Buffer& buffer, const headrace::CsvLayout& layout, s
 nb::tuple parse_csv(nb::handle source, nb::list columns, nb::list slots, bool exact, nb::bytes delimiter, nb::bytes quote,
                     nb::bytes na, int64_t max_rows, bool final) {
   const Buffer buffer(source);
+  require(max_rows >= 0, "limits must not be negative");
   std::vector<CsvDefault> defaults;
   const headrace::CsvLayout layout = csv_layout(columns, slots, exact, delimiter, quote, na, defaults);
   headrace::CsvRecords records;

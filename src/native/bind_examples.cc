@@ -232,7 +232,8 @@ class Features {
 // What is neither a number nor text nor a list of these, `flat` makes an array of, or a list of text.
 nb::bytes encode_example(nb::dict features, nb::callable flat) {
   Features made;
-  for (auto [key, value] : features) {
+  for (auto [given_key, given_value] : features) {
+    const nb::object key = nb::borrow(given_key), value = nb::borrow(given_value);  // `flat` may change the dict
     Py_ssize_t size;
     const char* name = PyUnicode_AsUTF8AndSize(key.ptr(), &size);
     if (!name) throw nb::python_error();

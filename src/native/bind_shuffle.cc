@@ -14,8 +14,25 @@ headrace::ShuffleLaw law(uint64_t key, int64_t capacity, int64_t total) {
   return {key, capacity, total};
 }
 
-void require_slots(const ConstInts& draws, size_t slots) {
-  for (size_t i = 0; i < draws.shape(0); ++i) require(draws.data()[i] >= 0 && size_t(draws.data()[i]) < slots, "draw");
+// Steps first to first + count - 1, whose rows have numbers that there are.
+void require_steps(const headrace::ShuffleLaw& law, int64_t first, size_t count) {
+  const int64_t last = law.total < 0 ? INT64_MAX - law.capacity : law.total;
+  require(first >= 0 && first <= last && count <= size_t(last - first), "steps beyond the end");
+}
+
+// A draw of each step among the slots in use, whose number shrinks by `fewer` from one to the next.
+void require_slots(const ConstInts& draws, int64_t slots, int64_t fewer) {
+  for (size_t i = 0; i < draws.shape(0); ++i, slots -= fewer) {
+    require(draws.data()[i] >= 0 && draws.data()[i] < slots, "draw of a slot that is not in use");
+  }
+}
+
+// How many slots are in use before step `first`: as many as rows are left once none come in, all before. At the turn the
+// slot emptied last may or may not have been closed up.
+bool fits_step(const headrace::ShuffleLaw& law, int64_t first, int64_t used) {
+  const int64_t tail = headrace::tail_start(law);
+  if (first < tail || (first == tail && tail > 0 && used == law.capacity)) return used == law.capacity;
+  return used == law.total - first;
 }
 
 }  // namespace
@@ -24,9 +41,9 @@ void bind_shuffle(nb::module_& m) {
   m.def(
       "shuffle_draws",
       [](uint64_t key, int64_t capacity, int64_t total, int64_t first, Ints out) {
-        const int64_t count = int64_t(out.shape(0));
-        require(first >= 0 && count <= INT64_MAX - first && (total < 0 || first + count <= total), "steps beyond the end");
-        headrace::shuffle_draws(law(key, capacity, total), first, count, out.data());
+        const auto rule = law(key, capacity, total);
+        require_steps(rule, first, out.shape(0));
+        headrace::shuffle_draws(rule, first, int64_t(out.shape(0)), out.data());
       },
       "key"_a, "capacity"_a, "total"_a, "first"_a, "out"_a.noconvert(), Released());
   m.def(
@@ -34,7 +51,7 @@ void bind_shuffle(nb::module_& m) {
       [](uint64_t key, int64_t capacity, int64_t total, int64_t t, Ints out) {
         const auto rule = law(key, capacity, total);
         require(int64_t(out.shape(0)) >= headrace::slots_needed(rule), "out is shorter than the buffer");
-        require(t >= 0 && t <= (total < 0 ? INT64_MAX - capacity : total), "step beyond the end");
+        require_steps(rule, t, 0);
         return headrace::shuffle_held(rule, t, out.data());
       },
       "key"_a, "capacity"_a, "total"_a, "t"_a, "out"_a.noconvert(), Released());
@@ -42,23 +59,21 @@ void bind_shuffle(nb::module_& m) {
       "shuffle_rows_at",
       [](uint64_t key, int64_t capacity, int64_t total, ConstInts steps, Ints out) {
         require(steps.shape(0) == out.shape(0), "steps and out differ in length");
-        for (size_t i = 0; i < steps.shape(0); ++i) {
-          const int64_t step = steps.data()[i];
-          require(step >= 0 && (total < 0 || step < total), "step beyond the end");
-        }
-        headrace::shuffle_rows_at(law(key, capacity, total), steps.data(), int64_t(steps.shape(0)), out.data());
+        const auto rule = law(key, capacity, total);
+        for (size_t i = 0; i < steps.shape(0); ++i) require_steps(rule, steps.data()[i], 1);
+        headrace::shuffle_rows_at(rule, steps.data(), int64_t(steps.shape(0)), out.data());
       },
       "key"_a, "capacity"_a, "total"_a, "steps"_a, "out"_a.noconvert(), Released());
   m.def(
       "shuffle_run",
       [](uint64_t key, int64_t capacity, int64_t total, int64_t first, Ints slots, int64_t hole, int64_t used, Ints out) {
         const auto rule = law(key, capacity, total);
-        const int64_t count = int64_t(out.shape(0)), needed = headrace::slots_needed(rule);
-        require(first >= 0 && count <= INT64_MAX - first && (total < 0 || first + count <= total), "steps beyond the end");
+        const int64_t needed = headrace::slots_needed(rule);
+        require_steps(rule, first, out.shape(0));
         require(int64_t(slots.shape(0)) >= needed, "slots are fewer than the buffer's");
-        require(hole >= 0 && hole < std::max<int64_t>(needed, 1) && used >= 0 && used <= needed, "no such slot");
-        require(total < 0 || first + used >= std::min(total, capacity), "slots of another step");
-        headrace::shuffle_run(rule, first, count, slots.data(), &hole, &used, out.data());
+        require(hole >= 0 && hole < std::max<int64_t>(needed, 1), "no such slot");
+        require(fits_step(rule, first, used), "slots of another step");
+        headrace::shuffle_run(rule, first, int64_t(out.shape(0)), slots.data(), &hole, &used, out.data());
         return std::make_pair(hole, used);
       },
       "key"_a, "capacity"_a, "total"_a, "first"_a, "slots"_a.noconvert(), "hole"_a, "used"_a, "out"_a.noconvert(),
@@ -70,7 +85,7 @@ void bind_shuffle(nb::module_& m) {
         require(incoming.shape(1) == bytes && out.shape(1) == bytes, "rows of different sizes");
         require(incoming.shape(0) == draws.shape(0) && out.shape(0) == draws.shape(0), "different numbers of rows");
         require(hole >= 0 && size_t(hole) < slots.shape(0), "no such slot");
-        require_slots(draws, slots.shape(0));
+        require_slots(draws, int64_t(slots.shape(0)), 0);
         return headrace::shuffle_exchange(slots.data(), bytes, hole, incoming.data(), draws.data(),
                                           int64_t(draws.shape(0)), out.data());
       },
@@ -81,7 +96,7 @@ void bind_shuffle(nb::module_& m) {
         const size_t bytes = slots.shape(1);
         require(out.shape(1) == bytes && out.shape(0) == draws.shape(0), "out does not fit");
         require(used <= int64_t(slots.shape(0)) && int64_t(draws.shape(0)) <= used, "more draws than rows");
-        require_slots(draws, slots.shape(0));
+        require_slots(draws, used, 1);
         headrace::shuffle_drain(slots.data(), bytes, used, draws.data(), int64_t(draws.shape(0)), out.data());
       },
       "slots"_a.noconvert(), "used"_a, "draws"_a, "out"_a.noconvert(), Released());
@@ -89,6 +104,7 @@ void bind_shuffle(nb::module_& m) {
       "permute",
       [](uint64_t key, int64_t size, ConstInts indices, Ints out) {
         require(indices.shape(0) == out.shape(0), "indices and out differ in length");
+        require(size >= 0, "size out of range");
         for (size_t i = 0; i < indices.shape(0); ++i) {
           require(indices.data()[i] >= 0 && indices.data()[i] < size, "index out of range");
         }

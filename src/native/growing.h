@@ -41,6 +41,7 @@ class Growing {
 
   // Room for `count` more; they hold what the memory held.
   T* extend(size_t count) {
+    if (count > kMost - size_) throw std::bad_alloc();
     if (count > capacity_ - size_) reserve(size_ + count);
     size_ += count;
     return data_ + (size_ - count);
@@ -63,10 +64,11 @@ class Growing {
   }
 
  private:
+  static constexpr size_t kMost = size_t(-1) / 2 / sizeof(T);
+
   [[gnu::noinline]] void reserve(size_t needed) {
-    constexpr size_t most = size_t(-1) / 2 / sizeof(T);
-    if (needed > most) throw std::bad_alloc();
-    const size_t wanted = std::max<size_t>(needed, std::min(most, capacity_ + capacity_ / 2 + 16));
+    if (needed > kMost) throw std::bad_alloc();
+    const size_t wanted = std::max<size_t>(needed, std::min(kMost, capacity_ + capacity_ / 2 + 16));
     T* memory = static_cast<T*>(std::realloc(data_, wanted * sizeof(T)));
     if (!memory) throw std::bad_alloc();
     data_ = memory;

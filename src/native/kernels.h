@@ -22,6 +22,9 @@ struct ShuffleLaw {
 // How many slots the buffer ever uses.
 int64_t slots_needed(const ShuffleLaw& law);
 
+// The first step at which no row comes in.
+int64_t tail_start(const ShuffleLaw& law);
+
 // draws[i] = the slot given out at step first + i.
 void shuffle_draws(ShuffleLaw law, int64_t first, int64_t count, int64_t* draws);
 

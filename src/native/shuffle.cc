@@ -7,13 +7,13 @@
 #include "philox.h"
 
 namespace headrace {
-namespace {
 
-// The first step at which no row comes in.
 int64_t tail_start(const ShuffleLaw& law) {
   if (law.total < 0) return INT64_MAX;
   return std::max<int64_t>(0, law.total - law.capacity + 1);
 }
+
+namespace {
 
 int64_t bound_at(const ShuffleLaw& law, int64_t t) { return t < tail_start(law) ? law.capacity : law.total - t; }
 

@@ -55,7 +55,7 @@ def test_a_sharding_for_each_component():
 
 def test_a_batch_that_cannot_be_spread_says_what_to_do():
     with pytest.raises(
-        ValueError, match=r"component\[0\] of shape \(2, 2, 3\) cannot be spread.*[\s\S]*drop_remainder"
+        hr.ElementError, match=r"component\[0\] of shape \(2, 2, 3\) cannot be spread[\s\S]*drop_remainder"
     ):
         list(pairs().to_jax(sharding=spread("data")))
 
@@ -83,9 +83,9 @@ def test_batches_stay_what_they_were():
 
 def test_text_ragged_and_dtypes_that_jax_does_not_have():
     assert next(iter(D.from_tensor_slices(["a", "b"]).batch(2).to_jax())) == ["a", "b"]
-    with pytest.raises(TypeError, match="is ragged, which JAX does not know: use padded_batch"):
+    with pytest.raises(hr.ElementError, match="is ragged, which JAX does not know: use padded_batch"):
         next(iter(D.range(1, 4).map(lambda n: np.arange(n)).ragged_batch(3).to_jax()))
-    with pytest.raises(TypeError, match="dtype datetime64"):
+    with pytest.raises(hr.ElementError, match="dtype datetime64"):
         next(iter(D.from_tensor_slices(np.zeros(2, "datetime64[s]")).batch(2).to_jax()))
 
 

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import headrace as hr
+from headrace.adapters import keras as feed
 from headrace.adapters.keras import Weighted
 from headrace.testing import our_threads
 from tests.adapters.pipelines import labels_of, pairs
@@ -157,3 +158,54 @@ def test_threads_end_with_fit():
     model().fit(feed, epochs=2, verbose=0)
     assert our_threads() == []
     assert feed.stats()["starvation"]["computed_s"] > 0
+
+
+@pytest.mark.parametrize("use", ["fit", "evaluate"])
+def test_what_keras_would_ignore_is_refused(use):
+    learner, plain = model(), D.from_tensor_slices((X, Y)).batch(16)
+    with pytest.raises(ValueError, match=r"have the dataset's elements be \(x, y\)"):
+        getattr(learner, use)(plain.to_keras(), Y)
+    with pytest.raises(ValueError, match="x, y, sample_weight"):
+        getattr(learner, use)(plain.to_keras(), sample_weight=Y)
+
+
+def test_a_keras_that_keeps_its_arguments_elsewhere_is_warned_of(monkeypatch):
+    monkeypatch.setattr("keras.src.trainers.epoch_iterator.EpochIterator.__init__", lambda self, x: None)
+    feed._adapter_class.cache_clear()
+    with pytest.warns(UserWarning, match="class_weight, y and sample_weight given to fit"):
+        batches().to_keras()
+    monkeypatch.undo()
+    feed._adapter_class.cache_clear()
+    batches().to_keras()
+
+
+def test_class_weight_given_to_fit_is_refused():
+    plain = D.from_tensor_slices((X, Y)).batch(16)
+    with pytest.raises(ValueError, match=r"ds\.to_keras\(class_weight=\.\.\.\)"):
+        model().fit(plain.to_keras(), class_weight={0: 1.0, 1: 3.0}, verbose=0)
+    model().fit(plain.to_keras(class_weight={1: 3.0}), verbose=0)
+
+
+@pytest.mark.parametrize(("use", "steps"), [("fit", "steps_per_epoch"), ("evaluate", "steps"), ("predict", "steps")])
+def test_an_infinite_dataset_needs_steps(use, steps):
+    learner, endless = model(), batches().repeat().to_keras()
+    with pytest.raises(ValueError, match="steps_per_epoch"):
+        getattr(learner, use)(endless, verbose=0)
+    getattr(learner, use)(endless, verbose=0, **{steps: 2})
+    assert endless.num_batches is None
+
+
+def test_infinite_validation_data_need_steps():
+    learner, endless = model(), batches().repeat()
+    with pytest.raises(ValueError, match="validation_steps"):
+        learner.fit(batches().to_keras(), validation_data=endless.to_keras(), verbose=0)
+    learner.fit(batches().to_keras(), validation_data=endless.to_keras(), validation_steps=2, verbose=0)
+    learner.fit(X, Y, batch_size=8, validation_data=batches().to_keras(), verbose=0)
+
+
+@pytest.mark.parametrize("use", ["fit", "evaluate", "predict"])
+def test_a_dataset_itself_is_pointed_to_its_adapter(use):
+    with pytest.raises(ValueError, match=r"Unrecognized data type.*give it ds\.to_keras\(\)"):
+        getattr(model(), use)(batches(), verbose=0)
+    assert f"{batches()}" == repr(batches())
+    assert f"{batches():>200}" == repr(batches()).rjust(200)

@@ -46,6 +46,36 @@ def test_a_worker_cannot_give_out_cuda_tensors():
         next(iter(loader))
 
 
+@pytest.mark.parametrize("way", WAYS)
+def test_a_state_that_only_workers_know_is_refused_and_the_way_that_works_is_named(way):
+    feed = pairs().to_torch()
+    start = feed.state_dict()
+    loader = DataLoader(feed, batch_size=None, num_workers=2, multiprocessing_context=way)
+    it = iter(loader)
+    next(it)
+    with pytest.raises(hr.StateError, match=r"workers of a DataLoader.*StatefulDataLoader"):
+        feed.state_dict()
+    del it
+    with pytest.raises(hr.StateError, match="workers"):
+        feed.state_dict()
+    feed.load_state_dict(start)
+    assert feed.state_dict() == start
+    it = iter(feed)  # a pass in this process has a place in this process
+    next(it)
+    assert feed.state_dict()["delivered"] == 1
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_state_loaded_before_workers_start_is_refused_by_them(way, workers):
+    feed = pairs().to_torch()
+    next(iter(feed))
+    feed.load_state_dict(feed.state_dict())
+    loader = DataLoader(feed, batch_size=None, num_workers=workers, multiprocessing_context=way)
+    with pytest.raises(hr.StateError, match="StatefulDataLoader"):
+        next(iter(loader))
+
+
 OLD_TORCHDATA = pytest.mark.filterwarnings("ignore:'set_vital' is deprecated")
 
 

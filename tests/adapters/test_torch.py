@@ -4,11 +4,15 @@ import json
 import logging
 import threading
 import warnings
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pytest
 
 import headrace as hr
+from headrace.adapters.feed import Feed, Refused
+from headrace.adapters.numpy import ReadOnly
 from headrace.adapters.tensors import Casts, Tensors
 from headrace.block import Block
 from headrace.execute import starvation
@@ -70,7 +74,7 @@ def test_dtypes_by_component_and_by_dtype():
 
 def test_a_dtype_that_torch_does_not_have_is_named():
     ds = D.from_tensor_slices({"when": np.zeros(4, "datetime64[s]")}).batch(2)
-    with pytest.raises(TypeError, match=r"component\['when'\] has dtype datetime64\[s\].*astype"):
+    with pytest.raises(hr.ElementError, match=r"component\['when'\] has dtype datetime64\[s\].*astype"):
         next(iter(ds.to_torch()))
 
 
@@ -100,6 +104,77 @@ def test_an_error_has_its_place():
     with pytest.raises(hr.ElementError, match="map failed on element 1"):
         next(it)
     assert int(next(it)) == 6
+
+
+@dataclass
+class Few:
+    """A class that does not take every number of rows."""
+
+    x: Any
+
+    def __post_init__(self):
+        if len(self.x) == 2:
+            raise ValueError("two rows are refused")
+
+
+@pytest.mark.parametrize("prefetch", [0, 2])
+@pytest.mark.parametrize(
+    "ds",
+    [
+        lambda: D.range(5).map(lambda i: np.zeros(3, "datetime64[s]") if i == 2 else np.full(3, i)),
+        lambda: D.range(9).batch(3).map(Few).rebatch([1, 2, 1, 3, 2]),
+        lambda: D.range(5).batch(1).map(lambda x: Few(np.repeat(x, 3))).map(lambda f: f),
+    ],
+    ids=["a dtype of one element", "a class that refuses one", "none"],
+)
+def test_an_element_that_cannot_be_given_is_an_error_in_its_place(ds, prefetch):
+    def given(feed):
+        """The elements, None for an error, and the state after each."""
+        with iter(feed) as it:
+            while True:
+                try:
+                    value = next(it)
+                except StopIteration:
+                    return
+                except hr.ElementError as error:
+                    yield None, f"element {error.ordinal}", it.state()
+                    continue
+                yield np.asarray(getattr(value, "x", value)).tolist(), "", it.state()
+
+    everything = list(given(ds().to_torch(prefetch=prefetch)))
+    values = [value for value, _, _ in everything]
+    assert len(values) == 5
+    for i, (value, error, state) in enumerate(everything):
+        assert (value is None) == (error == f"element {i}")
+        assert state["delivered"] == i + 1
+        again = ds().to_torch(prefetch=prefetch)
+        again.load_state_dict(state)
+        assert [value for value, _, _ in given(again)] == values[i + 1 :]
+
+
+class PutTogetherLate(ReadOnly):
+    """As what is staged for a device: elements are put together when the consumer takes them."""
+
+    def deliver(self, element):
+        if int(element) == 2:
+            raise Refused(ValueError("refused"))
+        return element
+
+
+class LateFeed(Feed):
+    def _target(self):
+        return PutTogetherLate(2)
+
+
+def test_an_element_refused_at_the_last_moment_has_its_place():
+    it = iter(LateFeed(D.range(4)))
+    assert [int(next(it)), int(next(it))] == [0, 1]
+    with pytest.raises(hr.ElementError, match="element 2: ValueError: refused") as caught:
+        next(it)
+    assert type(caught.value.__cause__) is ValueError
+    assert it.state()["delivered"] == 3
+    assert int(next(it)) == 3
+    it.close()
 
 
 @pytest.mark.parametrize("prefetch", [0, 2])
@@ -195,9 +270,8 @@ def test_waiting_and_computing_are_counted():
     for _ in it:
         pause.wait(0.01)
     found = it.stats()["starvation"]
-    assert 0.09 < found["waited_s"] < 0.5
-    assert 0.05 < found["computed_s"] < 0.5
-    assert 0.4 < found["share"] < 0.9
+    assert found["waited_s"] > 0.09
+    assert found["computed_s"] > 0.05
     assert found["first_s"] > 0.015
 
 
@@ -211,7 +285,7 @@ def test_a_starved_consumer_is_told_once(monkeypatch, caplog):
     text = record.getMessage()
     assert text.startswith("the consumer waits for data")
     assert "the slowest stage is map(" in text
-    assert text.endswith("give it num_parallel_calls=hr.AUTOTUNE")
+    assert "give it num_parallel_calls=hr.AUTOTUNE" in text
 
 
 def test_a_consumer_that_is_not_starved_is_not_told(monkeypatch, caplog):
@@ -223,16 +297,42 @@ def test_a_consumer_that_is_not_starved_is_not_told(monkeypatch, caplog):
     assert caplog.records == []
 
 
+PAUSE = threading.Event()
+
+
+def slow(x, rng=None):
+    return PAUSE.wait(0.002) or x
+
+
 @pytest.mark.parametrize(
-    ("stages", "advice"),
+    ("make", "share", "advice"),
     [
-        ([("map(fn)", 3.0, 0.0)], "end the pipeline with .prefetch"),
-        ([("map(fn)", 3.0, 0.0), ("prefetch()", 0.0, 2.0)], "num_parallel_calls"),
-        ([("random_map(fn, seed=0)", 3.0, 0.0), ("prefetch()", 0.0, 2.0)], "num_parallel_calls"),
-        ([("flat_map(fn)", 3.0, 0.0), ("prefetch()", 0.0, 2.0)], "interleave with num_parallel_calls"),
-        ([("map(fn)", 3.0, 1.0)], "cache"),
+        (lambda d: d.map(slow), 0.5, "end the pipeline with .prefetch"),
+        (lambda d: d.map(slow), 0.95, 'num_parallel_calls=hr.AUTOTUNE, mode="process"'),
+        (lambda d: d.map(slow).prefetch(1), 0.5, "as plain NumPy it would run on whole blocks"),
+        (lambda d: d.map(slow, num_parallel_calls=2), 0.5, ': mode="process" if it is Python code'),
+        (lambda d: d.map(slow, mode="process", num_parallel_calls=1), 0.5, "more processes"),
+        (lambda d: d.random_map(slow, seed=0).prefetch(1), 0.5, "num_parallel_calls"),
+        (lambda d: d.scan(0, lambda s, x: (s, slow(x))).prefetch(1), 0.5, "put .cache() after it"),
+        (lambda d: d.flat_map(lambda n: D.range(slow(n))).prefetch(1), 0.5, "make it an interleave"),
     ],
 )
-def test_the_advice_fits_the_pipeline(stages, advice):
-    lines = [{"stage": name, "busy_s": busy, "waiting_s": waiting} for name, busy, waiting in stages]
-    assert advice in starvation.complaint(0.5, lines)
+def test_the_advice_fits_the_pipeline(make, share, advice):
+    it = iter(make(D.range(8)))
+    list(it)
+    assert advice in starvation.complaint(share, it.stats()["stages"])
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda d: d.random_map(slow, seed=0, num_parallel_calls=2),
+        lambda d: d.random_map(lambda x, rng: x, seed=0).scan(0, lambda s, x: (s, slow(x))).prefetch(1),
+        lambda d: d.shuffle(3).scan(0, lambda s, x: (s, slow(x))).prefetch(1),
+        lambda d: d.flat_map(lambda n: D.range(2).shuffle(2)).scan(0, lambda s, x: (s, slow(x))).prefetch(1),
+    ],
+)
+def test_a_cache_after_a_draw_is_never_advised(make):
+    it = iter(make(D.range(8)))
+    list(it)
+    assert "cache" not in starvation.complaint(0.5, it.stats()["stages"])

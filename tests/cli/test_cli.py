@@ -218,3 +218,10 @@ def test_a_file_is_known_by_what_it_holds(tmp_path, good):
     assert kind_of(str(unnamed)) == ("TFRecord", "")
     unnamed.write_text('{"x": 1}\n')
     assert kind_of(str(unnamed)).format == "JSON lines"
+
+
+def test_the_version():
+    done = run("--version")
+    assert done.returncode == 0
+    assert done.stdout.startswith(f"headrace {hr.__version__} (Python ")
+    assert "inspect" in run("--help").stdout

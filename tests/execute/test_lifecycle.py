@@ -247,6 +247,30 @@ def test_a_keyboard_interrupt_while_waiting_loses_nothing():
     assert got == list(range(12))
 
 
+@pytest.mark.parametrize("runs", ["not", "at once", "later"])
+@pytest.mark.parametrize("shape", [lambda d: d.prefetch(2), lambda d: d.map(int, num_parallel_calls=3)])
+def test_an_interrupt_while_a_thread_starts_is_what_the_consumer_gets(monkeypatch, shape, runs):
+    start, interrupted = threading.Thread.start, []
+
+    def interrupt(self):
+        if interrupted or not self.name.startswith("headrace-"):
+            start(self)
+            return
+        interrupted.append(self)
+        if runs == "at once":
+            start(self)
+        elif runs == "later":  # the system has it, but it has not said so yet
+            threading.Timer(0.1, start, (self,)).start()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(threading.Thread, "start", interrupt)
+    it = iter(shape(D.range(20)))
+    with pytest.raises(KeyboardInterrupt):
+        next(it)
+    assert [int(x) for x in it] == list(range(20))
+    it.close()
+
+
 def test_system_exit_in_a_worker_reaches_the_consumer():
     def leave(x):
         if x == 2:

@@ -93,9 +93,158 @@ def test_draws_are_uniform_and_neighbouring_keys_independent():
         assert abs(np.corrcoef(a, b)[0, 1]) < 0.08
 
 
+@given(st.integers(0, 9), st.integers(1, 6), st.integers(-1, 12), st.data())
+def test_a_shuffle_runs_from_the_slots_of_its_step_alone(key, capacity, total, data):
+    first = data.draw(st.integers(0, total if total >= 0 else 20))
+    count = data.draw(st.integers(0, total - first if total >= 0 else 9))
+    rows = np.empty(first + count, np.int64)
+    _native.shuffle_rows_at(key, capacity, total, np.arange(first + count), rows)
+    slots = np.empty(capacity if total < 0 else min(capacity, total), np.int64)
+    right = _native.shuffle_held(key, capacity, total, first, slots)
+    empty = np.flatnonzero(slots[:right] < 0)
+    hole = int(empty[0]) if len(empty) else 0
+    tail = total - capacity + 1
+    for used in range(-2, capacity + 3):
+        out = np.empty(count, np.int64)
+        if used == right or (used == capacity and total >= capacity and first == tail):
+            state = slots.copy()
+            if used != right:  # the slot that the step before emptied has not been closed up
+                state = np.empty(capacity, np.int64)
+                _native.shuffle_held(key, capacity, total, first - 1, state)
+                before = (first - 1, state, int(np.flatnonzero(state < 0)[0]), capacity)
+                hole, _ = _native.shuffle_run(key, capacity, total, *before, np.empty(1, np.int64))
+            _native.shuffle_run(key, capacity, total, first, state, hole, used, out)
+            assert out.tolist() == rows[first:].tolist()
+        else:
+            with pytest.raises(ValueError, match="slot"):
+                _native.shuffle_run(key, capacity, total, first, slots.copy(), hole, used, out)
+
+
+READ_ONLY = np.zeros(3, np.int64)
+READ_ONLY.flags.writeable = False
+LARGEST = 2**63 - 1
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: _native.shuffle_draws(1, 4, -1, 0, READ_ONLY),
+        lambda: _native.shuffle_draws(1, 4, -1, 0, np.zeros(3)),
+        lambda: _native.shuffle_draws(1, 4, -1, 0, np.zeros(6, np.int64)[::2]),
+        lambda: _native.random_words(1, np.zeros((2, 3), np.uint64), 0, np.zeros((2, 1), np.uint64)),
+        lambda: _native.join_bytes(("a tuple",)),
+    ],
+)
+def test_kernels_take_no_memory_of_another_kind(call):
+    with pytest.raises(TypeError, match="incompatible function arguments"):
+        call()
+
+
 @pytest.mark.parametrize(
     ("call", "said"),
     [
+        (lambda: _native.shuffle_draws(1, 4, -1, -1, np.empty(1, np.int64)), "end"),
+        (lambda: _native.shuffle_draws(1, 4, -1, LARGEST, np.empty(1, np.int64)), "end"),
+        (lambda: _native.shuffle_held(1, 4, 9, 10, np.empty(4, np.int64)), "end"),
+        (lambda: _native.shuffle_held(1, 4, -1, LARGEST, np.empty(4, np.int64)), "end"),
+        (lambda: _native.shuffle_rows_at(1, 4, 9, np.array([9]), np.empty(1, np.int64)), "end"),
+        (lambda: _native.shuffle_rows_at(1, 4, -1, np.array([LARGEST]), np.empty(1, np.int64)), "end"),
+        (lambda: _native.shuffle_rows_at(1, 4, 9, np.array([0, 1]), np.empty(1, np.int64)), "length"),
+        (
+            lambda: _native.shuffle_run(1, 4, -1, LARGEST - 2, np.zeros(4, np.int64), 0, 4, np.empty(1, np.int64)),
+            "end",
+        ),
+        (lambda: _native.shuffle_run(1, 4, 9, 0, np.zeros(4, np.int64), 4, 4, np.empty(1, np.int64)), "slot"),
+        (lambda: _native.shuffle_run(1, 4, 9, 0, np.zeros(3, np.int64), 0, 4, np.empty(1, np.int64)), "slots"),
+        (lambda: _native.shuffle_run(1, 10, 100, 95, np.zeros(10, np.int64), 0, 1, np.empty(5, np.int64)), "slots"),
+        (
+            lambda: _native.shuffle_drain(np.zeros((4, 8), np.uint8), 2, np.array([2]), np.zeros((1, 8), np.uint8)),
+            "draw",
+        ),
+        (
+            lambda: _native.shuffle_drain(np.zeros((4, 8), np.uint8), 2, np.array([1, 1]), np.zeros((2, 8), np.uint8)),
+            "draw",
+        ),
+        (lambda: _native.permute(1, -1, np.empty(0, np.int64), np.empty(0, np.int64)), "range"),
+        (lambda: _native.permute(1, 3, np.array([-1]), np.empty(1, np.int64)), "range"),
+        (lambda: _native.random_words(1, np.zeros((2, 2), np.uint64), 0, np.zeros((1, 1), np.uint64)), "line"),
+        (
+            lambda: _native.random_words(1, np.zeros((1, 2), np.uint64), 2**64 - 1, np.zeros((1, 2), np.uint64)),
+            "end",
+        ),
+        (
+            lambda: _native.random_integers(
+                1,
+                np.zeros((2, 2), np.uint64),
+                0,
+                np.zeros(3, np.uint64),
+                np.ones(3, np.uint64),
+                np.zeros((2, 1), np.uint64),
+            ),
+            "bounds",
+        ),
+        (
+            lambda: _native.ragged_take(
+                np.zeros((4, 1), np.uint8), np.array([0, 5]), np.array([0]), np.zeros((5, 1), np.uint8)
+            ),
+            "offsets",
+        ),
+        (
+            lambda: _native.ragged_take(
+                np.zeros((4, 1), np.uint8), np.array([0, 3, 2]), np.array([0]), np.zeros((3, 1), np.uint8)
+            ),
+            "offsets",
+        ),
+        (
+            lambda: _native.ragged_take(
+                np.zeros((4, 1), np.uint8), np.array([0, 4]), np.array([1]), np.zeros((4, 1), np.uint8)
+            ),
+            "range",
+        ),
+        (
+            lambda: _native.ragged_pad(np.zeros((4, 1), np.uint8), np.array([0, 4]), 3, np.zeros((3, 1), np.uint8)),
+            "longer",
+        ),
+        (
+            lambda: _native.ragged_pad(np.zeros((4, 1), np.uint8), np.array([0, 4]), 5, np.zeros((4, 1), np.uint8)),
+            "fit",
+        ),
+        (
+            lambda: _native.text_pick([(np.zeros(2, np.uint8), np.array([0, 2]))], np.array([1]), np.array([0])),
+            "part",
+        ),
+        (
+            lambda: _native.text_pick([(np.zeros(2, np.uint8), np.array([0, 2]))], np.array([0]), np.array([1])),
+            "range",
+        ),
+        (lambda: _native.parse_csv(b"1\n", [(1, None)], [0], True, b",", b'"', b"", -1, True), "limits"),
+        (lambda: _native.parse_csv(b"1\n", [(0, 2**31)], [0], True, b",", b'"', b"", 1, True), "int32"),
+        (lambda: _native.parse_csv(b"1\n", [(1, None)], [1], True, b",", b'"', b"", 1, True), "slot"),
+        (lambda: _native.parse_csv(b"1\n", [(9, None)], [0], True, b",", b'"', b"", 1, True), "kind"),
+        (lambda: _native.parse_csv(b"1\n", [(1, None)], [0], True, b"", b'"', b"", 1, True), "delimiter"),
+        (lambda: _native.unframe(b"", 1, 1, 1), "start"),
+        (lambda: _native.unframe(b"", 0, -1, 1), "limits"),
+        (lambda: _native.unframe_objects(b"", -1), "limits"),
+        (lambda: _native.scan_records(b"", -1, 1), "start"),
+        (lambda: _native.scan_records(b"", 0, -1), "limits"),
+        (lambda: _native.resync(b"abc", 0, 2), "end"),
+        (lambda: _native.resync(b"abc", 4), "start"),
+        (lambda: _native.frame(np.zeros(3, np.uint8), np.array([0, 4])), "offsets"),
+        (lambda: _native.frame(np.zeros(3, np.uint8), np.empty(0, np.int64)), "offsets"),
+        (lambda: _native.ExampleParser([(b"a", 4, False, 1, 1, True, False, None)]), "feature"),
+        (lambda: _native.ExampleParser([(b"a", 3, False, -2, 1, True, False, None)]), "sizes"),
+        (lambda: _native.ExampleParser([(b"a", 3, False, 2, 1, False, False, np.zeros(1, np.int64))]), "default"),
+        (
+            lambda: _native.ExampleParser([]).parse(np.zeros(3, np.uint8), np.array([0, 4])),
+            "offsets",
+        ),
+        (lambda: _native.encode_examples([], -1), "rows"),
+        (lambda: _native.encode_examples([(b"a", 3, np.zeros(3, np.int64), None, None)], 2), "rows"),
+        (
+            lambda: _native.encode_examples([(b"a", 3, np.zeros(3, np.int64), None, np.array([0, 4]))], 1),
+            "offsets",
+        ),
+        (lambda: _native.encode_example({"a": object()}, lambda key, value: np.zeros(2)), "array"),
         (lambda: _native.shuffle_draws(1, 0, -1, 0, np.empty(1, np.int64)), "slot"),
         (lambda: _native.shuffle_draws(1, 4, 3, 2, np.empty(2, np.int64)), "end"),
         (lambda: _native.shuffle_held(1, 4, -1, 0, np.empty(3, np.int64)), "shorter"),

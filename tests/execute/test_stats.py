@@ -2,6 +2,8 @@
 
 import threading
 
+import pytest
+
 import headrace as hr
 
 D = hr.Dataset
@@ -23,11 +25,11 @@ def test_rows_blocks_and_bytes_of_each_stage():
 
 def test_time_is_charged_to_the_stage_that_spends_it():
     pause = threading.Event()
-    it = iter(D.range(5).map(lambda x: pause.wait(0.01) or x).batch(5))
+    it = iter(D.range(5).map(lambda x: pause.wait(0.1) or x).batch(5))
     list(it)
     found = stages(it)
-    assert found["map"]["busy_s"] > 0.04
-    assert found["batch"]["busy_s"] < 0.04
+    assert found["map"]["busy_s"] > 0.4
+    assert found["batch"]["busy_s"] < found["map"]["busy_s"]
     assert found["map"]["waiting_s"] == 0
 
 
@@ -53,9 +55,10 @@ def test_the_consumers_waiting_is_told_apart_from_its_own_work():
     for _ in it:
         pause.wait(0.02)
     found = it.stats()["starvation"]
-    assert 0.03 < found["waited_s"] < found["computed_s"]
+    assert found["waited_s"] > 0.03
+    assert found["computed_s"] > 0.09
     assert found["first_s"] > 0.009
-    assert 0 < found["share"] < 0.5
+    assert found["share"] == pytest.approx(found["waited_s"] / (found["waited_s"] + found["computed_s"]))
     assert "the consumer waited 0." in str(it.stats())
 
 
@@ -63,3 +66,15 @@ def test_they_print_as_a_table():
     it = iter(D.range(3))
     list(it)
     assert "range(start=0, stop=3)" in str(it.stats())
+
+
+def test_the_remedy_is_that_of_the_operation_or_of_the_reader_of_a_file(tmp_path):
+    (tmp_path / "a.txt").write_text("a\nb\n")
+    lines = hr.TextLineDataset(tmp_path / "a.txt")
+    it = iter(lines.map(str.upper, num_parallel_calls=2).map(len))
+    list(it)
+    remedies = {line["stage"]: line["remedy"] for line in it.stats()["stages"]}
+    readers = [said for stage, said in remedies.items() if stage.startswith("TextLineDataset(")]
+    assert readers == ["give it num_parallel_reads=hr.AUTOTUNE"] * 2
+    assert remedies["map(upper, num_parallel_calls=2)"].startswith('mode="process"')
+    assert remedies["map(len)"].startswith("give it num_parallel_calls=hr.AUTOTUNE, mode=")

@@ -2,13 +2,15 @@
 
 import gc
 import json
+import sys
 import threading
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 
 import headrace as hr
-from headrace.testing import our_threads
+from headrace.testing import difference, our_threads, outcomes
 
 D = hr.Dataset
 INT = hr.TensorSpec((), "int64")
@@ -69,11 +71,108 @@ def test_a_resume_after_an_unordered_map_gives_exactly_the_rest(after):
         assert sorted(np.concatenate(got)) == list(range(60))
 
 
+class Overtaken:
+    """A function whose call on `late`, once that is set, comes back after another one has."""
+
+    def __init__(self):
+        self.late = None
+        self.other = threading.Event()
+
+    def __call__(self, x):
+        if int(x) == self.late:
+            assert self.other.wait(10), "no other call came back"
+        elif self.late is not None:
+            self.other.set()
+        if int(x) % 4 == 3:
+            raise ValueError("a row that ignore_errors drops")
+        return x
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        lambda d: d.ignore_errors(),
+        lambda d: d.ignore_errors().filter(lambda x: int(x) % 2 == 0),
+        lambda d: d.ignore_errors().filter(lambda x: x % 2 == 0),
+        lambda d: d.ignore_errors().enumerate().map(lambda i, x: x).prefetch(2).filter(lambda x: x != 1),
+    ],
+    ids=["ignore_errors", "filter", "traced filter", "several"],
+)
+@pytest.mark.parametrize("cut", [1, 2, 3, 5])
+def test_rows_that_overtake_the_last_one_given_change_no_resume(after, cut):
+    fn = Overtaken()
+    ds = after(D.range(20).map(fn, num_parallel_calls=2, deterministic=False))
+    want = sorted(int(x) for x in ds)
+    with iter(ds) as it:
+        got = [int(next(it)) for _ in range(cut)]
+        state = json.loads(json.dumps(it.state()))
+    fn.late = got[-1]
+    with ds.iterator(state) as it:
+        assert sorted(got + [int(x) for x in it]) == want
+
+
 def test_a_function_on_a_worker_may_close_its_iterator():
     its = []
     its.append(iter(D.range(10).map(lambda x: its[0].close() if x == 3 else x).prefetch(1)))
     assert len(within(10, lambda: list(its[0]))) <= 4
     assert our_threads() == []
+
+
+class Labelled(NamedTuple):
+    number: Any
+    words: Any
+
+
+SHARED = {
+    "range": lambda: D.range(3000),
+    "tuples": lambda: D.range(3000).map(lambda x: (x, x * 2)),
+    "dicts": lambda: D.range(3000).map(lambda x: {"b": x, "a": x * 2}),
+    "classes": lambda: D.from_tensor_slices(Labelled(np.arange(3000), [str(i) for i in range(3000)])),
+    "ragged": lambda: D.from_tensor_slices(
+        (np.arange(3000), hr.Ragged.from_rows([[i] * (i % 3) for i in range(3000)]), np.arange(3000))
+    ),
+    "ragged twice": lambda: D.from_tensor_slices(
+        (np.arange(3000), hr.Ragged(hr.Ragged.from_rows([[i] * (i % 3) for i in range(3000)]), np.arange(3001)))
+    ),
+    "one by one": lambda: D.range(3000).map(lambda x: int(x), mode="eager"),
+    "failures": lambda: D.range(3000).map(lambda x: 1 // (int(x) % 5), num_parallel_calls=2),
+    "batches": lambda: D.range(9000).batch(3).prefetch(4),
+}
+
+
+@pytest.mark.parametrize("name", SHARED)
+def test_a_state_of_an_iterator_that_threads_share_is_exact(name):
+    """Threads take elements at the same time; whenever they pause, what all have taken is a beginning of the whole."""
+    want = list(outcomes(iter(SHARED[name]())))
+    taken, pause = [], threading.Barrier(4, timeout=60)
+    states = []
+
+    def take(it):
+        for count in range(1, 30):
+            for _ in range(count):
+                taken.extend(outcomes(it, 1))
+            if pause.wait() == 0:
+                states.append((len(taken), it.state()))
+            pause.wait()
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with iter(SHARED[name]()) as it:
+            threads = [threading.Thread(target=take, args=(it,)) for _ in range(4)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert len(states) == 29
+    order = sorted(taken, key=repr)
+    assert difference(order, sorted(want[: len(taken)], key=repr)) is None
+    for count, state in states[::7]:
+        assert state["delivered"] == count
+        with SHARED[name]().iterator(state=json.loads(json.dumps(state))) as rest:
+            assert difference(outcomes(rest), want[count:]) is None
 
 
 def test_closing_ends_a_search_that_finds_nothing():

@@ -4,12 +4,22 @@ import numpy as np
 import pytest
 
 from . import Pair, Point, dicts, endless, evens, tuples
-from .conftest import assert_same, build, cases, numbers
+from .conftest import assert_same, build, cases, headrace, numbers, see, tf_data
 
 tf = pytest.importorskip("tensorflow")
 pytestmark = pytest.mark.tensorflow
 
 X, Y = np.array([1, 2, 3], np.int32), np.array([4.0, 5.0, 6.0])
+
+
+def sometimes(D, *lengths):
+    """Another number of elements in each pass."""
+    passes = iter(lengths)
+
+    def numbers():
+        yield from range(next(passes, 0))
+
+    return D.from_generator(numbers, output_signature=D.TensorSpec((), np.int32))
 
 
 @cases(
@@ -115,6 +125,8 @@ def test_batches(pipeline):
         "repeat what has no end": lambda D: endless(D).repeat(2),
         "repeat what has no end never": lambda D: endless(D).repeat(0),
         "repeat the filtered": lambda D: evens(D).repeat(2),
+        "repeat what is empty at first": lambda D: sometimes(D, 0, 2, 0, 1).repeat(4),
+        "repeat what is empty at last": lambda D: sometimes(D, 2, 0, 0).repeat(3),
         "take some": lambda D: D.range(10).take(3),
         "take none": lambda D: D.range(10).take(0),
         "take -1 is everything": lambda D: D.range(10).take(-1),
@@ -171,3 +183,13 @@ def test_prefetch_none_is_autotune():
 
 def test_cache_with_an_empty_filename_is_in_memory():
     assert_same(lambda D: D.range(5).cache(""))
+
+
+@cases(
+    {
+        "at first": lambda D: sometimes(D, 0, 2).repeat(),
+        "in the middle": lambda D: sometimes(D, 2, 3, 0, 2).repeat(),
+    }
+)
+def test_an_epoch_without_elements_ends_what_would_go_on_for_ever(pipeline):
+    assert see(pipeline, headrace()).elements == see(pipeline, tf_data()).elements

@@ -235,7 +235,7 @@ def test_unbatch(pipeline):
         "larger": lambda D: D.range(8).batch(2).rebatch(3),
         "whole ones only": lambda D: D.range(8).batch(4).rebatch(3, drop_remainder=True),
         "the same": but(
-            "counted, and of open size: an error may take a row's place",
+            "counted, and UNKNOWN in tf.data",
             lambda D: D.range(8).batch(4, drop_remainder=True).rebatch(4),
         ),
         "in turn": lambda D: D.range(8).batch(4).rebatch([2, 1]),

@@ -44,10 +44,32 @@ def test_the_spec_is_the_same(pipeline):
         "flat_map": lambda D: D.range(4).flat_map(lambda n: D.from_tensors((n, np.float32(3)))),
         "interleave": lambda D: D.range(4).interleave(twice(D), cycle_length=2),
         "a batch after flat_map": lambda D: D.range(4).flat_map(lambda n: D.range(n)).batch(2),
+        "windows in batches": lambda D: D.range(9).window(4).flat_map(lambda w: w.batch(3)),
+        "windows in whole batches": lambda D: D.range(9).window(4).flat_map(lambda w: w.batch(3, drop_remainder=True)),
+        "windows in batches that take turns": lambda D: D.range(9).window(4).interleave(lambda w: w.batch(3, True), 2),
+        "windows of nothing": lambda D: D.range(0).window(4).flat_map(lambda w: w.batch(3, True)),
     }
 )
 def test_the_spec_of_nested_datasets_is_the_same(pipeline):
     assert_same(pipeline)
+
+
+@cases(
+    {
+        "to a size that divides": lambda D: D.range(8).batch(4, drop_remainder=True).rebatch(2),
+        "to a size that does not divide": lambda D: D.range(8).batch(4, drop_remainder=True).rebatch(3),
+        "of any size": lambda D: D.range(8).batch(4).rebatch(2),
+        "whole ones only": lambda D: D.range(8).batch(4).rebatch(2, drop_remainder=True),
+        "of tuples": lambda D: D.from_tensor_slices((np.zeros((6, 4, 3)), np.zeros((6, 4)))).rebatch(2),
+        "to sizes that are one": lambda D: D.range(8).batch(4, drop_remainder=True).rebatch([2, 2]),
+        "to sizes that are one, whole ones only": lambda D: D.range(9).batch(4).rebatch([2, 2], drop_remainder=True),
+        "to sizes that differ": lambda D: D.range(8).batch(4, drop_remainder=True).rebatch([3, 1]),
+        "to empty ones too": lambda D: D.range(8).batch(4, drop_remainder=True).rebatch([2, 0]),
+    }
+)
+def test_the_spec_of_batches_put_together_anew_is_the_same(pipeline):
+    expected, got = see(pipeline, tf_data()), see(pipeline, headrace())
+    assert (got.elements, got.spec) == (expected.elements, expected.spec)
 
 
 @differs("nothing is known of what a function with effects returns before it runs")

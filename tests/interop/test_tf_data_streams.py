@@ -25,6 +25,14 @@ def outcome(fold, library):
         return ERROR
 
 
+def join(a, b):
+    return tf.concat([a, b], 0) if tf.is_tensor(a) else np.concatenate([a, b])
+
+
+def stacked(*values):
+    return tf.stack(values) if tf.is_tensor(values[0]) else np.stack(values)
+
+
 @cases(
     {
         "sums": lambda D: D.range(5).scan(ZERO, lambda total, x: (total + x, total + x)),
@@ -35,8 +43,12 @@ def outcome(fold, library):
         "a state of other keys": but(
             "an error, and not noticed in tf.data", lambda D: D.range(3).scan({"a": ZERO}, lambda s, x: ({"b": x}, x))
         ),
-        "a state of another rank": but(
-            "an error, and allowed in tf.data", lambda D: D.range(3).scan(ZERO, lambda n, x: ([n, n], x))
+        "a state of another rank": lambda D: D.range(3).scan(ZERO, lambda n, x: (stacked(x, x), x)),
+        "a state that grows": lambda D: D.range(3).scan(
+            np.zeros(0, np.int64), lambda s, x: (join(s, stacked(x)), join(s, stacked(x)))
+        ),
+        "a state of another size": lambda D: D.range(3).scan(
+            np.zeros((2, 3), np.int64), lambda s, x: (np.zeros((4, 1), np.int64), s)
         ),
     }
 )
@@ -50,9 +62,13 @@ def test_scan(pipeline):
         "a state of two": lambda D: D.range(4).reduce((ZERO, ZERO), lambda s, x: (s[0] + 1, s[1] + x)),
         "another dtype": lambda D: D.range(3).reduce(ZERO, lambda n, x: np.float32(1)),
         "another structure": lambda D: D.range(3).reduce(ZERO, lambda n, x: (n, x)),
-        "a state that grows": but(
-            "an error, and allowed in tf.data",
-            lambda D: D.range(3).batch(1).reduce(np.zeros(1, np.int64), lambda s, x: join(s, x)),
+        "a state that grows": lambda D: D.range(3).batch(1).reduce(np.zeros(1, np.int64), lambda s, x: join(s, x)),
+        "a state of another rank": lambda D: D.range(3).reduce(ZERO, lambda n, x: stacked(x, x)),
+        "a state that is a number again": lambda D: D.range(3).reduce(np.zeros(2, np.int64), lambda n, x: x),
+        "a state of two, one of which grows": lambda D: (
+            D.range(3)
+            .batch(1)
+            .reduce({"n": ZERO, "all": np.zeros(0, np.int64)}, lambda s, x: {"n": s["n"], "all": join(s["all"], x)})
         ),
         "over an error": lambda D: broken(D).reduce(ZERO, lambda n, x: n + x),
         "a Python number": but("int64, and int32 in tf.data", lambda D: D.range(5).reduce(0, lambda n, x: n + 1)),
@@ -60,10 +76,6 @@ def test_scan(pipeline):
 )
 def test_reduce(pipeline):
     assert outcome(pipeline, headrace()) == outcome(pipeline, tf_data())
-
-
-def join(a, b):
-    return tf.concat([a, b], 0) if tf.is_tensor(a) else np.concatenate([a, b])
 
 
 @cases(
@@ -131,6 +143,8 @@ def test_choose(pipeline):
         "weights as integers": but(
             "taken, and refused in tf.data", lambda D: D.sample_from_datasets(tens(D, 2, 5), [0, 1]), raises=TypeError
         ),
+        "none has any weight": lambda D: D.sample_from_datasets(tens(D, 2, 5), weights=[0.0, 0.0]),
+        "the only one has no weight": lambda D: D.sample_from_datasets(tens(D, 5), weights=[0.0]),
         "weights in turn": lambda D: D.sample_from_datasets(
             tens(D, 5, 5), D.from_tensor_slices([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0]])
         ),
@@ -160,7 +174,6 @@ def test_both_refuse_to_build(pipeline):
         "another dtype": lambda D: D.range(3).scan(ZERO, lambda n, x: (np.float32(1), x)),
         "no output": lambda D: D.range(3).scan(ZERO, lambda n, x: n),
         "take_while of integers": lambda D: D.range(3).take_while(lambda x: x),
-        "weights all 0": lambda D: D.sample_from_datasets(tens(D, 3, 3), [0.0, 0.0]),
         "a negative weight": lambda D: D.sample_from_datasets(tens(D, 3, 3), [-1.0, 2.0]),
     }
 )

@@ -293,6 +293,34 @@ def test_columns_of_numbers_can_be_written_to_one_by_one():
     assert all(column.flags.c_contiguous for column in batch.values())
 
 
+def test_a_missing_feature_is_told_with_those_there_are():
+    record = hr.io.encode_example({"image": b"", "label": 1, "width": 3})
+    features = {"lable": hr.io.FixedLenFeature([], np.int64)}
+    for parse in (
+        lambda: hr.io.parse_single_example(record, features),
+        lambda: hr.io.parse_example([record], features),
+    ):
+        with pytest.raises(
+            hr.ParseError, match=r"'lable' is missing and has no default: did you mean 'label'\? there are "
+        ):
+            parse()
+    with pytest.raises(
+        hr.ElementError, match=r"ParseError.*did you mean 'label'\? there are 'image', 'label', 'width'"
+    ):
+        list(hr.Dataset.from_tensor_slices([record] * 5).map(lambda r: hr.io.parse_single_example(r, features)))
+    steps = hr.io.encode_sequence_example({"id": 7}, {"words": [[1], [2]]})
+    word = hr.io.FixedLenSequenceFeature([1], np.int64)
+    with pytest.raises(hr.ParseError, match=r"'word' is missing: did you mean 'words'\? there are 'id', 'words'"):
+        hr.io.parse_single_sequence_example(steps, sequence_features={"word": word})
+    with pytest.raises(hr.ParseError, match="is missing and has no default: there are none"):
+        hr.io.parse_single_example(b"", features)
+
+
+def test_a_missing_field_of_json_is_told_with_those_there_are():
+    with pytest.raises(hr.ParseError, match=r"'lable' is missing and has no default: did you mean 'label'\?"):
+        hr.io.decode_json(b'{"label": 1, "x": null}', {"lable": np.int64})
+
+
 def test_the_default_of_a_feature_of_bytes_is_bytes():
     row = [hr.io.encode_example({"y": 1})]
     assert hr.io.parse_example(row, {"x": hr.io.FixedLenFeature([], bytes, "é")})["x"].tolist() == ["é".encode()]

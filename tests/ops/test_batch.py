@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import headrace as hr
+from headrace.testing import difference, outcomes, reference_outcomes
 
 D = hr.Dataset
 
@@ -35,9 +36,48 @@ def test_batches_of_batches(run):
 def test_shapes_that_differ_are_an_error_naming_both_and_the_component():
     it = iter(D.range(6).map(lambda n: (n, np.zeros(2 if n < 3 else 3))).batch(2))
     next(it)
-    with pytest.raises(hr.ElementError, match=r"component\[1\].*\(2,\).*\(3,\)"):
+    with pytest.raises(hr.ElementError, match=r"component\[1\] differ: float64\[2\] in element 0 .*\[3\] in element 1"):
         next(it)
     assert next(it)[1].shape == (2, 3)
+
+
+TAGS = {0: [1], 1: [2], 2: [3, 4], 3: [5]}
+UNLIKE = {
+    "lengths": (
+        lambda n: np.arange(2 + (n == 2)),
+        "int64[2] in element 0 of the batch, int64[3] in element 2: padded_",
+    ),
+    "lengths keep": (lambda n: np.zeros((2 + (n == 2), 3)), "ragged_batch keeps all lengths"),
+    "sizes": (lambda n: np.zeros((3, 2 + (n == 2))), "padded_batch fills up the shorter ones\n"),
+    "ranks": (lambda n: np.zeros((2,) * (1 + (n == 2))), "have them all of one shape"),
+    "dtypes": (lambda n: np.int64(n) if n != 2 else 0.5, "int64 in element 0 of the batch, float64 in element 2: have"),
+    "kinds": (lambda n: np.int64(n) if n != 2 else "two", "int64 in element 0 of the batch, str in element 2"),
+    "text is not told apart by its length": (
+        lambda n: ["a", "bb", np.int64(3), "d"][n],
+        "str in element 0 of the batch, int64",
+    ),
+    "keys": (lambda n: {"x": n, "y": n} if n != 2 else {"x": n, "z": n}, "element 2 has no 'y', element 0 has no 'z'"),
+    "lists": (lambda n: TAGS[n], "element 0 of the batch is (int64,), element 2 is (int64, int64): a list that"),
+    "structures": (lambda n: n if n != 2 else (n, n), "element 0 of the batch is int64, element 2 is (int64, int64)"),
+}
+
+
+@pytest.mark.parametrize("case", UNLIKE)
+@pytest.mark.parametrize("operation", ["batch", "rebatch"])
+def test_elements_that_do_not_fit_are_shown_both_with_a_way_out(run, case, operation):
+    make, said = UNLIKE[case]
+    ds = D.range(4).map(lambda n: make(int(n)), mode="eager")
+    whole = ds.batch(4) if operation == "batch" else ds.batch(1).rebatch(4)
+    with pytest.raises(hr.ElementError) as caught:
+        run(whole)
+    assert said in str(caught.value)
+    assert difference(outcomes(iter(whole)), reference_outcomes(whole)) is None
+
+
+def test_elements_of_a_window_that_differ_are_shown_both():
+    ds = D.range(4).map(lambda n: int(n) if n != 2 else {"x": int(n)}, mode="eager").window(4)
+    with pytest.raises(hr.ElementError, match=r"element 0 of the window is int64, element 2 is {'x': int64}"):
+        list(ds)
 
 
 def test_a_batch_with_a_failed_element_is_one_failure():

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import headrace as hr
+from headrace.testing import difference, outcomes
 
 D = hr.Dataset
 
@@ -129,7 +130,8 @@ def test_group_by_window(run):
         (lambda d, f: d.throttle(rows_per_second=0), ValueError, "above 0"),
         (lambda d, f: D.choose_from_datasets([], d), ValueError, "at least one"),
         (lambda d, f: D.sample_from_datasets([d, d], [1.0]), ValueError, "2 datasets"),
-        (lambda d, f: D.sample_from_datasets([d, d], [0, 0]), ValueError, "not all 0"),
+        (lambda d, f: D.sample_from_datasets([d, d], [-1, 0]), ValueError, "at least 0"),
+        (lambda d, f: D.sample_from_datasets([d, d.enumerate()], [0, 0]), hr.SpecError, "differ"),
         (lambda d, f: d.rejection_resample(f, [0.5, 0.5], [1.0]), ValueError, "classes"),
         (lambda d, f: d.apply(lambda ds: 3), TypeError, "Dataset"),
         (lambda d, f: d.get_single_element(), ValueError, "more than one"),
@@ -177,6 +179,85 @@ def test_scan_and_reduce_carry_structures(run):
     assert D.range(4).reduce((0, 1), lambda s, x: (s[0] + x, s[1] * 2)) == (6, 16)
 
 
+def test_a_state_may_change_its_shape_and_nothing_else(run):
+    def grown(s, x):
+        return np.append(s, x), len(s)
+
+    assert run(D.range(4).scan(np.zeros(0, np.int64), grown)) == [0, 1, 2, 3]
+    assert D.range(4).reduce(np.zeros(0, np.int64), lambda s, x: np.append(s, x)).tolist() == [0, 1, 2, 3]
+    assert D.range(4).reduce("", lambda s, x: s + str(x)) == "0123"
+    assert D.range(2).reduce({"a": np.int64(0)}, lambda s, x: {"a": np.full(2, x)})["a"].tolist() == [1, 1]
+    with pytest.raises(hr.SpecError, match=r"component\['a'\] of the state of reduce was int64, and became float64"):
+        D.range(2).reduce({"a": np.int64(0)}, lambda s, x: {"a": np.full(2, 0.5)})
+
+
+@pytest.mark.parametrize(
+    ("target", "initial", "kept"),
+    [
+        ([0, 1], None, list(range(1, 40, 2))),
+        ([1, 0], None, list(range(0, 40, 2))),
+        ([0, 1], [1, 0], list(range(1, 40, 2))),
+        ([0, 1], [0, 1], list(range(1, 40, 2))),
+    ],
+)
+def test_resampling_to_one_class_leaves_the_others_out(run, target, initial, kept):
+    ds = D.range(40).rejection_resample(lambda x: int(x) % 2, target, initial, seed=1)
+    assert [int(x) for _, x in run(ds)] == kept
+
+
+def test_resampling_without_an_initial_distribution_finds_it():
+    ds = D.range(9000).rejection_resample(lambda x: int(x % 10 == 0), [0.5, 0.5], seed=1)
+    classes = [int(c) for c, _ in ds]
+    assert 0.45 < np.mean(classes[200:]) < 0.55
+
+
+def test_repeat_goes_on_after_an_epoch_without_elements():
+    passes = []
+
+    def numbers():
+        passes.append(len(passes))
+        yield from range(0 if len(passes) in (1, 3) else 2)
+
+    ds = D.from_generator(numbers, output_signature=hr.TensorSpec((), "int64"))
+    assert lists(ds.repeat(4)) == [0, 1, 0, 1]
+    assert passes == [0, 1, 2, 3]
+    passes.clear()
+    assert lists(ds.repeat()) == []
+    assert list(D.range(0).repeat(10**15)) == []
+
+
+def test_a_failed_batch_of_known_size_is_as_many_failures(run):
+    ds = D.range(9).map(lambda x: 1 // (int(x) - 4)).batch(3, drop_remainder=True)
+    assert len(ds.unbatch()) == 9
+    places = [kind for kind, _ in outcomes(iter(ds.unbatch()))]
+    assert places == ["value"] * 3 + ["error"] * 3 + ["value"] * 3
+    assert [len(b) for b in run(ds.rebatch(1).ignore_errors())] == [1] * 6
+    assert ds.rebatch(1).element_spec.shape == (1,)
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda d: d.unbatch(),
+        lambda d: d.rebatch(3),
+        lambda d: d.rebatch([1, 1]),
+        lambda d: d.batch(2, drop_remainder=True).unbatch(),
+        lambda d: d.map(lambda x: x * 2).unbatch(),
+        lambda d: d.window(2).flat_map(lambda w: w.batch(2, drop_remainder=True)).unbatch(),
+    ],
+)
+def test_who_asks_for_the_spec_changes_no_element(build):
+    def dataset():
+        return build(D.range(6).map(lambda x: np.full(3, 1 // (int(x) - 4)), mode="eager"))
+
+    plain, asked = dataset(), dataset()
+    _ = asked.element_spec
+    assert plain.cardinality() == asked.cardinality()
+    assert difference(outcomes(iter(asked)), outcomes(iter(plain))) is None
+    state = iter(asked).state()
+    assert difference(outcomes(plain.iterator(state)), outcomes(iter(dataset()))) is None
+
+
 def test_take_while_reads_no_further_than_the_element_that_ends_it():
     read = []
     ds = D.range(100).map(lambda x: read.append(int(x)) or x).take_while(lambda x: x < 3).batch(10)
@@ -193,6 +274,12 @@ def test_random_is_the_same_in_each_epoch_unless_asked_otherwise():
 def test_zero_weights_are_never_drawn(run):
     ds = D.sample_from_datasets([D.range(5), D.range(100, 105)], [0.0, 1.0], seed=1)
     assert lists(run(ds)) == [100, 101, 102, 103, 104]
+    none = D.sample_from_datasets([D.range(5), D.range(100, 105)], [0, 0])
+    assert run(none) == []
+    assert (len(none), none.element_spec) == (0, D.range(5).element_spec)
+    by_a_dataset = D.sample_from_datasets([D.range(5), D.range(5)], D.from_tensors([0.0, 0.0]))
+    with pytest.raises(hr.ElementError, match="must not all be 0"):
+        run(by_a_dataset)
 
 
 def test_options_merge_and_the_later_ones_count():
@@ -200,7 +287,7 @@ def test_options_merge_and_the_later_ones_count():
     assert ds.options() == hr.Options(cpu_budget=1, deterministic=True)
     both = D.zip(D.range(1).with_options(hr.Options(ram_budget=5)), ds)
     assert both.options() == hr.Options(cpu_budget=1, deterministic=True, ram_budget=5)
-    with pytest.raises(AttributeError):
+    with pytest.raises(ValueError, match="belong to a dataset"):
         ds.options().cpu_budget = 3
 
 

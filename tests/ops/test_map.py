@@ -43,6 +43,9 @@ def test_a_dataclass_is_a_structure(run):
 
 def test_a_returned_list_is_a_tuple_and_none_is_legal(run):
     assert run(D.range(1).map(lambda x: [x, None])) == [(0, None)]
+    assert run(D.range(1).map(lambda x: {"x": x, "y": None})) == [{"x": 0, "y": None}]
+    assert run(D.range(1).map(lambda x: (None,))) == [(None,)]
+    assert run(D.range(1).map(lambda x: ())) == [()]
 
 
 def test_python_numbers_become_numpy_scalars_and_text_stays_text(run):
@@ -201,5 +204,79 @@ def test_a_result_that_was_not_promised_is_an_error_that_names_both():
     assert next(it).shape == (1,)
     with pytest.raises(hr.ElementError, match="output_signature"):
         next(it)
-    with pytest.raises(hr.ElementError, match=r"structure \(\*, \*\) where \* was promised"):
+    with pytest.raises(hr.ElementError, match=r"\(int64, int64\) where int64 was promised"):
         next(iter(D.range(3).map(lambda n: (n, n), output_signature=hr.TensorSpec([], "int64"))))
+
+
+def forgets(x):
+    x + 1
+
+
+def forgets_sometimes(x):  # noqa: RET503
+    if x != 2:
+        return x
+    print(end="")
+
+
+def forgets_beside(x, rng):
+    x + rng.random()
+
+
+@pytest.mark.parametrize(
+    "ds",
+    [
+        lambda fn: D.range(5).map(fn),
+        lambda fn: D.range(5).map(fn, num_parallel_calls=2).batch(2),
+        lambda fn: D.range(5).map(fn, mode="eager").prefetch(1),
+        lambda fn: D.range(5).map(fn, 1, mode="process"),
+        lambda fn: D.range(5).map_batches(fn, 2),
+    ],
+)
+def test_a_forgotten_return_is_an_error_that_asks_for_it(ds):
+    with pytest.raises(hr.ElementError, match=r"element 0: TypeError: forgets returned None.*return"):
+        next(iter(ds(forgets)))
+
+
+def test_a_return_forgotten_for_one_element_is_its_error(run):
+    assert run(D.range(4).map(forgets_sometimes).ignore_errors()) == [0, 1, 3]
+    with pytest.raises(hr.ElementError, match="element 2: TypeError: forgets_sometimes returned None"):
+        run(D.range(4).map(forgets_sometimes))
+    with pytest.raises(hr.ElementError, match="forgets_beside returned None"):
+        run(D.range(4).random_map(forgets_beside))
+
+
+def test_what_is_no_function_of_map_may_give_none():
+    assert list(D.from_tensors(None)) == [None]
+    assert list(D.range(2).scan(0, lambda n, x: (n, None))) == [None, None]
+
+
+def test_a_function_without_a_return_cannot_be_vectorised():
+    with pytest.raises(TypeError, match=r"forgets cannot be vectorised: returns None$"):
+        D.range(5).map(forgets, mode="vectorized")
+
+
+ROWS = {"user": [1, 2, 3], "price": [0.5, 1.5, 2.5]}
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda d: d.map(lambda r: r["usr"]),
+        lambda d: d.map(lambda r: r["usr"], num_parallel_calls=2),
+        lambda d: d.filter(lambda r: r["usr"] > 1),
+        lambda d: d.enumerate().map(lambda i, r: r["usr"]),
+        lambda d: d.group_by_window(lambda r: r["usr"], lambda key, w: w.batch(2), 2),
+    ],
+)
+def test_a_key_that_elements_do_not_have_is_told_with_those_they_have(run, make):
+    with pytest.raises(
+        hr.ElementError, match=r"KeyError: 'usr' \(in an element, did you mean 'user'\? there are 'user', "
+    ):
+        run(make(D.from_tensor_slices(ROWS)))
+
+
+def test_other_keys_are_nobodys_business(run):
+    with pytest.raises(hr.ElementError, match="KeyError: 5\n"):
+        run(D.range(3).map(lambda x: {}[5]))
+    with pytest.raises(hr.ElementError, match="KeyError: 'user'\n"):
+        run(D.from_tensor_slices(ROWS).map(lambda r: {}["user"]))

@@ -1,10 +1,14 @@
 """A pipeline in a process of its own: the same rows, states and errors as on a thread."""
 
+import contextlib
 import gc
 import json
 import os
 import signal
+import threading
 import time
+from contextlib import contextmanager
+from pathlib import Path
 
 import numpy as np
 import psutil
@@ -29,6 +33,43 @@ def assert_same(got, want):
 
 def children():
     return {p.pid for p in psutil.Process().children()}
+
+
+def memory_files():
+    """The files without a name that processes exchange arrays through."""
+    links = list(Path("/proc/self/fd").iterdir())
+    return sum("headrace" in str(link.readlink()) for link in links if link.is_symlink())
+
+
+def left_behind():
+    return children(), memory_files()
+
+
+@pytest.fixture
+def nothing_stays():
+    """No process, dead or alive, no memory and no connection."""
+    gc.collect()
+    before, fds = left_behind(), psutil.Process().num_fds()
+    yield before
+    gc.collect()
+    assert left_behind() == before
+    assert psutil.Process().num_fds() <= fds
+
+
+@contextmanager
+def raised_after(seconds, error):
+    """Raise it in this thread, which may wait for ever."""
+
+    def stop(*_):
+        raise error
+
+    handler = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, handler)
 
 
 def test_it_gives_what_a_thread_gives_in_every_epoch():
@@ -105,3 +146,88 @@ def test_it_works_ahead():
     time.sleep(0.5)
     asked = time.monotonic()
     assert next(it)[1] < asked
+
+
+def leave(x):
+    if x == 3:
+        raise SystemExit(7)
+    return x
+
+
+@pytest.mark.usefixtures("nothing_stays")
+def test_system_exit_reaches_the_consumer_again_and_again():
+    ds = D.range(9).map(leave, mode="eager").prefetch(2, mode="process")
+    it = iter(ds)
+    got = [int(next(it)) for _ in range(3)]
+    with raised_after(60, AssertionError("hangs")):
+        for _ in range(3):
+            with pytest.raises(SystemExit):
+                next(it)
+        assert got == [0, 1, 2]
+        assert it.state()["delivered"] == 3
+        with pytest.raises(SystemExit):
+            list(ds)
+    it.close()
+
+
+def test_passes_on_other_threads_leave_nothing_behind(nothing_stays):
+    ds = pipeline().prefetch(4, mode="process")
+    here, held = pipeline(), []
+    for _ in range(3):
+        got = []
+        thread = threading.Thread(target=lambda got=got: got.extend(ds))
+        thread.start()
+        thread.join(60)
+        assert_same(got, list(here))
+        held.append(left_behind())
+    assert held[0] == held[1] == held[2]  # one process, which does not end with the thread that began the first pass
+    assert len(held[0][0] - nothing_stays[0]) == 1
+
+
+@pytest.mark.usefixtures("nothing_stays")
+def test_a_pass_goes_on_when_the_thread_that_began_it_has_ended():
+    ds = pipeline().prefetch(4, mode="process")
+    it, got = iter(ds), []
+    thread = threading.Thread(target=lambda: got.append(next(it)))
+    thread.start()
+    thread.join(60)
+    got += list(it)
+    assert_same(got, list(pipeline()))
+    it.close()
+
+
+def test_a_function_that_cannot_be_sent_leaves_nothing_behind(nothing_stays):
+    lock = threading.Lock()
+    ds = D.range(9).map(lambda x: (lock, x)[1], mode="eager").prefetch(2, mode="process")
+    it = iter(ds)
+    for _ in range(2):
+        with pytest.raises(TypeError, match="cannot be sent"):
+            next(it)
+        assert left_behind() == nothing_stays
+
+
+@pytest.mark.parametrize("delay", [0.001, 0.01, 0.03, 0.1, 0.3, 0.6, 1.0])
+def test_an_interrupt_while_it_starts_leaves_nothing_behind(delay, nothing_stays):
+    ds = pipeline().prefetch(4, mode="process")
+    it, got = iter(ds), []
+    with contextlib.suppress(KeyboardInterrupt), raised_after(delay, KeyboardInterrupt):
+        got.append(next(it))
+        threading.Event().wait(60)
+    until = time.monotonic() + 20
+    while not got and left_behind() != nothing_stays:
+        assert time.monotonic() < until, "something stays"
+    with raised_after(60, AssertionError("hangs")):
+        assert_same(got + list(it), list(pipeline()))
+    it.close()
+
+
+def test_a_state_with_other_seeds_is_not_left_to_the_process_of_an_earlier_pass():
+    def shuffled():
+        return D.range(60).shuffle(60).prefetch(2, mode="process")
+
+    it = iter(shuffled())
+    list(zip(it, range(10), strict=False))
+    state, rest = it.state(), list(it)
+    other = shuffled()
+    list(other)
+    assert list(other.iterator(state=state)) == rest

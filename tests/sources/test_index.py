@@ -19,7 +19,7 @@ import headrace as hr
 from headrace.execute.context import Context, Run
 from headrace.records.files import identity
 from headrace.records.index import build_index, fresh_index
-from headrace.records.sidecar import FOLDER, GROUP
+from headrace.records.sidecar import FOLDER, GROUP, places
 from headrace.records.text import Lines
 from headrace.records.tfrecord import TFRecords
 from headrace.storage.files import TEMPORARY
@@ -210,6 +210,13 @@ class TestWhereTheyLie:
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "r.tfrecord"))
         with pytest.raises(hr.StorageError, match="cannot be written"):
             hr.io.build_index(records)
+
+    def test_a_user_without_a_home_has_no_cache(self, records, tmp_path, monkeypatch):
+        monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+        monkeypatch.setenv("HOME", "~nobody")
+        (tmp_path / FOLDER).write_bytes(b"in the way")
+        assert len(list(places(records))) == 1
+        assert len(hr.TFRecordDataset(records, index=True)) == len(ROWS)
 
     def test_of_a_file_in_the_working_folder(self, records, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)

@@ -1,7 +1,6 @@
-"""Parquet, Arrow, JSON lines: files that say, or let one guess, what is in them."""
+"""Parquet and Arrow: files that say what is in them."""
 
 import datetime
-import gzip
 
 import numpy as np
 import pyarrow as pa
@@ -80,7 +79,7 @@ def test_rows_of_every_type(tables):
 def test_some_columns(tables):
     got = list(tables(columns=["name", "id"]))
     assert got[3] == {"name": "row 3", "id": 3}
-    with pytest.raises(hr.SpecError, match="no columns nope"):
+    with pytest.raises(hr.SpecError, match="no columns nope: there are"):
         tables(columns=["nope"])
 
 
@@ -134,8 +133,8 @@ def test_columns_are_what_they_are_in_memory(tmp_path):
 
 
 def test_a_column_of_a_type_that_numpy_lacks_says_what_to_do(tmp_path):
-    pq.write_table(pa.table({"price": pa.array([None], pa.decimal128(9, 2)), "x": [1]}), tmp_path / "a.parquet")
-    with pytest.raises(hr.SpecError, match=r"column 'price' is of type decimal128.*cast it to float64"):
+    pq.write_table(pa.table({"price": pa.array([None], pa.decimal128(38, 2)), "x": [1]}), tmp_path / "a.parquet")
+    with pytest.raises(hr.SpecError, match=r"column 'price' is of type decimal128.*cast={'price': np.float64} takes"):
         hr.ParquetDataset(str(tmp_path / "a.parquet"))
     assert list(hr.ParquetDataset(str(tmp_path / "a.parquet"), columns=["x"])) == [{"x": 1}]
 
@@ -206,42 +205,3 @@ def test_remote_tables():
         pq.write_table(pa.table({"x": [1, 2]}), file)
     assert [int(r["x"]) for r in hr.ParquetDataset("memory://t/*.parquet")] == [1, 2]
     system.store.clear()
-
-
-class TestJsonLines:
-    LINES = (
-        b'{"a": 1, "b": "x", "c": {"d": 1.5}, "t": "2020-01-01"}\n{"a": 2, "b": "y", "c": {"d": 2}, "t": "2020-01-02"}'
-    )
-
-    def test_objects(self, put):
-        got = list(hr.JsonLinesDataset(put(self.LINES)))
-        assert got[1] == {"a": 2, "b": "y", "c": {"d": 2.0}, "t": "2020-01-02"}
-
-    def test_in_chunks_of_any_size_and_compressed(self, put):
-        data = b"".join(b'{"a": %d, "b": [%s]}\n' % (i, b",".join([b"1"] * (i % 3))) for i in range(50))
-        (path,) = put(gzip.compress(data))
-        ds = hr.JsonLinesDataset(path, compression_type="GZIP", buffer_size=30)
-        got = list(ds)
-        assert [(int(r["a"]), len(r["b"])) for r in got] == [(i, i % 3) for i in range(50)]
-        check_transformation(ds, cuts=8)
-
-    def test_a_bad_line_is_an_error_in_its_place(self, put):
-        (path,) = put(b'{"a": 1}\n\n{"a": }\n{"a": "x"}\n{"b": 1}\n{"a": 5}\n')
-        schema = pa.schema({"a": pa.int64()})
-        got = outcomes(iter(hr.JsonLinesDataset(path, schema)))
-        assert [kind for kind, _ in got] == ["value", "error", "error", "error", "value"]
-        assert "not JSON" in got[1][1]
-        assert "line 3" in got[1][1]
-        check_transformation(hr.JsonLinesDataset(path, schema, buffer_size=5), cuts=8)
-        assert [int(r["a"]) for r in hr.JsonLinesDataset(path, schema, on_error="skip")] == [1, 5]
-
-    def test_missing_fields(self, put):
-        (path,) = put(b'{"a": 1}\n{}\n')
-        assert len([k for k, _ in outcomes(iter(hr.JsonLinesDataset(path))) if k == "error"]) == 1
-        assert [int(r["a"]) for r in hr.JsonLinesDataset(path, nulls={"a": 0})] == [1, 0]
-
-    def test_fields_that_cannot_be_guessed(self, put):
-        with pytest.raises(ValueError, match="give a schema"):
-            hr.JsonLinesDataset(put(b'{"a": null}\n'))
-        with pytest.raises(ValueError, match="do not tell"):
-            hr.JsonLinesDataset(put(b"[1]\n"))

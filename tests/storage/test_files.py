@@ -147,6 +147,17 @@ def test_a_full_disk_is_named_with_the_path_and_leaves_nothing(tmp_path, writer,
     assert left(tmp_path / "out") == []
 
 
+def test_too_many_open_files_are_named_with_the_path(tmp_path):
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (200, hard))
+    try:
+        with pytest.raises(OSError, match=r"Too many open files: '.*/data-00\d+\.tfrecord'"):
+            ROWS.filter(lambda _: True).write_tfrecord(tmp_path / "data", shards=1000)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert left(tmp_path) == []
+
+
 def test_a_save_to_a_full_disk_is_named_and_keeps_what_was_there(tmp_path, full_disk):
     hr.Dataset.range(3).save(tmp_path / "saved")
     full_disk(100_000)

@@ -165,6 +165,21 @@ def test_a_reader_waits_for_a_writer_that_is_at_it(tmp_path, monkeypatch):
     assert os.waitpid(seen[0], 0)[1] == 0
 
 
+def test_a_swap_that_another_finished_meanwhile_and_did_not_clear_away_is_done(tmp_path, monkeypatch):
+    folder = pending(tmp_path)
+    (swap,) = folder.glob(f".*{SWAP}")
+    lock = swaps.lock
+
+    def late(descriptor, **how):
+        swap.rename(folder / f".t.tfrecord.0{TEMPORARY}")  # as one does who is killed then
+        monkeypatch.setattr(swaps, "lock", lock)
+        return lock(descriptor, **how)
+
+    monkeypatch.setattr(swaps, "lock", late)
+    swaps.finish_swap(swap)
+    assert not swap.exists()
+
+
 def test_a_swap_that_was_made_by_hand_touches_nothing_but_its_own_files(tmp_path):
     write(tmp_path, 1, 1)
     (tmp_path / "precious.tfrecord").write_bytes(b"mine")

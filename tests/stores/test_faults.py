@@ -226,7 +226,7 @@ def test_every_format(http, data, build, count, fault):
     it, got = iter(ds), []
     got.append(int(next(it)))
     chance = random.Random(3)
-    http.proxy.fault = lambda request: fault if request.is_data and chance.random() < 0.5 else None
+    http.proxy.fault = lambda request: fault if request.is_data and chance.random() < 0.3 else None
     raised = 0
     while True:
         try:

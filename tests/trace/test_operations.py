@@ -105,7 +105,7 @@ def test_explain_says_how_each_function_runs():
     assert "vectorised: 2 operations, log1p row by row" in text
     assert "eager: branches on data at " in text
     assert "test_operations.py:" in text
-    assert "eager: its elements are not known" in text
+    assert "decided at the first rows" in text
 
 
 def test_the_modes():
@@ -201,7 +201,9 @@ def test_a_state_is_good_for_a_function_that_is_no_longer_traced():
             it = iter(after(D.range(20).map(saved)))
             for _ in range(3):
                 next(it)
-            rest = [np.asarray(v).tolist() for v in after(D.range(20).map(restored)).iterator(state=it.state())]
+            with pytest.warns(hr.ChangeWarning, match="another (plain|printing)"):
+                again = after(D.range(20).map(restored)).iterator(state=it.state())
+            rest = [np.asarray(v).tolist() for v in again]
             assert rest == [np.asarray(v).tolist() for v in it]
 
 

@@ -2,7 +2,9 @@
 
 import numpy as np
 import pytest
-from tests.trace.checks import check, ordinary, rows, small
+from tests.trace.checks import ROWS, check, ordinary, rows, small
+
+import headrace as hr
 
 X = rows("f8")
 X32 = rows("f4")
@@ -22,6 +24,8 @@ TABLE = np.random.default_rng(0).normal(size=(50, 4)).astype(np.float32)
 WEIGHTS = np.random.default_rng(1).normal(size=(7, 3))
 EDGES = np.array([-1.0, 0.0, 0.5, 2.0])
 ONES = np.ones(7)
+COUNTS = np.arange(ROWS + 2)
+BOOLS = np.array([False, True])
 
 
 def one_hot(y):
@@ -258,7 +262,34 @@ FUNCTIONS = {
     "weak integer": (lambda x: x + 200, rows("u1")),
     "weak float": (lambda x: x + 0.5, rows("f2")),
     "bool arithmetic": (lambda b: b * 2 + b, rows("?")),
+    "a number of a table": (lambda x: TABLE[3, 2], X),
+    "a number of a table beside others": (lambda x: (x, TABLE[3, 2], TABLE.sum()), X),
+    "numbers of tables alone": (lambda x: {"a": EDGES[1], "b": WEIGHTS.max(), "c": EDGES[1] > 0}, X),
+    "a row of a table": (lambda x: (TABLE[3], x), X),
+    "a row of a table as long as the block": (lambda x: COUNTS[:ROWS], X),
+    "numbers of a table, counted with": (lambda x: (EDGES[1] + EDGES[2], x * EDGES[3], EDGES.dtype.itemsize), X),
+    "a table in another shape": (lambda x: WEIGHTS.T.reshape(-1), X),
 }
+
+
+CONDITIONS = {
+    "a number of a table": lambda x: BOOLS[1],
+    "no number of a table": lambda x: BOOLS.all(),
+    "a table compared": lambda x: EDGES[1] < EDGES[2],
+}
+
+
+@pytest.mark.parametrize("name", CONDITIONS)
+@pytest.mark.parametrize("build", [hr.Dataset.filter, hr.Dataset.take_while], ids=["filter", "take_while"])
+def test_a_condition_that_no_element_changes(name, build):
+    check(CONDITIONS[name], X, build=build)
+
+
+def test_a_key_that_no_element_changes():
+    ds = hr.Dataset.range(50).group_by_window(lambda x: COUNTS[3], lambda key, rows: rows.batch(20), 20)
+    assert [batch.tolist() for batch in ds] == [list(range(20)), list(range(20, 40)), list(range(40, 50))]
+    kept = hr.Dataset.range(50).rejection_resample(lambda x: COUNTS[1], [0.5, 0.5], [0.5, 0.5], seed=1)
+    assert [(int(kind), int(x)) for kind, x in kept] == [(1, x) for x in range(50)]
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)

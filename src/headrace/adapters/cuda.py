@@ -10,7 +10,7 @@ import numpy as np
 
 from headrace.adapters.buffers import Buffer, Part, Route
 from headrace.adapters.device_meter import DeviceMeter
-from headrace.adapters.feed import framework
+from headrace.adapters.feed import Refused, framework
 from headrace.adapters.locked import Locked
 from headrace.adapters.tensors import Casts, nested, readable
 from headrace.block import Block, Column, ordinal, values
@@ -78,6 +78,10 @@ class Staging:
         """Let go of the buffers; torch keeps them until copies are done."""
         self._buffers = deque(Buffer(self._casts) for _ in self._buffers)
 
+    def check(self, structure: Structure) -> None:
+        """Refuse elements that do not have the components that dtypes name."""
+        self._casts.of(structure)
+
     def convert(self, block: Block) -> Block:
         """The rows of a block, on their way."""
         first = ordinal(block.mark)
@@ -130,7 +134,11 @@ class Staging:
             staged.there.synchronize()
         if self._meter is not None:
             self._meter.delivered(stream)
-        return staged.structure.pack([nested(*leaf) if type(leaf) is Jagged else leaf for leaf in staged.leaves])
+        leaves = [nested(*leaf) if type(leaf) is Jagged else leaf for leaf in staged.leaves]
+        try:
+            return staged.structure.pack(leaves)
+        except Exception as error:
+            raise Refused(error) from error
 
 
 def _parts(value: Any, wanted: Any, path: str) -> list[Part]:

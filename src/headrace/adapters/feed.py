@@ -9,19 +9,21 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
-from headrace.block import Block, Failure, Item, Mark
+from headrace.block import Block, Failure, Item, Mark, ordinal
 from headrace.execute import state as states
 from headrace.execute.context import Context
 from headrace.execute.starvation import Meter
 from headrace.execute.stats import Stats
-from headrace.execute.stream import END, Pulled, Stream
+from headrace.execute.stream import END, Pending, Pulled, Stream
 from headrace.iterator import Epochs, Iterator
 from headrace.keys import globally_seeded
 from headrace.ops.passing import Passing
 from headrace.ops.prefetch import Prefetch
 from headrace.ops.shard import Shard
 from headrace.ops.share import Share
+from headrace.plan.explain import summary
 from headrace.plan.node import Node, user_site
+from headrace.plan.structure import Structure
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
@@ -40,6 +42,14 @@ def framework(name: str, wanted_by: str) -> Any:
         ) from None
 
 
+class Refused(Exception):  # noqa: N818 - not an error of its own
+    """The class of an element did not take its components, when it was put together for the consumer."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
 class Target(Protocol):
     """Where elements go. One target serves one pass."""
 
@@ -49,6 +59,9 @@ class Target(Protocol):
 
     def meter(self) -> Meter:
         """What counts the consumer's waiting."""
+
+    def check(self, structure: Structure) -> None:
+        """Refuse elements of a structure that does not fit what was asked for."""
 
     def convert(self, block: Block) -> Block:
         """The elements as the framework wants them."""
@@ -89,10 +102,16 @@ class Adapted(Passing):
         return AdaptedStream(self, ctx, mark)
 
     def convert(self, item: Item) -> list[Item]:
-        """An item with its rows converted; a failure stays one."""
+        """An item with its rows converted, failures in the places of those that cannot be; a failure stays one."""
         if isinstance(item, Failure):
             return [item]
-        made = self.target.convert(item)
+        self.target.check(item.structure)
+        try:
+            made = self.target.convert(item)
+        except (TypeError, ValueError) as error:  # of the values; a device that fails is not an element's fault
+            if item.rows == 1:
+                return [Failure(self.error(error, ordinal(item.mark)), item.mark)]
+            return [one for i in range(item.rows) for one in self.convert(item.slice(i, i + 1))]
         made.mark, made.ids = item.mark, item.ids
         return [made]
 
@@ -103,13 +122,19 @@ class AdaptedStream(Stream):
     def __init__(self, node: Adapted, ctx: Context, mark: Mark) -> None:
         self._node = node
         self._input = ctx.open(node.input, mark, any_order=True)
+        self._pending = Pending(own=False)
 
     def pull(self, want: int) -> Pulled:
-        item = self._input.pull(want)
-        return END if item is END else self._node.convert(item)[0]
+        if not self._pending:
+            item = self._input.pull(want)
+            if item is END:
+                return END
+            self._pending.add(self._node.convert(item))
+        return self._pending.pull(want)
 
     def skip(self, count: int, *, replay: bool = False) -> int:
-        return self._input.skip(count, replay=replay)
+        done = self._pending.drop(count)
+        return done + self._input.skip(count - done, replay=replay)
 
 
 class Feed:
@@ -140,6 +165,9 @@ class Feed:
         """Whether nobody else reads a share of the same epoch, so that at its end the next one may begin."""
         return True
 
+    def _check_place_is_known(self) -> None:
+        """Refuse to say where the newest pass stands if another process makes it."""
+
     def __iter__(self) -> Fed:
         target = self._target()
         node, epochs = self._begin()
@@ -166,6 +194,7 @@ class Feed:
 
     def state_dict(self) -> dict[str, Any]:
         """Where the newest pass stands, behind the last batch that it gave; before the first pass, the start."""
+        self._check_place_is_known()
         if self._resume is not None:
             return self._resume
         if self._newest is None:
@@ -179,7 +208,7 @@ class Feed:
         self._resume = state_dict
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} of {self._dataset!r}>"
+        return summary(type(self).__name__, self._dataset._node)
 
 
 class Fed(PythonIterator[Any]):
@@ -190,11 +219,18 @@ class Fed(PythonIterator[Any]):
         self._deliver = target.deliver
         self._finalizer = weakref.finalize(self, _let_go, iterator, target)
 
+    def __repr__(self) -> str:
+        return repr(self._iterator)
+
     def __iter__(self) -> Self:
         return self
 
     def __next__(self) -> Any:
-        return self._deliver(next(self._iterator))
+        element = next(self._iterator)
+        try:
+            return self._deliver(element)
+        except Refused as refused:
+            raise self._iterator.failure(refused.error) from refused.error
 
     def stats(self) -> Stats:
         """What each stage has done, and under "starvation" how long the consumer waited and computed."""

@@ -90,6 +90,10 @@ class Arrays:
     def close(self) -> None:
         """There are no buffers."""
 
+    def check(self, structure: Structure) -> None:
+        """Refuse elements of another structure than the shardings."""
+        self._places(structure)
+
     def convert(self, block: Block) -> Block:
         """Columns of JAX arrays."""
         places = self._places(block.structure)

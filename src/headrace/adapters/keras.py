@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
+import sys
+import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +17,7 @@ import numpy as np
 from headrace.adapters.feed import Fed, Feed, framework
 from headrace.adapters.numpy import NumpyFeed
 from headrace.execute.stats import Stats
+from headrace.plan.cardinality import INFINITE
 from headrace.plan.structure import Structure, flatten
 
 if TYPE_CHECKING:
@@ -23,10 +29,10 @@ def to_keras(self: Dataset, *, class_weight: Mapping[int, float] | None = None, 
 
     Elements are batches: `x`, `(x, y)` or `(x, y, sample_weight)`, where `x` may be a dict of named inputs. The
     progress bar knows the length of an epoch where `len(ds)` is known (where it is not, Keras says at the end of the
-    first epoch that the data ran out); an infinite dataset needs `steps_per_epoch`. With the torch backend on a GPU
-    batches are there `prefetch` (2) ahead; with JAX, Keras itself sees to it.
+    first epoch that the data ran out); an infinite dataset needs `steps_per_epoch`, or is refused. With the torch
+    backend on a GPU batches are there `prefetch` (2) ahead; with JAX, Keras itself sees to it.
 
-    Keras hands `fit(class_weight=…)` only to its own kinds of data: give it here instead.
+    Keras hands `fit(class_weight=…)` only to its own kinds of data: give it here instead. There, it is an error.
 
     >>> ds = hr.Dataset.from_tensor_slices((np.zeros((5, 2), np.float32), [0, 1, 0, 1, 0])).batch(2)
     >>> ds.to_keras(class_weight={0: 1.0, 1: 3.0}).num_batches
@@ -71,6 +77,12 @@ def _adapter_class() -> type[Any]:
     """The class, made where keras is imported. Keras takes any DataAdapter as it is."""
     keras = framework("keras", "to_keras")
     base: Any = framework("keras.src.trainers.data_adapters.data_adapter", "to_keras").DataAdapter
+    if not _arguments_are_seen():
+        warnings.warn(
+            f"Keras {keras.__version__} keeps the arguments of fit elsewhere than headrace looks: class_weight, y and "
+            "sample_weight given to fit beside to_keras() are ignored without a word",
+            stacklevel=3,
+        )
 
     class KerasFeed(Passes, base):  # type: ignore[misc]
         """A dataset as Keras reads it: each epoch a pass, begun when its first batch is asked for."""
@@ -83,7 +95,7 @@ def _adapter_class() -> type[Any]:
         def get_tf_dataset(self) -> Any:
             tf = framework("tensorflow", "to_keras on the tensorflow backend")
             structure, specs = flatten(self._dataset.element_spec)
-            signature = structure.pack(tf.TensorSpec(s.shape, s.dtype) for s in specs)
+            signature = structure.around(tf.TensorSpec(s.shape, s.dtype) for s in specs)
             return tf.data.Dataset.from_generator(self._batches, output_signature=standard(signature))
 
         def _make_feed(self) -> Feed:
@@ -92,6 +104,15 @@ def _adapter_class() -> type[Any]:
             return NumpyFeed(self._dataset, prefetch=self._prefetch or 0)
 
     return KerasFeed
+
+
+def _arguments_are_seen() -> bool:
+    """Whether this version of Keras begins a fit as `refuse_what_keras_ignores` expects."""
+    try:
+        begin = importlib.import_module("keras.src.trainers.epoch_iterator").EpochIterator.__init__
+    except (ImportError, AttributeError):
+        return False
+    return {"class_weight", "y", "sample_weight", "steps_per_epoch"} <= set(inspect.signature(begin).parameters)
 
 
 LOOKED_AT = 2
@@ -120,7 +141,12 @@ class Passes:
 
     @property
     def num_batches(self) -> int | None:
-        """The batches of an epoch, None where that is not known."""
+        """The batches of an epoch, None where that is not known. Keras asks for it at the beginning of every fit."""
+        refuse_what_keras_ignores(sys._getframe(1), infinite=self._feed._node.cardinality == INFINITE)
+        return self._count
+
+    @property
+    def _count(self) -> int | None:
         count = self._feed._node.cardinality
         return int(count) if count.known else None
 
@@ -147,7 +173,7 @@ class Passes:
     def on_epoch_end(self) -> None:
         """What has given a batch or two of many was looked at, and goes on as the first epoch."""
         if self._begun is not None:
-            self._begun.looked_at = len(self._begun.given) != self.num_batches
+            self._begun.looked_at = len(self._begun.given) != self._count
 
     def stats(self) -> Stats:
         """What each stage has done in the newest pass, and under "starvation" how long Keras waited and computed."""
@@ -161,6 +187,29 @@ class Passes:
         """Have the next pass go on where `state_dict()` was taken."""
         self._feed.load_state_dict(state_dict)
         self._begun = None
+
+
+def refuse_what_keras_ignores(frame: FrameType | None, *, infinite: bool) -> None:
+    """Raise where `fit`, `evaluate` or `predict` was given what it does not hand on to a DataAdapter.
+
+    Keras tells an adapter nothing of its arguments, and would train without the weights, or for ever. They stand in the
+    frame that asks.
+    """
+    while frame is not None and not (frame.f_code.co_name == "__init__" and "class_weight" in frame.f_locals):
+        if not str(frame.f_globals.get("__name__")).startswith("keras."):
+            return
+        frame = frame.f_back
+    asked = {} if frame is None else frame.f_locals
+    if asked.get("class_weight") is not None:
+        raise ValueError("Keras does not hand class_weight on to batches: give it to ds.to_keras(class_weight=...)")
+    for name, form in (("y", "(x, y)"), ("sample_weight", "(x, y, sample_weight)")):
+        if asked.get(name) is not None:
+            raise ValueError(f"Keras does not hand {name} on to batches: have the dataset's elements be {form}")
+    if infinite and asked and asked.get("steps_per_epoch") is None:
+        raise ValueError(
+            "an epoch of this infinite dataset would never end: give steps_per_epoch to fit, steps to evaluate and "
+            "predict, validation_steps for validation_data, or take(n) of it"
+        )
 
 
 @dataclass

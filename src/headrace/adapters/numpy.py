@@ -9,6 +9,7 @@ from headrace.block import Block, read_only
 from headrace.execute.starvation import Meter
 from headrace.iterator import Iterator, Settings
 from headrace.plan.spec import DatasetSpec
+from headrace.plan.structure import Structure
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
@@ -58,6 +59,9 @@ class ReadOnly:
     def meter(self) -> Meter:
         """Waiting shows in the time of the calls."""
         return Meter(watch=True)
+
+    def check(self, structure: Structure) -> None:
+        """Any will do."""
 
     def convert(self, block: Block) -> Block:
         """The same columns, read-only."""

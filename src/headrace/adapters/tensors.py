@@ -115,6 +115,10 @@ class Tensors:
     def close(self) -> None:
         """There are no buffers."""
 
+    def check(self, structure: Structure) -> None:
+        """Refuse elements that do not have the components that dtypes name."""
+        self._casts.of(structure)
+
     def convert(self, block: Block) -> Block:
         """Columns of tensors."""
         structure = block.structure

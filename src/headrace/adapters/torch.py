@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from headrace.adapters.feed import Feed, Target, framework, worker_share
+from headrace.adapters.feed import Fed, Feed, Target, framework, worker_share
 from headrace.adapters.tensors import Casts, Tensors
+from headrace.errors import StateError
 from headrace.iterator import Epochs
 from headrace.plan.node import Node
 
@@ -17,6 +19,11 @@ if TYPE_CHECKING:
 
 WORKERS = 1024
 """The most workers that a DataLoader may have."""
+
+THE_WAY = (
+    "save and load with the state_dict() and load_state_dict() of torchdata's StatefulDataLoader(feed, "
+    "batch_size=None, num_workers=…), which asks the workers; or read in this process, with num_workers=0"
+)
 
 
 def to_torch(
@@ -49,7 +56,8 @@ def to_torch(
       (count, index) names the share. Workers of a `DataLoader(feed, batch_size=None, num_workers=4)` share what is
       left, and the loader gives it in order.
 
-    The n-th pass is the dataset's n-th epoch. `state_dict()` and `load_state_dict()` save and resume exactly.
+    The n-th pass is the dataset's n-th epoch. `state_dict()` and `load_state_dict()` save and resume exactly; where
+    workers of a DataLoader read, only they know the place: then these are torchdata's `StatefulDataLoader`'s.
 
     >>> ds = hr.Dataset.from_tensor_slices((np.zeros((5, 2), np.float32), [1, 2, 3, 4, 5])).shuffle(5, seed=1).batch(2)
     >>> for images, labels in ds.to_torch():
@@ -130,6 +138,8 @@ def _feed_class() -> type[Any]:
             self._options = options
             self._share = share
             self._counters = counters
+            self._counted = counters.clone()  # passes of workers that are older than what this process knows
+            self._loaded_in: int | None = None
             self._locked: Any = None
 
         def _target(self) -> Target:
@@ -151,6 +161,22 @@ def _feed_class() -> type[Any]:
                 return node, epochs
             node = worker_share(node, info.id, info.num_workers, self._site)
             return node, _worker_epochs(epochs, self._counters, info.id)
+
+        def __iter__(self) -> Fed:
+            if get_worker_info() is None:
+                self._counted = self._counters.clone()
+            elif self._resume is not None and self._loaded_in != os.getpid():
+                raise StateError(f"a state was loaded before the workers of this DataLoader started: {THE_WAY}")
+            return super().__iter__()
+
+        def _check_place_is_known(self) -> None:
+            if get_worker_info() is None and not self._counters.equal(self._counted):
+                raise StateError(f"workers of a DataLoader read this feed, and only they know how far: {THE_WAY}")
+
+        def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+            super().load_state_dict(state_dict)
+            self._loaded_in = os.getpid()
+            self._counted = self._counters.clone()
 
         def __reduce__(self) -> tuple[Any, ...]:
             pickled = _pickler().dumps((self._dataset, self._options, self._share))

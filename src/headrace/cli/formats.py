@@ -11,6 +11,7 @@ import numpy as np
 
 import headrace as hr
 from headrace.records.format import Bad, Look
+from headrace.records.ipc import SCHEMA, Table
 from headrace.records.packed import likely_packing
 from headrace.records.reader import first_bytes
 from headrace.records.text import MARK
@@ -23,8 +24,10 @@ HEAD = 64 << 10
 MAGIC = {b"PAR1": "Parquet", b"ARROW1": "Arrow"}
 ENDINGS = {
     ".tfrecord": "TFRecord", ".tfrecords": "TFRecord", ".csv": "CSV", ".tsv": "CSV", ".jsonl": "JSON lines",
-    ".ndjson": "JSON lines", ".parquet": "Parquet", ".arrow": "Arrow", ".feather": "Arrow", ".txt": "text",
+    ".ndjson": "JSON lines", ".parquet": "Parquet", ".arrow": "Arrow", ".arrows": "Arrow", ".feather": "Arrow",
+    ".txt": "text",
 }  # fmt: skip
+CONTINUED = b"\xff\xff\xff\xff"
 PACKINGS = {".gz", ".zst", ".zlib", ".z"}
 READERS = {
     "TFRecord": "TFRecordDataset", "CSV": "Dataset.from_csv", "JSON lines": "JsonLinesDataset",
@@ -68,6 +71,8 @@ def kind_of(path: str) -> Kind:
     for magic, name in MAGIC.items():
         if head.startswith(magic):
             return Kind(name, compression)
+    if _is_arrow_stream(head):
+        return Kind("Arrow", compression)
     named = ENDINGS.get(_ending(path))
     if named is not None and (named not in MAGIC.values() or not head):
         return Kind(named, compression)
@@ -101,6 +106,14 @@ def _is_tfrecord(head: bytes) -> bool:
         return False
     found = TFRecords().scan(np.frombuffer(head, np.uint8), Look(first=True, final=False)).parts[:1]
     return not (found and isinstance(found[0], Bad) and found[0].lost)
+
+
+def _is_arrow_stream(head: bytes) -> bool:
+    """Whether the first message is a schema."""
+    try:
+        return head.startswith(CONTINUED) and Table.root(head[8:]).number(1, "<B") == SCHEMA
+    except ValueError:
+        return False
 
 
 def _is_binary(head: bytes) -> bool:

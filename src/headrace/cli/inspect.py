@@ -15,6 +15,7 @@ from headrace.errors import ElementError, ParseError
 from headrace.plan.spec import Spec
 from headrace.records.files import file_size
 from headrace.records.index import fresh_index
+from headrace.records.tables import leaf_paths
 from headrace.records.tfrecord import TFRecords
 
 
@@ -77,8 +78,8 @@ def _kind(spec: Any) -> str:
 def _rows(file: str, kind: Kind, shown: int) -> dict[str, Any]:
     ds = kind.open([file])
     spec = Spec.of_signature(ds.element_spec)
-    paths = spec.structure.paths if spec.structure is not None else ()
-    features = {path.strip("[]'") or "line": _kind(leaf) for path, leaf in zip(paths, spec.leaves, strict=True)}
+    names = [".".join(path) for path in leaf_paths(spec.structure)] if spec.structure is not None else []
+    features = {name or "line": _kind(leaf) for name, leaf in zip(names, spec.leaves, strict=True)}
     with progress("counting", None):
         count = ds.count()
     return {

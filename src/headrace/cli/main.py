@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import logging
+import platform
 import sys
+from typing import Annotated
 
 import typer
 
+import headrace
 from headrace.cli.convert import convert
 from headrace.cli.index import index
 from headrace.cli.inspect import inspect
-from headrace.cli.output import said, warn
+from headrace.cli.output import Warnings, said, warn
 from headrace.cli.salvage import salvage
 from headrace.cli.verify import verify
 from headrace.errors import HeadraceError
@@ -25,11 +29,29 @@ app = typer.Typer(
 for command in (inspect, verify, index, convert, salvage):
     app.command()(command)
 
+
+def show_version(wanted: bool) -> None:
+    """Print the version, and what it runs on, and end."""
+    if wanted:
+        typer.echo(f"headrace {headrace.__version__} (Python {platform.python_version()}, {platform.platform()})")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=show_version, is_eager=True, help="Print the version and end.")
+    ] = False,
+) -> None:
+    """What stands before a command."""
+
+
 FAILED, INTERRUPTED = 2, 130
 
 
 def main() -> None:
     """Run the command; errors are one line, and exit codes 0: fine, 1: bad records found, 2: it could not be done."""
+    logging.getLogger("headrace").addHandler(Warnings(logging.WARNING))
     try:
         app()
     except (HeadraceError, OSError, ValueError, TypeError, ImportError) as error:

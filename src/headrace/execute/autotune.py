@@ -42,6 +42,8 @@ class Tuning(dict[str, Any]):
     """`it.tuning()`: the numbers that were chosen, by stage, and how. `ds.with_options(frozen=...)` repeats them."""
 
     def __str__(self) -> str:
+        if not self["chosen"]:
+            return "nothing is tuned: no operation says AUTOTUNE, or the pass has not begun"
         chosen = "\n".join(f"{stage}: {number}" for stage, number in self["chosen"].items())
         log = "\n".join(
             f"{e['seconds']:8.3f} s  {e['stage']}: {e['from']} → {e['to']}, {e['why']}" for e in self["log"]

@@ -22,22 +22,18 @@ from headrace.execute.stream import END, Pace, Pulled, Source, Stream
 from headrace.execute.unordered import Delivery, Remaining
 from headrace.execute.workers import Ahead, Work, unchanged
 from headrace.keys import ROOT, mix
-from headrace.options import Options
+from headrace.options import AUTOTUNE, NONE, Options
 from headrace.plan.node import Node, waits
 
 if TYPE_CHECKING:
     from headrace.execute.processes import Call, Processes
 
-AUTOTUNE = -1
 CYCLE = 4
 """How many datasets or files take turns where nobody said; a number of the plan, since the order depends on it."""
 AUTOTUNE_TICKETS = 4
 """Hand-overs of about a millisecond that a prefetch(AUTOTUNE) keeps ready; more of them leave the cache."""
 AUTOTUNE_ROWS = 8
 """How many elements it keeps ready where they are handed over one by one."""
-
-
-DEFAULTS = Options()
 
 
 class Waiting(Protocol):
@@ -56,7 +52,7 @@ class Run:
         optimise: Callable[[Node], Node] | None = None,
         *,
         block_rows: int | None = None,
-        options: Options = DEFAULTS,
+        options: Options = NONE,
         sizes: dict[str, int] | None = None,
         widths: dict[str, int] | None = None,
     ) -> None:
@@ -327,8 +323,8 @@ class Context:
             source: Source = self.open(node, mark)
             delivery = None if ordered else Delivery()
         else:
-            source = Remaining(lambda m: self.open(node, m), mark)
             delivery = Delivery(mark["done"])
+            source = Remaining(lambda m: self.open(node, m), mark, delivery)
         # Reading that shows goes as far ahead as there are calls, which is what the user asked for.
         limits = (lambda n: Limits(2 * n)) if node.pure else (lambda n: Limits(2 * n, n))
         # Out of order, marks are made where threads hand over: then there is always one.

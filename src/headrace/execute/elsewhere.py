@@ -7,18 +7,20 @@ error.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from headrace.block import Block, Failure, Item, Mark, ordinal, shifted
 from headrace.errors import ElementError, WorkerError
 from headrace.execute.context import Context, Run
 from headrace.execute.processes import Died, Worker
+from headrace.execute.state import description, drawn_seeds
 from headrace.execute.stream import END, Pending, Pulled, Stream
 from headrace.options import Options
-from headrace.plan.node import Node, walk
+from headrace.plan.node import Node
 
 
 class Begin(NamedTuple):
@@ -57,7 +59,7 @@ class Pipeline:
     """What the other process does: opens a plan, as often as it is told to, and gives out its rows."""
 
     def __init__(self, node: Node, ahead: int | None) -> None:
-        self._node = node
+        self.node = node
         self._ahead = ahead
         self._context: Context | None = None
         self._rows: Stream | None = None
@@ -82,7 +84,7 @@ class Pipeline:
             run, begin.path, level=begin.level, with_ids=begin.with_ids, any_order=begin.any_order
         )
         try:
-            self._rows = context.ahead(self._node, begin.mark, rows=self._ahead)
+            self._rows = context.ahead(self.node, begin.mark, rows=self._ahead)
         except BaseException:
             run.cancel()
             context.close()
@@ -96,11 +98,19 @@ class Pipeline:
             self._context.close()
 
 
+class Idle(NamedTuple):
+    """A process that waits for a pass."""
+
+    owner: int
+    plan: list[str]
+    worker: Worker
+
+
 class Home:
     """Keeps the process of a plan from one pass to the next, while the plan lives."""
 
     def __init__(self) -> None:
-        self._idle: list[tuple[int, list[str], Worker]] = []
+        self._idle: list[Idle] = []
         weakref.finalize(self, _end, self._idle)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -110,9 +120,7 @@ class Home:
         """The process that waits, if it is this one's, runs this plan and lives."""
         while self._idle:
             owner, known, worker = self._idle.pop()
-            if owner != os.getpid():
-                continue
-            if known == plan:
+            if owner == os.getpid() and known == plan:
                 return worker
             worker.close()
         return None
@@ -120,14 +128,12 @@ class Home:
     def keep(self, plan: list[str], worker: Worker) -> None:
         """Have this one for the next pass; one is enough."""
         _end(self._idle)
-        self._idle.append((os.getpid(), plan, worker))
+        self._idle.append(Idle(os.getpid(), plan, worker))
 
 
-def _end(idle: list[tuple[int, list[str], Worker]]) -> None:
+def _end(idle: list[Idle]) -> None:
     while idle:
-        owner, _, worker = idle.pop()
-        if owner == os.getpid():
-            worker.close()
+        idle.pop().worker.close()
 
 
 class ElsewhereStream(Stream):
@@ -138,15 +144,11 @@ class ElsewhereStream(Stream):
         self._ctx = ctx
         self._home = home
         self._ahead = ahead
-        self._plan = [each.label() for each in walk(node)]
+        self._plan = [*description(node), *map(str, drawn_seeds(node))]  # a restored state may bring other seeds
         self._next = mark
         self._pending = Pending(own=False)
         self._asked = self._over = self._died = False
         self._worker: Worker | None = None
-        try:
-            self._begun()  # here, since a process ends with the thread that started it
-        except Died as death:
-            self._restart(death)
 
     def pull(self, want: int) -> Pulled:
         while not self._pending:
@@ -162,14 +164,9 @@ class ElsewhereStream(Stream):
         worker = self._worker or self._begun()
         if not self._asked:
             worker.send(Want(want))
-            self._asked = True
-        try:
-            parts = worker.receive()
-        except (Exception, SystemExit):  # that is the answer, and no other will come
-            self._asked = False
-            raise
-        self._asked = self._died = False
-        *made, sent = parts
+        self._asked = False  # what comes is the answer, though it be an exception
+        *made, sent = worker.receive()
+        self._died = False
         self._ctx.run.sizes.update(sent.sizes)
         if sent.over:
             self._over = True
@@ -196,15 +193,15 @@ class ElsewhereStream(Stream):
             self._next, ctx.path, ctx.level, ctx.with_ids, ctx.any_order, run.options, run.sizes, run.prepare,
             run.block_rows,
         )  # fmt: skip
-        try:
-            if worker is not None:
-                self._tell(worker, begin)
-        except Died:
-            worker = None
-        if worker is None:
-            worker = Worker()
+        if worker is not None:
+            with contextlib.suppress(Died), _closed_unless_done(worker):
+                worker.ask(begin)
+                self._worker = worker
+                return worker
+        worker = Worker()
+        with _closed_unless_done(worker):
             worker.begin(Pipeline(self._node, self._ahead))
-            self._tell(worker, begin)
+            worker.ask(begin)
         self._worker = worker
         return worker
 
@@ -233,8 +230,19 @@ class ElsewhereStream(Stream):
         worker, self._worker = self._worker, None
         if worker is None:
             return
-        try:
-            worker.send(Stop(), owed=1 + self._asked)
-            self._home.keep(self._plan, worker)
-        except Died:
+        if not worker.alive:
             worker.close()
+            return
+        with contextlib.suppress(Died), _closed_unless_done(worker):
+            worker.send(Stop())
+            worker.forget_answers()
+            self._home.keep(self._plan, worker)
+
+
+@contextlib.contextmanager
+def _closed_unless_done(worker: Worker) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        worker.close()
+        raise

@@ -2,7 +2,7 @@
 
 Each thread of a parallel stage that calls a `Processes` has a worker of its own, so order, limits and states are those
 of threads. Workers are new interpreters, not forks of one that has threads. They are killed when the stage closes, and
-by the system when the thread that started them is gone, however that ended; their memory has no name to leave behind.
+by the system when this process is gone, however that ended; their memory has no name to leave behind.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+import weakref
+from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection
 from typing import Any, TypeAlias
 
@@ -22,6 +23,7 @@ from headrace.block import Block
 from headrace.errors import HeadraceError, WorkerError
 from headrace.execute.channel import Cancelled
 from headrace.execute.shared import Shared, pack, unpack
+from headrace.execute.unpicklable import culprit
 from headrace.execute.worker import Interrupted, Raised, Unusable
 
 Call: TypeAlias = Callable[[Block], list[Block | Exception]]
@@ -107,32 +109,107 @@ class Unsendable(Exception):  # noqa: N818
     """A block holds what cannot be pickled: why."""
 
 
+class Keeper(threading.Thread):
+    """Starts a process with a connection to it and memory for each direction, and waits for its end.
+
+    The system ends a process with the thread that started it: this one lives as long, whichever threads use the
+    process. No interrupt comes upon it, as one may upon the main thread, so nothing is ever left half made.
+    """
+
+    connection: Connection
+    inbox: Shared
+    outbox: Shared
+    process: subprocess.Popen[bytes]
+
+    def __init__(self) -> None:
+        super().__init__(name="headrace-process", daemon=True)
+        self._owner = os.getpid()
+        self._lock = threading.RLock()  # the collector may free a worker from within
+        self._made = threading.Event()
+        self._error: BaseException | None = None
+        self._freed = False
+
+    def begin(self) -> None:
+        """Have the process started."""
+        self.start()
+        self._made.wait()
+        if self._error is not None:
+            raise self._error
+
+    def run(self) -> None:
+        try:
+            with contextlib.ExitStack() as undo:
+                self._make(undo)
+                with self._lock:
+                    self._made.set()
+                    if not self._freed:
+                        undo.pop_all()
+        except Exception as error:
+            self._error = error
+            self._made.set()
+            return
+        self.process.wait()
+
+    def _make(self, undo: contextlib.ExitStack) -> None:
+        here, there = socket.socketpair()
+        with there:
+            self.connection = undo.enter_context(Connection(here.detach()))
+            self.inbox = undo.enter_context(contextlib.closing(Shared.create()))
+            self.outbox = undo.enter_context(contextlib.closing(Shared.create()))
+            fds = there.fileno(), self.inbox.fd, self.outbox.fd
+            path = [entry for entry in sys.path if isinstance(entry, str)]
+            program = f"import sys; sys.path[:] = {path}; from headrace.execute.worker import main; main{fds}"
+            # In a group of its own: Ctrl-C is for the process that the user started, and that one ends this one.
+            self.process = subprocess.Popen(
+                [sys.executable, "-c", program], stdin=subprocess.DEVNULL, pass_fds=fds, process_group=0
+            )
+            undo.callback(self.process.kill)
+
+    def free(self) -> None:
+        """End the process and free the rest; in a process that was forked from this one, only what it has copies of."""
+        with self._lock:
+            there = self._made.is_set() and self._error is None and not self._freed
+            self._freed = True
+        if not there:
+            return  # if it is in the making, `run` sees to it
+        if self._owner == os.getpid():
+            self.process.kill()
+        self.connection.close()
+        self.inbox.close()
+        self.outbox.close()
+        if self._owner == os.getpid() and threading.current_thread() is not self:
+            self.join(REAP_SECONDS)  # not for ever: the collector may call from wherever it likes
+
+
 class Worker:
-    """One process, a connection to it, and memory for each direction."""
+    """One process, a connection to it, and memory for each direction. They go with it, however it goes."""
 
     def __init__(self) -> None:
         if os.name != "posix" or not sys.executable:
             raise HeadraceError('mode="process" needs Linux or macOS and a Python interpreter to start; use threads')
-        here, there = socket.socketpair()
-        self._inbox, self._outbox = Shared.create(), Shared.create()
-        self._connection = Connection(here.detach())
-        self._owed = 0
+        keeper = Keeper()
+        try:
+            keeper.begin()
+            self._free = weakref.finalize(self, keeper.free)
+        except BaseException:
+            keeper.free()
+            raise
+        self._keeper = keeper
+        self._connection, self._inbox, self._outbox = keeper.connection, keeper.inbox, keeper.outbox
+        self._unanswered = 0
+        self._unwanted = 0
         self.alive = True
-        with there:
-            fds = there.fileno(), self._inbox.fd, self._outbox.fd
-            path = [entry for entry in sys.path if isinstance(entry, str)]
-            program = f"import sys; sys.path[:] = {path}; from headrace.execute.worker import main; main{fds}"
-            # In a group of its own: Ctrl-C is for the process that the user started, and that one ends this one.
-            self._process = subprocess.Popen(
-                [sys.executable, "-c", program], stdin=subprocess.DEVNULL, pass_fds=fds, process_group=0
-            )
 
     def begin(self, call: Callable[[Any], list[Any]]) -> None:
         """Send the function."""
         try:
             message = pack([call], self._inbox)
         except Exception as error:
-            raise TypeError(f'mode="process": the function cannot be sent to another process: {error}') from error
+            found = culprit(call)
+            raise TypeError(
+                f'mode="process": the function cannot be sent to another process: {error}'
+                + (f" ({found}). Make it inside the function, or when it is first needed there" if found else "")
+            ) from error
         self._send(message)
         self.receive()
 
@@ -150,31 +227,42 @@ class Worker:
         self.send(value)
         return self.receive()
 
-    def send(self, value: Any, *, owed: int = 0) -> None:
-        """Ask without waiting. So many answers, from here on, nobody will fetch: the next to ask passes over them."""
+    def send(self, value: Any) -> None:
+        """Ask without waiting."""
         self._send(pack([value], self._inbox))
-        self._owed += owed
+
+    def forget_answers(self) -> None:
+        """Nobody will fetch the answers to what was asked so far: the next to ask passes over them."""
+        self._unwanted = self._unanswered
 
     def _send(self, message: bytes) -> None:
-        try:
+        with self._whole():
             self._connection.send_bytes(message)
-        except OSError:
-            raise self._gone() from None
+            self._unanswered += 1
 
-    def _gone(self) -> Died:
-        self.alive = False
-        return Died(self._ending())
+    def _receive(self) -> bytes:
+        with self._whole():
+            message = self._connection.recv_bytes()
+            self._unanswered -= 1
+        return message
+
+    @contextlib.contextmanager
+    def _whole(self) -> Iterator[None]:
+        """What is sent, received or counted half, since an interrupt came, makes the connection useless."""
+        try:
+            yield
+        except BaseException as error:
+            self.alive = False
+            if isinstance(error, EOFError | OSError):
+                raise Died(self._ending()) from None
+            raise
 
     def receive(self) -> list[Any]:
         """The answer to what was asked first and not answered yet."""
-        try:
-            while self._owed:
-                self._connection.recv_bytes()
-                self._owed -= 1
-            received = self._connection.recv_bytes()
-        except (EOFError, OSError):
-            raise self._gone() from None
-        answer = unpack(received, self._outbox)
+        while self._unwanted:
+            self._receive()
+            self._unwanted -= 1
+        answer = unpack(self._receive(), self._outbox)
         first = answer[0] if answer else None
         if isinstance(first, Unusable):
             error = first.exception()
@@ -186,20 +274,17 @@ class Worker:
         return [part.exception() if isinstance(part, Raised) else part for part in answer]
 
     def _ending(self) -> str:
-        try:
-            code = self._process.wait(REAP_SECONDS)
-        except subprocess.TimeoutExpired:
+        self._keeper.join(REAP_SECONDS)
+        code = self._keeper.process.returncode
+        if code is None:
             return "hung up"
         return f"ended with exit code {code}" + (f" ({signal.Signals(-code).name})" if code < 0 else "")
 
     def kill(self) -> None:
         """End the process, without more ado."""
-        self._process.kill()
+        self._keeper.process.kill()
 
     def close(self) -> None:
         """End the process if it has not ended yet, and free what this side holds."""
-        self._process.kill()
-        self._process.wait()
-        self._connection.close()
-        self._inbox.close()
-        self._outbox.close()
+        self.alive = False
+        self._free()

@@ -75,26 +75,13 @@ def complaint(share: float, stages: list[dict[str, Any]]) -> str:
     slowest = max(stages, key=lambda s: float(s["busy_s"]), default=None)
     if slowest is None:
         return f"the consumer waits for data {share:.0%} of the time"
+    ahead = any(s["waiting_s"] > 0 for s in stages)
     return (
         f"the consumer waits for data {share:.0%} of the time; the slowest stage is {slowest['stage']} "
-        f"({slowest['busy_s']:.1f} s of work): {remedy(slowest, stages)}"
+        f"({slowest['busy_s']:.1f} s of work): {slowest['remedy'] if ahead or share > HOPELESS else PREFETCH}"
     )
 
 
-def remedy(slowest: dict[str, Any], stages: list[dict[str, Any]]) -> str:
-    """What to change: work ahead of the consumer, then in parallel, then less of it."""
-    if not any(s["waiting_s"] > 0 for s in stages):
-        return "end the pipeline with .prefetch(hr.AUTOTUNE), so that data are made while the consumer computes"
-    operation = slowest["stage"].partition("(")[0]
-    if operation in PARALLEL and not slowest["waiting_s"]:
-        return PARALLEL[operation]
-    return "put .cache() after it if its rows stay the same, have it do less, or read on more machines"
-
-
-PARALLEL = {
-    "map": "give it num_parallel_calls=hr.AUTOTUNE",
-    "random_map": "give it num_parallel_calls=hr.AUTOTUNE",
-    "interleave": "give it num_parallel_calls=hr.AUTOTUNE",
-    "flat_map": "make it an interleave with num_parallel_calls=hr.AUTOTUNE",
-}
-"""What an operation that runs on no thread of its own can be told."""
+HOPELESS = 0.9
+"""The share of waiting above which there is too little computing to hide work behind."""
+PREFETCH = "end the pipeline with .prefetch(hr.AUTOTUNE), so that data are made while the consumer computes"

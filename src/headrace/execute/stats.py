@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from headrace.plan.node import Node
+from headrace.plan.display import WIDTH, cut_to_width
+from headrace.plan.explain import table
+from headrace.plan.node import Node, draws
 
 
 class Counters:
@@ -37,6 +38,10 @@ class Stage:
         self.path = path
         self.branch = branch
         self.threaded = False
+        self._node = 0
+        self._operation = ""
+        self.remedy: str | None = None
+        self.random = False
         self.inputs: dict[tuple[int, str], Stage] = {}
         self._closed = Counters()
         self._live: set[Counters] = set()
@@ -53,6 +58,12 @@ class Stage:
                 path = f"{self.path}/{slot or ''}{node.operation}" if tuned else self.path
                 branch = f"{self.branch}{slot}/" if slot else self.branch
                 stage = self.inputs[key] = Stage(node.label(), path, branch)
+                stage._node, stage._operation = id(node), node.operation
+                one_of_its_files = self._operation == node.operation and not node.inputs
+                stage.remedy = node.remedy() or (self.remedy if one_of_its_files else None)
+                stage.random = draws(node)
+            elif stage._node != id(node):
+                stage.label = f"{node.operation}(…)"  # children of a flat_map, files of a reader: each another one
             return stage
 
     def opened(self) -> Counters:
@@ -97,15 +108,38 @@ class Stage:
             "bytes": total.nbytes,
             "busy_s": max(0, busy) / 1e9,
             "waiting_s": total.nanoseconds / 1e9 if self.threaded else 0.0,
+            "remedy": self.remedy or self._common_remedy(),
         }
+
+    def _common_remedy(self) -> str:
+        """What helps any stage; a cache only where no draw would be the same in every epoch."""
+        cache = "" if self._draws() else "put .cache() after it if its rows stay the same, "
+        return f"{cache}have it do less, or read on more machines"
+
+    def _draws(self) -> bool:
+        return self.random or any(stage._draws() for stage in list(self.inputs.values()))
 
 
 class Stats(dict[str, Any]):
     """`it.stats()`: a dict that prints as a table."""
 
     def __str__(self) -> str:
+        rows = self._rows()
+        widths = [max(len(r[i]) for r in rows) for i in range(len(rows[0]))]
+        widths[0] = min(widths[0], WIDTH - sum(widths[1:]) - 2 * len(widths[1:]))
+        lines = [
+            "  ".join([cut_to_width(r[0], widths[0]).ljust(widths[0]), *map(str.rjust, r[1:], widths[1:])])
+            for r in rows
+        ]
+        return "\n".join([*lines, *filter(None, [self._starvation()])])
+
+    def _repr_html_(self) -> str:
+        head, *rows = self._rows()
+        return table(head, rows, self._starvation())
+
+    def _rows(self) -> list[tuple[str, ...]]:
         rows = [("stage", "rows", "blocks", "bytes", "busy s", "waiting s")]
-        rows += [
+        return rows + [
             (
                 s["stage"],
                 f"{s['rows']:,}",
@@ -116,12 +150,9 @@ class Stats(dict[str, Any]):
             )
             for s in self["stages"]
         ]
-        widths = [max(len(r[i]) for r in rows) for i in range(len(rows[0]))]
-        lines = [
-            "  ".join(c.ljust(w) if i == 0 else c.rjust(w) for i, (c, w) in enumerate(zip(r, widths, strict=True)))
-            for r in rows
-        ]
+
+    def _starvation(self) -> str:
         starved = self.get("starvation")
-        if starved and starved["computed_s"]:
-            lines.append(f"the consumer waited {starved['waited_s']:.4f} s and computed {starved['computed_s']:.4f} s")
-        return "\n".join(lines)
+        if not starved or not starved["computed_s"]:
+            return ""
+        return f"the consumer waited {starved['waited_s']:.4f} s and computed {starved['computed_s']:.4f} s"

@@ -17,24 +17,28 @@ class Delivery:
     def hand_over(self, start: int, rows: int, items: Sequence[Item], oldest: Mark) -> None:
         """Mark the items made of `rows` rows from `start` on, while `oldest` is the first row not handed over.
 
-        A mark says: read on at `base`, leave out the rows in `done`, and have those in `lead` before all others, since
-        an offset counts from there.
+        A mark says: read on at `base`, leave out the rows in `done`, and have those in `lead` before all others. What
+        is handed over in its turn has a lead as well: the next reading may have another order.
         """
         base = ordinal(oldest)
         self._ahead = [(o, n) for o, n in self._ahead if o + n > base]
-        if start != base or self._ahead:
-            given = 0
-            for item in items:
-                done = [*self._ahead, (start, given)] if given else [*self._ahead]
-                item.mark = {"base": oldest, "done": done, "lead": (start + given, rows - given)}
-                given += item.rows
+        given = 0
+        for item in items:
+            done = [*self._ahead, (start, given)] if given else [*self._ahead]
+            item.mark = {"base": oldest, "done": done, "lead": (start + given, rows - given)}
+            given += item.rows
+        self._ahead.append((start, rows))
+
+    def pass_over(self, start: int, rows: int) -> None:
+        """An earlier run has handed these over."""
         self._ahead.append((start, rows))
 
 
 class Remaining:
     """The rows that were left when such a state was taken: the lead, then the others in order."""
 
-    def __init__(self, reopen: Callable[[Mark], Source], mark: dict[str, Mark]) -> None:
+    def __init__(self, reopen: Callable[[Mark], Source], mark: dict[str, Mark], delivery: Delivery) -> None:
+        self._delivery = delivery
         start, rows = mark["lead"]
         base = mark["base"]
         self._lead: Source | None = reopen(base)
@@ -71,7 +75,14 @@ class Remaining:
         return self._main.pull(want)
 
     def skip(self, count: int, *, replay: bool = False) -> int:
-        raise NotImplementedError("rows that were left are pulled, not skipped")
+        """Pass over rows of the lead, and of no others: nobody knows in which order those will come."""
+        if self._lead is None:
+            return 0
+        start = self._lead.ordinal
+        done = self._lead.skip(min(count, self._lead_left), replay=replay)
+        self._lead_left -= done
+        self._delivery.pass_over(start, done)
+        return done
 
     def mark(self) -> Mark:
         """Of the first row that has not been pulled, in the lead or behind it."""

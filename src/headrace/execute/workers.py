@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
+from functools import partial
 from time import perf_counter_ns, thread_time_ns
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,27 @@ Work = Callable[[Item], list[Item]]
 def unchanged(item: Item) -> list[Item]:
     """The work of a stage that only runs ahead."""
     return [item]
+
+
+START_SECONDS = 1.0
+"""How long a thread may take to begin, where an interrupt came upon its start and nobody knows whether it will."""
+
+
+class Thread(threading.Thread):
+    """A thread whose end can be waited for, though an interrupt came upon its start."""
+
+    def __init__(self, name: str, work: Callable[[], None]) -> None:
+        super().__init__(target=work, name=name, daemon=True)
+        self._begun = threading.Event()
+
+    def run(self) -> None:
+        self._begun.set()
+        super().run()
+
+    def finish(self) -> None:
+        """Wait for the end, unless it never began."""
+        if self._begun.wait(START_SECONDS):
+            self.join()
 
 
 class Ahead(Stream):
@@ -64,8 +86,8 @@ class Ahead(Stream):
         self._pending = Pending(own=not one_to_one)
         self._made = 0  # rows pending that no thread made
         self._source_lock = threading.Lock()
-        self._threads: dict[int, threading.Thread] = {}
-        self._left: list[threading.Thread] = []
+        self._threads: dict[int, Thread] = {}
+        self._left: list[Thread] = []
         self._resizing = threading.Lock()
         self._pid = os.getpid()
         self.channel = Channel(self._allowed(), run.memory, delivery)
@@ -139,7 +161,7 @@ class Ahead(Stream):
         return items
 
     def skip(self, count: int, *, replay: bool = False) -> int:
-        if replay and self._one_to_one and not self._threads and not isinstance(self._source, Remaining):
+        if replay and self._one_to_one and not self._threads:
             return self._source.skip(count, replay=True)
         return super().skip(count, replay=replay)
 
@@ -158,7 +180,7 @@ class Ahead(Stream):
                 self._remote.stop()
             for thread in threads:
                 if thread is not threading.current_thread():
-                    thread.join()
+                    thread.finish()
                 self._pass.threads.discard(thread.ident or 0)
             if self._remote is not None:
                 self._remote.close()
@@ -172,8 +194,7 @@ class Ahead(Stream):
             for i in range(self._width):
                 if i in self._threads or (self.channel.over and self._threads):
                     continue
-                thread = threading.Thread(target=self._run, args=(i,), name=f"headrace-{label}-{i}", daemon=True)
-                self._threads[i] = thread
+                self._threads[i] = thread = Thread(f"headrace-{label}-{i}", partial(self._run, i))
                 thread.start()
                 self._pass.threads.add(thread.ident or 0)
 
@@ -195,6 +216,7 @@ class Ahead(Stream):
             return True
 
     def _run(self, number: int) -> None:
+        self._pass.threads.add(threading.get_ident())
         try:
             while not self._leave(number) and self._one():
                 pass

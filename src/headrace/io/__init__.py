@@ -1,5 +1,7 @@
 """`hr.io`: records to arrays and back, under tf.io's names."""
 
+from typing import TYPE_CHECKING, Any
+
 from headrace.io.csv import decode_csv
 from headrace.io.decode import decode_compressed, decode_json, decode_raw
 from headrace.io.examples import Example, encode_example, encode_examples, encode_sequence_example
@@ -44,3 +46,15 @@ __all__ = [
     "plan_shards",
     "serialize_tensor",
 ]
+
+
+if not TYPE_CHECKING:  # a type checker should still know which names there are
+
+    def __getattr__(name: str) -> Any:
+        from headrace.names import MissingNameError
+
+        raise MissingNameError("hr.io", name)
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__doc__", "__all__"]

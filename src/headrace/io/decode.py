@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from headrace.block import Column, column, leaf, objects
-from headrace.errors import ParseError
+from headrace.errors import ParseError, what_there_is
 from headrace.io.binary import binary, one, record, shape_of
 from headrace.plan.spec import TensorSpec
 from headrace.ragged import Ragged
@@ -200,7 +200,7 @@ def decode_json_columns(rows: pa.LargeBinaryArray, fields: Mapping[str, Any] | N
     found = []
     for number, row in enumerate(objects(rows).tolist()):
         try:
-            value = json.loads(row)
+            value = json.loads(row if isinstance(row, str) else row.decode())
         except ValueError as error:
             raise ParseError(f"not JSON: {error}", number) from None
         if not isinstance(value, dict):
@@ -216,7 +216,8 @@ def _field(record: dict[str, Any], name: str, wanted: Any, row: int) -> Any:
     value = record.get(name)
     if value is None:
         if required:
-            raise ParseError(f"field {name!r} is missing and has no default", row)
+            there = what_there_is(name, [key for key, held in record.items() if held is not None])
+            raise ParseError(f"field {name!r} is missing and has no default: {there}", row)
         return leaf(wanted)
     dtype = None if wanted is None else np.dtype(wanted) if required else np.asarray(wanted).dtype
     if dtype is None or dtype.kind in "USO":

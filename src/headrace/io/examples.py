@@ -95,6 +95,18 @@ def _parsed(data: memoryview) -> dict[str, NDArray[Any]]:
     return found
 
 
+def feature_names(serialized: bytes) -> list[str]:
+    """The names of the features and feature lists of a record, as far as it can be read."""
+    found: list[str] = []
+    try:
+        for group in (f.value for f in fields(memoryview(serialized)) if f.number in (1, 2) and f.wire == 2):
+            for entry in (f.value for f in fields(group) if f[:2] == (1, 2)):
+                found += [bytes(f.value).decode(errors="backslashreplace") for f in fields(entry) if f[:2] == (1, 2)]
+    except ValueError:  # the names up to there
+        return found
+    return found
+
+
 def _listed(feature: memoryview) -> NDArray[Any] | None:
     """The values of one Feature; of several lists those of the last kind."""
     kind = 0

@@ -6,14 +6,16 @@ of them. The public functions call it with one row, or make a batch of what it g
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 
 from headrace import _native
-from headrace.errors import ParseError
+from headrace.errors import ParseError, what_there_is
 from headrace.io.binary import binary, one, record
+from headrace.io.examples import feature_names
 from headrace.io.feature import FLOAT, INT64, Feature, Found, Request
 from headrace.io.features import FixedLenSequenceFeature
 from headrace.io.sparse import Sparse
@@ -160,7 +162,8 @@ class Plan:
         rows = len(offsets) - 1
         ints, floats, others, row, what = self._parser.parse(values, offsets)
         if row >= 0:
-            raise ParseError(what.decode(errors="backslashreplace"), row)
+            said = what.decode(errors="backslashreplace")
+            raise ParseError(said + _instead(said, bytes(values[offsets[row] : offsets[row + 1]])), row)
         singles = [*ints.reshape(self._int_columns, rows), *floats.reshape(self._float_columns, rows)]
         if self._names is not None:
             made = dict(zip(self._names, singles, strict=True))
@@ -172,6 +175,12 @@ class Plan:
             {name: feature.column(name, shares[False, name], rows) for name, feature in self._features.items()},
             {name: _in_steps(name, feature, shares[True, name]) for name, feature in self._lists.items()},
         )
+
+
+def _instead(said: str, record: bytes) -> str:
+    """What a record has, where it is said to lack a feature."""
+    missing = re.search(r"'(.*)' is missing", said, re.DOTALL)
+    return f": {what_there_is(missing[1], feature_names(record))}" if missing else ""
 
 
 def _in_steps(name: str, feature: Feature, found: list[Found]) -> Ragged:

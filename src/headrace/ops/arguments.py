@@ -6,9 +6,9 @@ import dis
 import inspect
 from collections.abc import Callable
 from types import CellType, CodeType, FunctionType
-from typing import Any
+from typing import Any, Literal, get_args
 
-from headrace.execute.context import AUTOTUNE
+from headrace.options import AUTOTUNE
 from headrace.plan.node import function_name
 from headrace.plan.spec import Spec
 
@@ -30,18 +30,26 @@ def positive(name: str, value: Any) -> int:
 
 def width(num_parallel_calls: int | None) -> int | None:
     """How many calls may run at a time, or AUTOTUNE; None for one at a time, in the caller's own thread."""
-    if num_parallel_calls is None or num_parallel_calls == AUTOTUNE:
-        return num_parallel_calls
+    if num_parallel_calls is None:
+        return None
+    if num_parallel_calls == AUTOTUNE:
+        return AUTOTUNE
     return positive("num_parallel_calls", num_parallel_calls)
 
 
-MODES = ("auto", "vectorized", "eager", "process")
+Mode = Literal["auto", "vectorized", "eager", "process"]
+"""How a user's function is called: see `map`."""
 
 
-def execution(mode: str, *, synchronous: bool = False) -> str:
+def one_of(name: str, value: Any, known: Any) -> None:
+    """Refuse what is none of the values of a Literal."""
+    if value not in get_args(known):
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, get_args(known)))}, not {value!r}")
+
+
+def execution(mode: Mode, *, synchronous: bool = False) -> Mode:
     """Where a user's function is called."""
-    if mode not in MODES:
-        raise ValueError(f"mode must be one of {', '.join(map(repr, MODES))}, not {mode!r}")
+    one_of("mode", mode, Mode)
     if mode == "process" and synchronous:
         raise ValueError(
             'synchronous=True keeps the calls in the consumer\'s thread, mode="process" in other processes'

@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from headrace.block import Block, fold
-from headrace.execute.context import AUTOTUNE
 from headrace.ops.arguments import positive, width
 from headrace.ops.batching import Batching
 from headrace.ops.prefetch import PrefetchIfItHelps
+from headrace.options import AUTOTUNE
 from headrace.plan.node import Node
 from headrace.plan.spec import Spec
 

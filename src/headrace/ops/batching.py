@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from headrace.block import Block, Failure, Indices, Item, Mark, boxed, concat, folded, ordinal
+from headrace.block import Block, Failure, Indices, Item, Mark, boxed, concat, folded, ordinal, structures_differ
 from headrace.errors import ElementError, SpecError
 from headrace.execute.context import Context
 from headrace.execute.stream import END, Pulled, Stream
@@ -122,8 +122,9 @@ def stacked(node: Batching, parts: list[Item], size: int) -> Block:
             raise part.error
         blocks.append(part)
     number = ordinal(mark) // node.batch_size
-    if any(b.structure != blocks[0].structure for b in blocks):
-        raise node.error(SpecError("the elements differ in structure"), number)
+    differ = structures_differ(blocks)
+    if differ:
+        raise node.error(SpecError(differ), number)
     if node.boxes_text and len(blocks) > 1:  # pointers are joined faster than text
         blocks = [boxed(block) for block in blocks]
     made = node.assemble(concat(blocks), size)

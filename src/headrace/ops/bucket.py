@@ -154,7 +154,7 @@ class Bucket(Node):
         for target, column in zip(targets, rows.columns, strict=True):
             axes = (None,) * max(0, np.ndim(column[0])) if target is None else target
             shapes.append(tuple(length if n is None else n for n in axes))
-        return Padding(rows.structure.pack(shapes), self.padding.values)
+        return Padding(rows.structure.around(shapes), self.padding.values)
 
     def outcome(self, ctx: Context, key: int, rows: Block, mark: Mark) -> OneRow:
         """The batch of a full bucket; a bucket that is not full at the end may be dropped."""

@@ -20,6 +20,7 @@ from headrace.block import (
     element,
     from_elements,
     ordinal,
+    rows_one_by_one,
     shifted,
     values,
 )
@@ -28,8 +29,8 @@ from headrace.execute.context import Context
 from headrace.execute.origin import Origin
 from headrace.execute.stream import Pending, Pulled, Source, Stream
 from headrace.plan.cardinality import Cardinality
-from headrace.plan.node import Node
-from headrace.plan.spec import Probe, Spec, leaf_spec
+from headrace.plan.node import Node, function_name
+from headrace.plan.spec import Probe, Spec
 from headrace.plan.structure import Structure
 from headrace.ragged import Ragged
 from headrace.trace.function import Function
@@ -106,6 +107,20 @@ class ParallelCalls(Calls):
     num_parallel_calls: int | None
     mode: str
 
+    def remark(self) -> str | None:
+        return "called on each element, in worker processes" if self.mode == "process" else super().remark()
+
+    def remedy(self) -> str | None:
+        if self.mode == "process":
+            return "give it more processes with num_parallel_calls, or have it do less"
+        threads = "give it num_parallel_calls=hr.AUTOTUNE"
+        if self.traced:
+            return threads if self.num_parallel_calls is None else None
+        python = 'mode="process" if it is Python code, where threads take turns'
+        told = python if self.num_parallel_calls is not None else f"{threads}, {python}"
+        plain = "; as plain NumPy it would run on whole blocks (explain() says what is in the way)"
+        return told + plain * (self.mode == "auto")
+
     @property
     def ready_made(self) -> bool:
         return self.mode == "process"
@@ -133,6 +148,10 @@ class MappingCalls(ParallelCalls):
         graph = self.graph
         return graph.spec if isinstance(graph, Graph) else Spec.UNKNOWN
 
+    @cached_property
+    def tentative(self) -> bool:
+        return not self.probe.promised and (self.input.tentative or not self.traced)
+
     @property
     def cardinality(self) -> Cardinality:
         return self.input.cardinality
@@ -149,13 +168,16 @@ def single(found: tuple[Graph, list[Column]] | None, kinds: str) -> np.ndarray[A
 
 def private_elements(block: Block, *, keep: bool = False) -> Iterator[Any]:
     """The elements, with arrays that a function may write to; copies, if the block is to `keep` its own."""
-    return block.structure.rows([_private(c, keep) for c in block.columns], block.rows)
+    try:
+        return block.structure.rows([_private(c, keep) for c in block.columns], block.rows)
+    except Exception:  # the fault of some row: the others can be made, one by one
+        return rows_one_by_one(block, partial(_private, keep=keep))
 
 
 def arguments(block: Block, *, keep: bool = False) -> Iterator[tuple[Any, ...]]:
     """What the function gets for each row."""
     rows = private_elements(block, keep=keep)
-    return rows if block.structure.unpacks else ((row,) for row in rows)
+    return rows if block.structure.unpacks else zip(rows)
 
 
 def _private(column: Column, keep: bool) -> Iterator[Any]:
@@ -173,15 +195,45 @@ def _own(value: Any, keep: bool) -> Any:
     return value
 
 
-def outcomes(fn: Callable[..., Any], block: Block, *, keep: bool = False) -> Iterator[Outcome]:
-    """The function called on each row. An exception belongs to its row and stops nothing."""
-    for args in arguments(block, keep=keep):
+def outcomes(fn: Callable[..., Any], block: Block, *, keep: bool = False, with_ids: bool = False) -> Iterator[Outcome]:
+    """The function called on each row, `with_ids` on its id before all else.
+
+    An exception belongs to its row and stops nothing.
+    """
+    rows = arguments(block, keep=keep)
+    if with_ids:
+        assert block.ids is not None, "rows are read with ids"
+        rows = map(_id_first, zip(block.ids, rows, strict=True))
+    while True:
         try:
-            result = fn(*args)
+            for args in rows:
+                try:
+                    result = fn(*args)
+                except Exception as error:
+                    yield False, error
+                else:
+                    yield True, result
+        except Exception as error:  # of an element that cannot be put together
+            yield False, error
+        else:
+            return
+
+
+def _id_first(row: tuple[Any, tuple[Any, ...]]) -> tuple[Any, ...]:
+    first, rest = row
+    return first, *rest
+
+
+def each(rows: Iterator[Any]) -> Iterator[Outcome]:
+    """True and a row, or False and the exception that came in its place."""
+    while True:
+        try:
+            for row in rows:
+                yield True, row
         except Exception as error:
             yield False, error
         else:
-            yield True, result
+            return
 
 
 def results(function: Function, block: Block, kinds: str) -> Iterator[Outcome]:
@@ -216,23 +268,29 @@ def with_failures(
     return items
 
 
-def promised(value: Any, signature: Spec | None) -> tuple[Structure, list[Any]]:
-    """What a function returned as an element; an error where it is not what was promised."""
+def promised(fn: Callable[..., Any], value: Any, signature: Spec | None) -> tuple[Structure, list[Any]]:
+    """What a function returned as an element; an error where it is not what was promised, or nothing at all."""
+    if value is None:
+        raise TypeError(
+            f"{function_name(fn)} returned None: is there a `return` missing? An element that holds None is (None,)"
+        )
     structure, leaves = element(value)
-    reason = signature and signature.conflict(Spec(structure, tuple(leaf_spec(v) for v in leaves)))
+    reason = signature and signature.conflict(Spec.of_leaves(structure, leaves))
     if reason:
         raise SpecError(f"the function does not keep to output_signature: {reason}")
     return structure, leaves
 
 
-def mapped(fn: Callable[..., Any], signature: Spec | None, block: Block) -> list[Block | Exception]:
-    """What a function makes of each row."""
+def mapped(
+    fn: Callable[..., Any], signature: Spec | None, block: Block, *, with_ids: bool = False
+) -> list[Block | Exception]:
+    """What a function makes of each row, or of its id and it."""
     made: list[Block | Exception] = []
     run: list[tuple[Structure, list[Any]]] = []
-    for fine, value in outcomes(fn, block):
+    for fine, value in outcomes(fn, block, with_ids=with_ids):
         if fine:
             try:
-                run.append(promised(value, signature))
+                run.append(promised(fn, value, signature))
                 continue
             except Exception as error:
                 value = error  # noqa: PLW2901

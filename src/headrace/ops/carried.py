@@ -35,13 +35,13 @@ class Carried:
         return self._structure.pack(v.copy() if isinstance(v, np.ndarray) else v for v in self._leaves)
 
     def next(self, value: Any) -> Carried:
-        """The state after one more element, of the same structure, dtypes and shapes."""
+        """The state after one more element, of the same structure and dtypes; shapes may change, as in tf.data."""
         structure, leaves = flatten(value)
         if structure != self._structure:
             raise SpecError(f"the state of {self._operation} was {self._structure}, and became {structure}")
         made = [_kept(v) for v in leaves]
         for path, old, new in zip(structure.paths, self._leaves, made, strict=True):
-            if leaf_spec(old) != leaf_spec(new):
+            if not leaf_spec(old).like(leaf_spec(new)):
                 what = f"component{path} of the state" if path else "the state"
                 raise SpecError(f"{what} of {self._operation} was {leaf_spec(old)}, and became {leaf_spec(new)}")
         return Carried(self._operation, structure, made)

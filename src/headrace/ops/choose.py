@@ -59,7 +59,9 @@ def sample_from_datasets(
         choices = Dataset.zip(draws, weights).map(lambda draw, w: picked(draw, cumulative(w, count)))
         return _chosen("sample_from_datasets", datasets, choices, stop_on_empty_dataset)
     shares = np.ones(count) if weights is None else np.asarray(weights, np.float64)
-    cumulative(shares, count)
+    check_weights(shares, count)
+    if count and not shares.any():
+        return _chosen("sample_from_datasets", datasets, draws, stop_on_empty_dataset).take(0)
     datasets = [ds for ds, share in zip(datasets, shares.tolist(), strict=True) if share]
     if len(datasets) == 1 and isinstance(datasets[0], Dataset):
         return Dataset(datasets[0]._node)
@@ -67,13 +69,20 @@ def sample_from_datasets(
     return _chosen("sample_from_datasets", datasets, draws._then(Pick, tuple(steps.tolist())), stop_on_empty_dataset)
 
 
+def check_weights(weights: np.ndarray[Any, np.dtype[np.float64]], count: int) -> None:
+    """Refuse weights that are none."""
+    if weights.shape != (count,):
+        raise ValueError(f"there are {count} datasets, and weights of shape {weights.shape}")
+    if (weights < 0).any() or not np.isfinite(weights).all():
+        raise ValueError(f"weights must be at least 0, not {weights.tolist()}")
+
+
 def cumulative(weights: Any, count: int) -> np.ndarray[Any, np.dtype[np.float64]]:
     """Weights as steps from 0 to 1."""
     array = np.asarray(weights, np.float64)
-    if array.shape != (count,):
-        raise ValueError(f"there are {count} datasets, and weights of shape {array.shape}")
-    if (array < 0).any() or not np.isfinite(array).all() or array.sum() <= 0:
-        raise ValueError(f"weights must be at least 0 and not all 0, not {array.tolist()}")
+    check_weights(array, count)
+    if not array.any():
+        raise ValueError(f"weights must not all be 0: {array.tolist()}")
     return np.asarray(np.cumsum(array) / array.sum())
 
 

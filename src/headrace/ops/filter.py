@@ -13,7 +13,7 @@ from headrace.block import Block, Item, Mark
 from headrace.errors import SpecError
 from headrace.execute.context import Context
 from headrace.execute.stream import Pending, Pulled, Stream
-from headrace.ops.arguments import execution, function, width
+from headrace.ops.arguments import Mode, execution, function, width
 from headrace.ops.calls import Calls, Outcome, ParallelCalls, mapped, outcomes, single, with_failures
 from headrace.plan.cardinality import UNKNOWN, Cardinality
 from headrace.plan.node import TUNING, Node
@@ -31,7 +31,7 @@ def filter(
     name: str | None = None,
     *,
     num_parallel_calls: int | None = None,
-    mode: str = "auto",
+    mode: Mode = "auto",
 ) -> Dataset:
     """Keep the elements for which `predicate` returns True, in their order.
 
@@ -58,6 +58,10 @@ class Deciding(Calls):
     @property
     def spec(self) -> Spec:
         return self.input.spec
+
+    @property
+    def leading(self) -> int | None:
+        return self.input.leading
 
     @property
     def cardinality(self) -> Cardinality:

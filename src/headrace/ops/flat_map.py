@@ -14,7 +14,7 @@ from headrace.execute.context import Context, Input
 from headrace.execute.stream import END, Pending, Pulled, Stream
 from headrace.ops.arguments import function
 from headrace.ops.children import OneRow, Parent, open_child
-from headrace.ops.template import Template
+from headrace.ops.template import BuildingFunction, Template
 from headrace.ops.window import as_datasets
 from headrace.plan.cardinality import UNKNOWN, Cardinality
 from headrace.plan.node import TUNING, Node
@@ -53,9 +53,24 @@ class FlatMap(Node):
     def operation(self) -> str:
         return "flat_map"
 
+    def remedy(self) -> str | None:
+        return "make it an interleave with num_parallel_calls=hr.AUTOTUNE"
+
     @property
     def spec(self) -> Spec:
-        return self.probe.spec or Spec.UNKNOWN
+        return self.probe.spec or self._spec_it_builds
+
+    @cached_property
+    def tentative(self) -> bool:
+        return not self.probe.promised and (self.input.tentative or not self._spec_it_builds.complete)
+
+    @property
+    def _spec_it_builds(self) -> Spec:
+        return self._building.spec(self.input.spec)
+
+    @cached_property
+    def _building(self) -> BuildingFunction:
+        return BuildingFunction(self.fn)
 
     @property
     def cardinality(self) -> Cardinality:

@@ -6,9 +6,13 @@ import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from headrace.block import Failure, Mark
+import numpy as np
+
+from headrace.block import Block, Failure, Mark, ordinal
+from headrace.errors import ElementError
 from headrace.execute.context import Context
-from headrace.execute.stream import Pulled, Stream
+from headrace.execute.stream import END, Pulled, Stream
+from headrace.ops.calls import each
 from headrace.ops.passing import Keeping
 from headrace.plan.cardinality import UNKNOWN, Cardinality
 from headrace.plan.node import TUNING
@@ -47,14 +51,34 @@ class IgnoreErrors(Keeping):
 
 
 class IgnoreErrorsStream(Stream):
-    """Pulls until something is no failure."""
+    """Pulls until something is no failure. An element that its class refuses is one as well."""
 
     def __init__(self, node: IgnoreErrors, ctx: Context, mark: Mark) -> None:
-        self._log = node.log_warning
+        self._node = node
         self._input = ctx.open(node.input, mark, any_order=True)
 
     def pull(self, want: int) -> Pulled:
-        while isinstance(item := self._input.pull(want), Failure):
-            if self._log:
-                log.warning("ignored: %s", item.error)
-        return item
+        while (item := self._input.pull(want)) is not END:
+            if isinstance(item, Failure):
+                self._ignore(item.error)
+            elif not item.structure.custom:
+                return item
+            elif (kept := self._kept(item)) is not None:
+                return kept
+        return END
+
+    def _kept(self, block: Block) -> Block | None:
+        """The rows that can be put together, None if there are none."""
+        kept = []
+        for i, (fine, value) in enumerate(each(block.elements())):
+            if fine:
+                kept.append(i)
+            else:
+                self._ignore(self._node.error(value, ordinal(block.mark) + i))
+        if len(kept) == block.rows:
+            return block
+        return block.take(np.array(kept)) if kept else None
+
+    def _ignore(self, error: ElementError) -> None:
+        if self._node.log_warning:
+            log.warning("ignored: %s", error)

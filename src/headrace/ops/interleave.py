@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -14,11 +15,13 @@ from headrace import keys
 from headrace.block import Block, Mark, ordinal, picked
 from headrace.errors import StateError
 from headrace.execute.autotune import Climb
-from headrace.execute.context import AUTOTUNE, CYCLE, Context, Input
+from headrace.execute.context import CYCLE, Context, Input
 from headrace.execute.stream import END, Pace, Pending, Pulled, Stream
 from headrace.ops.arguments import function, positive, width
 from headrace.ops.children import OneRow, Parent, open_child
 from headrace.ops.prefetch import Prefetch
+from headrace.ops.template import BuildingFunction
+from headrace.options import AUTOTUNE
 from headrace.plan.cardinality import Cardinality
 from headrace.plan.node import TUNING, Node
 from headrace.plan.spec import Probe, Spec
@@ -74,9 +77,24 @@ class Interleave(Node):
 
     pure = False
 
+    def remedy(self) -> str | None:
+        return "give it num_parallel_calls=hr.AUTOTUNE" if self.num_parallel_calls is None else None
+
     @property
     def spec(self) -> Spec:
-        return self.probe.spec or Spec.UNKNOWN
+        return self.probe.spec or self._spec_it_builds
+
+    @cached_property
+    def tentative(self) -> bool:
+        return not self.probe.promised and (self.input.tentative or not self._spec_it_builds.complete)
+
+    @property
+    def _spec_it_builds(self) -> Spec:
+        return self._building.spec(self.input.spec)
+
+    @cached_property
+    def _building(self) -> BuildingFunction:
+        return BuildingFunction(self.fn)
 
     @property
     def cardinality(self) -> Cardinality:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from headrace.block import Block, Indices, Mark
 from headrace.execute.context import Context
 from headrace.execute.stream import Stream
-from headrace.ops.arguments import execution, function, width
+from headrace.ops.arguments import Mode, execution, function, width
 from headrace.ops.calls import MappingCalls, fetched, mapped, open_calls
 from headrace.plan.node import TUNING, Node
 from headrace.plan.spec import Probe, Spec
@@ -29,7 +29,7 @@ def map(
     use_unbounded_threadpool: bool = False,  # noqa: ARG001 - threads are bounded by num_parallel_calls
     name: str | None = None,
     *,
-    mode: str = "auto",
+    mode: Mode = "auto",
     output_signature: Any = None,
 ) -> Dataset:
     """Replace each element by what `map_func` makes of it. Tuples arrive as separate arguments.

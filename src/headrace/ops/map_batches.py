@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
+    from headrace.ops.arguments import Mode
 
 
 def map_batches(
@@ -15,7 +16,7 @@ def map_batches(
     batch_size: int,
     num_parallel_calls: int | None = None,
     *,
-    mode: str = "eager",
+    mode: Mode = "eager",
     name: str | None = None,
 ) -> Dataset:
     """Give `map_func` arrays of up to `batch_size` elements at a time; its results are elements again.

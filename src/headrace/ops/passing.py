@@ -21,6 +21,10 @@ class Keeping(Node):
     def spec(self) -> Spec:
         return self.input.spec
 
+    @property
+    def leading(self) -> int | None:
+        return self.input.leading
+
 
 @dataclass(frozen=True, eq=False)
 class Moving(Keeping):

@@ -44,10 +44,12 @@ class Permute(Moving):
 
     def open(self, ctx: Context, mark: Mark) -> Stream:  # noqa: ARG002
         count = int(self.cardinality)
-        if count > TABLE:
-            return NumberStream(ctx, self.input, count, lambda a, b: self.numbers(ctx, np.arange(a, b)))
-        order = self.numbers(ctx, np.arange(count))
-        return NumberStream(ctx, self.input, count, lambda a, b: order[a:b])
+        order = None if count > TABLE else self.numbers(ctx, np.arange(count))
+
+        def numbers(start: int, stop: int) -> Indices:
+            return self.numbers(ctx, np.arange(start, stop)) if order is None else order[start:stop]
+
+        return NumberStream(ctx, self.input, count, numbers, scattered=self.input.coarse)
 
     def at(self, ctx: Context, indices: Indices) -> Block:
         return self.input.at(ctx, self.numbers(ctx, indices))

@@ -6,20 +6,22 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from headrace.block import Mark
-from headrace.execute.context import AUTOTUNE, Context
+from headrace.execute.context import Context
 from headrace.execute.elsewhere import ElsewhereStream, Home
 from headrace.execute.stream import Stream
-from headrace.ops.arguments import integer
+from headrace.ops.arguments import integer, one_of
 from headrace.ops.passing import Passing
-from headrace.plan.node import TUNING, walk
+from headrace.options import AUTOTUNE
+from headrace.plan.node import FOUND_WHILE_RUNNING, TUNING, walk
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
 
 
-def prefetch(
-    self: Dataset, buffer_size: int | None, name: str | None = None, *, mode: Literal["thread", "process"] = "thread"
-) -> Dataset:
+Where = Literal["thread", "process"]
+
+
+def prefetch(self: Dataset, buffer_size: int | None, name: str | None = None, *, mode: Where = "thread") -> Dataset:
     """Have a thread make up to `buffer_size` elements ahead of what was consumed.
 
     AUTOTUNE chooses how many; none, and no thread, while that is seen to be faster and nobody can tell.
@@ -34,8 +36,7 @@ def prefetch(
     size = AUTOTUNE if buffer_size is None else integer("buffer_size", buffer_size)
     if size < AUTOTUNE:
         raise ValueError(f"buffer_size must be at least 0, or AUTOTUNE, not {size}")
-    if mode not in MODES:
-        raise ValueError(f"mode must be one of {', '.join(map(repr, MODES))}, not {mode!r}")
+    one_of("mode", mode, Where)
     kept = next((node for node in walk(self._node) if node.outlives), None) if mode == "process" else None
     if kept is not None:
         raise ValueError(
@@ -47,14 +48,11 @@ def prefetch(
     return self._then(Prefetch, None if size == AUTOTUNE else size, mode, size == AUTOTUNE, name=name)
 
 
-MODES = ("thread", "process")
-
-
 @dataclass(frozen=True, eq=False)
 class Prefetch(Passing):
     """Reads its input on a thread or in a process, at most `buffer_size` rows ahead, None a sensible number."""
 
-    buffer_size: int | None = None
+    buffer_size: int | None = field(metadata=FOUND_WHILE_RUNNING)
     mode: str = field(default="thread", metadata=TUNING)
     if_it_helps: bool = field(default=False, repr=False, metadata=TUNING)
     home: Home = field(default_factory=Home, repr=False, metadata=TUNING)

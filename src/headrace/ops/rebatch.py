@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.block import Block, Failure, Item, Mark, concat, fold, folded, later
+from headrace.block import Block, Failure, Item, Mark, concat, fold, folded, later, structures_differ
 from headrace.errors import SpecError
 from headrace.execute.context import Context
 from headrace.execute.stream import END, Pending, Pulled, Stream
@@ -32,12 +32,20 @@ def rebatch(
     [array([0]), array([1, 2]), array([3]), array([4, 5])]
     """
     rows = self.unbatch()
+    known = self._node.leading
     if not isinstance(batch_size, Sequence):
-        return rows.batch(positive("batch_size", batch_size), drop_remainder, name=name)
+        size = positive("batch_size", batch_size)
+        return rows.batch(size, drop_remainder or _divides(size, known), name=name)
     sizes = tuple(integer("batch_size", n) for n in batch_size)
     if not sizes or min(sizes) < 0 or max(sizes) == 0:
         raise ValueError(f"rebatch: batch_size must hold sizes of which one is at least 1, not {list(sizes)}")
-    return rows._then(Rebatch, sizes, bool(drop_remainder), name=name)
+    whole = bool(drop_remainder) or (len(set(sizes)) == 1 and _divides(sizes[0], known))
+    return rows._then(Rebatch, sizes, whole, name=name)
+
+
+def _divides(size: int, rows: int | None) -> bool:
+    """Whether batches of so many rows become batches of this size and leave no remainder: then the size is known."""
+    return rows is not None and rows % size == 0
 
 
 EMPTY = BATCHED + 1
@@ -114,11 +122,7 @@ class RebatchStream(Stream):
             if isinstance(part, Failure):
                 return Failure(part.error)
             blocks.append(part)
-        made = (
-            fold(concat(blocks), rows)
-            if len({b.structure for b in blocks}) == 1
-            else "the elements differ in structure"
-        )
+        made = structures_differ(blocks) or fold(concat(blocks), rows)
         if isinstance(made, str):
             return Failure(self._node.error(SpecError(made), self._input.ordinal))
         made.ids = folded(made.ids, BATCHED)
@@ -133,7 +137,7 @@ class RebatchStream(Stream):
             row = self._last or self._peek()
             if not isinstance(row, Block):
                 return END if row is END else Failure(row.error, mark)
-            spec = Spec.of(next(row.elements())).loosened()
+            spec = Spec.of_leaves(row.structure, next(row.leaves())).loosened()
         ids = folded(self._ctx.ids(np.array([self._number])), EMPTY)
         assert spec.structure is not None
         return Block(spec.structure, [c[None] for c in no_rows(spec)], 1, mark, ids)

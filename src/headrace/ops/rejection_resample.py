@@ -53,6 +53,10 @@ def rejection_resample(
     return self._then(RejectionResample, fn, target, initial, made, name=name)
 
 
+SMOOTHING = 10
+"""So many elements of each class are supposed to have come before the first, as in tf.data."""
+
+
 def _distribution(argument: str, values: Sequence[float]) -> tuple[float, ...]:
     array = np.asarray(values, np.float64)
     if array.ndim != 1 or not len(array) or (array < 0).any() or not 0 < array.sum() < np.inf:
@@ -111,11 +115,14 @@ class RejectionResample(Node):
 
     def accepts(self, key: int, number: int, kind: int, seen: Sequence[int]) -> bool:
         """Whether row `number`, of class `kind`, stays, after classes were `seen` so often, this row counted."""
-        initial = self.initial or [n / sum(seen) for n in seen]
+        initial = self.initial or [n + SMOOTHING for n in seen]
         ratios = [t / i if i > 0 else 0.0 for t, i in zip(self.target, initial, strict=True)]
+        most = max(ratios)
+        if most == 0:  # only classes are wanted that do not occur, or so it was said
+            return self.target[kind] > 0
         draw = np.empty(1, np.int64)
         _native.shuffle_draws(key, 2**53, -1, number, draw)
-        return bool(draw[0] / 2**53 < ratios[kind] / max(ratios))
+        return bool(draw[0] / 2**53 < ratios[kind] / most)
 
 
 class RejectionStream(Stream):

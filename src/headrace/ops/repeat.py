@@ -30,7 +30,7 @@ def repeat(self: Dataset, count: int | None = None, name: str | None = None) -> 
 
 @dataclass(frozen=True, eq=False)
 class Repeat(Keeping):
-    """The input `count` times, None for ever; an input without rows ends it."""
+    """The input `count` times, None for ever, which an epoch without rows ends."""
 
     count: int | None
 
@@ -66,7 +66,7 @@ class RepeatStream(Stream):
         epoch, inner = mark or (0, None)
         self._epoch: int = epoch
         self._input: Input | None = None
-        if node.count != 0:
+        if node.count != 0 and node.input.cardinality != 0:
             self._open(inner)
 
     def _open(self, mark: Mark) -> Input:
@@ -74,13 +74,13 @@ class RepeatStream(Stream):
         return self._input
 
     def _next_epoch(self) -> bool:
-        """Begin the next epoch, unless this was the last or had no rows."""
+        """Begin the next epoch, unless this was the last, or had no rows and there would be no end."""
         if self._input is None:
             return False
         empty = self._input.ordinal == 0
         self._input.close()
         self._input = None
-        if empty or self._epoch + 1 == self._node.count:
+        if (empty and self._node.count is None) or self._epoch + 1 == self._node.count:
             return False
         self._epoch += 1
         self._open(None)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from headrace.block import Block, Failure, Item, Mark, element, from_elements, ordinal
 from headrace.execute.context import Context
 from headrace.execute.stream import END, Pending, Pulled, Stream
-from headrace.ops.calls import private_elements
+from headrace.ops.calls import each, private_elements
 from headrace.ops.carried import Carried
 from headrace.plan.cardinality import Cardinality
 from headrace.plan.node import Node
@@ -43,6 +43,9 @@ class Scan(Node):
 
     pure = False
     live = True
+
+    def contents(self) -> tuple[Any, ...]:
+        return self.fn, self.initial.value
 
     @property
     def spec(self) -> Spec:
@@ -78,18 +81,21 @@ class ScanStream(Stream):
         if isinstance(item, Failure):
             item.mark = (item.mark, self._state)
             return [item]
-        return [out for i, value in enumerate(private_elements(item)) for out in self._one(item.slice(i, i + 1), value)]
+        rows = enumerate(each(private_elements(item)))
+        return [self._one(item.slice(i, i + 1), fine, value) for i, (fine, value) in rows]
 
-    def _one(self, row: Block, value: Any) -> list[Item]:
+    def _one(self, row: Block, fine: bool, value: Any) -> Item:
         mark = (row.mark, self._state)
         try:
+            if not fine:
+                raise value
             result = self._node.fn(self._state.value, value)
             if not isinstance(result, tuple | list) or len(result) != 2:
                 raise TypeError(f"scan's function must return the next state and an output, not {result!r}")
             state, made = self._state.next(result[0]), element(result[1])
         except Exception as error:
-            return [Failure(self._node.error(error, ordinal(row.mark)), mark)]
+            return Failure(self._node.error(error, ordinal(row.mark)), mark)
         self._state = state
         (block,) = from_elements([made], row.ids)
         block.mark = mark
-        return [block]
+        return block

@@ -52,7 +52,11 @@ def getitem(self: Dataset, index: int | slice) -> Any:
     item = fetched(node, Context(Run(options=merged(node))).epoch(0), scalar_block(np.array([number])))[0]
     if isinstance(item, Failure):
         raise item.error.copy()
-    return next(item.elements())
+    try:
+        (element,) = item.elements()
+    except Exception as error:
+        raise node.error(error, number) from error
+    return element
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,7 @@ import numpy as np
 from headrace import _native, keys
 from headrace.block import Block, Failure, Indices, Item, Mark, ordinal
 from headrace.errors import ElementError, StateError
-from headrace.execute.context import AUTOTUNE, Context
+from headrace.execute.context import Context
 from headrace.execute.stream import END, Pending, Pulled, Source, Stream
 from headrace.ops.arguments import integer, positive
 from headrace.ops.buffer_size import Peeked, row_bytes
@@ -19,6 +19,7 @@ from headrace.ops.passing import Moving
 from headrace.ops.permute import Permute
 from headrace.ops.shuffle_numbers import NumberShuffleStream
 from headrace.ops.slots import Dense, Slots
+from headrace.options import AUTOTUNE
 from headrace.plan.cardinality import UNKNOWN, Cardinality
 from headrace.plan.node import obstacle, walk
 
@@ -47,7 +48,8 @@ def shuffle(
     fresh = reshuffle_each_iteration is not False
     if buffer_size in (UNKNOWN, AUTOTUNE):
         streamed = AUTOTUNE if buffer_size == AUTOTUNE else EVERYTHING
-        buffer_size = streamed if obstacle(self._node) or not self._node.cardinality.known else None
+        read_once = buffer_size == AUTOTUNE and self._node.coarse  # rather than group after group for each row
+        buffer_size = streamed if read_once or obstacle(self._node) or not self._node.cardinality.known else None
     if buffer_size is not None:
         size = AUTOTUNE if buffer_size == AUTOTUNE else min(EVERYTHING, positive("buffer_size", buffer_size))
         return self._then(Shuffle, size, made, fresh, name=name)
@@ -105,9 +107,10 @@ class Shuffle(Moving):
         rows = self.input
         if self.buffer_size == AUTOTUNE:
             return ShuffleStream(self, ctx, mark)
-        slots = min(self.buffer_size, rows.cardinality) if rows.cardinality.known else self.buffer_size
-        if rows.addressable and rows.numbered and slots <= NUMBERED_SLOTS:
-            return NumberShuffleStream(ctx, rows, *self.law(ctx))
+        if rows.addressable and rows.numbered:
+            slots = min(self.buffer_size, rows.cardinality) if rows.cardinality.known else self.buffer_size
+            if slots <= NUMBERED_SLOTS:
+                return NumberShuffleStream(ctx, rows, *self.law(ctx))
         return ShuffleStream(self, ctx, mark)
 
     def at(self, ctx: Context, indices: Indices) -> Block:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,7 @@ from headrace.plan.cardinality import UNKNOWN, Cardinality
 from headrace.plan.node import Node
 from headrace.plan.spec import Spec
 from headrace.plan.structure import LEAF, tuple_of
-from headrace.sources.stored import Reader, Stored, read_shards
+from headrace.sources.stored import PartList, Reader, Stored, read_shards
 from headrace.storage.rows import StoredRows
 
 if TYPE_CHECKING:
@@ -36,10 +36,13 @@ def snapshot(
     reader_func: Reader | None = None,
     shard_func: Callable[..., Any] | None = None,
     name: str | None = None,
+    *,
+    types: Iterable[type] = (),
 ) -> Dataset:
     """Keep the elements in files under `path` as they are read; later runs of the same pipeline take them from there.
 
     As `cache(filename)`, but another pipeline makes a snapshot of its own beside the first, and files are compressed.
+    One that is complete needs the files it was made of no more.
     `shard_func` gives each element the number of its shard; once all is written, `reader_func` gets a dataset of
     datasets, one for each shard, and makes one of them.
 
@@ -47,7 +50,7 @@ def snapshot(
     >>> list(ds) == list(ds)
     True
     """
-    store = FileStore(Path(path).absolute(), codec(compression), per_plan=True)
+    store = FileStore(Path(path).absolute(), codec(compression), per_plan=True, types=tuple(types))
     if shard_func is None and reader_func is None:
         return self._then(Cache, store, name=name)
     kept = tagging(self, shard_func or _one_shard)._then(Cache, store)
@@ -144,7 +147,7 @@ class Snapshot(Node):
         if not reading:
             return SnapshotStream(ctx.open(self.input, inner), tagged=True)
         assert isinstance(rows, StoredRows)
-        stored = Stored(self.elements, "snapshot", rows.parts, tagged=True)
+        stored = Stored(self.elements, PartList(rows.parts), "snapshot", tagged=True)
         return SnapshotStream(ctx.open_nested(read_shards(stored, self.reader_func)._node, inner), tagged=False)
 
 

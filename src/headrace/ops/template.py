@@ -16,9 +16,9 @@ from headrace.execute.context import Context
 from headrace.execute.stream import Stream
 from headrace.keys import ROOT, keyed_seeds
 from headrace.ops.calls import arguments
-from headrace.plan.cardinality import Cardinality
+from headrace.plan.cardinality import UNKNOWN, Cardinality
 from headrace.plan.node import Node, rebuilt
-from headrace.plan.spec import Spec
+from headrace.plan.spec import DatasetSpec, Spec
 from headrace.plan.structure import LEAF, Structure
 from headrace.sources.memory import Memory
 
@@ -80,10 +80,11 @@ class Unread(Node):
 
     component: int
     rows: int
+    elements: Spec = Spec.UNKNOWN
 
     @property
     def spec(self) -> Spec:
-        return Spec.UNKNOWN
+        return self.elements
 
     @property
     def cardinality(self) -> Cardinality:
@@ -91,6 +92,43 @@ class Unread(Node):
 
     def open(self, ctx: Context, mark: Any) -> Stream:
         raise NotImplementedError("a template holds no rows")
+
+
+def ask_once(fn: Callable[..., Any], structure: Structure, components: list[Unread]) -> Node | None:
+    """What a function makes of datasets, if all that it does is to build on them; None where it must see each."""
+    from headrace.dataset import Dataset
+
+    if not only_builds(fn) or not _plain(structure):
+        return None
+    columns: list[Any] = [[Dataset(component)] for component in components]
+    try:
+        with keyed_seeds(ROOT):
+            made = fn(*next(arguments(Block(structure, columns, 1))))
+    except Exception:  # it is raised again where it belongs: for each window
+        return None
+    return made._node if isinstance(made, Dataset) else None
+
+
+class BuildingFunction:
+    """The datasets that a function builds on those which its arguments are: what their elements look like."""
+
+    def __init__(self, fn: Callable[..., Any]) -> None:
+        self._fn = fn
+        self._specs: dict[Spec, Spec] = {}
+
+    def spec(self, windows: Spec) -> Spec:
+        """Of arguments of this spec; each kind is asked for once."""
+        if windows not in self._specs:
+            self._specs[windows] = self._found(windows)
+        return self._specs[windows]
+
+    def _found(self, windows: Spec) -> Spec:
+        known = [leaf.elements for leaf in windows.leaves if isinstance(leaf, DatasetSpec) and leaf.shape == ()]
+        if windows.structure is None or not known or len(known) < len(windows.leaves):
+            return Spec.UNKNOWN
+        components = [Unread(i, UNKNOWN, elements) for i, elements in enumerate(known)]
+        node = ask_once(self._fn, windows.structure, components)
+        return Spec.UNKNOWN if node is None else node.spec
 
 
 @dataclass(frozen=True)
@@ -105,17 +143,8 @@ class Template:
     @classmethod
     def of(cls, fn: Callable[..., Any], structure: Structure, size: int) -> Template | None:
         """The template of a function on windows, None where each window must be looked at by itself."""
-        from headrace.dataset import Dataset
-
-        if not only_builds(fn) or not _plain(structure):
-            return None
-        columns: list[Any] = [[Dataset(Unread(i, size))] for i in range(structure.leaves)]
-        try:
-            with keyed_seeds(ROOT):
-                made = fn(*next(arguments(Block(structure, columns, 1))))
-        except Exception:  # it is raised again where it belongs: for each window
-            return None
-        laid = end_to_end(made._node) if isinstance(made, Dataset) else None
+        made = ask_once(fn, structure, [Unread(i, size) for i in range(structure.leaves)])
+        laid = None if made is None else end_to_end(made)
         return None if laid is None else cls(structure, size, *laid)
 
     def fill(self, ctx: Context, windows: Block) -> Block | None:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from headrace.block import FOLD, Block, Column, Failure, Ids, Item, Mark, ordinal, shifted, values
+from headrace.block import FOLD, Block, Column, Failure, Ids, Item, Mark, later, ordinal, values
 from headrace.errors import SpecError
 from headrace.execute.context import Context
-from headrace.execute.stream import Pending, Pulled, Stream
+from headrace.execute.stream import END, Pending, Pulled, Stream
 from headrace.plan.cardinality import Cardinality
 from headrace.plan.node import Node
 from headrace.plan.spec import Spec
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 def unbatch(self: Dataset, name: str | None = None) -> Dataset:
     """Split each element along its first axis into several.
+
+    Where it is known that each has n of them, as after `batch(n, drop_remainder=True)`, one that fails is n failures.
 
     >>> list(hr.Dataset.from_tensors([5, 6, 7]).unbatch())
     [np.int64(5), np.int64(6), np.int64(7)]
@@ -52,8 +54,7 @@ class Unbatch(Node):
 
     @property
     def cardinality(self) -> Cardinality:
-        sizes = (s.shape[0] for s in self.input.spec.leaves if s.shape)
-        size = next((n for n in sizes if n is not None), None)
+        size = self.input.leading
         return self.input.cardinality.vague if size is None else self.input.cardinality.times(size)
 
     def open(self, ctx: Context, mark: Mark) -> Stream:
@@ -72,9 +73,9 @@ class UnbatchStream(Stream):
     def pull(self, want: int) -> Pulled:
         while not self._pending:
             item = self._input.pull(max(1, want // self._batch_rows) if self._node.input.pure else 1)
-            if not isinstance(item, Block):
-                return item
-            made = split(self._node, item)
+            if item is END:
+                return END
+            made = failures(self._node, item) if isinstance(item, Failure) else split(self._node, item)
             self._batch_rows = max(1, sum(m.rows for m in made) // item.rows)
             self._pending.add(made)
         return self._pending.pull(want)
@@ -96,7 +97,13 @@ def split(node: Unbatch, block: Block) -> list[Item]:
         for path, c in zip(block.structure.paths, counts, strict=True)
     )
     error = node.error(SpecError(f"the components differ in their number of rows: {found}"), ordinal(block.mark))
-    return [Failure(error, shifted(block.mark, 0))]
+    return failures(node, Failure(error, block.mark))
+
+
+def failures(node: Unbatch, failure: Failure) -> list[Item]:
+    """What a row that failed becomes: a failure in the place of each of its rows, where it is known how many."""
+    size = node.input.leading
+    return [Failure(failure.error, later(failure.mark, i)) for i in range(1 if size is None else size)]
 
 
 def row_counts(column: Column) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]] | None:

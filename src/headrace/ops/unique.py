@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headrace.block import Block, Mark
+from headrace.block import Block, Mark, values
 from headrace.execute.context import Context
 from headrace.execute.stream import Pulled, Stream
 from headrace.ops.passing import Keeping
 from headrace.plan.cardinality import UNKNOWN, Cardinality
 from headrace.plan.spec import DatasetSpec
-from headrace.plan.structure import flatten
+from headrace.plan.structure import Structure
 from headrace.ragged import Ragged
 
 if TYPE_CHECKING:
@@ -58,25 +59,35 @@ class UniqueStream(Stream):
 
     def pull(self, want: int) -> Pulled:
         while isinstance(item := self._input.pull(want), Block):
-            fresh = [i for i, value in enumerate(item.elements()) if self._is_new(value)]
+            fresh = [i for i, key in enumerate(_keys(item)) if self._is_new(key)]
             if len(fresh) == item.rows:
                 return item
             if fresh:
                 return item.take(np.array(fresh))
         return item
 
-    def _is_new(self, value: Any) -> bool:
+    def _is_new(self, key: Any) -> bool:
         before = len(self._seen)
-        self._seen.add(identity(value))
+        self._seen.add(key)
         return len(self._seen) > before
 
 
-def identity(value: Any) -> Any:
+def _keys(block: Block) -> Iterator[Any]:
+    if block.structure.kind is None:
+        return map(_leaf_key, values(block.columns[0]))
+    return (identity(block.structure, leaves) for leaves in block.leaves())
+
+
+def identity(structure: Structure, leaves: Iterable[Any]) -> Any:
     """Something hashable that is equal for equal elements."""
-    if isinstance(value, np.generic | str | bytes):
-        return value.item() if isinstance(value, np.integer) else _leaf(value)
-    structure, leaves = flatten(value)
+    if structure.kind is None:
+        (value,) = leaves
+        return _leaf_key(value)
     return (structure, tuple(_leaf(v) for v in leaves))
+
+
+def _leaf_key(value: Any) -> Any:
+    return value.item() if isinstance(value, np.integer) else _leaf(value)
 
 
 def _leaf(value: Any) -> Any:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headrace.block import Block, Column, Failure, Item, Mark, concat, folded, take, values
+from headrace.block import Block, Column, Failure, Item, Mark, concat, folded, structures_differ, take, values
+from headrace.errors import SpecError
 from headrace.execute.context import Context
 from headrace.execute.stream import END, Pulled, Stream
 from headrace.ops.arguments import positive
@@ -158,8 +159,9 @@ class WindowStream(Stream):
             if isinstance(row, Failure):
                 return Failure(row.error)
         blocks = [row for row in rows if isinstance(row, Block)]
-        if any(b.structure != blocks[0].structure for b in blocks):
-            return Failure(node.error("the elements of a window differ in structure", self._input.ordinal))
+        differ = structures_differ(blocks, "window")
+        if differ:
+            return Failure(node.error(SpecError(differ), self._input.ordinal))
         whole = concat(blocks)
         ids = None if whole.ids is None else folded(whole.ids[:1], WINDOWED)
         specs = element_specs(node.input.spec, whole, whole.columns)

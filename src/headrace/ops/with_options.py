@@ -11,8 +11,8 @@ from headrace.block import Mark
 from headrace.execute.context import Context
 from headrace.execute.stream import Pulled, Stream
 from headrace.ops.passing import Passing
-from headrace.options import Options
-from headrace.plan.node import TUNING, Node
+from headrace.options import NONE, Options
+from headrace.plan.node import TUNING, Node, walk
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
@@ -35,22 +35,26 @@ def with_options(
         options = replace(options, frozen=frozen)
     if not isinstance(options, Options):
         raise TypeError(f"with_options takes hr.Options, not {options!r}")
-    made = self._then(WithOptions, options, name=name)
+    made = self._then(WithOptions, options.fixed_copy(), name=name)
     return made.ignore_errors() if options.on_error == "skip" else made
 
 
 def options(self: Dataset) -> Options:
     """The options set anywhere in this pipeline; what was said later counts, on the left of a zip before the right.
 
-    >>> hr.Dataset.range(3).with_options(hr.Options(cpu_budget=2)).batch(2).options()  # doctest: +ELLIPSIS
-    Options(deterministic=None, cpu_budget=2, ram_budget=None, ...)
+    They cannot be changed: `with_options` gives a dataset with others.
+
+    >>> hr.Dataset.range(3).options() == hr.Options()
+    True
     """
     return merged(self._node)
 
 
 def merged(node: Node) -> Options:
     """The options of a plan: those of its inputs, the first before the others, and then its own."""
-    below = reduce(lambda a, b: b.merge(a), (merged(child) for child in node.inputs), Options())
+    if not any(isinstance(each, WithOptions) for each in walk(node)):
+        return NONE
+    below = reduce(lambda a, b: b.merge(a), (merged(child) for child in node.inputs), NONE)
     return below.merge(node.options) if isinstance(node, WithOptions) else below
 
 

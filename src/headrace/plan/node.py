@@ -6,17 +6,17 @@ import os
 import re
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from headrace.errors import ElementError
-from headrace.keys import Seed
+from headrace.errors import ElementError, what_there_is
 from headrace.options import Options
 from headrace.plan.cardinality import Cardinality
-from headrace.plan.spec import Spec
+from headrace.plan.display import parameter_text
+from headrace.plan.spec import Probe, Spec
 
 if TYPE_CHECKING:
     from headrace.block import Block, Indices, Mark
@@ -28,6 +28,8 @@ _PACKAGE = str(Path(__file__).parents[1]) + os.sep
 
 TUNING = {"tuning": True}
 """Metadata of a field that does not change what a node yields: a state may be restored under another value."""
+FOUND_WHILE_RUNNING = {"absent": "AUTOTUNE"}
+"""Metadata of a field that is None where the number is found while running."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +52,10 @@ class Node(ABC):
     - `transparent`: leaves no trace in marks and states; it may come and go between a save and a restore.
     - `scatters`: moves rows so that neighbours come from far apart; worth doing on row numbers.
     - `numbered`: row i has the id (path, i).
+    - `tentative`: its spec may come from a look at the first element, and is known only once somebody has asked for it.
+    - `leading`: the size of every row's first axis, as far as the plan tells, whoever has asked for what.
+    - `tells_inputs`: what its inputs hold follows from its own parameters.
+    - `coarse`: `at` reads many rows for one, so that scattered ones are better asked for many at a time.
     """
 
     site: str | None = field(default=None, kw_only=True, repr=False)
@@ -63,6 +69,7 @@ class Node(ABC):
     live = False
     outlives = False
     transparent = False
+    tells_inputs = False
 
     @property
     @abstractmethod
@@ -143,6 +150,11 @@ class Node(ABC):
         return False
 
     @property
+    def coarse(self) -> bool:
+        """See the class."""
+        return any(node.coarse for node in self.inputs)
+
+    @property
     def ready_made(self) -> bool:
         """See the class."""
         return False
@@ -162,16 +174,55 @@ class Node(ABC):
         """See the class."""
         return self.addressable
 
+    @cached_property
+    def tentative(self) -> bool:
+        """See the class."""
+        probe: Probe | None = getattr(self, "probe", None)
+        return (probe is not None and not probe.promised) or any(node.tentative for node in self.inputs)
+
+    @property
+    def leading(self) -> int | None:
+        """See the class."""
+        sizes = [] if self.tentative else [s.shape[0] for s in self.spec.leaves if s.shape]
+        return next((n for n in sizes if n is not None), None)
+
     def remark(self) -> str | None:
         """How this node runs, where `explain` should say."""
         return None
 
+    def remedy(self) -> str | None:
+        """What a user may change at this operation to have it run faster."""
+        return None
+
+    def contents(self) -> tuple[Any, ...]:
+        """The functions and the data that make its rows, beside its inputs and what `label` shows."""
+        values = [getattr(self, f.name) for f in fields(self) if not f.metadata.get("tuning", False)]
+        return tuple(value for value in values if callable(value))
+
+    def file_names(self) -> str | None:
+        """Its label with the names of the files it reads in place of what they hold; None where it reads none."""
+        return None
+
+    def files_held(self) -> str | None:
+        """What the files hold whose names are its rows, which nobody but stored rows asks; None where they are not."""
+        return None
+
+    def files_gone(self) -> bool:
+        """Whether a file that it reads is not there any more."""
+        return False
+
     def error(self, cause: BaseException | str, ordinal: int) -> ElementError:
         """The error of one element of this node."""
-        return ElementError(cause, operation=self.operation, ordinal=ordinal, site=self.site)
+        hint = self._known_keys(cause.args[0]) if isinstance(cause, KeyError) and cause.args else None
+        return ElementError(cause, operation=self.operation, ordinal=ordinal, site=self.site, hint=hint)
+
+    def _known_keys(self, key: object) -> str | None:
+        """What the elements have, for a function that looked for something else in them."""
+        known = [name for node in self.inputs for name in node.spec.keys]
+        return f"in an element, {what_there_is(key, known)}" if known and key not in known else None
 
     def label(self, *, for_state: bool = False) -> str:
-        """The operation with its parameters; for a state, only those that change the rows."""
+        """The operation with its parameters, in few words; for a state, exactly those that change the rows."""
         shown = []
         for f in fields(self):
             value = getattr(self, f.name)
@@ -181,9 +232,15 @@ class Node(ABC):
             if isinstance(value, tuple) and value and isinstance(value[0], Node):
                 continue
             if value != f.default:
-                text = _shown(value, for_state)
-                shown.append(text if callable(value) else f"{f.name}={text}")
-        return f"{self.operation}({', '.join(shown)})"
+                shown.append(_exact(f.name, value) if for_state else _brief(f.name, value, f.metadata))
+        if not for_state:
+            shown.sort(key=lambda text: "=" in text)  # what needs no name first
+        return f"{self.operation}({', '.join(filter(None, shown))})"
+
+    @property
+    def shown_inputs(self) -> tuple[Node, ...]:
+        """The inputs that a plan shows: none that only say what the label does."""
+        return self.inputs
 
 
 @cache
@@ -195,19 +252,26 @@ def fields_of(kind: type[Node], what: str) -> tuple[str, ...]:
     return tuple(f.name for f in fields(kind) if what in re.findall(r"\w+", str(f.type)))
 
 
-def _shown(value: Any, for_state: bool) -> str:
-    if isinstance(value, Seed):
-        return str(value)
+def _exact(name: str, value: Any) -> str:
+    return "fn" if callable(value) else f"{name}={value}"
+
+
+def _brief(name: str, value: Any, metadata: Mapping[str, Any]) -> str:
     if callable(value):
-        return "fn" if for_state else function_name(value)
-    if not for_state and hasattr(value, "brief"):
-        return str(value.brief())
-    return str(value)
+        return function_name(value)
+    if value is None and "absent" in metadata:
+        return f"{name}={metadata['absent']}"
+    return parameter_text(name, value)
 
 
 def function_name(fn: Callable[..., Any]) -> str:
     """How a user would recognise this function."""
     return getattr(fn, "__name__", None) or type(fn).__name__
+
+
+def draws(node: Node) -> bool:
+    """Whether this operation itself draws random numbers; some hold a seed only for what runs inside them."""
+    return any(f.repr for f in fields(node) if f.name in fields_of(type(node), "Seed"))
 
 
 def walk(node: Node) -> Iterator[Node]:
@@ -255,3 +319,11 @@ def user_site() -> str:
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         frame = frame.f_back
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+def stack_level() -> int:
+    """How many frames up, from the one that asks, that frame is; as `warnings.warn` counts, itself included."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        level, frame = level + 1, frame.f_back
+    return level

@@ -96,6 +96,11 @@ class DatasetSpec:
         self.shape: Shape = None if dataset_shape is None else tuple(dataset_shape)
 
     @property
+    def elements(self) -> Spec:
+        """What its elements look like."""
+        return self._elements
+
+    @property
     def element_spec(self) -> Any:
         """As the dataset's own `element_spec` shows it."""
         return self._elements.public()
@@ -200,13 +205,18 @@ class Spec:
         return self.structure is not None
 
     @property
+    def keys(self) -> list[Any]:
+        """The names of the components of dicts, wherever they stand."""
+        return [] if self.structure is None else self.structure.names
+
+    @property
     def complete(self) -> bool:
         """Whether the structure and all dtypes are known."""
         return self.known and all(s.dtype is not None for s in self.leaves)
 
     def public(self) -> Any:
         """As `element_spec` shows it: TensorSpecs in the structure of the element."""
-        return TensorSpec(None, None) if self.structure is None else self.structure.pack(self.leaves)
+        return TensorSpec(None, None) if self.structure is None else self.structure.around(self.leaves)
 
     def stacked(self, size: int | None) -> Spec:
         """With a new leading axis."""
@@ -224,7 +234,7 @@ class Spec:
         if self.structure is None or other.structure is None:
             return None
         if self.structure != other.structure:
-            return f"structure {self.structure} against {other.structure}"
+            return f"structure {self} against {other}"
         for path, a, b in zip(self.structure.paths, self.leaves, other.leaves, strict=True):
             if not a.like(b):
                 return f"component{path or ''} is {a} against {b}"
@@ -245,7 +255,7 @@ class Spec:
         if self.structure is None or other.structure is None:
             return None
         if other.structure != self.structure:
-            return f"structure {other.structure} where {self.structure} was promised"
+            return f"structure {other} where {self} was promised"
         for path, want, got in zip(self.structure.paths, self.leaves, other.leaves, strict=True):
             if not want.is_compatible_with(got):
                 return f"component{path or ''} is {got} where {want} was promised"
@@ -257,7 +267,11 @@ class Spec:
     @classmethod
     def of(cls, value: Any) -> Spec:
         """The exact spec of one element."""
-        structure, leaves = flatten(value)
+        return cls.of_leaves(*flatten(value))
+
+    @classmethod
+    def of_leaves(cls, structure: Structure, leaves: Iterable[Any]) -> Spec:
+        """The exact spec of an element with these components."""
         return cls(structure, tuple(leaf_spec(leaf) for leaf in leaves))
 
     @classmethod
@@ -300,6 +314,7 @@ class Probe:
 
     def __init__(self, spec: Spec | None) -> None:
         self.spec = spec
+        self.promised = spec is not None
 
 
 def _prepend(size: int | None, shape: Shape) -> Shape:
@@ -336,7 +351,7 @@ def leaf_spec(value: Any) -> LeafSpec:
     if isinstance(value, str | bytes):
         return TensorSpec((), type(value))
     if isinstance(value, Ragged):
-        return TensorSpec(value.shape, value.dtype)
+        return TensorSpec(value.shape, leaf_spec(value.values).dtype)
     if isinstance(value, np.generic | bool | int | float | complex):
         return TensorSpec((), np.asarray(value).dtype)
     node = getattr(value, "_node", None)

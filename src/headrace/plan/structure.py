@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import islice
+from itertools import islice, repeat
 from typing import Any
 
 
@@ -50,9 +50,38 @@ class Structure:
             return [value[key] for key in self.keys]
         return flatten(value)[1]
 
+    @cached_property
+    def custom(self) -> bool:
+        """Whether classes of users are in it, whose constructors may refuse what they get."""
+        return self.kind not in (None, NoneType, tuple, dict) or any(child.custom for child in self.children)
+
     def pack(self, leaves: Iterable[Any]) -> Any:
         """The element of this structure with these leaves."""
-        return self._build(iter(leaves))
+        try:
+            return self._build(iter(leaves))
+        except StopIteration as stop:  # of a user's constructor: it must not end who iterates over elements
+            raise RuntimeError(f"the constructor of {self} raised StopIteration") from stop
+
+    def around(self, things: Iterable[Any]) -> Any:
+        """A value of this structure that holds something else than components: no constructor of a user is asked."""
+        return self._around(iter(things))
+
+    def _around(self, things: Iterator[Any]) -> Any:
+        kind = self.kind
+        if kind is None or not self.custom:
+            return self._build(things)
+        parts = [child._around(things) for child in self.children]
+        if issubclass(kind, tuple):
+            return tuple.__new__(kind, parts)
+        if issubclass(kind, Mapping):
+            try:
+                return self._mapping(kind, parts)
+            except Exception:  # a mapping all the same
+                return self._mapping(dict, parts)
+        made = object.__new__(kind)
+        for name, part in zip(self.keys, parts, strict=True):
+            object.__setattr__(made, name, part)
+        return made
 
     def _build(self, leaves: Iterator[Any]) -> Any:
         kind = self.kind
@@ -64,21 +93,32 @@ class Structure:
         if kind is tuple:
             return tuple(parts)
         if issubclass(kind, Mapping):
-            items = dict(zip(self.keys, parts, strict=True))
-            ordered = {key: items[key] for key in self.written}
-            return ordered if kind is dict else _mapping(kind, ordered)
+            return self._mapping(kind, parts)
         if issubclass(kind, tuple):
             return kind(*parts) if hasattr(kind, "_fields") else kind(parts)
         return kind(**dict(zip(self.keys, parts, strict=True)))
+
+    def _mapping(self, kind: type, parts: list[Any]) -> Any:
+        items = dict(zip(self.keys, parts, strict=True))
+        ordered = {key: items[key] for key in self.written}
+        if kind is dict:
+            return ordered
+        try:
+            return kind(ordered)
+        except TypeError:  # such as a defaultdict, which is made of something else first
+            return ordered
 
     def rows(self, columns: list[Iterator[Any]], count: int) -> Iterator[Any]:
         """The elements whose leaves the `columns` iterate over."""
         if self.kind is None:
             return columns[0]
         if not columns:
-            return iter([self.pack(())] * count)
+            return map(self.pack, repeat((), count))
         if self.kind is tuple and self.flat:
             return zip(*columns, strict=True)
+        if self.kind is dict and self.flat:
+            items = dict(zip(self.keys, columns, strict=True))
+            return map(dict, map(zip, repeat(self.written), zip(*map(items.get, self.written), strict=True)))
         return map(self.pack, zip(*columns, strict=True))
 
     @cached_property
@@ -90,14 +130,23 @@ class Structure:
         return tuple(step + path for step, child in zip(steps, self.children, strict=True) for path in child.paths)
 
     @property
+    def names(self) -> list[Any]:
+        """The keys of all mappings in it."""
+        mapping = self.kind is not None and issubclass(self.kind, Mapping)
+        return [*(self.written if mapping else ()), *(name for child in self.children for name in child.names)]
+
+    @property
     def _named(self) -> bool:
         return self.kind is not None and not issubclass(self.kind, Mapping) and self.kind is not tuple
 
-    def text(self, leaves: Iterable[str]) -> str:
-        """The structure with these texts at its leaves; users' classes are named, not made."""
-        return self._text(iter(leaves))
+    def text(self, leaves: Iterable[str], *, join: Callable[[list[str]], str] = ", ".join) -> str:
+        """The structure with these texts at its leaves; users' classes are named, not made.
 
-    def _text(self, leaves: Iterator[str]) -> str:
+        `join` puts the texts of the outermost components together.
+        """
+        return self._text(iter(leaves), join)
+
+    def _text(self, leaves: Iterator[str], join: Callable[[list[str]], str] = ", ".join) -> str:
         kind = self.kind
         if kind is None:
             return next(leaves)
@@ -105,21 +154,14 @@ class Structure:
         if kind is NoneType:
             return "None"
         if kind is tuple:
-            return f"({parts[0]},)" if len(parts) == 1 else f"({', '.join(parts)})"
+            return f"({parts[0]},)" if len(parts) == 1 else f"({join(parts)})"
         if issubclass(kind, Mapping):
             shown = dict(zip(self.keys, parts, strict=True))
-            return "{" + ", ".join(f"{key!r}: {shown[key]}" for key in self.written) + "}"
-        return f"{kind.__name__}({', '.join(f'{k}={p}' for k, p in zip(self.keys, parts, strict=True))})"
+            return "{" + join([f"{key!r}: {shown[key]}" for key in self.written]) + "}"
+        return f"{kind.__name__}({join([f'{k}={p}' for k, p in zip(self.keys, parts, strict=True)])})"
 
     def __str__(self) -> str:
         return self.text("*" for _ in range(self.leaves))
-
-
-def _mapping(kind: type, items: dict[Any, Any]) -> Any:
-    try:
-        return kind(items)
-    except TypeError:  # such as a defaultdict, which is made of something else first
-        return items
 
 
 NoneType = type(None)
@@ -146,19 +188,20 @@ def _flatten(value: Any, leaves: list[Any]) -> Structure:
     if value is None:
         return NONE
     if isinstance(value, Mapping):
-        keys = tuple(_in_order(value))
+        keys = tuple(in_order(value))
         return Structure(kind, keys, tuple(_flatten(value[k], leaves) for k in keys), tuple(value))
     if isinstance(value, tuple):
         names = tuple(getattr(value, "_fields", range(len(value))))
         return Structure(kind, names, tuple(_flatten(v, leaves) for v in value))
-    members = _record_fields(kind)
+    members = record_fields(kind)
     if members is not None:
         return Structure(kind, members, tuple(_flatten(getattr(value, n), leaves) for n in members))
     leaves.append(value)
     return LEAF
 
 
-def _in_order(keys: Iterable[Any]) -> list[Any]:
+def in_order(keys: Iterable[Any]) -> list[Any]:
+    """The keys of a dict in the order in which its components stand."""
     try:
         return sorted(keys)
     except TypeError:
@@ -167,13 +210,13 @@ def _in_order(keys: Iterable[Any]) -> list[Any]:
 
 def is_record(kind: type) -> bool:
     """Whether this is a dataclass or attrs class, whose fields are components."""
-    return _record_fields(kind) is not None
+    return record_fields(kind) is not None
 
 
 _records: dict[type, tuple[str, ...] | None] = {}
 
 
-def _record_fields(kind: type) -> tuple[str, ...] | None:
+def record_fields(kind: type) -> tuple[str, ...] | None:
     """The fields of a dataclass or attrs class, None for any other type."""
     try:
         return _records[kind]

@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 
 from headrace import _native
 from headrace.options import Options
+from headrace.plan.display import VALUE_WIDTH, as_many_as_fit
 from headrace.records.identity import Identity, Token, local_identity, open_identity, signature
+from headrace.records.redact import shown
 from headrace.records.remote import RemoteFile, Seekable, remote_identities, remote_identity
 from headrace.records.transport import ALONE, StorageOptions, Transport
 from headrace.storage.files import whole
@@ -147,7 +149,7 @@ def arrow_file(path: str, via: Transport = ALONE) -> Any:
     import pyarrow as pa
 
     local = local_path(path)
-    return pa.PythonFile(Seekable(RemoteFile(path, via)), mode="r") if local is None else pa.OSFile(local)
+    return pa.PythonFile(Seekable(RemoteFile(path, via)), mode="r") if local is None else pa.OSFile(os.fsencode(local))
 
 
 def read_all(path: str, via: Transport = ALONE) -> bytes:
@@ -205,8 +207,8 @@ class FileList:
         return len(self.names)
 
     def brief(self) -> str:
-        """How many there are, for people."""
-        return str(len(self.names))
+        """The first names and how many there are besides, for people."""
+        return as_many_as_fit([shown(name).rpartition("/")[2] for name in self.names], VALUE_WIDTH)
 
     def __str__(self) -> str:
         known = self._known()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import io
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
@@ -34,6 +35,8 @@ GAP = 64 << 10
 """Ranges with no more than this between them are fetched together."""
 LOOK = 256 << 10
 """Who reads here and there gets at least so many bytes at a time."""
+PIECES = 2
+"""So many of these are kept: files of tables are read at their ends in turn."""
 STAMPS = (
     "md5Hash", "crc32c", "content_md5", "ETag", "etag", "generation", "Last-Modified", "LastModified", "last_modified",
     "mtime", "modified", "created",
@@ -205,8 +208,8 @@ class Seekable(io.RawIOBase):
 
     def __init__(self, file: RemoteFile) -> None:
         self._file = file
-        self._at = self._start = 0
-        self._piece = b""
+        self._at = 0
+        self._pieces: deque[tuple[int, bytes]] = deque(maxlen=PIECES)
 
     def readable(self) -> bool:
         return True
@@ -228,13 +231,22 @@ class Seekable(io.RawIOBase):
         if count >= LOOK:
             (data,) = self._file.read_ranges([(self._at, self._at + count)])
         else:
-            if not self._start <= self._at <= self._at + count <= self._start + len(self._piece):
-                self._start = max(0, min(self._at, size - LOOK))
-                (self._piece,) = self._file.read_ranges([(self._start, min(size, self._start + LOOK))])
-            data = self._piece[self._at - self._start : self._at - self._start + count]
+            start, piece = self._piece(self._at, self._at + count)
+            data = piece[self._at - start : self._at - start + count]
         buffer[:count] = data
         self._at += count
         return count
+
+    def _piece(self, start: int, stop: int) -> tuple[int, bytes]:
+        """A range with these bytes in it, and where it begins."""
+        for first, piece in self._pieces:
+            if first <= start and stop <= first + len(piece):
+                return first, piece
+        size = self._file.size or 0
+        first = max(0, min(start, size - LOOK))
+        (piece,) = self._file.read_ranges([(first, min(size, first + LOOK))])
+        self._pieces.append((first, piece))
+        return first, piece
 
     def close(self) -> None:
         if not self.closed:

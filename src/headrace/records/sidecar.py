@@ -25,6 +25,7 @@ from headrace.records.format import Format, Offsets
 from headrace.records.identity import Identity
 from headrace.records.redact import shown
 from headrace.records.transport import ALONE, Transport
+from headrace.storage.files import clear_stale
 
 log = logging.getLogger("headrace")
 
@@ -63,9 +64,9 @@ def places(path: str) -> Iterator[str]:
     local = local_path(path)
     folder, slash, name = (path if local is None else local).rpartition("/")
     yield f"{folder}{slash}{FOLDER}/{name}{SUFFIX}"
-    if local is not None:
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111 - Path's may raise
+    if local is not None and not cache.startswith("~"):  # as it does for a user without a home
         whole = hashlib.blake2b(os.fsencode(Path(local).absolute()), digest_size=12).hexdigest()
-        cache = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
         yield str(Path(cache, "headrace", "indexes", whole + SUFFIX))
 
 
@@ -100,7 +101,7 @@ def _loaded(data: bytes, form: Format, place: str) -> Sidecar | None:
     if not data.startswith(KIND + VERSION) or stop < 0:
         return None
     try:
-        header = json.loads(data[start:stop])
+        header = json.loads(data[start:stop].decode())
     except (ValueError, RecursionError):
         return None
     if not isinstance(header, dict) or {name: type(value) for name, value in header.items()} != HEADER:
@@ -199,10 +200,11 @@ def _written(path: str, parts: list[bytes], via: Transport) -> str | None:
 
 
 def drop_orphans(path: str) -> None:
-    """Remove the sidecars beside this local file whose files are not there any more."""
+    """Remove the sidecars beside this local file whose files are not there any more, and what killed writers left."""
     folder = Path(next(places(path))).parent
     with suppress(OSError):  # there is none, or it is not ours to change
         for sidecar in folder.glob(f"*{SUFFIX}"):
             if not os.path.lexists(folder.parent / sidecar.name.removesuffix(SUFFIX)):
                 sidecar.unlink(missing_ok=True)
+        clear_stale(folder)
         folder.rmdir()

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import IO, Any, Self
 
 from headrace.records.files import as_path, local_path, remote
-from headrace.storage.files import TEMPORARY, named_file
-from headrace.storage.swaps import INDEX, NewFiles
+from headrace.storage.files import TEMPORARY, named_file, new_file
+from headrace.storage.swaps import NewFiles
 
 
 class Shards(ABC):
@@ -95,18 +95,18 @@ class LocalShards(Shards):
         self.check([str(path) for path in self._files.there()])
 
     def _next(self, number: int) -> tuple[str, IO[bytes]]:
-        path = self._files.place / str(number)
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
-        return str(path), named_file(descriptor, f"{self._prefix}-{number:05d}{self._suffix}")
+        path, called = self._files.place / str(number), f"{self._prefix}-{number:05d}{self._suffix}"
+        try:
+            return str(path), named_file(new_file(path), called)
+        except OSError as error:
+            error.filename = called
+            raise
 
     def _publish(self, ends: list[str]) -> None:
         self._check()  # another may have written the same in the meantime
-        names = []
-        for (path, _), end in zip(self._opened, ends, strict=True):
-            for extra in ("", INDEX):
-                if not extra or Path(path + extra).exists():
-                    names.append(self._base.name + end + extra)
-                    Path(path + extra).rename(self._files.place / names[-1])
+        names = [self._base.name + end for end in ends]
+        for (path, _), name in zip(self._opened, names, strict=True):
+            Path(path).rename(self._files.place / name)
         self._files.publish(names)
 
     def _close(self) -> None:

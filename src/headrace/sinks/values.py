@@ -26,7 +26,7 @@ def apply(self: Dataset, transformation_func: Callable[[Dataset], Dataset]) -> D
 
 
 def reduce(self: Dataset, initial_state: Any, reduce_func: Callable[[Any, Any], Any], name: str | None = None) -> Any:
-    """Fold the elements into one value: `state = reduce_func(state, element)`. Structure, dtype and shape must stay.
+    """Fold the elements into one value: `state = reduce_func(state, element)`. Structure and dtypes must stay.
 
     >>> hr.Dataset.range(5).reduce(0, lambda total, x: total + x)
     np.int64(10)

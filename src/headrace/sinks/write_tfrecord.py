@@ -11,7 +11,7 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from headrace import _native
-from headrace.block import Block, concat
+from headrace.block import Block, concat, values
 from headrace.io.binary import binary
 from headrace.io.examples import encode_examples
 from headrace.records.index import build_index
@@ -49,11 +49,14 @@ def write_tfrecord(
     as `hr.io.plan_shards` proposes, or, if the length is not known, one for about every 128 MB.
 
     The files get their names when all are whole; after an error or Ctrl-C there are none, and what a killed run leaves
-    is removed by the next. `compression` is "GZIP", "ZLIB" or "ZSTD" (which TensorFlow does not read). `index` makes an
-    index of each file that is on this machine and not compressed (`hr.io.build_index`). Encoding, checksums and
-    compression run on `num_parallel_writes` threads (None: one for each CPU); as these do not hold Python's lock,
-    processes would gain nothing, and `processes` is another name for the same number. A bar is shown if standard error
-    is a terminal, or as `progress` says.
+    is removed by the next. With `overwrite=True` they replace those that begin alike, all or none, whenever the run is
+    stopped: readers of headrace's see the old files or the new. In stores, which cannot do that, it is refused.
+
+    `compression` is "GZIP", "ZLIB" or "ZSTD" (which TensorFlow does not read). `index` makes an index of each file that
+    is on this machine and not compressed (`hr.io.build_index`). Encoding, checksums and compression run on
+    `num_parallel_writes` threads (None: one for each CPU); as these do not hold Python's lock, processes would gain
+    nothing, and `processes` is another name for the same number. A bar is shown if standard error is a terminal, or as
+    `progress` says.
 
     >>> ds = hr.Dataset.range(5).map(lambda x: {"x": x, "name": str(x)})
     >>> [file.split("/")[-1] for file in ds.write_tfrecord(folder / "train", shards=2)]
@@ -129,7 +132,7 @@ def records(block: Block) -> pa.LargeBinaryArray:
     if fine or (isinstance(column, list) and all(isinstance(value, bytes) for value in column)):
         return binary(column)
     raise TypeError(
-        f"a record is bytes, or a dict that becomes an Example, not {next(block.elements())!r}: "
+        f"a record is bytes, or a dict that becomes an Example, not {next(values(column))!r}: "
         "give it a name first, as with map(lambda x: {'x': x})"
     )
 

@@ -13,7 +13,7 @@ from headrace.block import Block, Column, Indices, take, text
 from headrace.execute.context import Context
 from headrace.plan.spec import Spec, TensorSpec
 from headrace.plan.structure import LEAF
-from headrace.records.files import common_folder
+from headrace.records.files import FileList, common_folder
 from headrace.sources.numbered import Held
 
 NAME = Spec(LEAF, (TensorSpec((), np.str_),))
@@ -33,6 +33,9 @@ class FileNames(Held):
     @property
     def operation(self) -> str:
         return self.listed_by
+
+    def files_held(self) -> str:
+        return str(FileList(self.names))
 
     @cached_property
     def _column(self) -> Column:

@@ -6,30 +6,32 @@ import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from headrace import keys
-from headrace.block import Block, Indices, Mark, gathered
-from headrace.execute.context import AUTOTUNE, CYCLE, Context
+from headrace.block import Block, Indices, Item, Mark, gathered
+from headrace.execute.context import CYCLE, Context
 from headrace.execute.stream import Stream
 from headrace.ops.arguments import positive
 from headrace.ops.flat_map import FlatMapStream
+from headrace.ops.gather import all_good, gathered_items
 from headrace.ops.interleave import InterleaveStream
-from headrace.options import Options
+from headrace.options import AUTOTUNE, Options
 from headrace.plan.cardinality import UNKNOWN, Cardinality
 from headrace.plan.node import TUNING, Node, user_site
 from headrace.plan.spec import Spec
 from headrace.plan.structure import LEAF
+from headrace.records.counts import Counts
 from headrace.records.files import FileList, as_path, local_path
 from headrace.records.format import Format
 from headrace.records.index import Index, indexes
 from headrace.records.quarantine import Quarantine, Skip, policy
 from headrace.records.sidecar import is_sidecar
 from headrace.records.transport import ALONE, StorageOptions
-from headrace.sources.file_names import NAME, FileNames
+from headrace.sources.file_names import NAME, FileNames, listing
 from headrace.sources.memory import Memory
 from headrace.sources.one_file import by_pattern, looks_like_pattern
 from headrace.sources.records import Records
@@ -50,6 +52,7 @@ def read_files(
     num_parallel_reads: int | None,
     on_error: Any,
     index: bool | str = False,
+    counts: Counts | None = None,
     name: str | None,
     storage_options: StorageOptions | None = None,
     child: Callable[..., Node] = Records,
@@ -79,7 +82,7 @@ def read_files(
     return Dataset(
         Files(
             names, form, reader, files, turns, bad, known, num_parallel_reads, chunk, child,
-            storage_options, site=user_site(), name=name,
+            counts if bad is None else None, storage_options, site=user_site(), name=name,
         )
     )  # fmt: skip
 
@@ -123,6 +126,18 @@ def _check_names(reader: str, spec: Spec) -> None:
         raise TypeError(f"{reader} takes names of files, or a dataset of them, one string an element, not {spec}")
 
 
+class _Names(FileList):
+    """Files that are shown by their names below their folder alone."""
+
+    def __str__(self) -> str:
+        return f"{len(self.names)} called #{listing(self.names)}"
+
+
+def _gone(name: str) -> bool:
+    local = local_path(name)
+    return local is not None and not Path(local).exists()
+
+
 @dataclass(frozen=True, eq=False)
 class Files(Node):
     """Opens one file for each row of the input; `cycle_length` of them in turn, if that is given."""
@@ -137,6 +152,8 @@ class Files(Node):
     num_parallel_calls: int | None = field(default=None, repr=False, metadata=TUNING)
     buffer_size: int | None = field(default=None, repr=False, metadata=TUNING)
     child: Callable[..., Node] = field(default=Records, repr=False, metadata=TUNING)
+    counts: Counts | None = field(default=None, repr=False, metadata=TUNING)
+    """How many rows each file has, where the files tell; then rows are found by number too, group by group."""
     storage_options: StorageOptions | None = field(default=None, repr=False, metadata=TUNING)
 
     seed = SEED
@@ -147,6 +164,25 @@ class Files(Node):
     def operation(self) -> str:
         return self.reader
 
+    def remedy(self) -> str | None:
+        return "give it num_parallel_reads=hr.AUTOTUNE" if self.num_parallel_calls is None else None
+
+    @property
+    def shown_inputs(self) -> tuple[Node, ...]:
+        return self.inputs if self.files is None else ()
+
+    @property
+    def tells_inputs(self) -> bool:  # type: ignore[override]
+        return self.files is not None
+
+    def file_names(self) -> str | None:
+        if self.files is None:
+            return None
+        return replace(self, files=_Names(self.files.names)).label(for_state=True)
+
+    def files_gone(self) -> bool:
+        return self.files is not None and any(map(_gone, self.files.names))
+
     @property
     def spec(self) -> Spec:
         known: Spec = self.format.spec
@@ -156,11 +192,15 @@ class Files(Node):
     def cardinality(self) -> Cardinality:
         if self.files is not None and not self.files.names:
             return Cardinality(0)
-        return UNKNOWN if self.indexes is None else Cardinality(int(self._first[-1]))
+        return UNKNOWN if self.indexes is None and self.counts is None else Cardinality(int(self._first[-1]))
 
     @property
     def indexable(self) -> bool:
-        return self.indexes is not None
+        return self.indexes is not None or self.coarse
+
+    @property
+    def coarse(self) -> bool:
+        return self.counts is not None and self.cycle_length is None
 
     @property
     def fn(self) -> Callable[[Any], Node]:
@@ -187,16 +227,35 @@ class Files(Node):
     @cached_property
     def _first(self) -> Indices:
         """The number of each file's first record, and of them all."""
-        return np.cumsum([0, *(index.count for index in self.indexes or ())], dtype=np.int64)
+        known = self.counts.all if self.counts is not None else self.indexes or ()
+        return np.cumsum([0, *(each.count for each in known)], dtype=np.int64)
 
     def open(self, ctx: Context, mark: Mark) -> Stream:
         return FlatMapStream(self, ctx, mark) if self.cycle_length is None else InterleaveStream(self, ctx, mark)
 
     def at(self, ctx: Context, indices: Indices) -> Block:
-        assert self.indexes is not None and self.files is not None
+        assert self.files is not None
+        if self.fetch is not None:
+            return all_good(self.fetch(ctx, indices))
         names = self.files.names
 
         def read(number: int, rows: Indices) -> Block:
             return self._records(names[number]).at(ctx.branch(ctx.path, number), rows)
 
         return gathered(self._first[:-1], indices, read)
+
+    @property
+    def fetch(self) -> Callable[[Context, Indices], list[Item]] | None:
+        """Gives rows by number with the failures among them, where reading one row costs a group of them."""
+        return self._fetch if self.coarse else None
+
+    def _fetch(self, ctx: Context, numbers: Indices) -> list[Item]:
+        assert self.files is not None and self.counts is not None
+        names, counts = self.files.names, self.counts.all
+
+        def read(number: int, rows: Indices) -> list[Item]:
+            child: Any = self._records(names[number])
+            made: list[Item] = child.fetch(ctx.branch(ctx.path, number), rows, counts[number])
+            return made
+
+        return gathered_items(self._first[:-1], numbers, read)

@@ -58,7 +58,7 @@ def from_csv(
     {'name': 'Lee', 'age': np.float64(31.0)} 2.5
     {'name': 'Kim', 'age': np.float64(nan)} 1.0
     """
-    files = matching(file_pattern, storage_options, in_turn=True)
+    files = matching(file_pattern, storage_options)
     form = layout(
         files[0],
         Csv(

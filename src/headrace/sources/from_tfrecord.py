@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -78,7 +78,7 @@ class Examples(Format):
     """
 
     features: tuple[tuple[str, Feature], ...] = ()
-    inferred: bool = False
+    inferred: bool = field(default=False, repr=False)
 
     indexed = True
     skimmed = True

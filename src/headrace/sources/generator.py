@@ -13,7 +13,7 @@ from headrace.errors import SpecError
 from headrace.execute.context import Context
 from headrace.execute.stream import END, Pending, Pulled, Stream
 from headrace.plan.cardinality import UNKNOWN, Cardinality
-from headrace.plan.node import TUNING, Node, user_site
+from headrace.plan.node import Node, user_site
 from headrace.plan.spec import LeafSpec, Spec, leaf_spec
 from headrace.plan.structure import LEAF, Structure, flatten
 
@@ -59,7 +59,7 @@ def from_generator(
 class Generator(Node):
     """Calls the function for each pass and reads what it returns."""
 
-    generator: Callable[..., Iterable[Any]] = field(metadata=TUNING)
+    generator: Callable[..., Iterable[Any]]
     args: tuple[Any, ...] = field(repr=False)
     signature: Spec
 
@@ -71,6 +71,9 @@ class Generator(Node):
     @property
     def operation(self) -> str:
         return "from_generator"
+
+    def contents(self) -> tuple[Any, ...]:
+        return self.generator, *self.args
 
     @property
     def spec(self) -> Spec:
@@ -216,7 +219,7 @@ def conform(value: Any, spec: Spec) -> tuple[Structure, list[Any]]:
     assert structure is not None
     found: list[Any] = []
     if not _collect(structure, value, found):
-        raise SpecError(f"got an element of structure {flatten(value)[0]} where {structure} was promised")
+        raise SpecError(f"got an element of structure {flatten(value)[0]} where {spec} was promised")
     leaves = [own_leaf(list(v) if isinstance(v, tuple) else v) for v in found]
     made = []
     for path, got, want in zip(structure.paths, leaves, spec.leaves, strict=True):

@@ -48,26 +48,29 @@ def list_files(
 
     if shuffle is False and seed is not None:
         raise ValueError("list_files: a seed only makes sense where files are shuffled")
-    names = matching(file_pattern, storage_options)
+    names = sorted(matching(file_pattern, storage_options, all_there=False))
     files = Dataset(FileNames(NAME, len(names), names, listing(names), "list_files", site=user_site(), name=name))
     return files if shuffle is False else files.shuffle(len(names), seed=seed)
 
 
 def matching(
-    file_pattern: Any, storage_options: Mapping[str, Any] | None = None, *, in_turn: bool = False
+    file_pattern: Any, storage_options: Mapping[str, Any] | None = None, *, all_there: bool = True
 ) -> list[str]:
-    """The files that match, sorted; raises where there are none.
+    """The files that match, those of one pattern sorted, patterns in the order given; raises where there are none.
 
-    With `in_turn` those of each pattern are sorted, and the patterns keep their order.
+    With `all_there` a plain name must be that of a file, too; tf.data's `list_files` leaves out those that are not.
     """
     many = not isinstance(file_pattern, str | bytes | os.PathLike)
     patterns = [as_path(p) for p in (np.ravel(file_pattern).tolist() if many else [file_pattern])]
     via = ALONE.using(storage_options)
-    names = [name for pattern in patterns for name in sorted(_matching(pattern, via))]
-    if not names:
-        asked = ", ".join(repr(shown(pattern)) for pattern in patterns)
-        raise FileNotFoundError(f"no files match {asked or 'an empty list of patterns'}")
-    return names if in_turn else sorted(names)
+    found = {pattern: sorted(_matching(pattern, via)) for pattern in patterns}
+    missing = [pattern for pattern, names in found.items() if not names and not glob.has_magic(pattern)]
+    if not any(found.values()) or (missing and all_there):
+        said = missing if all_there and missing else patterns
+        raise FileNotFoundError(
+            f"no files match {', '.join(repr(shown(pattern)) for pattern in said) or 'an empty list of patterns'}"
+        )
+    return [name for pattern in patterns for name in found[pattern]]
 
 
 def _matching(pattern: str, via: Transport) -> list[str]:

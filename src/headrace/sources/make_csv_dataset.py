@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headrace.execute.context import AUTOTUNE
-from headrace.options import Options
+from headrace.options import AUTOTUNE, Options
 from headrace.records.csv import Csv
 from headrace.records.transport import ALONE
 from headrace.records.unpack import codec

@@ -8,7 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from headrace.block import Block, Failure, Indices, Item, Mark, concat, from_elements, own_leaf, scalar_block
+from headrace.block import (
+    Block,
+    Failure,
+    Indices,
+    Item,
+    Mark,
+    concat,
+    from_elements,
+    own_leaf,
+    scalar_block,
+    structures_differ,
+)
 from headrace.errors import SpecError
 from headrace.execute.context import Context
 from headrace.execute.stream import Stream
@@ -46,6 +57,9 @@ class MapStyle(Node):
     def operation(self) -> str:
         return self.origin
 
+    def contents(self) -> tuple[Any, ...]:
+        return (self.dataset,)
+
     @property
     def spec(self) -> Spec:
         return self.probe.spec or Spec.UNKNOWN
@@ -63,8 +77,9 @@ class MapStyle(Node):
             if isinstance(item, Failure):
                 raise item.error
         blocks = [item for item in items if isinstance(item, Block)]
-        if any(block.structure != blocks[0].structure for block in blocks):  # who asks again, one by one, gets them
-            raise self.error(SpecError("the elements differ in structure"), int(indices[0]))
+        differ = structures_differ(blocks, "dataset")
+        if differ:  # who asks again, one by one, gets them
+            raise self.error(SpecError(differ), int(indices[0]))
         return concat(blocks)
 
     def fetch(self, ctx: Context, indices: Indices) -> list[Item]:

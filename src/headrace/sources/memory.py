@@ -97,6 +97,9 @@ class Memory(Held):
     def operation(self) -> str:
         return self.origin
 
+    def contents(self) -> tuple[Any, ...]:
+        return tuple(self.columns)
+
     def between(self, ctx: Context, start: int, stop: int) -> Block:
         """Rows `start` to `stop`, as views."""
         columns = [c[start:stop] for c in self.columns]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import dataclass
 
-from headrace.block import Block, Mark
+from headrace.block import Block, Failure, Item, Mark
+from headrace.errors import ElementError
 from headrace.execute.context import Context
 from headrace.execute.stream import END, Pulled, Stream
 from headrace.plan.cardinality import Cardinality
@@ -27,7 +28,7 @@ class Numbered(Node):
 
     @abstractmethod
     def between(self, ctx: Context, start: int, stop: int) -> Block:
-        """Rows from `start` to `stop`, or as many of them as lie together."""
+        """Rows from `start` to `stop`, or as many of them as lie together; raises ElementError where one fails."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,9 +60,16 @@ class NumberedStream(Stream):
         start = self._next
         if start >= self._rows:
             return END
-        block = self._node.between(self._ctx, start, min(self._rows, start + want))
-        self._next = start + block.rows
-        return block
+        item = self._item(start, min(self._rows, start + want))
+        self._next = start + item.rows
+        return item
+
+    def _item(self, start: int, stop: int) -> Item:
+        """Some of these rows; where one of them fails, those before it, or its failure."""
+        try:
+            return self._node.between(self._ctx, start, stop)
+        except ElementError as error:
+            return Failure(error) if stop - start == 1 else self._item(start, (start + stop) // 2)
 
     def skip(self, count: int, *, replay: bool = False) -> int:  # noqa: ARG002
         start = self._next

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import hashlib
 import io
 import json
@@ -22,6 +21,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from headrace.errors import StorageError
+from headrace.storage.locks import lock, unlock
 
 TEMPORARY = ".hrtmp"
 LOCK = "lock"
@@ -29,9 +29,13 @@ MANY_NAMES = 1_000
 SECONDS_BETWEEN_LOOKS = 60.0
 """A folder of more than so many names is looked through for what killed writers left once in so many seconds."""
 LONGEST_NAME = 200
+NONSENSE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+"""What may happen where a page is believed that says something else than it should."""
 
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-_OLD = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+HERE = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+"""How every file of ours is opened, where the system knows it: through no link, and not for other programs."""
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | HERE
+_OLD = os.O_RDWR | getattr(os, "O_NONBLOCK", 0) | HERE
 
 
 class Unfinished:
@@ -44,7 +48,7 @@ class Unfinished:
         self.path = path
         clear_stale(path.parent, path.name)
         try:
-            self.temporary, descriptor = exclusive(lambda: temporary_name(path), _new_file)
+            self.temporary, descriptor = exclusive(lambda: temporary_name(path), new_file)
         except OSError as error:
             error.filename = called or str(path)
             raise
@@ -126,42 +130,25 @@ def exclusive(name: Callable[[], Path], make: Callable[[Path], int]) -> tuple[Pa
         os.close(descriptor)
 
 
-def _new_file(path: Path) -> int:
+def new_file(path: Path) -> int:
+    """The descriptor of a file that was not there, to be written to."""
     return os.open(path, _NEW, 0o666)
 
 
 def new_folder(path: Path) -> int:
     """Make a folder; returns the descriptor of the file in it whose lock tells that its writer lives."""
     path.mkdir()
-    return _new_file(path / LOCK)
-
-
-def lock(descriptor: int, *, wait: bool = False, shared: bool = False) -> bool | None:
-    """Lock an open file until it is closed; False if another has it, None where the file system knows no locks."""
-    how = (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB)
-    try:
-        fcntl.flock(descriptor, how)
-    except BlockingIOError:
-        return False
-    except OSError:
-        return None
-    return True
-
-
-def unlock(descriptor: int) -> None:
-    """Let go of a lock, which a process that was forked meanwhile would hold on to if the file were only closed."""
-    with contextlib.suppress(OSError):  # there are no locks here
-        fcntl.flock(descriptor, fcntl.LOCK_UN)
+    return new_file(path / LOCK)
 
 
 _looked: dict[Path, float] = {}
 
 
-def clear_stale(folder: Path, name: str) -> None:
-    """Remove what killed writers of `name` left in a folder."""
+def clear_stale(folder: Path, name: str | None = None) -> None:
+    """Remove what killed writers of `name`, or of any, left in a folder."""
     if time.monotonic() < _looked.get(folder, 0.0):
         return
-    stem = f"{hidden(name)}."
+    stem = "." if name is None else f"{hidden(name)}."
     count, found = 0, []
     try:
         with os.scandir(folder) as entries:
@@ -207,7 +194,7 @@ def settle(directory: Path) -> None:
 def locked(directory: Path) -> int | None:
     """A file descriptor that has this process alone write to a directory until it is closed; None if another does."""
     directory.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+    descriptor = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT | HERE, 0o666)
     got = lock(descriptor)
     if not got:
         os.close(descriptor)
@@ -218,7 +205,7 @@ def locked(directory: Path) -> int | None:
 
 def await_writer(directory: Path) -> None:
     """Return when nobody writes to a directory; raises FileNotFoundError where nobody ever has."""
-    descriptor = os.open(directory / LOCK, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    descriptor = os.open(directory / LOCK, os.O_RDONLY | HERE)
     try:
         lock(descriptor, wait=True, shared=True)
     finally:
@@ -246,8 +233,8 @@ def read_page(path: Path) -> dict[str, Any]:
     if text != sealed(page):
         raise StorageError(f"{path} is damaged: its checksum does not match")
     try:
-        content = json.loads(page)
-    except (ValueError, RecursionError) as error:
+        content = json.loads(page.decode())
+    except NONSENSE as error:
         raise StorageError(f"{path} is no page of headrace's: {error}") from None
     if not isinstance(content, dict):
         raise StorageError(f"{path} is no page of headrace's")

@@ -18,24 +18,22 @@ from typing import Any
 
 from headrace.errors import StorageError
 from headrace.storage.files import (
+    HERE,
     LOCK,
     clear_stale,
     exclusive,
     hidden,
-    lock,
     new_folder,
     read_page,
     settle,
     temporary_name,
-    unlock,
     write_page,
 )
+from headrace.storage.locks import lock, unlock
 
 SWAP = ".hrswap"
 LIST = "files.json"
 NUMBERS = r"-\d{5,}-of-\d{5,}"
-INDEX = ".idx"
-"""What the sidecar of a file adds to its name; it comes and goes with the file."""
 
 
 class NewFiles:
@@ -54,7 +52,7 @@ class NewFiles:
 
     def there(self) -> list[Path]:
         """The files of this kind that count now."""
-        return sorted(path for path in _belonging(self._folder, self._stem, self._suffix) if path.suffix != INDEX)
+        return sorted(_belonging(self._folder, self._stem, self._suffix))
 
     def publish(self, names: list[str]) -> None:
         """Have the files of these names, which lie in `place` and are on the disk, replace all that are there."""
@@ -110,7 +108,7 @@ def finish_swap(swap: Path) -> None:
     """Have the files of a swap in their places, once its writer is through with it or gone."""
     while swap.is_dir():
         try:
-            descriptor = os.open(swap / LOCK, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+            descriptor = os.open(swap / LOCK, os.O_RDWR | HERE)
         except FileNotFoundError:
             if not swap.is_dir():
                 return
@@ -122,10 +120,17 @@ def finish_swap(swap: Path) -> None:
             ) from error
         try:
             lock(descriptor, wait=True)
-            if os.fstat(descriptor).st_nlink:
+            if _lies_there(swap / LOCK, descriptor):  # else another has finished it meanwhile
                 _finish(swap)
         finally:
             os.close(descriptor)
+
+
+def _lies_there(path: Path, descriptor: int) -> bool:
+    try:
+        return os.path.samestat(path.stat(), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False
 
 
 def _swap(folder: Path, stem: str, suffix: str) -> Path:
@@ -137,10 +142,10 @@ def _finish(swap: Path) -> None:
     folder = swap.parent
     page = _checked(swap, read_page(swap / LIST))
     new: dict[str, int] = page["files"]
-    single = sum(not name.endswith(INDEX) for name in new) == 1  # one file takes another's place without a gap
     for path in _belonging(folder, page["stem"], page["suffix"]):
         moved = path.name in new and not (swap / path.name).exists()
-        if not moved and not (single and path.name in new):
+        alone = path.name in new and len(new) == 1  # it takes the other's place without a gap
+        if not moved and not alone:
             path.unlink(missing_ok=True)
     for name, size in new.items():
         if (swap / name).exists():
@@ -164,7 +169,7 @@ def _checked(swap: Path, page: dict[str, Any]) -> dict[str, Any]:
 
 
 def _kind(stem: str, suffix: str) -> re.Pattern[str]:
-    return re.compile(re.escape(stem) + NUMBERS + re.escape(suffix) + f"({re.escape(INDEX)})?")
+    return re.compile(re.escape(stem) + NUMBERS + re.escape(suffix))
 
 
 def _belonging(folder: Path, stem: str, suffix: str) -> list[Path]:

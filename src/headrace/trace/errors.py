@@ -11,6 +11,10 @@ class Untraceable(BaseException):
         self.reason = reason
 
 
+OPAQUE = "of a component that is not a dense array of known shape"
+"""Why an operation is not traced, where rows may yet show what they are."""
+
+
 class VectorisedError(TypeError):
     """`mode="vectorized"` was asked for, and the function cannot be."""
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from headrace.block import Block, Column, element
+from headrace.block import Block, Column, element, own_leaf
 from headrace.plan.node import function_name
 from headrace.plan.spec import Spec
-from headrace.trace.errors import Mismatch, Resized, VectorisedError
+from headrace.trace.errors import OPAQUE, Mismatch, Resized, VectorisedError
 from headrace.trace.graph import Graph, column_spec, trace
 
 MODES = ("auto", "vectorized", "eager")
@@ -40,6 +40,7 @@ class Function:
         self._specs: dict[Any, Spec] = {}
         self._fitting: dict[Any, Graph | str] = {}
         self._latest: dict[Spec, Graph] = {}
+        self._few = False
         self._lock = threading.Lock()
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -67,8 +68,15 @@ class Function:
         found = self.graph(spec)
         if isinstance(found, Graph):
             return found.summary
-        seen = [g for s, g in self._graphs.items() if s != spec and isinstance(g, Graph)]
-        return f"{seen[0].summary}, by the shapes that came" if seen else found
+        seen = [graph for known, graph in list(self._graphs.items()) if known != spec]
+        traced = next((graph for graph in seen if isinstance(graph, Graph)), None)
+        if traced is not None:
+            return f"{traced.summary}, by the shapes that came"
+        if self.mode == "eager" or not _rows_will_tell(spec, found):
+            return found
+        if seen:
+            return str(seen[-1])
+        return "eager: its elements came one or two at a time" if self._few else "decided at the first rows"
 
     def give_up(self, spec: Spec, reason: str) -> None:
         """Run row by row from here on."""
@@ -83,6 +91,7 @@ class Function:
         the column of the rows' generators, for a function that draws.
         """
         if self.mode == "eager" or (block.rows < FEW and self.mode == "auto"):
+            self._few = True
             return None
         key = (block.structure, *[_kind(c) for c in block.columns])
         spec = self._specs.get(key)
@@ -132,20 +141,28 @@ class Function:
         return found
 
 
+def _rows_will_tell(spec: Spec, reason: str) -> bool:
+    """Whether a function that cannot be traced for this spec may be for that of the rows themselves."""
+    if spec.structure is None:
+        return True
+    numbers = [s for s in spec.leaves if s.dtype is None or s.dtype.kind not in "USO"]
+    vague = any(s.dtype is None or s.shape is None or None in s.shape for s in numbers)
+    return vague and OPAQUE in reason
+
+
 def _kind(column: Column) -> Any:
     return (column.dtype, column.shape[1:]) if isinstance(column, np.ndarray) else column_spec(column)
 
 
 def _same(head: Block, called: Iterable[tuple[bool, Any]]) -> bool:
     """Whether rows of a block are, to the bit, what calling the function gives."""
-    for made, (fine, value) in zip(head.elements(), called, strict=True):
+    for ours, (fine, value) in zip(head.leaves(), called, strict=True):
         if not fine:
             return False
         structure, leaves = element(value)
         if structure != head.structure:
             return False
-        _, ours = element(made)
-        if not all(_same_leaf(a, b) for a, b in zip(ours, leaves, strict=True)):
+        if not all(_same_leaf(own_leaf(a), b) for a, b in zip(ours, leaves, strict=True)):
             return False
     return True
 

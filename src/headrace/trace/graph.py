@@ -76,22 +76,24 @@ class Graph:
         made: list[Column] = []
         owners = {id(_owner(array)) for _, array in self.captured}
         for output, spec in zip(self.outputs, self.spec.leaves, strict=True):
-            column = _spread(output[0], n) if isinstance(output, tuple) else values[output]
+            column = self._column(output, values, n)
             if isinstance(column, np.ndarray) and spec.dtype is not None and spec.dtype.kind not in "USO":
-                if column.ndim == len(spec.shape or ()) and not self._batched(output):
-                    column = np.broadcast_to(column, (n, *column.shape))
                 column = np.ascontiguousarray(column)
                 owner = _owner(column)
                 if not column.flags.writeable or not isinstance(owner, np.ndarray) or id(owner) in owners:
                     column = owner = np.array(column, order="C")
                 owners.add(id(owner))
-                if len(column) != n:
-                    raise Mismatch
+            if len(column) != n:
+                raise Mismatch
             made.append(column)
         return made
 
-    def _batched(self, output: Any) -> bool:
-        return output not in self.unbatched
+    def _column(self, output: Any, values: Values, n: int) -> Column:
+        """A component of the result; one that the rows have no part in is the same in all."""
+        if isinstance(output, tuple):
+            return _spread(output[0], n)
+        value: Column = values[output]
+        return _spread(value, n) if output in self.unbatched else value
 
     unbatched: frozenset[int] = frozenset()
     apart: bool = False
@@ -185,6 +187,8 @@ def _classes(structure: Structure) -> set[type]:
 
 
 def _finished(recorder: Recorder, capture: Capture, result: Any) -> Graph:
+    if result is None:
+        raise recorder.refuse("returns None")
     if type(result) is list:
         result = tuple(result)
     structure, found = flatten(result)
@@ -212,7 +216,10 @@ def _finished(recorder: Recorder, capture: Capture, result: Any) -> Graph:
         guards,
         recorder.sizes.used,
         unbatched=frozenset(unbatched),
-        apart=not used & recorder.own and all(isinstance(o, int) for o in outputs) and sorted(outputs) == own,
+        apart=not used & recorder.own
+        and all(isinstance(o, int) for o in outputs)
+        and not unbatched
+        and sorted(outputs) == own,
     )
 
 

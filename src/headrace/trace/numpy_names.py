@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from headrace.trace.errors import OPAQUE
 from headrace.trace.operation import OF_NUMPY
 from headrace.trace.recorder import Recorder
 from headrace.trace.symbols import Symbol, apply_ufunc
@@ -42,7 +43,7 @@ def apply_function(recorder: Recorder, func: Callable[..., Any], args: tuple[Any
     if name in SHAPE_ONLY:
         found = swapped((args, kwargs), recorder.value_of)
         if any(v.opaque for v in leaves(found)):
-            raise recorder.refuse(f"np.{name} of a component that is not a dense array of known shape")
+            raise recorder.refuse(f"np.{name} {OPAQUE}")
         for value in leaves(found):
             recorder.asked(value)
         args, kwargs = swapped(found, lambda i: i.sample if isinstance(i, Value) else i)
@@ -64,7 +65,7 @@ def _like(
     value = recorder.value_of(prototype)
     sample = value.sample if isinstance(value, Value) else value
     if sample is None:
-        raise recorder.refuse(f"np.{name} of a component that is not a dense array of known shape")
+        raise recorder.refuse(f"np.{name} {OPAQUE}")
     if not isinstance(sample, np.ndarray | np.generic | int | float):
         return recorder.call(func, name, (prototype, *rest), kwargs)
     if any(not v.static for v in leaves(swapped((tuple(rest), kwargs), recorder.value_of))):

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from headrace.plan.spec import TensorSpec
-from headrace.trace.errors import Resized, Untraceable
+from headrace.trace.errors import OPAQUE, Resized, Untraceable
 from headrace.trace.sizes import Sizes, sized
 from headrace.trace.values import KINDS, Call, Kernel, Step, Value, Values, dummy, leaves, plain, sample_of, swapped
 
@@ -52,7 +52,7 @@ class Recorder:
     def refuse(self, what: str) -> Untraceable:
         """End the trace, now and, should somebody catch this, afterwards. The first reason counts."""
         if self.failed is None:
-            self.failed = f"{what} at {user_line()}"
+            self.failed = what if self.returned else f"{what} at {user_line()}"
         return Untraceable(self.failed)
 
     def _value(self, sample: Any, *, batched: bool, static: bool = False, constant: Any = None) -> Value:
@@ -112,7 +112,7 @@ class Recorder:
         call = Call(fn, name, args, kwargs)
         used = call.values
         if any(v.opaque for v in used):
-            raise self.refuse(f"{name} of a component that is not a dense array of known shape")
+            raise self.refuse(f"{name} {OPAQUE}")
         self.sizes.fits(name, args, kwargs)
         call.sample = self.evaluated(fn, name, args, kwargs)
         if all(v.static for v in used):

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from headrace.trace.errors import Untraceable
+from headrace.trace.errors import OPAQUE, Untraceable
 from headrace.trace.recorder import Recorder
 from headrace.trace.values import KINDS, Call, Value, swapped
 
@@ -98,12 +98,12 @@ class Symbol:
             return str if kind == "U" else bytes
         if kind and kind in KINDS:
             return np.ndarray
-        raise self._recorder.refuse("asks for the class of a component that is not a dense array of known shape")
+        raise self._recorder.refuse(f"asks for the class {OPAQUE}")
 
     def _sample(self, what: str) -> Any:
         sample = self._value.sample
         if sample is None:
-            raise self._recorder.refuse(f"{what} of a component that is not a dense array of known shape")
+            raise self._recorder.refuse(f"{what} {OPAQUE}")
         return sample
 
     def _known(self, what: str) -> Any:
@@ -139,7 +139,7 @@ class Symbol:
         before = Value(target.slot, target.sample.copy(order="K"), target.batched, target.static, None, target.faithful)
         call = Call(written(change), name, (before, *args), kwargs)
         if any(v.opaque for v in call.values):
-            raise recorder.refuse(f"{name} of a component that is not a dense array of known shape")
+            raise recorder.refuse(f"{name} {OPAQUE}")
 
         def writing(_: Any, *args: Any, **kwargs: Any) -> Any:
             change(target.sample, *args, **kwargs)

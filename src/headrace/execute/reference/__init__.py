@@ -13,10 +13,10 @@ from headrace.execute.reference import given as given
 from headrace.execute.reference import groups as groups
 from headrace.execute.reference import rows as _rows
 from headrace.execute.reference import stored
-from headrace.execute.reference.base import Place, Row, draw, rows
+from headrace.execute.reference.base import Place, Row, Unmade, draw, rows
 from headrace.plan.node import Node
 
-__all__ = ["Row", "draw", "run"]
+__all__ = ["Row", "draw", "rows_of", "run"]
 
 assert given
 assert groups
@@ -25,6 +25,13 @@ assert _rows
 assert stored
 
 
-def run(plan: Node, epoch: int = 0) -> Iterator[Row]:
-    """The rows of a plan."""
+def rows_of(plan: Node, epoch: int = 0) -> Iterator[Row]:
+    """The rows of a plan, as an operation after it sees them."""
     return rows(plan, Place().epoch(epoch))
+
+
+def run(plan: Node, epoch: int = 0) -> Iterator[Row]:
+    """The rows of a plan, as whoever iterates sees them."""
+    for number, row in enumerate(rows_of(plan, epoch)):
+        made = isinstance(row.value, Unmade)
+        yield Row(row.id, plan.error(row.value.error, number)) if made else row

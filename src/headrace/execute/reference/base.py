@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from functools import singledispatch
 from typing import Any
 
@@ -12,7 +12,7 @@ import numpy as np
 from headrace.block import element
 from headrace.keys import ROOT, mix
 from headrace.plan.node import Node
-from headrace.plan.structure import flatten
+from headrace.plan.structure import LEAF, Structure, flatten, tuple_of
 
 _MASK = 2**64 - 1
 
@@ -52,10 +52,50 @@ def folded(id: tuple[int, int], value: int) -> tuple[int, int]:
     return ((id[0] * 0x9E3779B97F4A7C15 + value) & _MASK, id[1])
 
 
+@dataclass
+class Unmade:
+    """The components of an element whose class does not take them: an error wherever somebody looks at it."""
+
+    structure: Structure
+    leaves: list[Any]
+    error: Exception
+
+
+def element_of(structure: Structure, leaves: Iterable[Any]) -> Any:
+    """The element with these components."""
+    leaves = list(leaves)
+    try:
+        return structure.pack(leaves)
+    except Exception as error:
+        return Unmade(structure, leaves, error)
+
+
+def parts_of(value: Any) -> tuple[Structure, list[Any]]:
+    """The structure and the components of an element."""
+    return (value.structure, value.leaves) if isinstance(value, Unmade) else flatten(value)
+
+
+def join_elements(structure: Structure, values: Iterable[Any]) -> Any:
+    """Elements as the components of another one."""
+    flat = [parts_of(value) for value in values]
+    inner = iter([s for s, _ in flat])
+    return element_of(_filled(structure, inner), [leaf for _, leaves in flat for leaf in leaves])
+
+
+def _filled(structure: Structure, inner: Iterator[Structure]) -> Structure:
+    if structure.kind is None:
+        return next(inner)
+    return replace(structure, children=tuple(_filled(child, inner) for child in structure.children))
+
+
+def pair(first: Any, second: Any) -> Any:
+    """The tuple of two elements."""
+    return join_elements(tuple_of([LEAF, LEAF]), [first, second])
+
+
 def value_of(value: Any) -> Any:
     """A user's value as headrace keeps it."""
-    structure, leaves = element(value)
-    return structure.pack(leaves)
+    return element_of(*element(value))
 
 
 def call(fn: Any, value: Any) -> Any:
@@ -74,7 +114,7 @@ def boxed(value: Any) -> Any:
 
 def private(value: Any) -> Any:
     """An element with arrays of its own."""
-    structure, leaves = flatten(value)
+    structure, leaves = parts_of(value)
     return structure.pack(v.copy() if isinstance(v, np.ndarray) else v for v in leaves)
 
 

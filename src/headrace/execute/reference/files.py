@@ -26,6 +26,7 @@ from headrace.records.fixed import FixedLength
 from headrace.records.format import Bad, Look
 from headrace.records.jsonl import JsonLines
 from headrace.records.packed import PROBED, packing, remedy
+from headrace.records.pieces import Lost, blamed
 from headrace.records.reader import At
 from headrace.records.tables import rows_of
 from headrace.records.text import Lines
@@ -35,7 +36,7 @@ from headrace.sources.file_names import FileNames
 from headrace.sources.files import Files
 from headrace.sources.from_tfrecord import Examples
 from headrace.sources.records import Records
-from headrace.sources.tables import TableRows
+from headrace.sources.table_rows import TableRows, Tables
 
 Found = tuple[Any, int, int]
 """A value or, as a _Wrong or an OSError, why there is none; the byte and the line where it begins."""
@@ -106,33 +107,46 @@ def _(node: TableRows, at: Place) -> Iterator[Row]:
         if not isinstance(value, _Wrong):
             yield Row((at.path, number), value)
         elif node.on_error is None:
-            yield Row((at.path, number), node.bad(value, group, number))
+            yield Row((at.path, number), node.bad(Lost(value, 1), group, number))
 
 
 def _table(node: TableRows) -> Iterator[tuple[int, Any]]:
-    form, structure = node.format, node.spec.structure
-    assert structure is not None
-    groups = form.groups(node.path, form.columns, form.kept, ALONE.using(node.storage_options))
+    form = node.format
+    try:
+        groups = form.open(node.path, ALONE.using(node.storage_options))
+    except Exception as error:
+        yield 0, _Wrong(f"{type(error).__name__}: {error}")
+        return
     for group in range(groups.count):
-        for batch in groups.batches(group):
-            for i in range(batch.num_rows):
-                try:
-                    columns = rows_of(batch.slice(i, 1), structure, dict(form.nulls))
-                    yield group, next(Block(structure, columns, 1).elements())
-                except SpecError as error:
-                    yield group, _Wrong(error)
+        left = groups.rows(group) if form.kept is None else None
+        try:
+            for batch in groups.batches(group):
+                for i in range(batch.num_rows):
+                    yield group, _row(form, batch.slice(i, 1))
+                left = None if left is None else left - batch.num_rows
+        except Exception as error:
+            reason = blamed(groups, group, error)
+            for _ in range(1 if left is None else left):
+                yield group, _Wrong(f"rows of group {group} are lost: {reason}")
     groups.close()
+
+
+def _row(form: Tables, row: Any) -> Any:
+    try:
+        return next(Block(form.structure, rows_of(row, form.structure, form.choice), 1).elements())
+    except SpecError as error:
+        return _Wrong(error)
 
 
 def _json(data: bytes, form: JsonLines) -> Iterator[Found]:
     offset = 0
-    for number, line in enumerate(data.splitlines(keepends=True)):
-        for part in form.scan(np.frombuffer(line, np.uint8), Look()).parts:
+    for number, line in enumerate(data.split(b"\n")):
+        for part in form.scan(np.frombuffer(line, np.uint8), Look(first=not number)).parts:
             if isinstance(part, Bad):
-                yield _Wrong(part.reason), offset, number
+                yield _Wrong(part.reason), offset + part.start, number
             else:
-                yield next(Block(form.structure, part.columns, 1).elements()), offset, number
-        offset += len(line)
+                yield next(Block(form.structure, part.columns, 1).elements()), offset + part.start, number
+        offset += len(line) + 1
 
 
 def _unpacked(data: bytes, compression: str) -> bytes:

@@ -10,7 +10,21 @@ import numpy as np
 
 from headrace.block import leaf
 from headrace.errors import ElementError, SpecError
-from headrace.execute.reference.base import Place, Row, boxed, call, draw, folded, private, rows, value_of
+from headrace.execute.reference.base import (
+    Place,
+    Row,
+    Unmade,
+    boxed,
+    call,
+    draw,
+    element_of,
+    folded,
+    pair,
+    parts_of,
+    private,
+    rows,
+    value_of,
+)  # fmt: skip
 from headrace.execute.reference.rows import stacked
 from headrace.execute.state import keyed
 from headrace.keys import keyed_seeds, mix
@@ -30,7 +44,7 @@ from headrace.ops.unique import Unique, identity
 from headrace.ops.window import Window
 from headrace.plan.node import Node
 from headrace.plan.spec import Spec
-from headrace.plan.structure import LEAF, flatten
+from headrace.plan.structure import LEAF
 from headrace.ragged import Ragged
 from headrace.sources.counter import RANDOM_BOUND, Counter, Random
 from headrace.sources.memory import Memory
@@ -46,8 +60,8 @@ def _memory(group: list[Row], spec: Spec) -> Any:
     """A dataset of these elements, one structure."""
     from headrace.dataset import Dataset
 
-    structure = flatten(group[0].value)[0]
-    columns: list[Any] = [list(c) for c in zip(*(flatten(row.value)[1] for row in group), strict=True)]
+    structure = parts_of(group[0].value)[0]
+    columns: list[Any] = [list(c) for c in zip(*(parts_of(row.value)[1] for row in group), strict=True)]
     return Dataset(Memory(spec, len(group), structure, columns, "window"))
 
 
@@ -128,7 +142,7 @@ def _(node: TakeWhile, at: Place) -> Iterator[Row]:
 
 @rows.register
 def _(node: IgnoreErrors, at: Place) -> Iterator[Row]:
-    return (row for row in rows(node.input, at) if not isinstance(row.value, ElementError))
+    return (row for row in rows(node.input, at) if not isinstance(row.value, ElementError | Unmade))
 
 
 @rows.register
@@ -137,18 +151,20 @@ def _(node: Unique, at: Place) -> Iterator[Row]:
     for row in rows(node.input, at):
         if isinstance(row.value, ElementError):
             yield row
-        elif identity(row.value) not in seen:
-            seen.add(identity(row.value))
+        elif (key := identity(*parts_of(row.value))) not in seen:
+            seen.add(key)
             yield row
 
 
 @rows.register
 def _(node: Unbatch, at: Place) -> Iterator[Row]:
+    size = node.input.leading
+    places = 1 if size is None else size
     for number, row in enumerate(rows(node.input, at)):
         if isinstance(row.value, ElementError):
-            yield row
+            yield from [row] * places
             continue
-        structure, leaves = flatten(row.value)
+        structure, leaves = parts_of(row.value)
         counts = [len(v) if isinstance(v, Ragged) or np.ndim(v) else None for v in leaves]
         if None in counts or len(set(counts)) > 1:
             found = ", ".join(
@@ -156,11 +172,11 @@ def _(node: Unbatch, at: Place) -> Iterator[Row]:
                 for path, c in zip(structure.paths, counts, strict=True)
             )
             why = SpecError(f"the components differ in their number of rows: {found}")
-            yield Row(row.id, node.error(why, number))
+            yield from [Row(row.id, node.error(why, number))] * places
             continue
         path = (row.id[0] * 0x9E3779B97F4A7C15 + row.id[1]) & _MASK
         for i in range(counts[0] or 0):
-            yield Row((path, i), structure.pack(leaf(v[i]) for v in leaves))
+            yield Row((path, i), element_of(structure, [leaf(v[i]) for v in leaves]))
 
 
 @rows.register
@@ -192,9 +208,9 @@ def _(node: Rebatch, at: Place) -> Iterator[Row]:
             if isinstance(last.value, ElementError):
                 yield Row((at.path, number), last.value)
                 continue
-            spec = Spec.of(last.value).loosened()
+            spec = Spec.of_leaves(*parts_of(last.value)).loosened()
         assert spec.structure is not None
-        yield Row(folded((at.path, number), 4), spec.structure.pack(no_rows(spec)))
+        yield Row(folded((at.path, number), 4), element_of(spec.structure, no_rows(spec)))
 
 
 @rows.register
@@ -224,15 +240,15 @@ def _batches(node: Any, at: Place, assemble: Any) -> Iterator[Row]:
 
 
 def _padded(node: PaddedBatch, values: list[Any]) -> Any:
-    structure = flatten(values[0])[0]
+    structure = parts_of(values[0])[0]
     targets = node.padding.targets(structure)
-    dtypes = [getattr(v, "dtype", np.dtype(type(v))) for v in flatten(values[0])[1]]
+    dtypes = [getattr(v, "dtype", np.dtype(type(v))) for v in parts_of(values[0])[1]]
     fillers = node.padding.fillers(structure, dtypes)
     leaves = []
     for i, (target, filler) in enumerate(zip(targets, fillers, strict=True)):
-        column = [np.asarray(flatten(v)[1][i]) for v in values]
+        column = [np.asarray(parts_of(v)[1][i]) for v in values]
         if column[0].dtype.kind in "US":
-            leaves.append(np.array([flatten(v)[1][i] for v in values], object))
+            leaves.append(np.array([parts_of(v)[1][i] for v in values], object))
             continue
         sizes = [max(axis) for axis in zip(*(c.shape for c in column), strict=True)]
         if target is not None:
@@ -247,20 +263,20 @@ def _padded(node: PaddedBatch, values: list[Any]) -> Any:
         for place, row in zip(out, column, strict=True):
             place[tuple(slice(n) for n in row.shape)] = row
         leaves.append(out)
-    return structure.pack(leaves)
+    return element_of(structure, leaves)
 
 
 def _ragged(node: RaggedBatch, values: list[Any]) -> Any:
-    structure = flatten(values[0])[0]
+    structure = parts_of(values[0])[0]
     known = node.input.spec.leaves if node.input.spec.structure == structure else [None] * structure.leaves
     leaves: list[Any] = []
     for i, spec in enumerate(known):
-        column = [flatten(v)[1][i] for v in values]
+        column = [parts_of(v)[1][i] for v in values]
         if (spec is not None and fixed(spec)) or not np.ndim(column[0]):
             leaves.append(np.stack([boxed(v) for v in column]))
         else:
             leaves.append(Ragged.from_rows(column))
-    return structure.pack(leaves)
+    return element_of(structure, leaves)
 
 
 @rows.register
@@ -274,13 +290,15 @@ def _(node: Window, at: Place) -> Iterator[Row]:
         made = _failed(group)
         first = folded(everything[start].id, 5)
         if made is None:
-            structure, leaves = flatten(group[0].value)
-            known = node.input.spec if node.input.spec.structure == structure else Spec.of(group[0].value).loosened()
+            structure, leaves = parts_of(group[0].value)
+            known = node.input.spec
+            if known.structure != structure:
+                known = Spec.of_leaves(structure, leaves).loosened()
             windows = []
             for i in range(len(leaves)):
-                column = [Row(row.id, flatten(row.value)[1][i]) for row in group]
+                column = [Row(row.id, parts_of(row.value)[1][i]) for row in group]
                 windows.append(_memory(column, Spec(LEAF, known.leaves[i : i + 1])))
-            made = structure.pack(windows)
+            made = element_of(structure, windows)
         yield Row(first, made)
         start += node.shift
 
@@ -321,9 +339,8 @@ def _grouped(node: Any, at: Place, reduced: Any, numbers: dict[tuple[int, int], 
             yield row
             continue
         numbers[row.id] = number
-        value = private(row.value)
         try:
-            key = node.key_of(call(node.function.fn, value))
+            key = node.key_of(call(node.function.fn, private(row.value)))
             size = node.size_of(key)
         except Exception as error:
             yield Row(row.id, node.error(error, number))
@@ -349,4 +366,4 @@ def _(node: RejectionResample, at: Place) -> Iterator[Row]:
             continue
         seen[int(kind)] += 1
         if node.accepts(node.seed.key(at.path), number, int(kind), seen):
-            yield Row(row.id, (kind, row.value))
+            yield Row(row.id, pair(kind, row.value))

@@ -9,8 +9,20 @@ from typing import Any
 import numpy as np
 
 from headrace.errors import ElementError, SpecError
-from headrace.execute.context import AUTOTUNE
-from headrace.execute.reference.base import Place, Row, boxed, call, draw, folded, private, rows, value_of
+from headrace.execute.reference.base import (
+    Place,
+    Row,
+    boxed,
+    call,
+    draw,
+    element_of,
+    folded,
+    join_elements,
+    pair,
+    parts_of,
+    private,
+    rows,
+)
 from headrace.execute.state import keyed
 from headrace.keys import ROOT, Seed, keyed_seeds, mix
 from headrace.ops.batch import Batch
@@ -35,8 +47,10 @@ from headrace.ops.take import Take
 from headrace.ops.watch import Progress, Throttle
 from headrace.ops.with_options import WithOptions
 from headrace.ops.zip import Zip
+from headrace.options import AUTOTUNE
+from headrace.plan import mismatch
 from headrace.plan.node import Node
-from headrace.plan.structure import flatten
+from headrace.plan.spec import Spec, leaf_spec
 from headrace.ragged import Ragged
 from headrace.random import RowGenerator
 from headrace.sources.generator import Generator, conform
@@ -48,7 +62,7 @@ from headrace.sources.range import Range
 def _(node: Memory, at: Place) -> Iterator[Row]:
     for i in range(node.rows):
         leaves = [c[i] if isinstance(c, np.ndarray | Ragged | list) else c[i].as_py() for c in node.columns]
-        yield Row((at.path, i), node.structure.pack(leaves))
+        yield Row((at.path, i), element_of(node.structure, leaves))
 
 
 @rows.register
@@ -76,8 +90,7 @@ def _(node: Generator, at: Place) -> Iterator[Row]:
                 return
         else:
             try:
-                structure, leaves = conform(value, node.signature)
-                yield Row((at.path, number), structure.pack(leaves))
+                yield Row((at.path, number), element_of(*conform(value, node.signature)))
             except Exception as error:
                 yield Row((at.path, number), node.error(error, number))
         number += 1
@@ -89,8 +102,7 @@ def _(node: Map, at: Place) -> Iterator[Row]:
         made = row.value
         if not isinstance(made, ElementError):
             try:
-                structure, leaves = promised(call(node.fn, private(made)), node.signature)
-                made = structure.pack(leaves)
+                made = element_of(*promised(node.fn, call(node.fn, private(made)), node.signature))
             except Exception as error:
                 made = node.error(error, number)
         yield Row(row.id, made)
@@ -103,7 +115,8 @@ def _(node: RandomMap, at: Place) -> Iterator[Row]:
         if not isinstance(made, ElementError):
             rng = RowGenerator(node.key, np.array(row.id, np.uint64))
             try:
-                made = value_of(call(lambda *args, rng=rng: node.fn(*args, rng), private(made)))
+                made = call(lambda *args, rng=rng: node.fn(*args, rng), private(made))
+                made = element_of(*promised(node.fn, made, None))
             except Exception as error:
                 made = node.error(error, number)
         yield Row(row.id, made)
@@ -135,26 +148,24 @@ def _(node: Batch, at: Place) -> Iterator[Row]:
 
 def stacked(node: Node, values: list[Any], number: int) -> Any:
     """The elements as one, or the error that they cannot be."""
-    flat = [flatten(v) for v in values]
+    flat = [parts_of(v) for v in values]
     structure = flat[0][0]
-    if any(s != structure for s, _ in flat):
-        return node.error(SpecError("the elements differ in structure"), number)
+    other = next((i for i, (s, _) in enumerate(flat) if s != structure), None)
+    if other is not None:
+        why = mismatch.why_structures_differ(Spec.of(values[0]), Spec.of(values[other]), other)
+        return node.error(SpecError(why), number)
     leaves = []
     for i, path in enumerate(structure.paths):
         column = [row[i] for _, row in flat]
-        where = f" of component{path}" if path else ""
         if any(isinstance(v, Ragged) for v in column):
-            return node.error(SpecError(f"the elements{where} are ragged and cannot be stacked"), number)
+            return node.error(SpecError(mismatch.why_ragged_rows_are_refused(path)), number)
         arrays = [boxed(v) for v in column]
-        for array in arrays:
-            if array.shape != arrays[0].shape:
-                why = f"the elements{where} differ: shape {arrays[0].shape} against {array.shape}"
-                return node.error(SpecError(why), number)
-            if array.dtype != arrays[0].dtype:
-                why = f"the elements{where} differ: dtype {arrays[0].dtype} against {array.dtype}"
+        for row, array in enumerate(arrays):
+            if (array.shape, array.dtype) != (arrays[0].shape, arrays[0].dtype):
+                why = mismatch.why_components_differ(path, leaf_spec(column[0]), leaf_spec(column[row]), row)
                 return node.error(SpecError(why), number)
         leaves.append(np.stack(arrays))
-    return structure.pack(leaves)
+    return element_of(structure, leaves)
 
 
 @rows.register(Prefetch)
@@ -196,7 +207,7 @@ def _(node: Select, at: Place) -> Iterator[Row]:
 @rows.register
 def _(node: Enumerate, at: Place) -> Iterator[Row]:
     for number, row in enumerate(rows(node.input, at), node.start):
-        yield row if isinstance(row.value, ElementError) else Row(row.id, (np.int64(number), row.value))
+        yield row if isinstance(row.value, ElementError) else Row(row.id, pair(np.int64(number), row.value))
 
 
 @rows.register
@@ -207,7 +218,7 @@ def _(node: Repeat, at: Place) -> Iterator[Row]:
         for row in rows(node.input, at.epoch(epoch)):
             empty = False
             yield row
-        if empty:
+        if empty and node.count is None:
             return
         epoch += 1
 
@@ -228,7 +239,7 @@ def _(node: Zip, at: Place) -> Iterator[Row]:
         if len(group) < len(inputs):
             return
         failed = next((row.value for row in group if isinstance(row.value, ElementError)), None)
-        yield Row(group[0].id, failed or node.structure.pack(row.value for row in group))
+        yield Row(group[0].id, failed or join_elements(node.structure, [row.value for row in group]))
 
 
 def _children(node: FlatMap | Interleave, at: Place) -> Iterator[Iterator[Row]]:

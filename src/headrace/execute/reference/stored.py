@@ -8,7 +8,7 @@ import numpy as np
 
 from headrace.errors import ElementError
 from headrace.execute.context import Context, Run
-from headrace.execute.reference.base import Place, Row, call, private, rows
+from headrace.execute.reference.base import Place, Row, call, element_of, pair, parts_of, private, rows
 from headrace.ops.snapshot import Snapshot, Tag, tag_of
 from headrace.sources.stored import Stored
 
@@ -16,7 +16,11 @@ from headrace.sources.stored import Stored
 @rows.register
 def _(node: Snapshot, at: Place) -> Iterator[Row]:
     for row in rows(node.input, at):
-        yield Row(row.id, row.value if isinstance(row.value, ElementError) else row.value[0])
+        if isinstance(row.value, ElementError):
+            yield row
+            continue
+        structure, leaves = parts_of(row.value)
+        yield Row(row.id, element_of(structure.children[0], leaves[:-1]))
 
 
 @rows.register
@@ -25,7 +29,7 @@ def _(node: Tag, at: Place) -> Iterator[Row]:
         made = row.value
         if not isinstance(made, ElementError):
             try:
-                made = (made, np.int64(tag_of(call(node.shard_func, private(made)))))
+                made = pair(made, np.int64(tag_of(call(node.shard_func, private(made)))))
             except Exception as error:
                 made = node.error(error, number)
         yield Row(row.id, made)
@@ -34,4 +38,5 @@ def _(node: Tag, at: Place) -> Iterator[Row]:
 @rows.register
 def _(node: Stored, at: Place) -> Iterator[Row]:
     for number in range(node.cardinality):
-        yield Row((at.path, number), next(node.between(Context(Run()), number, number + 1).elements()))
+        row = node.between(Context(Run()), number, number + 1)
+        yield Row((at.path, number), element_of(row.structure, next(row.leaves())))

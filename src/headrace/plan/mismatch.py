@@ -1,0 +1,60 @@
+"""Why elements do not fit together: both of them, which they are, and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from headrace.plan.display import spec_text
+from headrace.plan.spec import LeafSpec, Spec
+
+WIDTH = 200
+"""The longest text of an element's spec in an error."""
+
+
+def why_structures_differ(first: Spec, other: Spec, row: int, whole: str = "batch") -> str:
+    """Elements of different structure."""
+    text = (
+        f"the elements differ in structure: element 0 of the {whole} is {spec_text(first, WIDTH)}, "
+        f"element {row} is {spec_text(other, WIDTH)}"
+    )
+    a, b = first.structure, other.structure
+    if a is None or b is None:
+        return text
+    if _is_mapping(first) and _is_mapping(other):
+        missing = [f"element {row} has no {key!r}" for key in a.keys if key not in b.keys]
+        missing += [f"element 0 has no {key!r}" for key in b.keys if key not in a.keys]
+        return f"{text}: {', '.join(missing)}" if missing else text
+    if a.kind is b.kind is tuple and len(a.children) != len(b.children):
+        return f"{text}: a list that a function returns is a tuple of components, np.array(...) of it is one component"
+    return text
+
+
+def _is_mapping(spec: Spec) -> bool:
+    kind = None if spec.structure is None else spec.structure.kind
+    return kind is not None and issubclass(kind, Mapping)
+
+
+def why_components_differ(path: str, first: LeafSpec, other: LeafSpec, row: int) -> str:
+    """Elements of different shape or dtype, in one component."""
+    where = f" of component{path}" if path else ""
+    text = f"the elements{where} differ: {first} in element 0 of the batch, {other} in element {row}"
+    if first.dtype != other.dtype:
+        return f"{text}: have them all of one dtype"
+    if first.shape and other.shape and len(first.shape) == len(other.shape):
+        lengths = ", ragged_batch keeps all lengths" if first.shape[1:] == other.shape[1:] else ""
+        return f"{text}: padded_batch fills up the shorter ones{lengths}"
+    return f"{text}: have them all of one shape"
+
+
+def alike(first: LeafSpec, other: LeafSpec) -> bool:
+    """Whether two components can be stacked; text and other objects can in any case."""
+    return first.shape == other.shape and (first.dtype == other.dtype or (_boxed(first) and _boxed(other)))
+
+
+def _boxed(spec: LeafSpec) -> bool:
+    return spec.dtype is None or spec.dtype.kind in "USO"
+
+
+def why_ragged_rows_are_refused(path: str) -> str:
+    """Components that are ragged already."""
+    return f"the elements{f' of component{path}' if path else ''} are ragged and cannot be stacked"

@@ -1,0 +1,87 @@
+"""Names that are not here tell where the thing is."""
+
+import copy
+import pickle
+import subprocess
+import sys
+
+import pytest
+
+import headrace as hr
+from headrace.names import GUESSES
+
+D = hr.Dataset
+
+
+@pytest.mark.parametrize(
+    ("look", "said"),
+    [
+        (lambda: hr.data.Dataset, "hr.Dataset, not hr.data.Dataset"),
+        (lambda: hr.TextlineDataset, "did you mean hr.TextLineDataset?"),
+        (lambda: hr.range, "it is hr.Dataset.range"),
+        (lambda: hr.parse_example, "it is hr.io.parse_example"),
+        (lambda: hr.nothing_like_it, "dir(hr) shows what there is"),
+        (lambda: hr.experimental.unbatch, "it is hr.Dataset.unbatch here"),
+        (lambda: hr.experimental.make_csv_dataset, "from_csv"),
+        (lambda: hr.Dataset.from_tensor_slice, "did you mean hr.Dataset.from_tensor_slices?"),
+        (lambda: hr.Dataset.from_parquet, "it is hr.ParquetDataset"),
+        (lambda: D.range(3).suffle, "did you mean hr.Dataset.shuffle?"),
+        (lambda: D.range(3).head, "ds.take(n)"),
+        (lambda: D.range(3).TextLineDataset, "it is hr.TextLineDataset"),
+        (lambda: hr.io.FixedLengthFeature, "did you mean hr.io.FixedLenFeature?"),
+        (lambda: hr.io.decode_jpeg, "PIL"),
+    ],
+)
+def test_a_missing_name_is_answered(look, said):
+    if said == "from_csv" and "make_csv_dataset" in hr.__all__:
+        pytest.skip("it is here")
+    with pytest.raises(AttributeError) as caught:
+        look()
+    assert said in str(caught.value)
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
+
+
+def test_names_that_mean_the_same_work_under_experimental():
+    assert hr.experimental.AUTOTUNE is hr.AUTOTUNE
+    assert hr.experimental.CsvDataset is hr.CsvDataset
+    assert "CsvDataset" in dir(hr.experimental)
+
+
+def test_guesses_are_not_names_by_now():
+    for path in GUESSES:
+        home, _, name = path.rpartition(".")
+        assert not hasattr(getattr(hr, home) if home else hr, name), path
+
+
+def test_completion_shows_public_names_only():
+    assert {n for n in dir(hr) if not n.startswith("__")} == set(hr.__all__)
+    assert {n for n in dir(hr.io) if not n.startswith("__")} == set(hr.io.__all__)
+
+
+def test_all_that_is_public_is_there():
+    for home in (hr, hr.io):
+        assert all(hasattr(home, name) for name in home.__all__)
+
+
+def test_a_dataset_is_copied_pickled_and_asked_as_any_object():
+    ds = D.range(5).batch(2)
+    for same in (copy.copy(ds), copy.deepcopy(ds), pickle.loads(pickle.dumps(ds))):
+        assert [b.tolist() for b in same] == [b.tolist() for b in ds]
+    assert not hasattr(ds, "__array__")
+    assert not hasattr(ds, "shape")
+    assert isinstance(hr.Dataset.range(1), hr.Dataset)
+
+
+def test_a_type_checker_still_finds_misspellings(tmp_path):
+    code = "import headrace as hr\nhr.Dataset.range(3).suffle(2)\nhr.TextlineDataset\nhr.Options().determinstic\n"
+    code += 'hr.Dataset.range(3).map(abs, mode="fast")\n'
+    (tmp_path / "user.py").write_text(code)
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--no-incremental", "--follow-imports=silent", str(tmp_path / "user.py")],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    if "No module named mypy" in done.stderr:
+        pytest.skip("mypy is not installed")
+    assert [
+        line.split(":")[1] for line in done.stdout.splitlines() if "attr-defined" in line or "arg-type" in line
+    ] == ["2", "3", "4", "5"], done.stdout
