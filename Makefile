@@ -17,8 +17,8 @@ help:
 	@echo "make test    lint, types, doctests and all tests (a quarter of an hour; TORCH=cpu to install torch without CUDA)"
 	@echo "make bench   compare with tf.data and PyTorch (minutes)"
 	@echo "make soak    many more random pipelines (an hour)"
-	@echo "make kills   kill 200 writers of a cache and of a save (minutes)"
-	@echo "make fuzz    broken bytes for the kernels, under sanitizers (half an hour; FUZZ_SECONDS=... for each target)"
+	@echo "make kills   kill 200 writers of every kind (minutes)"
+	@echo "make fuzz    broken bytes for kernels, under sanitizers, and for readers of stored rows and tables (FUZZ_SECONDS=... each)"
 	@echo "make clean   remove what the others made"
 
 compiler:
@@ -84,6 +84,8 @@ kills: $(VENV)/.installed-test
 FUZZ_SECONDS ?= 600
 fuzz: $(VENV)/.installed-test
 	$(BIN)/python -m tests.fuzz.fuzz --seconds $(FUZZ_SECONDS)
+	$(BIN)/python -m tests.fuzz.pages --seconds $(FUZZ_SECONDS)
+	$(BIN)/python -m tests.fuzz.tables --seconds $(FUZZ_SECONDS)
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -11,9 +11,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 from hypothesis import strategies as st
 
 import headrace as hr
+from tests.framing import framed
+from tests.tables import NO_TEXT, damage_group, strings, write_arrow, write_parquet, write_stream
 
 D = hr.Dataset
 
@@ -202,9 +205,55 @@ def _records(n):
     return hr.FixedLengthRecordDataset(_file(b"".join(b"%02d" % i for i in range(n))), 2)
 
 
+def _left_out(n):
+    """Files with bad records, which are no elements: lines, records, Examples, rows of tables."""
+    bad = {0, 3, 4, 8}
+    lines = b"".join(b"\xff\n" if i in bad else b"line %d\n" % i for i in range(n))
+    if n % 4 == 0:
+        return hr.TextLineDataset([_file(lines), _file(b"\xfe")], buffer_size=5, on_error="skip")
+    if n % 4 == 1:
+        data = bytearray(framed([b"%d" % i for i in range(n)]))
+        for i in bad & set(range(n - 1)):
+            data[17 * i + 2 + 11 * (i % 2)] ^= 1
+        return hr.TFRecordDataset(_file(bytes(data)), buffer_size=20, on_error="skip")
+    if n % 4 == 2:
+        rows = framed([hr.io.encode_example({"y" if i in bad else "x": i}) for i in range(n)])
+        return D.from_tfrecord(_file(rows), {"x": hr.io.FixedLenFeature([], np.int64)}, on_error="skip")
+    path = f"{_folder()}/{n}.parquet"
+    if not Path(path).exists():
+        values = pa.array([None if i in bad else i for i in range(n)], pa.int64())
+        pq.write_table(pa.table({"x": values}), path, row_group_size=4)
+    return hr.ParquetDataset(path, on_error="skip")
+
+
 def _csv(n):
     data = b"".join(b"%d,%s\n" % (i, b"x" * i if i % 5 != 3 else b'a"b') for i in range(n))
     return hr.CsvDataset(_file(data), [np.int64, str], buffer_size=7)
+
+
+def _tables(n, kind):
+    """Rows of one file, three a group, and of a second; where there are more, one is no text and a group is lost."""
+    words = strings([NO_TEXT if i == 7 else b"row %d" % i for i in range(n)])
+    lists = pa.array([[{"a": i, "b": [str(i)] * (i % 2)}] * (i % 3) for i in range(n)], LISTS)
+    table = pa.table({"x": np.arange(n), "s": words, "l": lists})
+    path = Path(_folder(), f"{kind}-{n}")
+    if not path.exists():
+        WRITERS[kind](table, path, 3)
+        if kind == "parquet" and n > 9:
+            damage_group(path, 1)
+    reader = hr.ParquetDataset if kind == "parquet" else hr.ArrowDataset
+    return reader([path, path], num_parallel_reads=2 if n % 4 == 3 else None)
+
+
+LISTS = pa.list_(pa.struct([("a", pa.int64()), ("b", pa.list_(pa.string()))]))
+WRITERS = {"parquet": write_parquet, "arrow": write_arrow, "stream": write_stream}
+
+
+def _json(n):
+    lines = [b'{"x": %d, "l": [%s]}\n' % (i, b", ".join([b'{"a": "%d"}' % i] * (i % 3))) for i in range(n)]
+    data = b"".join(b"{\n\n" if i % 5 == 4 else line for i, line in enumerate(lines))
+    schema = pa.schema({"x": pa.int64(), "l": pa.list_(pa.struct([("a", pa.string())]))})
+    return hr.JsonLinesDataset(_file(data), schema, buffer_size=40)
 
 
 sizes = st.integers(0, 12)
@@ -214,6 +263,9 @@ sources = st.one_of(
     sizes.map(_lines),
     sizes.map(_records),
     sizes.map(_csv),
+    sizes.map(_left_out),
+    sizes.map(_json),
+    st.tuples(sizes, st.sampled_from(list(WRITERS))).map(lambda a: _tables(*a)),
     sizes.map(lambda n: D.from_tensor_slices((np.arange(n) * 1.5, np.arange(n)))),
     st.integers(1, 9).map(lambda n: D.from_tensor_slices(_mixed(n))),
     st.tuples(sizes, st.integers(0, 5)).map(lambda a: D.from_arrow(_table(*a))[60 : 60 + a[0]]),
@@ -352,8 +404,12 @@ passing = st.one_of(
 
 
 def _unordered(parts):
-    ds, every, threads, operations = parts
-    return _built((ds.map(Unpunctual(every), num_parallel_calls=threads, deterministic=False), operations))
+    ds, every, threads, in_turn, operations = parts
+    free = {"num_parallel_calls": threads, "deterministic": False}
+    first = ds.interleave(_few, 3, 2, **free) if in_turn else ds.map(Unpunctual(every), **free)
+    return _built((first, operations))
 
 
-unordered = st.tuples(sources, st.integers(2, 6), st.integers(2, 3), st.lists(passing, max_size=3)).map(_unordered)
+unordered = st.tuples(sources, st.integers(2, 6), st.integers(2, 3), st.booleans(), st.lists(passing, max_size=3)).map(
+    _unordered
+)

@@ -19,6 +19,7 @@ from headrace.plan.structure import LEAF
 from headrace.sources.memory import Memory
 from headrace.testing import check_transformation, difference, outcomes, reference_outcomes
 from tests.framing import framed
+from tests.tables import NO_TEXT, damage_group, strings, write_arrow, write_parquet, write_stream
 
 D = hr.Dataset
 
@@ -56,7 +57,7 @@ def ragged_results(n=17):
 def saved(ds, **how):
     folder = tempfile.mkdtemp(dir=_folder.name)
     ds.save(folder, **how)
-    return D.load(folder)
+    return D.load(folder, types=[Sum])
 
 
 def table(n=150):
@@ -106,6 +107,18 @@ def files(name, *contents):
     for path, content in zip(paths, contents, strict=True):
         if not path.exists():
             path.write_bytes(content)
+    return paths
+
+
+def tables(name, write):
+    """Names of two files of tables, in which one row is no text, and of Parquet one group is damaged."""
+    paths = [Path(_folder.name, f"{name}-{i}") for i in range(2)]
+    if not paths[0].exists():
+        words = strings([NO_TEXT if i == 8 else b"row %d" % i for i in range(11)])
+        for path in paths:
+            write(pa.table({"x": np.arange(11), "s": words, "l": [[{"a": i}] * (i % 3) for i in range(11)]}), path, 4)
+        if write is write_parquet:
+            damage_group(paths[1], 1)
     return paths
 
 
@@ -401,6 +414,20 @@ PIPELINES = {
     "from_tfrecord by number": lambda: (
         D.from_tfrecord(files("good", framed(EXAMPLES[:4])), FEATURES, index=True).shuffle().batch(2)
     ),
+    "ParquetDataset": lambda: hr.ParquetDataset(tables("parquet", write_parquet)),
+    "ParquetDataset in turn": lambda: hr.ParquetDataset(tables("parquet", write_parquet), num_parallel_reads=2).batch(
+        2
+    ),
+    "ParquetDataset by number": lambda: hr.ParquetDataset(tables("parquet", write_parquet)).shuffle().take(20),
+    "ParquetDataset shuffled": lambda: hr.ParquetDataset(tables("parquet", write_parquet)).shuffle(5, 1).skip(3),
+    "ParquetDataset skips": lambda: hr.ParquetDataset(tables("parquet", write_parquet), on_error="skip").shuffle(5, 1),
+    "ParquetDataset filters": lambda: hr.ParquetDataset(tables("parquet", write_parquet), filter=[("x", ">", 2)]),
+    "ArrowDataset": lambda: hr.ArrowDataset(tables("arrow", write_arrow)).shuffle(5, 1),
+    "ArrowDataset by number": lambda: hr.ArrowDataset(tables("arrow", write_arrow)).shuffle(),
+    "ArrowDataset of streams": lambda: hr.ArrowDataset(tables("stream", write_stream)).shuffle(),
+    "JsonLinesDataset": lambda: hr.JsonLinesDataset(
+        files("json", b'\xef\xbb\xbf\n{"a": [{"b": "x"}]}\n{"a"\n{"a": []}\n{"a": [{"b": "\xff"}]}\n'), buffer_size=9
+    ),
     "elements that their class refuses": lambda: sums(),
     "elements that a named tuple refuses": lambda: D.from_tensor_slices(Refusing(np.arange(20), np.arange(20))),
     "elements that a mapping refuses": lambda: D.from_tensor_slices(Closed({"x": np.arange(20), "y": np.arange(20)})),
@@ -466,6 +493,23 @@ UNORDERED = {
     "map": lambda: D.range(40).map(picky, num_parallel_calls=3, deterministic=False),
     "random_map": lambda: D.range(40).random_map(jittered, seed=3, num_parallel_calls=3, deterministic=False),
     "map then batch": lambda: D.range(40).map(lambda x: x, num_parallel_calls=3, deterministic=False),
+    "map then filter": lambda: (
+        D.range(40).map(picky, num_parallel_calls=3, deterministic=False).filter(lambda x: int(x) % 3 == 0)
+    ),
+    "map then ignore_errors": lambda: (
+        D.range(40).map(picky, num_parallel_calls=3, deterministic=False).ignore_errors().prefetch(2)
+    ),
+    "interleave then filter": lambda: (
+        D.range(7)
+        .interleave(
+            lambda n: D.range(n * 10, n * 10 + 5),
+            cycle_length=3,
+            block_length=2,
+            num_parallel_calls=3,
+            deterministic=False,
+        )
+        .filter(lambda x: int(x) % 3 != 1)
+    ),
     "interleave": lambda: D.range(7).interleave(
         lambda n: D.range(n * 10, n * 10 + 5).map(picky),
         cycle_length=3,

@@ -12,6 +12,7 @@ LAYERS = [
     {"_native", "keys", "errors", "options", "names"},
     {"ragged", "random", "text"},
     {"plan"},
+    {"identity"},
     {"block"},
     {"trace"},
     {"execute"},
@@ -57,6 +58,7 @@ def test_the_public_names():
     assert sorted(hr.__all__) == [
         "AUTOTUNE",
         "ArrowDataset",
+        "ChangeWarning",
         "CsvDataset",
         "Dataset",
         "DatasetSpec",
@@ -79,9 +81,11 @@ def test_the_public_names():
         "TFRecordDataset",
         "TensorSpec",
         "TextLineDataset",
+        "TransportError",
         "UNKNOWN_CARDINALITY",
         "WorkerError",
         "io",
+        "make_csv_dataset",
         "set_random_seed",
     ]
     public = [name for name in vars(hr.Dataset) if not name.startswith("_")]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from headrace import io
 from headrace.dataset import Dataset
 from headrace.errors import (
+    ChangeWarning,
     ElementError,
     HeadraceError,
     NotIndexableError,
@@ -21,6 +22,7 @@ from headrace.errors import (
     SpecError,
     StateError,
     StorageError,
+    TransportError,
     WorkerError,
 )
 from headrace.iterator import Iterator
@@ -33,6 +35,7 @@ from headrace.records.quarantine import Quarantine
 from headrace.sources.csv import CsvDataset
 from headrace.sources.fixed import FixedLengthRecordDataset
 from headrace.sources.jsonl import JsonLinesDataset
+from headrace.sources.make_csv_dataset import make_csv_dataset
 from headrace.sources.tables import ArrowDataset, ParquetDataset
 from headrace.sources.text import TextLineDataset
 from headrace.sources.tfrecord import TFRecordDataset
@@ -44,6 +47,7 @@ __all__ = [
     "INFINITE_CARDINALITY",
     "UNKNOWN_CARDINALITY",
     "ArrowDataset",
+    "ChangeWarning",
     "CsvDataset",
     "Dataset",
     "DatasetSpec",
@@ -65,8 +69,10 @@ __all__ = [
     "TFRecordDataset",
     "TensorSpec",
     "TextLineDataset",
+    "TransportError",
     "WorkerError",
     "io",
+    "make_csv_dataset",
     "set_random_seed",
 ]
 

@@ -19,7 +19,7 @@ from headrace.plan import mismatch
 from headrace.plan.marks import NOWHERE
 from headrace.plan.spec import Spec, leaf_spec
 from headrace.plan.structure import LEAF, Structure, flatten
-from headrace.ragged import Ragged, as_ragged, joined_ragged
+from headrace.ragged import Ragged, as_ragged, joined_ragged, row_views
 from headrace.text import nbytes as text_bytes
 from headrace.text import picked as picked_text
 
@@ -108,11 +108,14 @@ class Block:
 
         Several threads may take elements: no Python code of ours runs between the components of one.
         """
+        if self.structure.kind is None and type(self.columns[0]) is np.ndarray:
+            left: Iterator[Any] = iter(self.columns[0])
+            return left, left
         if not self.columns:
-            left: Iterator[Any] = repeat((), self.rows)
+            left = repeat((), self.rows)
             return map(self.structure.pack, left), left
         try:
-            columns = [iter(list(c)) if isinstance(c, Ragged) else values(c) for c in self.columns]
+            columns = [iter(row_views(c)) if isinstance(c, Ragged) else values(c) for c in self.columns]
             return self.structure.rows(columns, self.rows), columns[0]
         except Exception:
             left = iter(range(self.rows))
@@ -369,7 +372,7 @@ def structures_differ(blocks: Sequence[Block], whole: str = "batch") -> str | No
     row = 0
     for block in blocks:
         if block.structure != blocks[0].structure:
-            return mismatch.structures(_row_spec(blocks[0]), _row_spec(block), row, whole)
+            return mismatch.why_structures_differ(_row_spec(blocks[0]), _row_spec(block), row, whole)
         row += block.rows
     return None
 
@@ -398,17 +401,23 @@ def gathered(starts: Indices, numbers: Indices, read: Callable[[int, Indices], B
     """
     if len(starts) == 1:
         return read(0, numbers)
-    run_of = np.searchsorted(starts, numbers, side="right") - 1
-    by_run = np.argsort(run_of, kind="stable")
-    within = (numbers - starts[run_of])[by_run]
-    runs, counts = np.unique(run_of, return_counts=True)
-    ends = np.cumsum(counts).tolist()
-    parts = [read(run, within[a:b]) for run, a, b in zip(runs.tolist(), [0, *ends], ends, strict=False)]
+    by_run, runs = in_runs(starts, numbers)
+    parts = [read(run, rows) for run, rows in runs]
     if len(parts) == 1:
         return parts[0]  # a stable sort of equal keys has moved nothing
     back = np.empty_like(by_run)
     back[by_run] = np.arange(len(by_run))
     return picked(parts, back)
+
+
+def in_runs(starts: Indices, numbers: Indices) -> tuple[Indices, list[tuple[int, Indices]]]:
+    """Row numbers sorted by the run that each lies in: their order, and the numbers within each run that has any."""
+    run_of = np.searchsorted(starts, numbers, side="right") - 1
+    by_run = np.argsort(run_of, kind="stable")
+    within = (numbers - starts[run_of])[by_run]
+    runs, counts = np.unique(run_of, return_counts=True)
+    ends = np.cumsum(counts).tolist()
+    return by_run, [(run, within[a:b]) for run, a, b in zip(runs.tolist(), [0, *ends], ends, strict=False)]
 
 
 def stackable(column: Column, path: str = "") -> NDArray[Any] | str:
@@ -418,22 +427,22 @@ def stackable(column: Column, path: str = "") -> NDArray[Any] | str:
     if isinstance(column, Ragged):
         lengths, dense = column.row_lengths(), column.values
         if isinstance(dense, Ragged):
-            return mismatch.ragged(path)
+            return mismatch.why_ragged_rows_are_refused(path)
         if (lengths == lengths[0]).all():
             stacked: NDArray[Any] = dense.reshape(len(column), int(lengths[0]), *dense.shape[1:])
             return stacked
         row = int(np.flatnonzero(lengths != lengths[0])[0])
-        return mismatch.components(path, leaf_spec(column[0]), leaf_spec(column[row]), row)
+        return mismatch.why_components_differ(path, leaf_spec(column[0]), leaf_spec(column[row]), row)
     if not isinstance(column, list):
         return objects(column)
     if any(isinstance(v, Ragged) for v in column):
-        return mismatch.ragged(path)
+        return mismatch.why_ragged_rows_are_refused(path)
     joined = joined_leaves(column)
     if joined is not None:
         return joined
     specs = [leaf_spec(v) for v in column]
     row = next(i for i, spec in enumerate(specs) if not mismatch.alike(specs[0], spec))
-    return mismatch.components(path, specs[0], specs[row], row)
+    return mismatch.why_components_differ(path, specs[0], specs[row], row)
 
 
 def joined_leaves(rows: list[Any]) -> NDArray[Any] | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from typing import Any
 
@@ -23,10 +23,19 @@ class HeadraceError(Exception):
     """Base of all errors that headrace defines."""
 
 
+class TransportError(HeadraceError, RuntimeError):
+    """A remote file could not be read just now, for all that it was tried again: no element's error.
+
+    `next()` raises it, whatever operations and policies stand between, and the iterator keeps its place: the next
+    `next()`, or a state, goes on exactly there. It is no OSError: who passes over files that cannot be read must not
+    pass over this.
+    """
+
+
 class ElementError(HeadraceError, RuntimeError):
     """One element could not be made; the iterator goes on with the next one.
 
-    The original exception is the `__cause__`.
+    The original exception is the `__cause__`. A TransportError is none, and raised as it is.
 
     >>> it = iter(hr.Dataset.range(3).map(lambda x: 6 // (x - 1) if x != 1 else int("one")))
     >>> next(it)
@@ -50,10 +59,13 @@ class ElementError(HeadraceError, RuntimeError):
         provenance: str | None = None,
         hint: str | None = None,
     ) -> None:
+        if isinstance(cause, TransportError):
+            raise cause
         self.operation = operation
         self.ordinal = ordinal
         self.site = site
         self.provenance = provenance
+        self.find_origin: Callable[[], str | None] | None = None
         what = cause if isinstance(cause, str) else f"{type(cause).__name__}: {cause}"
         message = f"{operation} failed on element {ordinal}: {what}" + (f" ({hint})" if hint else "")
         if provenance:
@@ -64,15 +76,28 @@ class ElementError(HeadraceError, RuntimeError):
         if isinstance(cause, BaseException):
             self.__cause__ = cause
 
+    def __str__(self) -> str:
+        """The message; with the record, if that was found out only when the error was shown."""
+        message = str(self.args[0])
+        return message if self._told else f"{message}\n  record: {self.provenance}"
+
+    @property
+    def _told(self) -> bool:
+        return not self.provenance or f"\n  record: {self.provenance}" in self.args[0]
+
     def copy(self) -> ElementError:
-        """The same error once more, to be raised again without the frames of the first time."""
-        made = ElementError.__new__(ElementError, *self.args)
-        made.__dict__.update(self.__dict__)
-        made.__cause__ = self.__cause__
+        """The same error once more, to be raised again without the frames of the first time.
+
+        The error of a user's function names the record that its row was made of, if that can be found out.
+        """
+        made = _restored(self.args, self.__dict__, self.__cause__)
+        if made.provenance is None and made.find_origin is not None:
+            made.provenance = made.find_origin()
+        made.find_origin = None
         return made
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restored, (self.args, self.__dict__, self.__cause__)
+        return _restored, (self.args, {**self.__dict__, "find_origin": None}, self.__cause__)
 
 
 def _restored(args: tuple[Any, ...], attributes: dict[str, Any], cause: BaseException | None) -> ElementError:
@@ -97,6 +122,10 @@ class QuarantineError(HeadraceError, RuntimeError):
 
 class StateError(HeadraceError, ValueError):
     """A saved state does not belong to this pipeline, to this version, or is damaged."""
+
+
+class ChangeWarning(UserWarning):
+    """A pass is resumed with other functions, or other data in memory, than its state was taken with."""
 
 
 class SpecError(HeadraceError, TypeError):

@@ -16,6 +16,7 @@ from typing import Any, Literal, Self, TypeAlias
 from headrace import _native
 from headrace.block import Block, Failure, read_only
 from headrace.errors import ElementError, HeadraceError
+from headrace.execute import changes
 from headrace.execute import state as states
 from headrace.execute.autotune import Tuning
 from headrace.execute.channel import Cancelled
@@ -27,7 +28,7 @@ from headrace.ops.with_options import merged
 from headrace.optimise.rules import prepare, prepare_root
 from headrace.plan.explain import summary
 from headrace.plan.marks import START, Mark, Marked, Saved
-from headrace.plan.node import Node
+from headrace.plan.node import Node, rebuilt
 from headrace.plan.prepared import Prepared
 
 TRIM_BYTES = 8 << 20
@@ -132,7 +133,7 @@ class Iterator(PythonIterator[Any]):
         self._pid = os.getpid()
         self._moved = 0
         self._whole = False
-        self._given_plan = plan
+        self._given_plan = plan = for_pass(plan)
         self._rows: PythonIterator[Any] = iter(())
         self._run: Pass | None = None
         self._finalizer: weakref.finalize[[], Iterator] | None = None
@@ -151,6 +152,7 @@ class Iterator(PythonIterator[Any]):
         self._epoch = epoch
         self._over = over
         self._described: list[str] | None = None
+        self._functions: dict[str, Any] = {}
         self._standing: Standing = (mark, delivered, 0, _NOTHING_LEFT)
         self._rows = iter(())
 
@@ -275,10 +277,18 @@ class Iterator(PythonIterator[Any]):
         """Where this pass stands: a small dict that JSON can hold. Takes microseconds, and nothing is drained."""
         if self._described is None:
             self._described = states.description(self._plan)
+            self._functions = {} if merged(self._plan).on_change == "ignore" else changes.digests(self._plan)
         over = self._over  # looked at first: what is given out before the end stays given out
         delivered, place = _place(self._standing)
         return states.save(
-            self._plan, self._described, self._epoch, delivered, place.marks(), over=over, sizes=self._sizes
+            self._plan,
+            self._described,
+            self._epoch,
+            delivered,
+            place.marks(),
+            over=over,
+            sizes=self._sizes,
+            functions=self._functions,
         )
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -286,12 +296,15 @@ class Iterator(PythonIterator[Any]):
         with self._lock:
             if self._closed:
                 raise HeadraceError("the iterator is closed; make one with ds.iterator(state=...)")
-            states.check(state, self._given_plan)
+            plan = for_pass(self._given_plan)
+            states.check(state, plan)
+            self._given_plan = plan
             self._shut()
             self._adopt(state)
 
     def _adopt(self, state: dict[str, Any]) -> None:
         states.check(state, self._given_plan)
+        changes.compare(state.get("functions", {}), self._given_plan, merged(self._given_plan).on_change)
         self._plan = states.reseeded(self._given_plan, state["seeds"])
         self._begin(state["epoch"], state["delivered"], Saved(states.saved_marks(state)), over=state["over"])
         self._epochs.restore(state)
@@ -375,6 +388,12 @@ class Iterator(PythonIterator[Any]):
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
+
+
+def for_pass(plan: Node) -> Node:
+    """The plan of one pass, which learns of its files by itself."""
+    options = merged(plan)
+    return rebuilt(plan, lambda node: node.for_pass(options))
 
 
 class _OneByOne:

@@ -36,6 +36,7 @@ ANOTHER_NAME = {
     "experimental.group_by_window": "Dataset.group_by_window",
     "experimental.ignore_errors": "Dataset.ignore_errors",
     "experimental.load": "Dataset.load",
+    "experimental.make_csv_dataset": "make_csv_dataset",
     "experimental.parallel_interleave": "Dataset.interleave",
     "experimental.rejection_resample": "Dataset.rejection_resample",
     "experimental.sample_from_datasets": "Dataset.sample_from_datasets",
@@ -52,7 +53,6 @@ NOT_YET = {
     "files": [
         "SqlDataset",
         "experimental.make_batched_features_dataset",
-        "experimental.make_csv_dataset",
         "experimental.parse_example_dataset",
     ],
 }
@@ -61,7 +61,6 @@ NOT_YET = {
 UNTIL_THEN = {
     "SqlDataset": "hr.Dataset.from_generator reads from any database",
     "experimental.make_batched_features_dataset": "hr.TFRecordDataset(files).batch(n).map(parse) says it",
-    "experimental.make_csv_dataset": "hr.Dataset.from_csv has its arguments",
     "experimental.parse_example_dataset": "map with hr.io.parse_example says it",
 }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, Literal
@@ -42,6 +42,12 @@ class Options:
     - `inject_prefetch`: whether a pipeline that does not end in one gets a prefetch, where that is seen to help and
       nobody can tell (it does by default).
     - `on_error`: "raise" (the default), or "skip" to leave out elements that fail.
+    - `on_change`: what to do where a state is restored that was taken with other functions or other data in memory:
+      "warn" (the default, an `hr.ChangeWarning`), "raise" or "ignore".
+    - `retries`: how often a remote store is asked again after a fault that may pass, at growing distances (5 times).
+    - `timeout`: how many seconds each answer may take (60), of file systems that can be left waiting: S3, GCS, HTTP…
+    - `storage_options`: what file systems are told, such as credentials: `{"s3": {"anon": True}}`, by protocol or by
+      what a URL begins with. They are shown nowhere.
     - `frozen`: what an iterator's `tuning()` gave: AUTOTUNE means those numbers.
 
     They are given here or set afterwards, as in tf.data; `with_options` takes them as they are at that moment.
@@ -60,7 +66,11 @@ class Options:
     ram_budget: int | None = None
     inject_prefetch: bool | None = None
     on_error: Literal["raise", "skip"] | None = None
+    on_change: Literal["warn", "raise", "ignore"] | None = None
     frozen: Mapping[str, Any] | None = None
+    retries: int | None = None
+    timeout: float | None = None
+    storage_options: Mapping[str, Mapping[str, Any]] | None = field(default=None, repr=False)
 
     def __setattr__(self, name: str, value: Any) -> None:
         if self.__dict__.get("_fixed"):
@@ -71,7 +81,7 @@ class Options:
         name = SAME.get(name, name)
         if name not in self.__dataclass_fields__:
             raise _missing(name)
-        super().__setattr__(name, _checked(name, value))
+        super().__setattr__(name, _valid(name, value))
 
     if not TYPE_CHECKING:  # a type checker should still know which names there are
 
@@ -85,10 +95,12 @@ class Options:
     def merge(self, options: Options) -> Options:
         """These options, with what the other `options` set in their place."""
         chosen = {f.name: getattr(options, f.name) for f in fields(options)}
+        if self.storage_options and options.storage_options:
+            chosen["storage_options"] = {**self.storage_options, **options.storage_options}
         made = replace(self, **{name: value for name, value in chosen.items() if value is not None})
-        return made.fixed() if self.__dict__.get("_fixed") else made
+        return made.fixed_copy() if self.__dict__.get("_fixed") else made
 
-    def fixed(self) -> Options:
+    def fixed_copy(self) -> Options:
         """A copy that nobody can change."""
         made = replace(self)
         made.__dict__["_fixed"] = True
@@ -102,12 +114,12 @@ class Group:
         self.__dict__.update(_options=options, _name=name)
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._options, self._found(name))
+        return getattr(self._options, self._option(name))
 
     def __setattr__(self, name: str, value: Any) -> None:
-        setattr(self._options, self._found(name), value)
+        setattr(self._options, self._option(name), value)
 
-    def _found(self, name: str) -> str:
+    def _option(self, name: str) -> str:
         path = f"{self._name}.{name}"
         if name.startswith("__") or path not in SAME:
             raise _missing(path)
@@ -156,12 +168,14 @@ def _missing(path: str) -> AttributeError:
     return AttributeError(f"hr.Options has no {path}: {hint}")
 
 
-def _checked(name: str, value: Any) -> Any:
+def _valid(name: str, value: Any) -> Any:
     """The value of an option, of its type."""
     if value is None:
         return None
     if name == "on_error" and value not in ("raise", "skip"):
         raise OptionsError(f'on_error is "raise" or "skip", not {value!r}')
+    if name == "on_change" and value not in ("warn", "raise", "ignore"):
+        raise OptionsError(f'on_change is "warn", "raise" or "ignore", not {value!r}')
     if name in ("deterministic", "inject_prefetch") and not isinstance(value, bool | np.bool_):
         raise TypeError(f"{name} is True or False, not {value!r}")
     if name in ("cpu_budget", "ram_budget"):
@@ -169,8 +183,17 @@ def _checked(name: str, value: Any) -> Any:
             raise TypeError(f"{name} is a whole number, not {value!r}")
         if value < 1:
             raise OptionsError(f"{name} must be at least 1, not {value!r}")
+    if name == "retries" and value < 0:
+        raise OptionsError(f"retries must be at least 0, not {value!r}")
+    if name == "timeout" and not value > 0:
+        raise OptionsError(f"timeout must be more than 0 seconds, not {value!r}")
+    for where, options in value.items() if name == "storage_options" else ():
+        if not isinstance(options, Mapping):
+            raise OptionsError(
+                f"storage_options has a mapping for each protocol or beginning of a URL, and none for {where!r}"
+            )
     return value
 
 
-NONE = Options().fixed()
+NONE = Options().fixed_copy()
 """Nothing is said."""

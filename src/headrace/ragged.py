@@ -294,6 +294,12 @@ def _equal(a: Any, b: Any) -> bool:
     return bool(a == b) if isinstance(a, Ragged) or isinstance(b, Ragged) else np.array_equal(a, b)
 
 
+def row_views(ragged: Ragged) -> list[Any]:
+    """The rows, which share memory with it."""
+    values = ragged._values
+    return [values[a:b] for a, b in pairwise(ragged._offsets.tolist())]
+
+
 def as_ragged(dense: NDArray[Any]) -> Ragged:
     """Rows of one length as ragged ones."""
     rows, length = dense.shape[:2]

@@ -49,8 +49,8 @@ def outcomes(it: Iterator, limit: int | None = None) -> list[Outcome]:
             got.append(("value", next(it)))
         except StopIteration:
             break
-        except ElementError as error:
-            got.append(("error", str(error)))
+        except ElementError as error:  # of which the record, where it was looked for afterwards, is no part
+            got.append(("error", error.args[0]))
     return got
 
 

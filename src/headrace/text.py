@@ -55,6 +55,5 @@ def picked(columns: Sequence[pa.Array], order: NDArray[np.int64]) -> pa.Array:
         return pa.concat_arrays(columns).take(pa.array(order))
     starts = np.cumsum([0, *map(len, columns)])
     which = np.searchsorted(starts, order, side="right") - 1
-    pieces = [(v, o[:-1], o[1:]) for v, o in map(parts, columns)]
-    values, offsets = _native.text_pick(pieces, which, order - starts[which])
+    values, offsets = _native.text_pick([parts(c) for c in columns], which, order - starts[which])
     return binary(values, offsets, kind)

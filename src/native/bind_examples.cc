@@ -49,12 +49,13 @@ nb::object values_of(headrace::Column& column, headrace::Kind kind) {
 
 // (ints, floats, [(values, byte_ends, splits, steps), …], -1, ""), or which row was refused and why. Single numbers are in
 // the first two, a column after another; the list has the others.
-nb::tuple parse(const headrace::ExampleParser& parser, ConstBytes data, ConstInts starts, ConstInts stops) {
+nb::tuple parse(const headrace::ExampleParser& parser, ConstBytes values, ConstInts offsets) {
   headrace::Refusal refusal;
   headrace::Columns made;
   {
     nb::gil_scoped_release released;
-    made = parser.parse(spans_of(data, starts, stops), refusal);
+    require_offsets(offsets, values.shape(0));
+    made = parser.parse(values.data(), offsets.data(), int64_t(offsets.shape(0)) - 1, refusal);
   }
   nb::list others;
   for (size_t i = 0; refusal.row < 0 && i < made.columns.size(); ++i) {
@@ -251,13 +252,13 @@ void bind_examples(nb::module_& m) {
   nb::class_<headrace::ExampleParser>(m, "ExampleParser")
       .def(
           "__init__",
-          [](headrace::ExampleParser* self, nb::list given) {
+          [](headrace::ExampleParser* self, nb::list given, bool closed) {
             std::vector<headrace::Request> requests;
             for (nb::handle request : given) requests.push_back(request_of(nb::cast<nb::tuple>(request)));
-            new (self) headrace::ExampleParser(std::move(requests));
+            new (self) headrace::ExampleParser(std::move(requests), closed);
           },
-          "requests"_a)
-      .def("parse", &parse, "data"_a, "starts"_a, "stops"_a);
+          "requests"_a, "closed"_a = false)
+      .def("parse", &parse, "values"_a, "offsets"_a);
   m.def("encode_examples", &encode, "columns"_a, "rows"_a);
   m.def("encode_example", &encode_example, "features"_a, "flat"_a);
 }

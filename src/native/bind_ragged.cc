@@ -1,9 +1,62 @@
+#include <nanobind/stl/pair.h>
+
 #include "kernels.h"
 #include "python.h"
 
 namespace headrace::python {
 
+namespace {
+
+nb::tuple text_pick(nb::list given, ConstInts which, ConstInts rows) {
+  require(which.shape(0) == rows.shape(0), "different numbers of rows");
+  std::vector<std::pair<ConstBytes, ConstInts>> arrays;
+  for (nb::handle part : given) arrays.push_back(nb::cast<std::pair<ConstBytes, ConstInts>>(part));
+  headrace::Growing<uint8_t> values;
+  headrace::Growing<int64_t> offsets;
+  {
+    nb::gil_scoped_release released;
+    std::vector<headrace::TextPart> parts;
+    for (const auto& [bytes, cuts] : arrays) {
+      require_offsets(cuts, bytes.shape(0));
+      parts.push_back({bytes.data(), cuts.data()});
+    }
+    for (size_t i = 0; i < which.shape(0); ++i) {
+      const int64_t part = which.data()[i], row = rows.data()[i];
+      require(part >= 0 && size_t(part) < parts.size(), "no such part");
+      require(row >= 0 && size_t(row) + 1 < arrays[size_t(part)].second.shape(0), "index out of range");
+    }
+    headrace::text_pick(parts.data(), which.data(), rows.data(), int64_t(which.shape(0)), values,
+                        offsets.extend(which.shape(0) + 1));
+  }
+  return nb::make_tuple(numpy(values), numpy(offsets));
+}
+
+// The bytes of all rows and where each begins; None if one of them is no bytes object.
+nb::object join_bytes(nb::list rows) {
+  size_t total = 0;
+  for (nb::handle row : rows) {
+    if (!PyBytes_CheckExact(row.ptr())) return nb::none();
+    total += size_t(PyBytes_GET_SIZE(row.ptr()));
+  }
+  headrace::Growing<uint8_t> values;
+  headrace::Growing<int64_t> offsets;
+  uint8_t* out = values.extend(total);
+  int64_t* at = offsets.extend(rows.size() + 1);
+  *at = 0;
+  for (nb::handle row : rows) {
+    const size_t size = size_t(PyBytes_GET_SIZE(row.ptr()));
+    if (size) std::memcpy(out + *at, PyBytes_AS_STRING(row.ptr()), size);
+    at[1] = *at + int64_t(size);
+    ++at;
+  }
+  return nb::make_tuple(numpy(values), numpy(offsets));
+}
+
+}  // namespace
+
 void bind_ragged(nb::module_& m) {
+  m.def("join_bytes", &join_bytes, "rows"_a);
+  m.def("text_pick", &text_pick, "parts"_a, "which"_a, "rows"_a);
   m.def(
       "ragged_take",
       [](ConstRows values, ConstInts offsets, ConstInts indices, Rows out) {

@@ -6,12 +6,12 @@ NB_MODULE(_native, m) {
   using namespace headrace::python;
   nb::set_leak_warnings(false);  // compiled descriptions are kept until the interpreter ends
   bind_records(m);   // TFRecord framing and checksums
+  bind_files(m);     // files as memory
   bind_examples(m);  // tf.Example to columns and back
   bind_csv(m);
   bind_shuffle(m);  // draws, the buffer's rows, permutations
   bind_ragged(m);
-  bind_text(m);  // rows of bytes and strings
   bind_random(m);  // draws that belong to rows
   m.def("die_with_parent", &headrace::die_with_parent);
-  bind_memory(m);  // the pool, the team, copies of rows
+  m.def("release_memory", &headrace::release_memory, Released());
 }

@@ -163,6 +163,12 @@ bool read_entry(Reader entry, Reader& key, Reader& value) {
   return true;
 }
 
+// Whether a feature has a name only.
+bool holds_nothing(Reader feature) {
+  Lists lists;
+  return lists.open(feature) && lists.kind == Kind::kNone;
+}
+
 struct Slot {
   Reader last, last_with_content;
 };
@@ -171,7 +177,7 @@ struct Slot {
 // the order in which the record before had them: the records of a file tend to agree.
 class Features {
  public:
-  explicit Features(const Names& names) : names_(names), slots_(names.size()) {}
+  Features(const Names& names, bool closed) : names_(names), closed_(closed), slots_(names.size()) {}
 
   struct Seen {
     std::string_view name;
@@ -180,6 +186,10 @@ class Features {
 
   const Slot& operator[](size_t number) const { return slots_[number]; }
 
+  // Where features that nobody asked for are refused: whether the record has one, and its name.
+  bool has_stranger() const { return has_stranger_; }
+  std::string_view stranger() const { return stranger_; }
+
   // The names of the record just read, in its order.
   const Seen* seen_begin() const { return before_.data(); }
   const Seen* seen_end() const { return before_.data() + position_; }
@@ -187,6 +197,7 @@ class Features {
   void begin() {
     std::fill(slots_.begin(), slots_.end(), Slot());
     position_ = 0;
+    has_stranger_ = false;
   }
 
   bool read(Reader map);
@@ -205,8 +216,11 @@ class Features {
   static constexpr int64_t kUnknown = -2;
 
   const Names& names_;
+  const bool closed_;
   std::vector<Slot> slots_;
   std::vector<Seen> before_;
+  bool has_stranger_ = false;
+  std::string_view stranger_;
   size_t position_ = 0;
 };
 
@@ -223,7 +237,13 @@ bool Features::read(Reader map) {
       if (!map.delimited(entry) || !read_entry(entry, key, value)) return false;
     }
     const int64_t number = find(key.text());
-    if (number < 0) continue;
+    if (number < 0) {
+      if (closed_ && !has_stranger_ && !holds_nothing(value)) {
+        has_stranger_ = true;
+        stranger_ = key.text();
+      }
+      continue;
+    }
     Slot& slot = slots_[size_t(number)];
     slot.last = value;
     if (!value.empty()) slot.last_with_content = value;
@@ -495,7 +515,8 @@ size_t Column::values(Kind kind) const {
   return kind == Kind::kInt64 ? ints.size() : kind == Kind::kFloat ? floats.size() : byte_ends.size() - 1;
 }
 
-ExampleParser::ExampleParser(std::vector<Request> requests) : requests_(std::move(requests)) {
+ExampleParser::ExampleParser(std::vector<Request> requests, bool closed)
+    : requests_(std::move(requests)), closed_(closed) {
   for (const Request& request : requests_) {  // whose names stay where they are
     Names& names = request.in_steps ? lists_ : features_;
     numbers_.push_back(names.emplace(request.name, names.size()).first->second);
@@ -523,13 +544,13 @@ Columns ExampleParser::begin(size_t rows) const {
   return made;
 }
 
-Columns ExampleParser::parse(const Spans& records, Refusal& refusal) const {
-  Columns made = begin(size_t(records.rows));
-  Features features(features_), lists(lists_);
-  SameAgain same_again(requests_, numbers_, made.columns, records.data + records.bytes);
+Columns ExampleParser::parse(const uint8_t* values, const int64_t* offsets, int64_t rows, Refusal& refusal) const {
+  Columns made = begin(size_t(rows));
+  Features features(features_, closed_), lists(lists_, closed_);
+  SameAgain same_again(requests_, numbers_, made.columns, values + offsets[rows]);
   std::string wrong;
-  for (int64_t row = 0; row < records.rows; ++row) {
-    const Reader whole(records.data + records.starts[row], size_t(records.size(row)));
+  for (int64_t row = 0; row < rows; ++row) {
+    const Reader whole(values + offsets[row], size_t(offsets[row + 1] - offsets[row]));
     if (same_again.read(whole, size_t(row))) continue;
     features.begin();
     lists.begin();
@@ -542,7 +563,7 @@ Columns ExampleParser::parse(const Spans& records, Refusal& refusal) const {
       if (!good) break;
       if (found == kField1) {
         good = record.delimited(map) && features.read(map);
-      } else if (found == kField2 && !lists_.empty()) {
+      } else if (found == kField2 && (closed_ || !lists_.empty())) {
         good = record.delimited(map) && lists.read(map);
       } else {
         good = record.skip(found);
@@ -550,6 +571,12 @@ Columns ExampleParser::parse(const Spans& records, Refusal& refusal) const {
     }
     if (!good) {
       refusal = {row, "not an Example: the bytes are damaged before byte " + std::to_string(whole.size() - record.size())};
+      return made;
+    }
+    for (const Features* some : {&features, &lists}) {
+      if (!some->has_stranger()) continue;
+      const char* what = some == &lists ? "feature list '" : "feature '";
+      refusal = {row, what + std::string(some->stranger()) + "' is none of those that are described"};
       return made;
     }
     for (size_t i = 0; i < requests_.size(); ++i) {

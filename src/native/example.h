@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "growing.h"
-#include "kernels.h"
 #include "wire.h"
 
 namespace headrace {
@@ -69,18 +68,21 @@ using Names = std::unordered_map<std::string_view, size_t>;
 
 class ExampleParser {
  public:
-  explicit ExampleParser(std::vector<Request> requests);
+  // `closed`: a record that holds a feature, or a feature list, that no request names is refused.
+  explicit ExampleParser(std::vector<Request> requests, bool closed = false);
   ExampleParser(const ExampleParser&) = delete;
 
   const std::vector<Request>& requests() const { return requests_; }
 
-  // The columns are whole unless a record is refused. May run in several threads at once.
-  Columns parse(const Spans& records, Refusal& refusal) const;
+  // Record i is values[offsets[i] .. offsets[i + 1]]. The columns are whole unless a record is refused. May run in several
+  // threads at once.
+  Columns parse(const uint8_t* values, const int64_t* offsets, int64_t rows, Refusal& refusal) const;
 
  private:
   Columns begin(size_t rows) const;
 
   std::vector<Request> requests_;
+  bool closed_;
   std::vector<size_t> numbers_;  // of each request's name, in its table
   Names features_;
   Names lists_;

@@ -46,9 +46,6 @@ int64_t shuffle_exchange(uint8_t* slots, size_t row_bytes, int64_t hole, const u
 // The same once no rows come in: the last used slot fills the hole. Slots in use shrink by `count`.
 void shuffle_drain(uint8_t* slots, size_t row_bytes, int64_t used, const int64_t* draws, int64_t count, uint8_t* out);
 
-// Copies the rows with these numbers to out, one after another, by several threads where there is much to copy.
-void gather(const uint8_t* rows, size_t row_bytes, const int64_t* indices, int64_t count, uint8_t* out);
-
 // out[i] = the image of indices[i] under the key's permutation of [0, size).
 void permute(uint64_t key, int64_t size, const int64_t* indices, int64_t count, int64_t* out);
 
@@ -81,22 +78,12 @@ void random_permutation(const RowDraws& draws, int64_t* out);
 void ragged_take(const uint8_t* values, size_t value_bytes, const int64_t* offsets, const int64_t* indices, int64_t count,
                  uint8_t* out);
 
-// Rows of bytes that lie anywhere in `data`, which has `bytes` of them: row i is data[starts[i] .. stops[i]].
-struct Spans {
-  const uint8_t* data;
-  const int64_t* starts;
-  const int64_t* stops;
-  int64_t rows;
-  int64_t bytes;
-
-  int64_t size(int64_t row) const { return stops[row] - starts[row]; }
+// Rows of several ragged arrays of bytes: `rows[i]` of part `which[i]`, one after another. Offsets gets count + 1.
+struct TextPart {
+  const uint8_t* values;
+  const int64_t* offsets;
 };
-
-// All rows of several, one after another. Offsets gets a number more than there are rows.
-void text_join(const Spans* parts, size_t count, Growing<uint8_t>& out, int64_t* offsets);
-
-// Rows of several: `rows[i]` of part `which[i]`, one after another. Offsets gets count + 1.
-void text_pick(const Spans* parts, const int64_t* which, const int64_t* rows, int64_t count, Growing<uint8_t>& out,
+void text_pick(const TextPart* parts, const int64_t* which, const int64_t* rows, int64_t count, Growing<uint8_t>& out,
                int64_t* offsets);
 
 // Copies row i to the front of out[i * length ..]; the rest of out is left as it is.

@@ -11,7 +11,6 @@
 #include <utility>
 
 #include "growing.h"
-#include "kernels.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -96,13 +95,6 @@ class Objects {
     made_.push(made);
   }
 
-  // The bytes must be UTF-8.
-  void add_text(const uint8_t* data, size_t size) {
-    PyObject* made = PyUnicode_DecodeUTF8(reinterpret_cast<const char*>(data), Py_ssize_t(size), nullptr);
-    if (!made) throw nb::python_error();
-    made_.push(made);
-  }
-
   nb::object array() {
     static const PyObject* empty = nb::object(nb::module_::import_("numpy").attr("empty")).release().ptr();
     nb::object array = nb::handle(empty)(made_.size(), nb::handle(reinterpret_cast<PyObject*>(&PyBaseObject_Type)));
@@ -118,15 +110,11 @@ class Objects {
 };
 
 void bind_records(nb::module_& m);
+void bind_files(nb::module_& m);
 void bind_examples(nb::module_& m);
 void bind_csv(nb::module_& m);
 void bind_shuffle(nb::module_& m);
 void bind_ragged(nb::module_& m);
 void bind_random(nb::module_& m);
-void bind_text(nb::module_& m);
-void bind_memory(nb::module_& m);
-
-// Checked: every row lies within the data.
-headrace::Spans spans_of(const ConstBytes& data, const ConstInts& starts, const ConstInts& stops);
 
 }  // namespace headrace::python

@@ -14,6 +14,21 @@ void ragged_take(const uint8_t* values, size_t value_bytes, const int64_t* offse
   }
 }
 
+void text_pick(const TextPart* parts, const int64_t* which, const int64_t* rows, int64_t count, Growing<uint8_t>& out,
+               int64_t* offsets) {
+  const auto row_at = [&](int64_t i) { return parts[which[i]].offsets + rows[i]; };
+  offsets[0] = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t* row = row_at(i);
+    offsets[i + 1] = offsets[i] + row[1] - row[0];
+  }
+  uint8_t* to = out.extend(size_t(offsets[count]));
+  for (int64_t i = 0; i < count; ++i) {
+    const size_t bytes = size_t(offsets[i + 1] - offsets[i]);
+    if (bytes) std::memcpy(to + offsets[i], parts[which[i]].values + *row_at(i), bytes);
+  }
+}
+
 void ragged_pad(const uint8_t* values, size_t value_bytes, const int64_t* offsets, int64_t rows, int64_t length,
                 uint8_t* out) {
   for (int64_t i = 0; i < rows; ++i) {

@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 import headrace as hr
+from headrace.adapters.feed import Feed, Refused
+from headrace.adapters.numpy import ReadOnly
 from headrace.adapters.tensors import Casts, Tensors
 from headrace.block import Block
 from headrace.execute import starvation
@@ -148,6 +150,31 @@ def test_an_element_that_cannot_be_given_is_an_error_in_its_place(ds, prefetch):
         again = ds().to_torch(prefetch=prefetch)
         again.load_state_dict(state)
         assert [value for value, _, _ in given(again)] == values[i + 1 :]
+
+
+class PutTogetherLate(ReadOnly):
+    """As what is staged for a device: elements are put together when the consumer takes them."""
+
+    def deliver(self, element):
+        if int(element) == 2:
+            raise Refused(ValueError("refused"))
+        return element
+
+
+class LateFeed(Feed):
+    def _target(self):
+        return PutTogetherLate(2)
+
+
+def test_an_element_refused_at_the_last_moment_has_its_place():
+    it = iter(LateFeed(D.range(4)))
+    assert [int(next(it)), int(next(it))] == [0, 1]
+    with pytest.raises(hr.ElementError, match="element 2: ValueError: refused") as caught:
+        next(it)
+    assert type(caught.value.__cause__) is ValueError
+    assert it.state()["delivered"] == 3
+    assert int(next(it)) == 3
+    it.close()
 
 
 @pytest.mark.parametrize("prefetch", [0, 2])

@@ -163,9 +163,32 @@ def test_convert_from_tables(tmp_path, name):
     assert [(int(row["x"]), row["name"]) for row in read] == [(i, f"row {i}".encode()) for i in range(100)]
 
 
+def test_convert_tells_missing_numbers_from_zeros(tmp_path):
+    path = tmp_path / "people.csv"
+    path.write_bytes(b"\xef\xbb\xbfname,age\nLee,31\nKim,\nIda,NA\nJo,0\n")
+    made = headrace("convert", path, tmp_path / "a.parquet", "--na", "NA")
+    assert str(pq.read_table(made["files"][0])["age"].to_pylist()) == "[31.0, nan, nan, 0.0]"
+    made = headrace("convert", path, tmp_path / "b.parquet", "--na", "NA", "--nulls", "age=-1", "--nulls", "name=?")
+    assert pq.read_table(made["files"][0])["age"].to_pylist() == [31, -1, -1, 0]
+    rows = [json.dumps(row) for row in ({"x": 1}, {"x": None}, {"x": 3})]
+    (tmp_path / "rows.jsonl").write_text("\n".join(rows))
+    made = headrace("convert", tmp_path / "rows.jsonl", tmp_path / "c.parquet", "--nulls", "x=7")
+    assert pq.read_table(made["files"][0])["x"].to_pylist() == [1, 7, 3]
+
+
+def test_convert_reads_tabs_between_the_fields_of_tsv(tmp_path):
+    (tmp_path / "t.tsv").write_text("x\ty\n1\ta,b\n")
+    made = headrace("convert", tmp_path / "t.tsv", tmp_path / "t.parquet")
+    assert pq.read_table(made["files"][0]).to_pylist() == [{"x": 1, "y": "a,b"}]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (["convert", "twice.csv", "out"], "two columns are named 'a'"),
+        (["convert", "open.csv", "out"], "open.csv, line 1: its header line"),
+        (["convert", "twice.csv", "out", "--nulls", "a"], "--nulls takes COLUMN=VALUE"),
+        (["convert", "lines.txt", "out", "--na", "x"], "--na is about CSV"),
         (["verify", "nothing-*"], "no files match 'nothing-*'"),
         (["inspect", "nothing"], "nothing: No such file or directory"),
         (["convert", "lines.txt", "out"], "lines.txt is text"),
@@ -175,6 +198,8 @@ def test_convert_from_tables(tmp_path, name):
 )
 def test_an_error_is_one_line(tmp_path, arguments, message):
     (tmp_path / "lines.txt").write_text("one\ntwo\n")
+    (tmp_path / "twice.csv").write_text("a,a\n1,2\n")
+    (tmp_path / "open.csv").write_text('a,"b\n1,2\n')
     (tmp_path / "noise").write_bytes(bytes(range(256)) * 4)
     result = subprocess.run([HEADRACE, *arguments], capture_output=True, text=True, check=False, cwd=tmp_path)
     assert result.returncode == 2

@@ -376,7 +376,7 @@ def generated():
     "ds",
     [
         generated().batch(2),
-        D.range(9).map(print),
+        D.range(9).map(lambda x: print(end="") or x),
         images(8).prefetch(1),
         images(8).prefetch(1).with_options(hr.Options(cpu_budget=1)),
         images(8).with_options(hr.Options(inject_prefetch=False)),

@@ -123,7 +123,7 @@ KINDS = {
 
 def test_results_of_all_kinds_come_back():
     check_alike(D.range(30), lambda x: {name: fn(x) for name, fn in KINDS.items()})
-    check_alike(D.range(9), lambda x: None if x % 2 else (x, x))
+    check_alike(D.range(9), lambda x: (None,) if x % 2 else (x, x))
     rows = list(process(D.range(3), lambda x: hr.Ragged.from_rows([[x], [], [x, x]])))
     assert [row.to_list() for row in rows] == [[[i], [], [i, i]] for i in range(3)]
 

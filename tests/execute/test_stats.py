@@ -66,3 +66,15 @@ def test_they_print_as_a_table():
     it = iter(D.range(3))
     list(it)
     assert "range(start=0, stop=3)" in str(it.stats())
+
+
+def test_the_remedy_is_that_of_the_operation_or_of_the_reader_of_a_file(tmp_path):
+    (tmp_path / "a.txt").write_text("a\nb\n")
+    lines = hr.TextLineDataset(tmp_path / "a.txt")
+    it = iter(lines.map(str.upper, num_parallel_calls=2).map(len))
+    list(it)
+    remedies = {line["stage"]: line["remedy"] for line in it.stats()["stages"]}
+    readers = [said for stage, said in remedies.items() if stage.startswith("TextLineDataset(")]
+    assert readers == ["give it num_parallel_reads=hr.AUTOTUNE"] * 2
+    assert remedies["map(upper, num_parallel_calls=2)"].startswith('mode="process"')
+    assert remedies["map(len)"].startswith("give it num_parallel_calls=hr.AUTOTUNE, mode=")

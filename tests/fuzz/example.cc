@@ -51,7 +51,8 @@ const ExampleParser& parser(int which) {
     some.push_back(request("f", Kind::kFloat, false, 1, 1, true, true));
     return some;
   }());
-  return which == 0 ? strict : which == 1 ? lenient : which == 2 ? loose : numbers;
+  static const ExampleParser closed(requests(false), true);
+  return which == 0 ? strict : which == 1 ? lenient : which == 2 ? loose : which == 3 ? numbers : closed;
 }
 
 void check_cuts(const Growing<int64_t>& cuts, size_t count, size_t values) {
@@ -146,10 +147,12 @@ void alike(const uint8_t* data, size_t size) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   for (const int which : {0, 1}) parse(which, data, {0, int64_t(size)}, nullptr);
+  // Who takes no features but those described takes nothing that the others refuse.
+  if (parse(4, data, {0, int64_t(size)}, nullptr)) CHECK(parse(1, data, {0, int64_t(size)}, nullptr));
   Columns made;
   if (parse(2, data, {0, int64_t(size)}, &made)) there_and_back(made.columns, 1);
   alike(data, size);
   const int64_t third = int64_t(size / 3);
-  for (const int which : {0, 1, 2}) parse(which, data, {0, third, third, 2 * third, int64_t(size)}, nullptr);
+  for (const int which : {0, 1, 2, 4}) parse(which, data, {0, third, third, 2 * third, int64_t(size)}, nullptr);
   return 0;
 }

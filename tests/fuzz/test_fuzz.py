@@ -1,9 +1,13 @@
-"""A few seconds of the fuzzer on every kernel that reads foreign bytes; `make fuzz` runs it for as long as you like."""
+"""A few seconds of the fuzzers on all that reads foreign bytes; `make fuzz` runs them for as long as you like."""
 
 import re
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
+from tests.fuzz import tables
 from tests.fuzz.fuzz import KERNELS, build, compiler, run, seeds
 
 
@@ -17,6 +21,15 @@ def programs(tmp_path_factory):
     return folder, build(cxx, folder)
 
 
+def test_no_page_breaks_a_reader_of_stored_rows():
+    command = [sys.executable, "-m", "tests.fuzz.pages", "--seconds", "6", "--seed", "1"]
+    root = Path(__file__).parents[2]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120, cwd=root)
+    assert done.returncode == 0, done.stderr
+    runs, refused = map(int, re.findall(r"\d+", done.stdout)[1:])
+    assert 0.5 * runs < refused < runs, "damage is noticed, and not all of it matters"
+
+
 @pytest.mark.xdist_group("fuzz")
 @pytest.mark.parametrize("target", KERNELS)
 def test_no_input_breaks_a_kernel(programs, target, tmp_path):
@@ -26,3 +39,10 @@ def test_no_input_breaks_a_kernel(programs, target, tmp_path):
     assert runs > 100
     assert kept > 0, "the fuzzer is guided by what it reaches"
     assert branches > 40
+
+
+@pytest.mark.xdist_group("fuzz")
+def test_no_file_of_tables_breaks_its_reader(tmp_path):
+    runs, whole, partly = map(int, re.findall(r"\d+", tables.run(5, 1, tmp_path / "crash")))
+    assert runs > 20
+    assert whole and partly, "some mutants are still read, and some in part"

@@ -303,7 +303,6 @@ CSV = {
     "a delimiter at the end": (b"a,", [["d"], ["e"]]),
     "spaces around text": (b" a , b \n", "ss"),
     "zeros": (b"a\x00b,2\n", "si"),
-    "a byte order mark": (b"\xef\xbb\xbf1,2\n", "si"),
     "bad numbers": (b"1,2\nx,y\n3,4\n5,z\n6,7", "ii"),
     "a bad number in a record over two lines": (b'x,"c\nd",1\n3,y,2\n', "isi"),
     "too few, over two lines": (b'"c\nd"\n3,y\n', "ss"),
@@ -378,6 +377,167 @@ OPTIONS = {
 def test_csv_options(put, data, defaults, options):
     names = put(data)
     assert_same(lambda R: csv(R, names, defaults, **options))
+
+
+HEADERS = {
+    "a quote inside a name": b'a"q,b\n1,2\n3,4\n',
+    "a quote that is not doubled": b'a,"b"x\n1,2\n3,4\n',
+    "quotes that are never closed": b'a,"b\n1,2\n3,4\n',
+    "a doubled quote": b'"a""x",b\n1,2\n',
+    "more names than fields": b"a,b,c\n1,2\n",
+    "a byte order mark": b"\xef\xbb\xbfa,b\n1,2\n",
+}
+
+
+@pytest.mark.parametrize("data", HEADERS.values(), ids=HEADERS)
+def test_csv_headers(put, data):
+    names = put(data, b"a,b\n5,6\n")
+    assert_same(lambda R: csv(R, names, "ii", header=True))
+
+
+@differs("a header that swallows rows ends the file")
+def test_csv_header_whose_quotes_are_closed_among_the_rows(put):
+    names = put(b'a,"b"x\n1,"2"\n3,4\n')
+    assert_same(lambda R: csv(R, names, "ii", header=True))
+
+
+@differs("a byte order mark is no part of the first field")
+def test_csv_with_a_byte_order_mark(put):
+    names = put(b"\xef\xbb\xbf1,2\n")
+    assert_same(lambda R: csv(R, names, "si"))
+
+
+@differs("the header is the first line that is not blank")
+def test_csv_with_a_blank_line_before_the_header(put):
+    names = put(b"\na,b\n1,2\n")
+    assert_same(lambda R: csv(R, names, "ss", header=True))
+
+
+@differs("a byte order mark is no part of the first line")
+def test_text_with_a_byte_order_mark(put):
+    names = put(b"\xef\xbb\xbfa\nb\n")
+    assert_same(lambda R: R.TextLineDataset(names))
+
+
+DEFAULTS = {
+    "0": 0, "0.5": 0.5, "[7]": [7], "[0.5]": [0.5], "(7,)": (7,), "nan": float("nan"), "-inf": float("-inf"),
+    "-2**31": -(2**31), "2**31": 2**31, "[2**40]": [2**40], "text": "x", "bytes": b"x", "[text]": ["x"], "[]": [],
+    "np.int64": np.int64(7), "np.int32": np.int32(7), "np.float64": np.float64(0.5), "np.float32": np.float32(0.5),
+    "[np.float64]": [np.float64(0.5)], "np.array(7)": np.array(7), "np.array([7])": np.array([7]),
+    "np.array([0.5])": np.array([0.5]), "np.array([])": np.array([]), "no int32": np.array([], np.int32),
+    "a float32": np.array([0.5], np.float32), "no text": np.array([], str), "np.str_": np.str_("x"),
+    "True": True, "None": None, "[None]": [None], "2**70": 2**70, "1e300": 1e300, "[1, 2]": [1, 2], "[[0]]": [[0]],
+    "np.int8": np.int8(0), "np.uint8": np.uint8(0), "np.float16": np.float16(0),
+}  # fmt: skip
+
+
+def default_dtype(read, default):
+    """The dtype of the column that a default makes, or that it is refused."""
+    try:
+        return np.dtype(read(default)).name
+    except (TypeError, ValueError, tf().errors.InvalidArgumentError):
+        return "refused"
+
+
+@pytest.mark.parametrize("default", DEFAULTS.values(), ids=DEFAULTS)
+def test_csv_defaults_have_one_type_wherever_they_stand(put, default):
+    (name,) = put(b"a\n1\n")
+
+    def theirs(value):
+        return tf().io.decode_csv("1", [value])[0].dtype.as_numpy_dtype
+
+    def decoded(value):
+        (got,) = hr.io.decode_csv("1", [value])
+        return object if isinstance(got, str | bytes) else got.dtype
+
+    def specified(ds):
+        dtype = next(
+            iter(ds.element_spec.values()) if isinstance(ds.element_spec, dict) else iter(ds.element_spec)
+        ).dtype
+        return object if dtype.kind in "US" else dtype
+
+    want = default_dtype(theirs, default)
+    assert default_dtype(decoded, default) == want
+    assert default_dtype(lambda d: specified(hr.CsvDataset(name, [d])), default) == want
+    assert default_dtype(lambda d: specified(hr.Dataset.from_csv(name, column_defaults=[d])), default) == want
+    traced = hr.Dataset.from_tensor_slices(["1"]).map(lambda r: hr.io.decode_csv(r, [default])[0])
+    if want not in ("refused", "object"):
+        assert traced.element_spec.dtype == want
+
+
+@pytest.mark.parametrize("default", [0, 0.5, [7], np.int64(7), np.float64(0.5), "x", 2**40], ids=str)
+def test_csv_defaults_stand_for_empty_fields(put, default):
+    (name,) = put(b"1,1\n,2\n")
+    want = tf().io.decode_csv([",2"], [default, 0])[0].numpy()[0]
+    want = want.decode() if isinstance(want, bytes) else want
+    for row in (list(hr.CsvDataset(name, [default, 0]))[1], hr.io.decode_csv(",2", [default, 0])):
+        assert row[0] == want and np.asarray(row[0]).dtype == np.asarray(want).dtype
+
+
+@pytest.mark.parametrize("kind", [float, "int32", "int64", "float64", np.float64, np.int32, np.dtype("int64")], ids=str)
+def test_csv_types_by_name(put, kind):
+    (name,) = put(b"1\n")
+    want = tf().data.experimental.CsvDataset(name, [kind]).element_spec[0].dtype.as_numpy_dtype
+    assert hr.CsvDataset(name, [kind]).element_spec[0].dtype == want
+
+
+class TestMakeCsvDataset:
+    DATA = (b"a,b,c,d\n1,x,2.5,3000000000\n,y,,4\n5,,1,\n", b"a,b,c,d\n7,z,0.25,1\n")
+
+    def both(self, names, *arguments, **options):
+        makers = (tf().data.experimental.make_csv_dataset, hr.make_csv_dataset)
+        return [make(names, *arguments, **options) for make in makers]
+
+    @pytest.mark.parametrize(
+        "options",
+        [
+            {},
+            {"label_name": "c"},
+            {"select_columns": ["a", "d"]},
+            {"select_columns": [0, 3], "column_defaults": [[7], [2**40]]},
+            {"column_names": ["p", "q", "r", "s"]},
+            {"na_value": "x"},
+            {"num_parallel_reads": 2},
+            {"num_epochs": 3},
+            {"prefetch_buffer_size": 1},
+        ],
+        ids=str,
+    )
+    def test_gives_the_same_batches(self, put, options):
+        names = put(*self.DATA)
+        expected, got = self.both(names, 3, **{"num_epochs": 1, "shuffle": False, **options})
+        assert elements(got) == elements(expected)
+        assert sort(got.element_spec) == sort(expected.element_spec)
+
+    def test_for_ever_and_shuffled_by_default(self, put):
+        names = put(b"a\n" + b"".join(b"%d\n" % i for i in range(50)))
+        for ds in self.both(names, 10):
+            rows = [int(x) for batch in list(ds.take(5)) for x in np.asarray(batch["a"])]
+            assert sorted(rows) == list(range(50)) and rows != list(range(50))
+        expected, got = self.both(names, 10)
+        assert sort(got.element_spec) == sort(expected.element_spec)
+
+    def test_errors_are_left_out(self, put):
+        names = put(b"a,b\n1,2\n" * 1 + b"x,y\n3\n5,6\n")
+        expected, got = self.both(
+            names, 5, num_epochs=1, shuffle=False, ignore_errors=True, column_defaults=[np.array([], np.int32), [0]]
+        )
+        assert elements(got) == elements(expected)
+
+    @cases(
+        {
+            "a label that is no column": {"label_name": "z"},
+            "a column that is none": {"select_columns": ["z"]},
+            "no names": {"header": False},
+            "one name twice": {"column_names": ["a", "a", "b", "c"]},
+            "another number of defaults": {"select_columns": ["a"], "column_defaults": [0, 0]},
+        }
+    )
+    def test_refuses_the_same(self, put, pipeline):
+        names = put(*self.DATA)
+        for make in (tf().data.experimental.make_csv_dataset, hr.make_csv_dataset):
+            with pytest.raises(ValueError):
+                make(names, 2, **pipeline)
 
 
 def test_csv_of_several_files_of_which_one_lacks_its_header(put):

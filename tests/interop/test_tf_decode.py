@@ -144,8 +144,8 @@ def test_random_csv(seed):
     lines = [line() for _ in range(chance.randint(1, 20))]
     theirs = [tf.constant([5], tf.int64), tf.constant([0.5], tf.float64), tf.constant(["none"])]
     expected = tf.io.decode_csv(lines, theirs, field_delim=";")
-    for a, b in zip(hr.io.decode_csv(lines, [np.int64(5), 0.5, b"none"], ";"), expected, strict=True):
+    for a, b in zip(hr.io.decode_csv(lines, [np.int64(5), np.float64(0.5), b"none"], ";"), expected, strict=True):
         same(a, b)
     some = tf.io.decode_csv(lines, theirs[1:], field_delim=";", select_cols=[1, 2])
-    for a, b in zip(hr.io.decode_csv(lines, [0.5, b"none"], ";", select_cols=[1, 2]), some, strict=True):
+    for a, b in zip(hr.io.decode_csv(lines, [np.float64(0.5), b"none"], ";", select_cols=[1, 2]), some, strict=True):
         same(a, b)

@@ -319,3 +319,10 @@ def test_a_missing_feature_is_told_with_those_there_are():
 def test_a_missing_field_of_json_is_told_with_those_there_are():
     with pytest.raises(hr.ParseError, match=r"'lable' is missing and has no default: did you mean 'label'\?"):
         hr.io.decode_json(b'{"label": 1, "x": null}', {"lable": np.int64})
+
+
+def test_the_default_of_a_feature_of_bytes_is_bytes():
+    row = [hr.io.encode_example({"y": 1})]
+    assert hr.io.parse_example(row, {"x": hr.io.FixedLenFeature([], bytes, "é")})["x"].tolist() == ["é".encode()]
+    with pytest.raises(ValueError, match="feature 'x': the default 10 is no bytes"):
+        hr.io.parse_example(row, {"x": hr.io.FixedLenFeature([], bytes, 10)})

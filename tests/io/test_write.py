@@ -104,11 +104,56 @@ def test_a_file_appears_when_it_is_whole_and_not_at_all_if_it_fails(tmp_path):
     assert list(hr.TFRecordDataset(path)) == [b"one"]
 
 
+@pytest.mark.parametrize(
+    ("record", "said"),
+    [
+        (10, "a record is bytes, or a dict that becomes an Example, not int: write array.tobytes()"),
+        (True, "not bool"),
+        ("text", r"not str: write 'text'\.encode\(\)"),
+        (np.array([b"a", None], object), "not ndarray"),
+        (np.arange(3), "not ndarray"),
+        (np.int64(7), "not int64"),
+        ([1, 2], "not list"),
+        (None, "not NoneType"),
+        (memoryview(b"abcdef")[::2], "not a memoryview with gaps"),
+    ],
+)
+def test_a_record_that_is_no_bytes_is_refused(tmp_path, record, said):
+    with hr.io.TFRecordWriter(tmp_path / "data.tfrecord") as writer:
+        writer.write(b"fine")
+        with pytest.raises(TypeError, match=said):
+            writer.write(record)
+        with pytest.raises(TypeError, match=f"record 1: .*{said}"):
+            writer.write_all([b"fine", record])
+    assert list(hr.TFRecordDataset(tmp_path / "data.tfrecord")) == [b"fine"]
+    with pytest.raises(TypeError, match=said):
+        hr.io.infer_features([record])
+
+
+def test_bytes_of_every_kind_are_records(tmp_path):
+    records = [b"a\0", bytearray(b"b"), memoryview(b"xyz")[1:], np.bytes_(b"c"), memoryview(np.arange(2, dtype="u1"))]
+    with hr.io.TFRecordWriter(tmp_path / "data.tfrecord") as writer:
+        for record in records:
+            writer.write(record)
+        writer.write_all(records)
+        writer.write_all(pa.array([b"d"]))
+    assert list(hr.TFRecordDataset(tmp_path / "data.tfrecord")) == 2 * [bytes(r) for r in records] + [b"d"]
+
+
+@pytest.mark.parametrize("records", [b"abc", "abc", pa.array(["a"]), pa.array([1]), {"x": 1}])
+def test_what_holds_no_records_is_refused(tmp_path, records):
+    with (
+        pytest.raises(TypeError, match=r"records are bytes, not|takes many records, not one"),
+        hr.io.TFRecordWriter(tmp_path / "x") as writer,
+    ):
+        writer.write_all(records)
+
+
 def test_a_file_with_an_index_can_be_read_in_any_order(tmp_path):
     path = tmp_path / "data.tfrecord"
     with hr.io.TFRecordWriter(path, index=True) as writer:
         writer.write_all([b"%d" % i for i in range(100)])
-    assert (tmp_path / "data.tfrecord.idx").exists()
+    assert (tmp_path / ".headrace" / "data.tfrecord.idx").exists()
     ds = hr.TFRecordDataset(path)
     assert len(ds) == 100
     assert ds[42] == b"42"

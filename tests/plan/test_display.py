@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import headrace as hr
-from headrace.plan.display import WIDTH, as_many_as_fit, shortened, spec_text
+from headrace.plan.display import WIDTH, as_many_as_fit, cut_to_width, spec_text
 from headrace.plan.spec import Spec
 
 D = hr.Dataset
@@ -199,5 +199,5 @@ def test_what_is_left_out_is_counted(parts, width):
 
 
 def test_a_cut_keeps_the_closing_bracket():
-    assert shortened("f(abcdef)", 7) == "f(abc…)"
-    assert shortened("short", 7) == "short"
+    assert cut_to_width("f(abcdef)", 7) == "f(abc…)"
+    assert cut_to_width("short", 7) == "short"

@@ -69,12 +69,13 @@ def test_bytes_are_records_as_they_are(tmp_path):
     assert list(hr.TFRecordDataset(file)) == records
 
 
-def test_an_index_lies_beside_each_file(tmp_path):
+def test_each_file_has_an_index(tmp_path):
     files = numbered(10).write_tfrecord(tmp_path / "t", shards=2)
-    assert left(tmp_path) == sorted([Path(f).name + end for f in files for end in ("", ".idx")])
+    assert left(tmp_path) == [".headrace", *(Path(f).name for f in files)]
+    assert left(tmp_path / ".headrace") == [Path(f).name + ".idx" for f in files]
     ds = hr.Dataset.from_tfrecord(files)
     assert len(ds) == 10 and ds[7]["x"] == 7
-    numbered(10).write_tfrecord(tmp_path / "t", shards=2, index=False, overwrite=True)
+    files = numbered(10).write_tfrecord(tmp_path / "t", shards=3, index=False, overwrite=True)
     assert left(tmp_path) == [Path(f).name for f in files]
 
 
@@ -122,7 +123,8 @@ def test_files_that_are_there_are_replaced_only_on_demand(tmp_path):
     with pytest.raises(FileExistsError, match="overwrite=True"):
         numbered(3).write_tfrecord(tmp_path / "t")
     (file,) = numbered(3).write_tfrecord(tmp_path / "t", overwrite=True)
-    assert left(tmp_path) == [Path(file).name, Path(file).name + ".idx"] and read(file) == [0, 1, 2]
+    assert left(tmp_path) == [".headrace", Path(file).name] and read(file) == [0, 1, 2]
+    assert left(tmp_path / ".headrace") == [Path(file).name + ".idx"]
 
 
 def test_an_error_leaves_nothing_and_what_was_there(tmp_path):
@@ -156,20 +158,32 @@ hr.Dataset.range(10**9).map(row).write_tfrecord(sys.argv[1], shards=100_000)
     os.kill(child.pid, how)
     child.communicate()
     assert child.returncode != 0
-    assert all(".tmp" in name for name in left(tmp_path))
+    assert all(name.endswith(".hrtmp") for name in left(tmp_path))
     assert bool(left(tmp_path)) == leftovers
     files = numbered(3).write_tfrecord(tmp_path / "t", index=False)
     assert left(tmp_path) == [Path(f).name for f in files]
 
 
-def test_a_run_that_goes_on_keeps_its_files(tmp_path):
+def test_of_two_writers_the_one_that_ends_last_replaces_the_other(tmp_path):
+    def row(x):
+        if x == 900:
+            numbered(2).write_tfrecord(tmp_path / "t", overwrite=True)
+        return {"x": x}
+
+    hr.Dataset.range(1000).map(row).write_tfrecord(tmp_path / "t", shards=2, index=False, overwrite=True)
+    assert left(tmp_path) == [f"t-0000{i}-of-00002.tfrecord" for i in range(2)]
+    assert read(tmp_path / "t-*") == list(range(1000))
+
+
+def test_files_that_another_wrote_meanwhile_are_not_replaced_unasked(tmp_path):
     def row(x):
         if x == 900:
             numbered(2).write_tfrecord(tmp_path / "t", index=False)
         return {"x": x}
 
-    hr.Dataset.range(1000).map(row).write_tfrecord(tmp_path / "t", shards=2, index=False)
-    assert read([tmp_path / f"t-0000{i}-of-00002.tfrecord" for i in range(2)]) == list(range(1000))
+    with pytest.raises(FileExistsError, match="overwrite=True"):
+        hr.Dataset.range(1000).map(row).write_tfrecord(tmp_path / "t", shards=2)
+    assert left(tmp_path) == ["t-00000-of-00001.tfrecord"]
 
 
 def test_a_url(tmp_path):

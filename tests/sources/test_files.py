@@ -17,7 +17,7 @@ from tests.framing import framed
 
 import headrace as hr
 from headrace import _native
-from headrace.records.files import REMOTE_BLOCK
+from headrace.records.remote import BLOCK
 from headrace.testing import check_transformation, difference, outcomes, reference_outcomes
 
 D = hr.Dataset
@@ -164,7 +164,7 @@ class TestRemoteFiles:
         memory.pipe("/r", framed([b"a", b"bb", b"ccc"]))
         ds = hr.TFRecordDataset("memory://r", index=True)
         assert (len(ds), ds[1], list(ds[1:])) == (3, b"bb", [b"bb", b"ccc"])
-        assert memory.exists("/r.idx")
+        assert memory.exists("/.headrace/r.idx")
 
     def test_a_state_is_refused_when_the_file_has_changed(self, memory):
         memory.pipe("/t", b"a\nb\n")
@@ -213,11 +213,11 @@ class TestRangesOfRemoteFiles:
     def test_are_fetched_as_they_are_needed(self, ranges):
         with iter(hr.TextLineDataset("ranged://file")) as it:
             assert [next(it) for _ in range(3)] == ["line 0", "line 1", "line 2"]
-        assert sum(stop - start for start, stop in ranges) <= 2 * REMOTE_BLOCK < len(self.DATA)
+        assert sum(stop - start for start, stop in ranges) <= 2 * BLOCK < len(self.DATA)
 
     def test_each_once_and_in_order(self, ranges):
         assert hr.TextLineDataset("ranged://file").count() == 1_500_000
-        assert [start for start, _ in sorted(ranges)] == list(range(0, len(self.DATA), REMOTE_BLOCK))
+        assert [start for start, _ in sorted(ranges)] == list(range(0, len(self.DATA), BLOCK))
         assert not [t.name for t in threading.enumerate() if "ThreadPool" in t.name]
 
     def test_a_resume_begins_where_it_stopped(self, ranges):
@@ -349,13 +349,14 @@ class TestPromises:
 
 @settings(max_examples=80)
 @given(
+    st.sampled_from([b"", b"\xef\xbb\xbf", b"\xef\xbb"]),
     st.lists(st.sampled_from([b"a", b"bc", b"\n", b"\r", b"\r\n", b"\xff"]), max_size=40),
     st.integers(1, 9),
     st.randoms(),
 )
-def test_chunks_of_any_size_give_the_same_lines(tmp_path_factory, parts, chunk, random):
+def test_chunks_of_any_size_give_the_same_lines(tmp_path_factory, lead, parts, chunk, random):
     path = tmp_path_factory.getbasetemp() / "chunks.txt"
-    path.write_bytes(b"".join(parts))
+    path.write_bytes(lead + b"".join(parts))
     ds = hr.TextLineDataset(path, buffer_size=chunk, index=False)
     want = reference_outcomes(ds)
     assert difference(outcomes(iter(ds)), want) is None
@@ -367,16 +368,23 @@ def test_chunks_of_any_size_give_the_same_lines(tmp_path_factory, parts, chunk, 
 
 @settings(max_examples=80)
 @given(
+    st.sampled_from([b"", b"\xef\xbb\xbf", b"\xef\xbb", b"\n\r\n"]),
     st.lists(st.sampled_from([b"1", b",", b"a", b'"', b"\n", b"\r", b'"x\ny"', b'""', b" ", b"\xff"]), max_size=40),
     st.integers(1, 9),
     st.booleans(),
+    st.randoms(),
 )
-def test_chunks_of_any_size_give_the_same_rows_of_csv(tmp_path_factory, parts, chunk, header):
+def test_chunks_of_any_size_give_the_same_rows_of_csv(tmp_path_factory, lead, parts, chunk, header, random):
     path = tmp_path_factory.getbasetemp() / "chunks.csv"
-    path.write_bytes(b"".join(parts))
+    path.write_bytes(lead + b"".join(parts))
     for kinds in ([str, [7]], [bytes], [["d"], np.float32, str]):
         ds = hr.CsvDataset(path, kinds, buffer_size=chunk, header=header)
-        assert difference(outcomes(iter(ds)), reference_outcomes(ds)) is None
+        want = reference_outcomes(ds)
+        assert difference(outcomes(iter(ds)), want) is None
+        cut = random.randint(0, len(want))
+        it = iter(ds)
+        outcomes(it, cut)
+        assert difference(outcomes(ds.iterator(state=it.state())), want[cut:]) is None
 
 
 @settings(max_examples=60)

@@ -4,9 +4,11 @@ import errno
 import logging
 import multiprocessing
 import os
+from functools import partial
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import headrace as hr
@@ -78,6 +80,138 @@ def test_a_cache_of_another_pipeline_is_refused_saying_why(tmp_path):
         list(D.range(5).map(lambda x: x + 1).cache(tmp_path / "c"))
 
 
+def times(k, x):
+    return x * k
+
+
+def plus(k, x):
+    return x + k
+
+
+class By:
+    def __init__(self, k):
+        self.k = k
+
+    def __call__(self, x):
+        return x * self.k
+
+
+class ByMore(By):
+    def __call__(self, x):
+        return x * self.k + 1
+
+
+def scaled(k):
+    return lambda x: x * k
+
+
+def tabled(table):
+    return lambda x: table[x]
+
+
+def inner(k):
+    return lambda x: D.range(x).map(lambda y: y * k)
+
+
+SAME, OTHER = np.arange(3), np.arange(3)[::-1]
+PAIRS = {
+    "a partial of another": (lambda: D.range(3).map(partial(times, 2)), lambda: D.range(3).map(partial(plus, 2))),
+    "another partial": (lambda: D.range(3).map(partial(times, 2)), lambda: D.range(3).map(partial(times, 3))),
+    "another method of Python's": (lambda: texts().map(str.upper), lambda: texts().map(str.title)),
+    "another object": (lambda: D.range(3).map(By(2)), lambda: D.range(3).map(By(3))),
+    "another class": (lambda: D.range(3).map(By(2)), lambda: D.range(3).map(ByMore(2))),
+    "a method of another object": (lambda: D.range(3).map(By(2).__call__), lambda: D.range(3).map(By(3).__call__)),
+    "another closure": (lambda: D.range(3).map(scaled(2)), lambda: D.range(3).map(scaled(3))),
+    "another captured array": (lambda: D.range(3).map(tabled(SAME)), lambda: D.range(3).map(tabled(OTHER))),
+    "other values": (lambda: D.from_tensor_slices(SAME), lambda: D.from_tensor_slices(OTHER)),
+    "other text": (lambda: D.from_tensor_slices(["a", "b"]), lambda: D.from_tensor_slices(["b", "a"])),
+    "another element": (lambda: D.from_tensors(SAME), lambda: D.from_tensors(OTHER)),
+    "another table": (lambda: D.from_arrow(pa.table({"a": SAME})), lambda: D.from_arrow(pa.table({"a": OTHER.copy()}))),
+    "another generator": (lambda: generated(lambda: iter([1, 2])), lambda: generated(lambda: iter([1, 3]))),
+    "other arguments": (lambda: generated(iter, [1, 2]), lambda: generated(iter, [1, 3])),
+    "another dataset inside": (lambda: D.range(3).flat_map(inner(1)), lambda: D.range(3).flat_map(inner(2))),
+    "another initial state": (
+        lambda: D.range(3).scan(0, lambda s, x: (s + x, s)), lambda: D.range(3).scan(1, lambda s, x: (s + x, s))
+    ),
+    "another predicate": (lambda: D.range(9).filter(lambda x: x > 2), lambda: D.range(9).filter(lambda x: x > 3)),
+    "another map-style dataset": (lambda: D.from_torch([1, 2, 3]), lambda: D.from_torch([1, 2, 4])),
+}  # fmt: skip
+
+
+def texts():
+    return D.from_tensor_slices(["ab", "cd"])
+
+
+def generated(fn, *args):
+    return D.from_generator(fn, args=args, output_signature=hr.TensorSpec((), "int64"))
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_a_cache_is_of_one_function_and_of_the_same_data(tmp_path, name):
+    one, two = PAIRS[name]
+    first = [repr(e) for e in one().cache(tmp_path / "c")]
+    assert [repr(e) for e in one().cache(tmp_path / "c")] == first
+    with pytest.raises(hr.StorageError, match=r"another pipeline: .*(the function of .* has changed|has other data)"):
+        list(two().cache(tmp_path / "c"))
+    for pipeline in (one, two):
+        want = [repr(e) for e in pipeline()]
+        assert [repr(e) for e in pipeline().snapshot(tmp_path / "s")] == want
+        assert [repr(e) for e in pipeline().snapshot(tmp_path / "s")] == want
+    assert len(list((tmp_path / "s").iterdir())) == 2
+
+
+def test_a_cache_over_a_saved_dataset_is_of_its_rows_wherever_they_lie(tmp_path):
+    D.range(5).save(tmp_path / "one")
+    list(D.load(tmp_path / "one").cache(tmp_path / "c"))
+    (tmp_path / "one").rename(tmp_path / "two")
+    assert list(D.load(tmp_path / "two").cache(tmp_path / "c")) == [0, 1, 2, 3, 4]
+    D.range(1, 6).save(tmp_path / "two")
+    with pytest.raises(hr.StorageError, match=r"operation 1 was load\(.*, here it is load"):
+        list(D.load(tmp_path / "two").cache(tmp_path / "c"))
+
+
+def test_a_cache_behind_names_of_files_is_of_what_they_hold_wherever_they_lie(tmp_path):
+    def pipeline(folder):
+        names = D.list_files(str(tmp_path / folder / "*"), shuffle=False)
+        return names.flat_map(hr.TextLineDataset).cache(tmp_path / "c")
+
+    (tmp_path / "one").mkdir()
+    for name in "ab":
+        (tmp_path / "one" / name).write_text(f"{name}\n")
+    assert list(pipeline("one")) == ["a", "b"]
+    (tmp_path / "one").rename(tmp_path / "two")
+    assert list(pipeline("two")) == ["a", "b"]
+    (tmp_path / "two" / "a").write_text("c\n")
+    with pytest.raises(hr.StorageError, match=r"operation 1, list_files\(.*\), has other data"):
+        list(pipeline("two"))
+
+
+@pytest.mark.parametrize("kind", ["cache", "snapshot"])
+def test_what_is_complete_needs_its_files_no_more(tmp_path, kind):
+    (tmp_path / "lines").write_text("a\nb\n")
+
+    def pipeline(fn=str.upper):
+        return getattr(hr.TextLineDataset(str(tmp_path / "lines")).map(fn), kind)(tmp_path / "stored")
+
+    want = list(pipeline())
+    (tmp_path / "lines").unlink()
+    assert list(pipeline()) == want == ["A", "B"]
+    with pytest.raises((hr.StorageError, hr.ElementError), match=r"has changed|No such file"):
+        list(pipeline(str.lower))
+    other = getattr(hr.TextLineDataset(str(tmp_path / "others")).map(str.upper), kind)(tmp_path / "stored")
+    with pytest.raises((hr.StorageError, hr.ElementError), match=r"here it is|No such file"):
+        list(other)
+
+
+def test_what_is_not_complete_needs_its_files(tmp_path):
+    (tmp_path / "lines").write_text("a\nb\n")
+    with iter(hr.TextLineDataset(str(tmp_path / "lines")).snapshot(tmp_path / "s")) as it:
+        next(it)
+    (tmp_path / "lines").unlink()
+    with pytest.raises(hr.ElementError, match="No such file"):
+        list(hr.TextLineDataset(str(tmp_path / "lines")).snapshot(tmp_path / "s"))
+
+
 def test_a_snapshot_of_another_pipeline_lies_beside_the_first(tmp_path):
     for stop in (5, 6, 5):
         assert list(D.range(stop).snapshot(tmp_path)) == list(range(stop))
@@ -128,7 +262,7 @@ def test_no_flipped_bit_is_served(full):
     for path, spots in [(data, range(5, size, size // 40)), (next(folder.glob("0*.json")), range(0, 290, 27))]:
         for spot in spots:
             flip(path, spot)
-            with pytest.raises(hr.StorageError, match=f"{path.stem}.*(damaged|checksum|page|bytes)"):
+            with pytest.raises(hr.StorageError, match=f"{path.stem}.*(damaged|checksum|page|bytes).*. Delete"):
                 list(pipeline())
             flip(path, spot)
     assert [repr(e) for e in pipeline()] == good
@@ -145,6 +279,16 @@ def test_a_truncated_file_is_named(full):
         list(pipeline())
 
 
+def test_a_file_that_is_cut_short_while_it_is_read_is_an_error_and_not_the_end(tmp_path, monkeypatch):
+    monkeypatch.setattr(rows, "BATCH_ROWS", 100)
+    D.range(1000).save(tmp_path)
+    it = iter(D.load(tmp_path).map(lambda x: x, mode="eager"))
+    assert [int(next(it)) for _ in range(30)] == list(range(30))
+    os.truncate(next(tmp_path.glob("rows-*/*.arrow")), 0)
+    with pytest.raises(hr.StorageError, match=r"\.arrow has become shorter since it was opened"):
+        list(it)
+
+
 def test_a_damaged_part_of_an_unfinished_cache_is_made_again(counted, calls, tmp_path, caplog):
     with iter(counted()) as it:
         next(it), next(it)
@@ -159,9 +303,9 @@ def test_what_a_killed_writer_left_is_cleared_away(counted, tmp_path):
         next(it)
     folder = tmp_path / "cache"
     (folder / "000000000001.arrow").write_bytes(b"half")
-    (folder / "000000000007.arrow.123.tmp").write_bytes(b"half")
+    (folder / ".000000000007.arrow.0123456789abcdef.hrtmp").write_bytes(b"half")
     assert list(counted()) == [x * x for x in range(10)]
-    assert not list(folder.glob("*.tmp"))
+    assert not list(folder.glob(".*"))
 
 
 def test_a_second_writer_reads_its_input_itself_and_harms_nothing(counted, calls, caplog):
@@ -205,13 +349,13 @@ def test_a_full_disk_does_not_stop_the_pass_and_later_there_is_room(tmp_path, mo
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         return whole(path)
 
-    monkeypatch.setattr("headrace.storage.parts.whole", no_room)
+    monkeypatch.setattr("headrace.storage.runs.whole", no_room)
     with caplog.at_level(logging.WARNING):
         assert [int(x[0]) for x in pipeline()] == list(range(20))
     assert "No space left on device" in caplog.text
     kept = len(list((tmp_path / "c").glob("*.arrow")))
     assert 0 < kept < 7
-    monkeypatch.setattr("headrace.storage.parts.whole", whole)
+    monkeypatch.setattr("headrace.storage.runs.whole", whole)
     assert [int(x[0]) for x in pipeline()] == list(range(20))
     assert (tmp_path / "c" / "complete.json").exists()
 

@@ -4,9 +4,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+from tests.storage.kills import KINDS
 
-def test_the_run_after_a_kill_has_exactly_the_right_elements():
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_whoever_comes_after_a_kill_finds_all_or_nothing(kind):
     script = Path(__file__).with_name("kills.py")
-    done = subprocess.run([sys.executable, script, "--kills", "8"], capture_output=True, text=True, check=False)
+    command = [sys.executable, script, "--kills", "5", "--kind", kind]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "every next run was right" in done.stdout

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import headrace as hr
-from headrace.cli.formats import Kind, files_of, kind_of_all
+from headrace.cli.formats import Kind, kind_of_all
 from headrace.cli.output import Json, say, show_json
+from headrace.sources.list_files import matching
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
@@ -29,24 +30,34 @@ def convert(
         str | None, typer.Option(help="GZIP, ZLIB or ZSTD for TFRecord; zstd, snappy, gzip, none for Parquet.")
     ] = None,
     threads: Annotated[int | None, typer.Option(help="How many to use; else one for each CPU.")] = None,
+    na: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="What a field of CSV holds that is missing, beside nothing.")
+    ] = None,
+    nulls: Annotated[
+        list[str] | None,
+        typer.Option(metavar="COLUMN=VALUE", help="What stands for what is missing in a column; may be repeated."),
+    ] = None,
     skip_errors: Annotated[bool, typer.Option("--skip-errors", help="Leave out records that cannot be read.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace files that are there.")] = False,
     as_json: Json = False,
 ) -> None:
     """Convert CSV, JSON lines, Parquet, Arrow or TFRecord files to DST-00000-of-00010.tfrecord (or .parquet) and so on.
 
-    What SRC is, its content tells. Records of TFRecord files stay as they are when they go to TFRecord files again.
+    What SRC is, its content tells. Records of TFRecord files stay as they are when they go to TFRecord files again. A
+    missing number is NaN; --nulls says otherwise.
 
     Examples:
 
       headrace convert 'data/*.csv' out/train --shards 16
 
       headrace convert logs.jsonl.gz out/logs.parquet
+
+      headrace convert people.csv out/people --na NA --nulls age=-1
     """
     prefix, target = _target(destination, to)
-    files = files_of(sources)
+    files = matching(sources)
     kind = kind_of_all(files)
-    ds = _rows(kind, files, target, skip_errors)
+    ds = _rows(kind, files, target, skip_errors, _missing(kind, na, nulls))
     progress = None if sys.stderr.isatty() else False
     if target == "parquet":
         packing: dict[str, Any] = {} if compression is None else {"compression": compression.lower()}
@@ -73,7 +84,30 @@ def _target(destination: str, to: str | None) -> tuple[str, str]:
     return (destination[: -len(ending) - 1] if ending in TARGETS else destination), chosen
 
 
-def _rows(kind: Kind, files: list[str], target: str, skip_errors: bool) -> Dataset:
+def _missing(kind: Kind, na: str | None, nulls: list[str] | None) -> dict[str, Any]:
+    """What the reader is told of missing values."""
+    if na is not None and kind.format != "CSV":
+        raise ValueError(f"--na is about CSV, and this is {kind.format}")
+    if nulls and kind.format in ("TFRecord", "text"):
+        raise ValueError(f"--nulls is about columns, which {kind.format} does not have")
+    for pair in nulls or ():
+        if "=" not in pair:
+            raise ValueError(f"--nulls takes COLUMN=VALUE, not {pair}")
+    values = dict(pair.split("=", 1) for pair in nulls or ())
+    told: dict[str, Any] = {} if na is None else {"na_value": na}
+    return told | ({"nulls": {name: _value(text) for name, text in values.items()}} if values else {})
+
+
+def _value(text: str) -> int | float | str:
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def _rows(kind: Kind, files: list[str], target: str, skip_errors: bool, missing: dict[str, Any]) -> Dataset:
     on_error = "skip" if skip_errors else "raise"
     if kind.format == "text":
         raise ValueError(
@@ -81,4 +115,4 @@ def _rows(kind: Kind, files: list[str], target: str, skip_errors: bool) -> Datas
         )
     if kind.format == "TFRecord" and target == "parquet":
         return hr.Dataset.from_tfrecord(files, compression_type=kind.compression, on_error=on_error)
-    return kind.open(files, on_error=on_error)
+    return kind.open(files, on_error=on_error, **missing)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import zlib
+from contextlib import suppress
 from operator import attrgetter
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -10,23 +10,24 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 import headrace as hr
-from headrace.records.files import opened
 from headrace.records.format import Bad, Look
-from headrace.records.index import SUFFIX
+from headrace.records.ipc import SCHEMA, Table
+from headrace.records.packed import likely_packing
+from headrace.records.reader import first_bytes
+from headrace.records.text import MARK
 from headrace.records.tfrecord import TFRecords
-from headrace.records.window import window
-from headrace.sources.list_files import matching
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
 
 HEAD = 64 << 10
-PACKED = {b"\x1f\x8b": "GZIP", b"\x28\xb5\x2f\xfd": "ZSTD"}
 MAGIC = {b"PAR1": "Parquet", b"ARROW1": "Arrow"}
 ENDINGS = {
     ".tfrecord": "TFRecord", ".tfrecords": "TFRecord", ".csv": "CSV", ".tsv": "CSV", ".jsonl": "JSON lines",
-    ".ndjson": "JSON lines", ".parquet": "Parquet", ".arrow": "Arrow", ".feather": "Arrow", ".txt": "text",
+    ".ndjson": "JSON lines", ".parquet": "Parquet", ".arrow": "Arrow", ".arrows": "Arrow", ".feather": "Arrow",
+    ".txt": "text",
 }  # fmt: skip
+CONTINUED = b"\xff\xff\xff\xff"
 PACKINGS = {".gz", ".zst", ".zlib", ".z"}
 READERS = {
     "TFRecord": "TFRecordDataset", "CSV": "Dataset.from_csv", "JSON lines": "JsonLinesDataset",
@@ -49,37 +50,36 @@ class Kind(NamedTuple):
         """The rows of files of this kind."""
         if self.compression:
             options["compression_type"] = self.compression
+        if self.format == "CSV" and all(_ending(path) == ".tsv" for path in files):
+            options["field_delim"] = "\t"
         made: Dataset = attrgetter(self.reader)(hr)(files, **options)
         return made
 
 
-def files_of(patterns: list[str]) -> list[str]:
-    """The files that match, without indexes, which a shell's `train-*` matches as well."""
-    return [path for path in matching(patterns) if not path.endswith(SUFFIX)]
-
-
 def kind_of(path: str) -> Kind:
     """What a file is, by what it begins with, and its name where that says nothing."""
-    head = _head(path, "")
+    head = first_bytes(path, "", HEAD, packed=True)
     if _is_tfrecord(head):
         return Kind("TFRecord", "")
-    compression = next((name for magic, name in PACKED.items() if head.startswith(magic)), "")
-    if not compression and _is_zlib(head):
-        compression = "ZLIB"
+    compression = likely_packing(head)
     if compression:
-        head = _head(path, compression)
+        head = b""
+        with suppress(OSError):  # damaged from the start, as who reads it will say
+            head = first_bytes(path, compression, HEAD)
     if _is_tfrecord(head):
         return Kind("TFRecord", compression)
     for magic, name in MAGIC.items():
         if head.startswith(magic):
             return Kind(name, compression)
-    endings = [e.lower() for e in PurePath(path).suffixes if e.lower() not in PACKINGS]
-    named = ENDINGS.get(endings[-1] if endings else "")
+    if _is_arrow_stream(head):
+        return Kind("Arrow", compression)
+    named = ENDINGS.get(_ending(path))
     if named is not None and (named not in MAGIC.values() or not head):
         return Kind(named, compression)
     if b"\0" in head or _is_binary(head):
         raise ValueError(f"{path}: neither TFRecord, Parquet, Arrow, JSON lines, CSV nor text")
-    return Kind("JSON lines" if head.lstrip().startswith(b"{") else "text", compression)
+    text = head.removeprefix(MARK).lstrip()
+    return Kind("JSON lines" if text.startswith(b"{") else "text", compression)
 
 
 def kind_of_all(paths: list[str]) -> Kind:
@@ -92,19 +92,13 @@ def kind_of_all(paths: list[str]) -> Kind:
     return first
 
 
+def _ending(path: str) -> str:
+    endings = [e.lower() for e in PurePath(path).suffixes if e.lower() not in PACKINGS]
+    return endings[-1] if endings else ""
+
+
 def _text(kind: Kind) -> str:
     return f"{kind.format} ({kind.compression})" if kind.compression else kind.format
-
-
-def _head(path: str, compression: str) -> bytes:
-    file = opened(path)
-    view = window(file, compression, 0, HEAD)
-    try:
-        view.more()
-        return view.data[:HEAD].tobytes()
-    finally:
-        view.close()
-        file.close()
 
 
 def _is_tfrecord(head: bytes) -> bool:
@@ -114,12 +108,11 @@ def _is_tfrecord(head: bytes) -> bool:
     return not (found and isinstance(found[0], Bad) and found[0].lost)
 
 
-def _is_zlib(head: bytes) -> bool:
-    if len(head) < 2 or head[0] & 15 != 8 or int.from_bytes(head[:2], "big") % 31:
-        return False
+def _is_arrow_stream(head: bytes) -> bool:
+    """Whether the first message is a schema."""
     try:
-        return bool(zlib.decompressobj().decompress(head, 1))
-    except zlib.error:
+        return head.startswith(CONTINUED) and Table.root(head[8:]).number(1, "<B") == SCHEMA
+    except ValueError:
         return False
 
 

@@ -6,40 +6,44 @@ from typing import Annotated
 
 import typer
 
-from headrace.cli.formats import Kind, files_of, kind_of
+from headrace.cli.formats import Kind, kind_of
 from headrace.cli.output import Json, progress, say, show_json
-from headrace.records.files import identity
+from headrace.records.files import file_size
 from headrace.records.format import Format
-from headrace.records.index import SUFFIX, build_index, fresh_index
+from headrace.records.index import build_index, fresh_index
 from headrace.records.text import Lines
 from headrace.records.tfrecord import TFRecords
+from headrace.sources.list_files import matching
 
 
 def index(
     files: Annotated[list[str], typer.Argument(help="TFRecord or text files, not compressed.", show_default=False)],
     as_json: Json = False,
 ) -> None:
-    """Write FILE.idx beside each file, with which it can be counted, indexed and shuffled without reading it.
+    """Write an index for each file, with which it can be counted, indexed and shuffled without reading it.
 
+    That of data/FILE is data/.headrace/FILE.idx, or lies in the user's cache folder where that cannot be written.
     Checksums are verified on the way. An index that is there and belongs to the file stays.
 
     Example:
 
       headrace index 'train-*.tfrecord'
     """
-    paths = files_of(files)
+    paths = matching(files)
     made = []
-    with progress("indexing", sum(identity(p).size or 0 for p in paths)) as advance:
+    with progress("indexing", sum(file_size(p) or 0 for p in paths)) as advance:
         for path in paths:
             form = _form(path, kind_of(path))
             fresh = fresh_index(path, form) is None
-            made.append({"file": path, "index": path + SUFFIX, "records": build_index(path, form).count, "made": fresh})
-            advance(identity(path).size or 0)
+            found = build_index(path, form)
+            made.append({"file": path, "index": found.place, "records": found.count, "made": fresh})
+            advance(file_size(path) or 0)
     if as_json:
         show_json(made)
         return
     for line in made:
-        say(f"{line['index']}: {line['records']:,} records" + ("" if line["made"] else ", was there already"))
+        where = line["index"] or f"{line['file']}, whose index cannot be written"
+        say(f"{where}: {line['records']:,} records" + ("" if line["made"] else ", was there already"))
 
 
 def _form(path: str, kind: Kind) -> Format:

@@ -13,8 +13,9 @@ from headrace.cli.output import Json, bytes_text, plain, progress, say, short, s
 from headrace.cli.scan import scan
 from headrace.errors import ElementError, ParseError
 from headrace.plan.spec import Spec
-from headrace.records.files import identity
+from headrace.records.files import file_size
 from headrace.records.index import fresh_index
+from headrace.records.tables import leaf_paths
 from headrace.records.tfrecord import TFRecords
 
 
@@ -34,7 +35,7 @@ def inspect(
       headrace inspect --json data.parquet -n 1
     """
     kind = kind_of(file)
-    size = identity(file).size
+    size = file_size(file)
     about: dict[str, Any] = {"file": file, "format": kind.format, "compression": kind.compression or None, "size": size}
     about |= _tfrecord(file, kind, records) if kind.format == "TFRecord" else _rows(file, kind, records)
     if as_json:
@@ -49,7 +50,7 @@ def _tfrecord(file: str, kind: Kind, shown: int) -> dict[str, Any]:
     if found is not None:
         about["records"] = found.count
     else:
-        with progress("counting", identity(file).size) as advance:
+        with progress("counting", file_size(file)) as advance:
             report = scan(file, kind.compression, advance)
         about |= {"records": report.records, "bad": len(report.bad)}
     first = list(islice(hr.TFRecordDataset(file, kind.compression, on_error="skip", index=False), max(100, shown)))
@@ -77,8 +78,8 @@ def _kind(spec: Any) -> str:
 def _rows(file: str, kind: Kind, shown: int) -> dict[str, Any]:
     ds = kind.open([file])
     spec = Spec.of_signature(ds.element_spec)
-    paths = spec.structure.paths if spec.structure is not None else ()
-    features = {path.strip("[]'") or "line": _kind(leaf) for path, leaf in zip(paths, spec.leaves, strict=True)}
+    names = [".".join(path) for path in leaf_paths(spec.structure)] if spec.structure is not None else []
+    features = {name or "line": _kind(leaf) for name, leaf in zip(names, spec.leaves, strict=True)}
     with progress("counting", None):
         count = ds.count()
     return {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import platform
 import sys
 from typing import Annotated
@@ -12,7 +13,7 @@ import headrace
 from headrace.cli.convert import convert
 from headrace.cli.index import index
 from headrace.cli.inspect import inspect
-from headrace.cli.output import said, warn
+from headrace.cli.output import Warnings, said, warn
 from headrace.cli.salvage import salvage
 from headrace.cli.verify import verify
 from headrace.errors import HeadraceError
@@ -50,6 +51,7 @@ FAILED, INTERRUPTED = 2, 130
 
 def main() -> None:
     """Run the command; errors are one line, and exit codes 0: fine, 1: bad records found, 2: it could not be done."""
+    logging.getLogger("headrace").addHandler(Warnings(logging.WARNING))
     try:
         app()
     except (HeadraceError, OSError, ValueError, TypeError, ImportError) as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,14 +22,27 @@ def show_json(content: Any) -> None:
     sys.stdout.write(json.dumps(content, indent=2, default=str) + "\n")
 
 
+def printable(text: str) -> str:
+    """A line without what a terminal would obey instead of showing it: names and values come from files of others."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
 def say(text: str) -> None:
-    """Print a line as it is."""
-    sys.stdout.write(text + "\n")
+    """Print a line."""
+    sys.stdout.write(printable(text) + "\n")
 
 
 def warn(text: str) -> None:
     """Print a line to standard error."""
-    sys.stderr.write(f"headrace: {text}\n")
+    sys.stderr.write(f"headrace: {printable(text)}\n")
+
+
+class Warnings(logging.Handler):
+    """Has what the library logs go the same way."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print it."""
+        warn(record.getMessage())
 
 
 def said(error: BaseException) -> str:

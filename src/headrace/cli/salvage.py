@@ -12,7 +12,7 @@ from headrace.cli.output import Json, progress, say, show_json
 from headrace.cli.scan import scan
 from headrace.cli.verify import tfrecords
 from headrace.io.writer import TFRecordWriter
-from headrace.records.files import identity, local_path
+from headrace.records.files import file_size, local_path
 
 
 def salvage(
@@ -33,7 +33,7 @@ def salvage(
     if bad == good:
         raise ValueError("the repaired file needs a name of its own")
     compression = tfrecords([bad])[bad].compression
-    with progress("salvaging", identity(bad).size) as advance, TFRecordWriter(good, compression or None) as writer:
+    with progress("salvaging", file_size(bad)) as advance, TFRecordWriter(good, compression or None) as writer:
         report = scan(bad, compression, advance, writer.write_all)
     if as_json:
         show_json({**asdict(report), "good": good})

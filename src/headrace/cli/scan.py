@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from headrace.records.files import identity
+from headrace.records.files import file_size
 from headrace.records.reader import Good, Reader, Wrong
 from headrace.records.tfrecord import TFRecords
 
@@ -41,7 +41,7 @@ def scan(
     rows: Callable[[Any], None] | None = None,
 ) -> Report:
     """Check every record; `rows` gets the good ones. Without it nothing is made of them, which is much faster."""
-    size = identity(path).size
+    size = file_size(path)
     report = Report(path, size=size or 0)
     reader = Reader(path, TFRecords(compression), go_on=True)
     known = 0

@@ -8,11 +8,12 @@ from typing import Annotated
 
 import typer
 
-from headrace.cli.formats import Kind, files_of, kind_of
+from headrace.cli.formats import Kind, kind_of
 from headrace.cli.output import Json, bytes_text, progress, say, show_json
 from headrace.cli.scan import Report, scan
 from headrace.execute.budget import cpus
-from headrace.records.files import identity
+from headrace.records.files import file_size
+from headrace.sources.list_files import matching
 
 Files = Annotated[list[str], typer.Argument(help="TFRecord files: paths, patterns or URLs.", show_default=False)]
 
@@ -28,10 +29,10 @@ def verify(files: Files, as_json: Json = False) -> None:
 
       headrace verify --json gs://bucket/train-*.tfrecord | jq '.[].bad'
     """
-    paths = files_of(files)
+    paths = matching(files)
     kinds = tfrecords(paths)
     with (
-        progress("verifying", sum(identity(p).size or 0 for p in paths)) as advance,
+        progress("verifying", sum(file_size(p) or 0 for p in paths)) as advance,
         ThreadPoolExecutor(cpus()) as pool,
     ):
         reports = list(pool.map(lambda p: scan(p, kinds[p].compression, advance), paths))

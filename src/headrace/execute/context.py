@@ -28,7 +28,7 @@ class Context(NamedTuple):
 
     `opened` are the inputs of the stream that this context was made for. With `with_ids` somebody downstream wants ids;
     with `any_order` each item is passed on by itself, so that the order may be free; `share` stages like this one share
-    what memory is set aside for it.
+    what memory is set aside for it. With `boxed`, objects are made of text in any case.
     """
 
     run: Pass
@@ -40,6 +40,7 @@ class Context(NamedTuple):
     with_ids: bool = False
     any_order: bool = True
     share: int = 1
+    boxed: bool = False
 
     def epoch(self, number: int) -> Context:
         """The same place in another epoch. Epoch 0 is the place itself; nested repeats do not collide."""
@@ -61,6 +62,11 @@ class Context(NamedTuple):
         """The same place on the path that every pass shares: for rows that outlive a pass."""
         return self._replace(path=ROOT, level=0)
 
+    def note_origin(self, name: str) -> None:
+        """Rows with ids of this path are those of this file; noted where somebody looks for one."""
+        if self.run.origins is not None:
+            self.run.origins[self.path] = name
+
     def ids(self, ordinals: Indices) -> Ids | None:
         """Ids for rows of a source, where somebody downstream wants them."""
         return source_ids(self.path, ordinals) if self.with_ids else None
@@ -70,18 +76,27 @@ class Context(NamedTuple):
         return self.ids(np.arange(start, stop)) if self.with_ids else None
 
     def open(
-        self, node: Node, marks: Marks = START, *, slot: int = 0, with_ids: bool = False, any_order: bool = False
+        self,
+        node: Node,
+        marks: Marks = START,
+        *,
+        slot: int = 0,
+        with_ids: bool = False,
+        any_order: bool = False,
+        boxed: bool = False,
     ) -> Input:
         """The rows of an input from these positions on. It is closed with the stream that opened it, if not before.
 
         `any_order` says that each item is passed on by itself, so that a state needs no other item read again: only
-        below such operations may `deterministic=False` change the order.
+        below such operations may `deterministic=False` change the order. `boxed` says that objects are made of text in
+        any case, so that a source had better make them at once.
         """
         inner = self._replace(
             stage=self.stage.input(slot, node),
             opened=set(),
             with_ids=with_ids or self.with_ids,
             any_order=any_order and self.any_order,
+            boxed=boxed,
         )
         return Input(node, inner, marks, self.opened)
 
@@ -89,7 +104,9 @@ class Context(NamedTuple):
         """The rows of a plan of its own, such as a dataset that a user's function made while running."""
         self.run.live = self.run.live or waits(node)
         inner = self._replace(prepared=self.run.prepare(node))
-        return inner.open(inner.prepared.plan, START if mark is None else mark.marks(), slot=slot, with_ids=with_ids)
+        return inner.open(
+            inner.prepared.plan, START if mark is None else mark.marks(), slot=slot, with_ids=with_ids, boxed=self.boxed
+        )
 
     def fetch(self, node: Node, indices: Indices) -> Block:
         """The rows of a node with these ordinals, in this order; raises where one of them cannot be made."""
@@ -97,7 +114,7 @@ class Context(NamedTuple):
         return made if isinstance(made, Block) else _whole(node, made, indices)
 
     def fetch_items(self, node: Node, indices: Indices) -> list[Item]:
-        """As `fetch`, with failures in their places; one by one where one fails, or where calls count."""
+        """As `fetch`, with failures in their places; by halves where one fails, one by one where calls count."""
         how = fetching(type(node))
         if how.items:
             made = how.fetch(node, self, indices)
@@ -109,7 +126,8 @@ class Context(NamedTuple):
             except ElementError as error:
                 if len(indices) == 1:
                     return [Failure(error)]
-        return [item for i in range(len(indices)) for item in self.fetch_items(node, indices[i : i + 1])]
+        part = max(1, len(indices) // 2) if node.pure else 1
+        return [item for i in range(0, len(indices), part) for item in self.fetch_items(node, indices[i : i + part])]
 
     def ordered(self, deterministic: bool | None) -> bool:
         """Whether an operation keeps the order: what it says, else what the options say, else yes."""

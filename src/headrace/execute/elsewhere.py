@@ -85,7 +85,11 @@ class Pipeline:
         context = run.context(
             self._prepared, path=begin.path, level=begin.level, with_ids=begin.with_ids, any_order=begin.any_order
         )
-        run.open(context, begin.marks)
+        try:
+            run.open(context, begin.marks)
+        except BaseException:
+            self._close()
+            raise
 
     def _close(self) -> None:
         run, self._run = self._run, None
@@ -201,6 +205,16 @@ class ElsewhereStream(Stream):
             worker.ask(begin)
         self._worker = worker
         return worker
+
+    def _tell(self, worker: Worker, begin: Begin) -> None:
+        """Have it begin; one that could not, such as for a store that does not answer, is there for the next time."""
+        try:
+            worker.ask(begin)
+        except Died:
+            raise
+        except (Exception, SystemExit):
+            self._home.keep(self._plan, worker)
+            raise
 
     def _restart(self, death: Died) -> None:
         worker, self._worker = self._worker, None

@@ -7,9 +7,10 @@ from collections import deque
 from time import perf_counter_ns
 from typing import TYPE_CHECKING
 
-from headrace.block import Item
+from headrace.block import Failure, Item
 from headrace.errors import StateError
 from headrace.execute.channel import Cancelled
+from headrace.execute.origin import Origin
 from headrace.execute.registry import opening
 from headrace.execute.stream import END, Pace, Pulled, Stream
 from headrace.plan.marks import NOWHERE, At, Mark, Marks, Position, Saved
@@ -27,8 +28,8 @@ class Input:
     """
 
     __slots__ = (
-        "_closed", "_context", "_counters", "_made", "_mark", "_number", "_opened_by", "_passes", "_positional",
-        "_ready", "_rows", "_run", "_stream", "ordinal",
+        "_calls", "_closed", "_context", "_counters", "_made", "_mark", "_number", "_opened_by", "_passes",
+        "_positional", "_ready", "_rows", "_run", "_stream", "ordinal",
     )  # fmt: skip
 
     def __init__(self, node: Node, context: Context, marks: Marks, opened_by: set[Input]) -> None:
@@ -39,6 +40,7 @@ class Input:
         self._closed = False
         self._positional = node.positional
         self._passes = node.one_to_one
+        self._calls = node if node.calls else None
         self._ready: deque[Item] = deque()
         self._number = context.prepared.number(node)
         run = opening(type(node))
@@ -126,6 +128,8 @@ class Input:
     def _place(self, item: Item) -> None:
         """Say where the rows of an item lie."""
         here, rows, mark = self._made, item.rows, item.mark
+        if self._calls is not None and isinstance(item, Failure):
+            self._note_origin(item, self._calls)
         if self._passes and item.own is None and mark is not NOWHERE:
             if item.offset:
                 item.mark = mark.later(item.offset)
@@ -139,6 +143,12 @@ class Input:
         counters.rows += rows
         counters.blocks += 1
         counters.nbytes += item.nbytes
+
+    def _note_origin(self, failure: Failure, node: Node) -> None:
+        """Have the error of a user's function know how to find the record that its row was made of."""
+        error = failure.error
+        if error.find_origin is None and (error.operation, error.site) == (node.operation, node.site):
+            error.find_origin = Origin(node.inputs[0], self._context, failure.mark.later(failure.offset)).find
 
     def skip(self, count: int, *, replay: bool = False) -> int:
         """Pass over `count` rows; how many there were."""

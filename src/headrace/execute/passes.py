@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from headrace.execute.autotune import Tuner
 from headrace.execute.budget import Memory, cpus
-from headrace.execute.channel import Channel
 from headrace.execute.context import Context
 from headrace.execute.inputs import Input, close_all
+from headrace.execute.origin import Patience
 from headrace.execute.stats import Stage
 from headrace.execute.stream import Pace, Pulled
 from headrace.keys import ROOT
@@ -23,6 +23,14 @@ from headrace.plan.prepared import Prepared
 DEFAULTS = Options()
 REAP_SECONDS = 1.0
 """How long the collector waits for the threads of a pass that nobody holds; they end by themselves in any case."""
+
+
+class Waiting(Protocol):
+    """What somebody may wait for, and is told when the pass ends."""
+
+    def cancel(self) -> None:
+        """Wake up whoever waits."""
+        ...
 
 
 class Pass:
@@ -53,7 +61,9 @@ class Pass:
         self.live = False
         self.shared: dict[Any, Any] = {}
         self.threads: set[int] = set()
-        self._channels: set[Channel] = set()
+        self.origins: dict[int, str] | None = None
+        self.patience = Patience()
+        self._waiting: set[Waiting] = set()
         self._roots: set[Input] = set()
         self._root: Input | None = None
         self._pid = os.getpid()
@@ -88,12 +98,12 @@ class Pass:
         return Pace(self.block_rows, handover=handover, remote=remote)
 
     def cancel(self) -> None:
-        """Have every pull of this pass end, and wake up everybody who waits on a channel."""
+        """Have every pull of this pass end, and wake up everybody who waits on a channel or for a store."""
         self.cancelled = True
         with self._lock:
-            channels = list(self._channels)
-        for channel in channels:
-            channel.cancel()
+            waiting = list(self._waiting)
+        for each in waiting:
+            each.cancel()
 
     def close(self) -> int:
         """Close every stream; how many bytes the pass moved. After a fork they belong to the other process."""
@@ -131,12 +141,12 @@ class Pass:
         with self._lock:
             self.open_streams -= 1
 
-    def watch(self, channel: Channel) -> None:
-        """Have `cancel` reach this channel."""
+    def watch(self, waiting: Waiting) -> None:
+        """Have `cancel` reach this."""
         with self._lock:
-            self._channels.add(channel)
+            self._waiting.add(waiting)
 
-    def forget(self, channel: Channel) -> None:
-        """The channel is closed."""
+    def forget(self, waiting: Waiting) -> None:
+        """Nobody waits for it any more."""
         with self._lock:
-            self._channels.discard(channel)
+            self._waiting.discard(waiting)

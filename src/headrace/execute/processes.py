@@ -127,7 +127,7 @@ class Keeper(threading.Thread):
         self._lock = threading.RLock()  # the collector may free a worker from within
         self._made = threading.Event()
         self._error: BaseException | None = None
-        self._free = False
+        self._freed = False
 
     def begin(self) -> None:
         """Have the process started."""
@@ -142,7 +142,7 @@ class Keeper(threading.Thread):
                 self._make(undo)
                 with self._lock:
                     self._made.set()
-                    if not self._free:
+                    if not self._freed:
                         undo.pop_all()
         except Exception as error:
             self._error = error
@@ -168,9 +168,10 @@ class Keeper(threading.Thread):
     def free(self) -> None:
         """End the process and free the rest; in a process that was forked from this one, only what it has copies of."""
         with self._lock:
-            done, self._free = self._free or not self._made.is_set() or self._error is not None, True
-        if done:
-            return  # or `run` sees to it, if there is anything
+            there = self._made.is_set() and self._error is None and not self._freed
+            self._freed = True
+        if not there:
+            return  # if it is in the making, `run` sees to it
         if self._owner == os.getpid():
             self.process.kill()
         self.connection.close()
@@ -237,17 +238,17 @@ class Worker:
     def _send(self, message: bytes) -> None:
         with self._whole():
             self._connection.send_bytes(message)
-        self._unanswered += 1
+            self._unanswered += 1
 
     def _receive(self) -> bytes:
         with self._whole():
             message = self._connection.recv_bytes()
-        self._unanswered -= 1
+            self._unanswered -= 1
         return message
 
     @contextlib.contextmanager
     def _whole(self) -> Iterator[None]:
-        """What is sent or received half, since an interrupt came, makes the connection useless."""
+        """What is sent, received or counted half, since an interrupt came, makes the connection useless."""
         try:
             yield
         except BaseException as error:

@@ -90,11 +90,16 @@ def save(
     *,
     over: bool,
     sizes: dict[str, int],
+    functions: dict[str, Any],
 ) -> dict[str, Any]:
-    """The state of a pass; `described` is the plan's description, `sizes` what was chosen that changes the order."""
+    """The state of a pass; `described` is the plan's description, `sizes` what was chosen that changes the order.
+
+    `functions` tells those of the plan, and its data, from others.
+    """
     state = {
         "headrace": VERSION,
         "plan": described,
+        **({"functions": functions} if functions else {}),
         "seeds": drawn_seeds(plan),
         **({"sizes": dict(sizes)} if sizes else {}),
         "epoch": epoch,

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-from headrace.plan.display import WIDTH, shortened
+from headrace.plan.display import WIDTH, cut_to_width
 from headrace.plan.explain import table
 from headrace.plan.node import Node, draws
 
@@ -59,7 +59,8 @@ class Stage:
                 branch = f"{self.branch}{slot}/" if slot else self.branch
                 stage = self.inputs[key] = Stage(node.label(), path, branch)
                 stage._node, stage._operation = id(node), node.operation
-                stage.remedy = node.remedy() or (self.remedy if self._operation == node.operation else None)
+                one_of_its_files = self._operation == node.operation and not node.inputs
+                stage.remedy = node.remedy() or (self.remedy if one_of_its_files else None)
                 stage.random = draws(node)
             elif stage._node != id(node):
                 stage.label = f"{node.operation}(…)"  # children of a flat_map, files of a reader: each another one
@@ -127,7 +128,8 @@ class Stats(dict[str, Any]):
         widths = [max(len(r[i]) for r in rows) for i in range(len(rows[0]))]
         widths[0] = min(widths[0], WIDTH - sum(widths[1:]) - 2 * len(widths[1:]))
         lines = [
-            "  ".join([shortened(r[0], widths[0]).ljust(widths[0]), *map(str.rjust, r[1:], widths[1:])]) for r in rows
+            "  ".join([cut_to_width(r[0], widths[0]).ljust(widths[0]), *map(str.rjust, r[1:], widths[1:])])
+            for r in rows
         ]
         return "\n".join([*lines, *filter(None, [self._starvation()])])
 

@@ -45,7 +45,7 @@ def _parts(sent: Any) -> Iterator[tuple[str, Any]]:
 def _within(value: Any, seen: set[int], depth: int) -> str | None:
     """A sentence about the innermost thing that has a name and cannot be pickled."""
     seen.add(id(value))
-    for name, held in _held(value):
+    for name, held in _contents(value):
         if id(held) in seen or _picklable(held):
             continue
         inner = _within(held, seen, depth - 1) if depth else None
@@ -54,7 +54,7 @@ def _within(value: Any, seen: set[int], depth: int) -> str | None:
     return None
 
 
-def _held(value: Any) -> Iterator[tuple[str, Any]]:
+def _contents(value: Any) -> Iterator[tuple[str, Any]]:
     """What an object holds, by the names its author gave."""
     if isinstance(value, FunctionType):
         for name, cell in zip(value.__code__.co_freevars, value.__closure__ or (), strict=True):

@@ -35,6 +35,24 @@ def binary(records: Any) -> pa.LargeBinaryArray:
     return pa.array([row.encode() if isinstance(row, str) else row for row in rows], pa.large_binary())
 
 
+def record_bytes(record: Any) -> bytes:
+    """One record as it is written; raises where it is something else than bytes."""
+    if isinstance(record, bytes):
+        return record
+    if isinstance(record, bytearray):
+        return bytes(record)
+    if isinstance(record, memoryview):
+        if not record.c_contiguous:
+            raise TypeError("a record is a run of bytes, not a memoryview with gaps: write bytes(view)")
+        return record.tobytes()
+    if isinstance(record, str):
+        raise TypeError(f"a record is bytes, not str: write {record[:20]!r}.encode()")
+    raise TypeError(
+        f"a record is bytes, or a dict that becomes an Example, not {type(record).__name__}: "
+        "write array.tobytes(), hr.io.serialize_tensor(array), or {'x': value}"
+    )
+
+
 def record(spec: Any) -> bool:
     """Whether a traced function has one record here; a batch of them it does not."""
     if not isinstance(spec, TensorSpec) or spec.shape != () or spec.dtype is None or spec.dtype.kind not in "SUO":

@@ -13,7 +13,8 @@ from headrace.block import Column, objects
 from headrace.errors import ParseError
 from headrace.io.binary import binary, one, record, shape_of
 from headrace.plan.spec import TensorSpec
-from headrace.records.csv import KINDS, NOT_SPLIT
+from headrace.records.csv import NOT_SPLIT
+from headrace.records.csv_columns import KINDS, CsvColumn, column_of
 from headrace.text import Offsets, parts
 from headrace.text import binary as binary_of
 from headrace.trace.operation import traced_operation
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 def _fields(records: Any, record_defaults: Sequence[Any], *_: Any, **__: Any) -> tuple[TensorSpec, ...]:
     record(records)
-    return tuple(TensorSpec((), kind) for kind, _ in map(_column, record_defaults))
+    return tuple(TensorSpec((), column.kind) for column in _columns(record_defaults))
 
 
 def _compiled(records: Any, *how: Any, **named: Any) -> Callable[[Any], tuple[Column, ...]]:
@@ -44,12 +45,12 @@ def decode_csv(
     """The fields of one line of CSV, or of many.
 
     `record_defaults` has an entry for each field: a dtype where a value must be there, else the value for an empty
-    field; the dtype is that of NumPy, str and bytes are text.
+    field. As in tf.data, 0 means int32 and 0.0 float32, `np.int64(0)` and `np.float64(0)` mean themselves.
 
     >>> hr.io.decode_csv("3,,7.5", [np.int64, "none", 0.0])
-    [np.int64(3), 'none', np.float64(7.5)]
+    [np.int64(3), 'none', np.float32(7.5)]
     >>> hr.io.decode_csv(["1,a", "2,b"], [0, b""])
-    [array([1, 2]), array([b'a', b'b'], dtype=object)]
+    [array([1, 2], dtype=int32), array([b'a', b'b'], dtype=object)]
     """
     shape = shape_of(records)
     rows = binary(one(records) if shape == () else records)
@@ -71,7 +72,7 @@ def decode_csv_columns(
     """The block form of `decode_csv`: arrays of numbers, and text in Arrow's layout."""
     if len(field_delim.encode()) != 1 or field_delim in '"\r\n':
         raise ValueError(f"field_delim must be one ASCII character, no quote and no end of a line, not {field_delim!r}")
-    kinds = [_column(default) for default in record_defaults]
+    kinds = _columns(record_defaults)
     chosen = list(range(len(kinds))) if select_cols is None else list(select_cols)
     if not kinds or len(chosen) != len(kinds) or sorted(set(chosen)) != chosen or chosen[0] < 0:
         raise ValueError(f"select_cols must be {len(kinds)} rising numbers, one for each default, not {select_cols}")
@@ -80,7 +81,7 @@ def decode_csv_columns(
     content, cuts = lines[cuts[0] : cuts[-1]], cuts - cuts[0]
     made, starts, wrong = _native.parse_csv(
         content.data,
-        [(KINDS[kind], default) for kind, default in kinds],
+        [(KINDS[column.kind], column.default) for column in kinds],
         slots,
         select_cols is None,
         field_delim.encode(),
@@ -90,19 +91,17 @@ def decode_csv_columns(
         True,
     )
     _refuse(rows, kinds, starts, cuts, wrong.reshape(-1, 3))
-    return [_finished(column, kind) for column, (kind, _) in zip(made, kinds, strict=True)]
+    return [_finished(values, column.kind) for values, column in zip(made, kinds, strict=True)]
 
 
-def _column(default: Any) -> tuple[str, Any]:
-    """What a field becomes, and what stands for an empty one: nothing, where a dtype is all there is."""
-    array = np.empty(0, default) if isinstance(default, type | np.dtype) else np.asarray(default)
-    kind = {"U": "str", "S": "bytes", "O": "bytes"}.get(array.dtype.kind, array.dtype.name)
-    if kind not in KINDS or array.size > 1:
-        raise ValueError(f"a default is one int32, int64, float32 or float64, or text, not {default!r}")
-    if not array.size:
-        return kind, None
-    value = array.ravel()[0].item() if array.dtype.kind != "O" else array.ravel()[0]
-    return kind, value.encode() if isinstance(value, str) else value
+def _columns(record_defaults: Sequence[Any]) -> list[CsvColumn]:
+    columns = []
+    for number, default in enumerate(record_defaults):
+        try:
+            columns.append(column_of(default, by_name=False))
+        except ValueError as error:
+            raise ValueError(f"record_defaults[{number}]: {error}") from None
+    return columns
 
 
 def _terminated(rows: pa.LargeBinaryArray) -> pa.LargeBinaryArray:
@@ -113,7 +112,7 @@ def _terminated(rows: pa.LargeBinaryArray) -> pa.LargeBinaryArray:
     return pc.binary_join_element_wise(rows, *(pa.scalar(part, pa.large_binary()) for part in (b"", b"\n")))
 
 
-def _refuse(rows: Any, kinds: list[tuple[str, Any]], starts: Offsets, cuts: Offsets, wrong: NDArray[np.int64]) -> None:
+def _refuse(rows: Any, kinds: list[CsvColumn], starts: Offsets, cuts: Offsets, wrong: NDArray[np.int64]) -> None:
     """An error for the first row that is no record, or not one of these."""
     known = min(len(starts), len(cuts))
     apart = np.flatnonzero(starts[:known] != cuts[:known])
@@ -123,7 +122,7 @@ def _refuse(rows: Any, kinds: list[tuple[str, Any]], starts: Offsets, cuts: Offs
         raise ParseError(f"a line is empty where {len(kinds)} fields were asked", int(empty[0]))
     if len(wrong) and wrong[:, 0].min() <= other:
         row, error, field = wrong[np.lexsort((wrong[:, 2], wrong[:, 0]))[0]].tolist()
-        said = WRONG[error].format(field=field, kind=kinds[field][0] if error > NOT_SPLIT else "", count=len(kinds))
+        said = WRONG[error].format(field=field, kind=kinds[field].kind if error > NOT_SPLIT else "", count=len(kinds))
         raise ParseError(f"{said}: {rows[row].as_py()[:40]!r}", row)
     if other < len(rows):
         raise ParseError("a line's end outside of quotes, or quotes that are never closed", other)

@@ -200,7 +200,7 @@ def decode_json_columns(rows: pa.LargeBinaryArray, fields: Mapping[str, Any] | N
     found = []
     for number, row in enumerate(objects(rows).tolist()):
         try:
-            value = json.loads(row)
+            value = json.loads(row if isinstance(row, str) else row.decode())
         except ValueError as error:
             raise ParseError(f"not JSON: {error}", number) from None
         if not isinstance(value, dict):

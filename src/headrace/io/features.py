@@ -139,7 +139,10 @@ def _default(name: str, value: Any, kind: int, shape: tuple[int, ...]) -> Any:
     if array.size != math.prod(shape):
         raise ValueError(f"feature {name!r}: the default has shape {array.shape} where {shape} was asked")
     if kind == BYTES:
-        return [v.encode() if isinstance(v, str) else bytes(v) for v in array.ravel().tolist()]
+        made = [v.encode() if isinstance(v, str) else v for v in array.ravel().tolist()]
+        if not all(isinstance(v, bytes) for v in made):
+            raise ValueError(f"feature {name!r}: the default {value!r} is no bytes")
+        return made
     if array.dtype.kind not in ("iub" if kind == INT64 else "iubf"):
         raise ValueError(f"feature {name!r}: the default {value!r} is no {DTYPES[kind]}")
     return np.ascontiguousarray(array.ravel(), DTYPES[kind])

@@ -18,10 +18,11 @@ FORMATS: dict[str, Callable[[], Format]] = {"tfrecord": TFRecords, "text": Lines
 
 
 def build_index(paths: Name | Iterable[Name], format: str = "tfrecord") -> list[int]:
-    """Write `NAME.idx` beside each file, where there is no fresh one; returns how many records each file has.
+    """Write an index for each file, where there is no fresh one; returns how many records each file has.
 
     With it the records of uncompressed files are counted, indexed and shuffled without being read first. `format` is
-    "tfrecord", whose checksums are verified on the way, or "text".
+    "tfrecord", whose checksums are verified on the way, or "text". The index of `data/x` is `data/.headrace/x.idx`, or
+    lies in the user's cache folder where that cannot be written.
 
     >>> with hr.io.TFRecordWriter(folder / "words.tfrecord") as writer:
     ...     writer.write_all([b"head", b"race"])
@@ -37,7 +38,7 @@ def build_index(paths: Name | Iterable[Name], format: str = "tfrecord") -> list[
 
 
 def _built(path: str, form: Format) -> int:
-    count = index.build_index(path, form).count
-    if index.fresh_index(path, form) is None:
-        raise StorageError(f"{path}{index.SUFFIX} cannot be written; copy the file to where you may write")
-    return count
+    made = index.build_index(path, form)
+    if made.place is None:
+        raise StorageError(f"the index of {path} cannot be written; copy the file to where you may write")
+    return made.count

@@ -10,6 +10,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from headrace.errors import ParseError
+from headrace.io.binary import record_bytes
 from headrace.io.examples import Example
 from headrace.io.feature import BYTES, DTYPES, Feature
 from headrace.io.features import FixedLenFeature, VarLenFeature
@@ -63,7 +64,7 @@ def _described(name: str, found: list[NDArray[Any] | None]) -> Feature:
 
 def _records(source: Any, compression_type: str | None) -> Iterable[bytes]:
     if not isinstance(source, str | os.PathLike):
-        return (bytes(r.as_py() if hasattr(r, "as_py") else r) for r in source)
+        return (record_bytes(r.as_py() if hasattr(r, "as_py") else r) for r in source)
     from headrace.sources.tfrecord import TFRecordDataset
 
     return iter(TFRecordDataset(source, compression_type or ""))

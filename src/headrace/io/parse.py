@@ -128,9 +128,12 @@ def _row(column: Any) -> Any:
 
 
 class Plan:
-    """A compiled description: the parser, and which of its columns belong to which feature."""
+    """A compiled description: the parser, and which of its columns belong to which feature.
 
-    def __init__(self, features: Features, lists: Features, single: bool) -> None:
+    With `closed` a record that holds a feature which is not described is an error; else such features are passed over.
+    """
+
+    def __init__(self, features: Features, lists: Features, single: bool, closed: bool = False) -> None:
         self._features, self._lists = dict(features), dict(lists)
         self._requests: dict[tuple[bool, str], range] = {}
         requests: list[Request] = []
@@ -141,7 +144,7 @@ class Plan:
                 needed = feature.requests(name, single=single, in_steps=in_steps)
                 self._requests[in_steps, name] = range(len(requests), len(requests) + len(needed))
                 requests += needed
-        self._parser = _native.ExampleParser(list(requests))
+        self._parser = _native.ExampleParser(list(requests), closed)
         ints, floats = ([i for i, r in enumerate(requests) if r.single_number and r.kind == k] for k in (INT64, FLOAT))
         self._int_columns, self._float_columns = len(ints), len(floats)
         self._numbers = ints + floats
@@ -157,7 +160,7 @@ class Plan:
         """The features and the feature lists, one row a record."""
         values, offsets = parts(binary(records))
         rows = len(offsets) - 1
-        ints, floats, others, row, what = self._parser.parse(values, offsets[:-1], offsets[1:])
+        ints, floats, others, row, what = self._parser.parse(values, offsets)
         if row >= 0:
             said = what.decode(errors="backslashreplace")
             raise ParseError(said + _instead(said, bytes(values[offsets[row] : offsets[row + 1]])), row)
@@ -193,19 +196,21 @@ def _in_steps(name: str, feature: Feature, found: list[Found]) -> Ragged:
         raise ParseError(f"{error}, in step {error.row - steps[record]}", record) from None
 
 
-def plan(features: Features, lists: Features | None = None, *, single: bool = False) -> Plan:
+def plan(features: Features, lists: Features | None = None, *, single: bool = False, closed: bool = False) -> Plan:
     """The compiled description; made once, where it can be told that it is the same."""
     try:
-        return _plan(tuple(features.items()), tuple((lists or {}).items()), single)
+        return _plan(tuple(features.items()), tuple((lists or {}).items()), single, closed)
     except TypeError as error:
         if "unhashable" not in str(error):
             raise
-        return Plan(features, lists or {}, single)
+        return Plan(features, lists or {}, single, closed)
 
 
 @lru_cache(64)
-def _plan(features: tuple[tuple[str, Feature], ...], lists: tuple[tuple[str, Feature], ...], single: bool) -> Plan:
-    return Plan(dict(features), dict(lists), single)
+def _plan(
+    features: tuple[tuple[str, Feature], ...], lists: tuple[tuple[str, Feature], ...], single: bool, closed: bool
+) -> Plan:
+    return Plan(dict(features), dict(lists), single, closed)
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import zlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -10,12 +11,11 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
 import numpy as np
 
-from headrace import _native
-from headrace.io.binary import binary
+from headrace import _native, text
+from headrace.io.binary import binary, record_bytes
 from headrace.io.examples import encode_example
 from headrace.records.files import as_path, local_path, remote
-from headrace.storage.files import unfinished
-from headrace.text import parts
+from headrace.storage.files import TEMPORARY, Unfinished
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -27,8 +27,8 @@ PENDING = 1 << 20
 class TFRecordWriter:
     """Writes records to a TFRecord file, which appears under its name only when it is whole.
 
-    A record is bytes, or a dict that becomes a tf.Example. `compression` is "GZIP", "ZLIB" or "ZSTD"; `index` puts a
-    sidecar beside the file, with which it can be read in any order.
+    A record is bytes, or a dict that becomes a tf.Example. `compression` is "GZIP", "ZLIB" or "ZSTD"; `index` makes
+    an index of the file (`hr.io.build_index`), with which it can be read in any order.
 
     >>> import tempfile
     >>> path = tempfile.mkdtemp() + "/numbers.tfrecord"
@@ -51,20 +51,18 @@ class TFRecordWriter:
         local = local_path(self._path)
         where: tuple[Any, str] = (None, local) if local is not None else remote(self._path)
         self._system, self._place = where
-        self._temporary = unfinished(self._place)
-        self._file: IO[bytes] | None = self._opened()
+        self._whole = Unfinished(Path(self._place), self._path) if self._system is None else None
+        self._temporary = f"{self._place}.{secrets.token_hex(8)}{TEMPORARY}"
+        self._file: IO[bytes] | None = (
+            self._system.open(self._temporary, "wb") if self._whole is None else self._whole.file
+        )
         self._packer = _packer(compression)
         self._waiting: list[bytes] = []
         self._waiting_bytes = 0
 
-    def _opened(self) -> IO[bytes]:
-        if self._system is None:
-            return Path(self._temporary).open("wb")
-        return self._system.open(self._temporary, "wb")  # type: ignore[no-any-return]
-
-    def write(self, record: bytes | Mapping[str, Any]) -> None:
+    def write(self, record: bytes | bytearray | memoryview | Mapping[str, Any]) -> None:
         """One record."""
-        data = encode_example(record) if isinstance(record, Mapping) else bytes(record)
+        data = encode_example(record) if isinstance(record, Mapping) else record_bytes(record)
         self._open()
         self._waiting.append(data)
         self._waiting_bytes += len(data)
@@ -74,7 +72,7 @@ class TFRecordWriter:
     def write_all(self, records: Iterable[bytes] | pa.Array) -> None:
         """Many records at once: a list, or an Arrow array of bytes, without making an object of any."""
         self.flush()
-        self._write(binary(records))
+        self._write(records_of(records))
 
     def flush(self) -> None:
         """Hand what was written so far to the operating system."""
@@ -91,15 +89,15 @@ class TFRecordWriter:
         try:
             self.flush()
             self._file.write(self._packer.flush())
-            self._file.close()
+            if self._whole is not None:
+                self._whole.publish()
+            else:
+                self._file.close()
+                self._system.mv(self._temporary, self._place)
         except BaseException:
             self.discard()
             raise
         self._file = None
-        if self._system is None:
-            Path(self._temporary).replace(self._place)
-        else:
-            self._system.mv(self._temporary, self._place)
         if self._index:
             from headrace.records.index import build_index
             from headrace.records.tfrecord import TFRecords
@@ -111,10 +109,11 @@ class TFRecordWriter:
         file, self._file = self._file, None
         if file is None:
             return
+        if self._whole is not None:
+            self._whole.discard()
+            return
         file.close()
-        if self._system is None:
-            Path(self._temporary).unlink(missing_ok=True)
-        else:
+        if self._system.exists(self._temporary):
             self._system.rm_file(self._temporary)
 
     def _open(self) -> IO[bytes]:
@@ -123,7 +122,7 @@ class TFRecordWriter:
         return self._file
 
     def _write(self, records: pa.LargeBinaryArray) -> None:
-        framed = _native.frame(*parts(records))
+        framed = _native.frame(*text.parts(records))
         self._open().write(self._packer.compress(framed.data))
 
     def __enter__(self) -> Self:
@@ -134,6 +133,31 @@ class TFRecordWriter:
             self.close()
         else:
             self.discard()
+
+
+def records_of(records: Any) -> pa.LargeBinaryArray:
+    """Records as they are written, out of an Arrow array of bytes or anything that holds some."""
+    import pyarrow as pa
+
+    if isinstance(records, pa.Array | pa.ChunkedArray):
+        kind = records.type
+        if not (pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind)):
+            raise TypeError(f"records are bytes, not {kind}: cast(pa.large_binary()) them if that is meant")
+        return binary(records)
+    if isinstance(records, bytes | bytearray | memoryview | str | Mapping):
+        raise TypeError(f"write_all takes many records, not one of type {type(records).__name__}: use write")
+    rows = records.ravel().tolist() if isinstance(records, np.ndarray) else list(records)
+    joined = _native.join_bytes(rows)
+    if joined is None:  # they are not bytes all of them: what may be is made so, anything else refused
+        return binary([_numbered(number, row) for number, row in enumerate(rows)])
+    return text.binary(*joined)
+
+
+def _numbered(number: int, record: Any) -> bytes:
+    try:
+        return record_bytes(record)
+    except TypeError as error:
+        raise TypeError(f"record {number}: {error}") from None
 
 
 class _Packer(Protocol):

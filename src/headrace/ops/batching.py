@@ -70,7 +70,7 @@ class BatchStream(Stream):
 
     def __init__(self, node: Batching, ctx: Context, at: At) -> None:
         self._node = node
-        self._input = ctx.open(node.input, at.inputs)
+        self._input = ctx.open(node.input, at.inputs, boxed=node.boxes_text)
         self._carry: list[Item] = []
         self._carried = 0
 

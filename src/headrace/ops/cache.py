@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -20,16 +21,25 @@ from headrace.plan.marks import At
 from headrace.plan.node import Node, walk
 from headrace.storage.plans import Maker
 from headrace.storage.rows import SEALED_ROWS, Rows, StoredRows
+from headrace.storage.shelf import plan_folder
+from headrace.storage.structures import Types
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
 
 
-def cache(self: Dataset, filename: str | os.PathLike[str] = "", name: str | None = None) -> Dataset:
+def cache(
+    self: Dataset, filename: str | os.PathLike[str] = "", name: str | None = None, *, types: Iterable[type] = ()
+) -> Dataset:
     """Keep the elements as they are read, in memory or in the directory `filename`; later passes take them from there.
 
     What one pass left unread the next one reads on, after a crash too, where there is a `filename`. Every pass sees the
     same order, shuffled or not. An element that failed fails again: put `ignore_errors()` first to drop such.
+
+    Files belong to this pipeline: to its operations and their parameters, to the code of its functions and all that
+    they hold (but not to what they change themselves), to the contents of arrays and files. Those of another one are
+    refused, saying what differs; files that are gone are taken for what they were. Elements may be of classes that the
+    functions name, or else `types`: no class is looked for because a file says so.
 
     >>> calls = []
     >>> ds = hr.Dataset.range(2).map(lambda x: calls.append(int(x)) or x).cache()
@@ -37,7 +47,8 @@ def cache(self: Dataset, filename: str | os.PathLike[str] = "", name: str | None
     (True, [0, 1])
     """
     path = os.fspath(filename)
-    return self._then(Cache, FileStore(Path(path).absolute()) if path else MemoryStore(), name=name)
+    store = FileStore(Path(path).absolute(), types=tuple(types)) if path else MemoryStore()
+    return self._then(Cache, store, name=name)
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,21 +103,24 @@ class FileStore:
     `per_plan`: each pipeline has one of its own in it.
     """
 
-    def __init__(self, path: Path, compression: str | None = None, per_plan: bool = False) -> None:
+    def __init__(
+        self, path: Path, compression: str | None = None, per_plan: bool = False, types: tuple[type, ...] = ()
+    ) -> None:
         self.path = path
         self.compression = compression
         self.per_plan = per_plan
+        self.types = types
         self._rows: StoredRows | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return FileStore, (self.path, self.compression, self.per_plan)
+        return FileStore, (self.path, self.compression, self.per_plan, self.types)
 
     def rows(self, plan: Node) -> StoredRows:
         """The rows stored so far, by whomever."""
         if self._rows is None:
             maker = Maker(plan)
-            path = self.path / maker.digest if self.per_plan else self.path
-            self._rows = StoredRows(path, maker, self.compression)
+            path = plan_folder(self.path, maker) if self.per_plan else self.path
+            self._rows = StoredRows(path, maker, Types([*maker.types, *self.types]), self.compression)
         self._rows.look()
         return self._rows
 

@@ -23,6 +23,7 @@ from headrace.block import (
 )
 from headrace.errors import SpecError
 from headrace.execute.context import Context
+from headrace.execute.origin import Origin
 from headrace.execute.parallel import in_processes, process_count, work_in_parallel
 from headrace.execute.stream import Made, Source, Stream
 from headrace.plan.cardinality import Cardinality
@@ -66,6 +67,8 @@ class Calls(Node):
 
     input: Node
     function: Function
+
+    calls = True
 
     @property
     def graph(self) -> Graph | str:
@@ -145,8 +148,8 @@ class MappingCalls(ParallelCalls):
         return graph.spec if isinstance(graph, Graph) else Spec.UNKNOWN
 
     @cached_property
-    def guessed(self) -> bool:
-        return not self.probe.promised and (self.input.guessed or not self.traced)
+    def tentative(self) -> bool:
+        return not self.probe.promised and (self.input.tentative or not self.traced)
 
     @property
     def cardinality(self) -> Cardinality:
@@ -199,7 +202,7 @@ def outcomes(fn: Callable[..., Any], block: Block, *, keep: bool = False, with_i
     rows = arguments(block, keep=keep)
     if with_ids:
         assert block.ids is not None, "rows are read with ids"
-        rows = map(_flattened, zip(block.ids, rows, strict=True))
+        rows = map(_id_first, zip(block.ids, rows, strict=True))
     while True:
         try:
             for args in rows:
@@ -215,7 +218,7 @@ def outcomes(fn: Callable[..., Any], block: Block, *, keep: bool = False, with_i
             return
 
 
-def _flattened(row: tuple[Any, tuple[Any, ...]]) -> tuple[Any, ...]:
+def _id_first(row: tuple[Any, tuple[Any, ...]]) -> tuple[Any, ...]:
     first, rest = row
     return first, *rest
 
@@ -346,9 +349,12 @@ def fetched(node: Caller, ctx: Context, indices: Indices, call: Call, *, with_id
     """What `call` makes of the input's rows with these ordinals; raises where one of them cannot be made."""
     rows = (ctx.identified() if with_ids else ctx).fetch(node.input, indices)
     items = placed(node, call, ctx.with_ids, rows, indices)
+    done = 0
     for item in items:
         if isinstance(item, Failure):
+            item.error.find_origin = Origin(node.input, ctx, int(indices[done])).find
             raise item.error
+        done += item.rows
     return concat([item for item in items if isinstance(item, Block)])
 
 

@@ -16,7 +16,7 @@ from headrace.execute.registry import opens
 from headrace.execute.stream import END, Made, Pending, Stream
 from headrace.ops.arguments import function
 from headrace.ops.children import OneRow, Parent, open_child
-from headrace.ops.template import Built, Template
+from headrace.ops.template import BuildingFunction, Template
 from headrace.ops.window import as_datasets
 from headrace.plan.cardinality import UNKNOWN, Cardinality
 from headrace.plan.marks import At, Mark, Marked, OwnMark
@@ -61,19 +61,19 @@ class FlatMap(Node):
 
     @property
     def spec(self) -> Spec:
-        return self.probe.spec or self._built_spec
+        return self.probe.spec or self._spec_it_builds
 
     @cached_property
-    def guessed(self) -> bool:
-        return not self.probe.promised and (self.input.guessed or not self._built_spec.complete)
+    def tentative(self) -> bool:
+        return not self.probe.promised and (self.input.tentative or not self._spec_it_builds.complete)
 
     @property
-    def _built_spec(self) -> Spec:
-        return self._built.spec(self.input.spec)
+    def _spec_it_builds(self) -> Spec:
+        return self._building.spec(self.input.spec)
 
     @cached_property
-    def _built(self) -> Built:
-        return Built(self.fn)
+    def _building(self) -> BuildingFunction:
+        return BuildingFunction(self.fn)
 
     @property
     def cardinality(self) -> Cardinality:

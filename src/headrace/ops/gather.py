@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
-from headrace.block import Block, Failure, Indices, Item
+from headrace.block import Block, Failure, Indices, Item, in_runs
+from headrace.block import picked as picked_rows
 from headrace.execute.context import Context
 from headrace.execute.registry import fetches, opens
 from headrace.execute.stream import END, Made, Stream
@@ -68,26 +70,97 @@ class GatherStream(Stream):
 
 
 class NumberStream(Stream):
-    """`count` rows fetched by number: a counter is all the state there is."""
+    """`count` rows fetched by number: a counter is all the state there is.
 
-    def __init__(self, ctx: Context, rows: Node, count: int, numbers: Callable[[int, int], Indices]) -> None:
+    Where numbers are `scattered` over an input that reads many rows for one, as many are fetched at a time as memory
+    allows: the input is read once for each such lot, not once for each pull.
+    """
+
+    def __init__(
+        self,
+        ctx: Context,
+        rows: Node,
+        count: int,
+        numbers: Callable[[int, int], Indices],
+        *,
+        scattered: bool = False,
+    ) -> None:
         self._ctx = ctx
         self._rows = rows
         self._count = count
         self._numbers = numbers
         self._next = 0
+        self._lot = FIRST_LOT if scattered else 0
+        self._ready: deque[Item] = deque()
 
     def pull(self, want: int) -> Made:
-        start = self._next
-        self._next = stop = min(self._count, start + want)
-        if start == stop:
-            return END
-        return self._ctx.fetch_items(self._rows, self._numbers(start, stop))
+        if not self._ready:
+            start = self._next
+            self._next = stop = min(self._count, start + max(want, self._lot))
+            if start == stop:
+                return END
+            items = self._ctx.fetch_items(self._rows, self._numbers(start, stop))
+            if not self._lot:
+                return items
+            each = sum(item.nbytes for item in items) // (stop - start) + 1
+            self._lot = max(1, self._ctx.run.memory.limit // LOT_SHARE // each)
+            self._ready.extend(items)
+        item = self._ready.popleft()
+        if not isinstance(item, Block):
+            return item
+        if item.rows > want:
+            self._ready.appendleft(item.cut(want, item.rows))
+        return item.take(np.arange(min(want, item.rows)))  # a row that somebody keeps must not keep the lot
 
     def skip(self, count: int, *, replay: bool = False) -> int:  # noqa: ARG002
+        done = 0
+        while self._ready and done < count:
+            item = self._ready.popleft()
+            if item.rows > count - done:
+                self._ready.appendleft(item.cut(count - done, item.rows))
+            done += min(item.rows, count - done)
         start = self._next
-        self._next = min(self._count, start + count)
-        return self._next - start
+        self._next = min(self._count, start + count - done)
+        return done + self._next - start
+
+
+FIRST_LOT = 1 << 12
+"""So many scattered rows are fetched first, to learn how large they are …"""
+LOT_SHARE = 8
+"""… then as many as take this part of what the pass may hold."""
+
+
+def gathered_items(starts: Indices, numbers: Indices, read: Callable[[int, Indices], list[Item]]) -> list[Item]:
+    """As block's `gathered`, of rows that may fail: `read` gives items, and failures come in their places."""
+    by_run, runs = in_runs(starts, numbers)
+    items = [item for run, rows in runs for item in read(run, rows)]
+    if len(runs) <= 1:
+        return items
+    source = np.full(len(numbers), -1, np.int64)
+    failures: dict[int, Failure] = {}
+    done = taken = 0
+    for item in items:
+        places = by_run[done : done + item.rows]
+        if isinstance(item, Block):
+            source[places] = np.arange(taken, taken + item.rows)
+            taken += item.rows
+        else:
+            failures[int(places[0])] = item
+        done += item.rows
+    good = [item for item in items if isinstance(item, Block)]
+    block = picked_rows(good, source[source >= 0]) if good else None
+    return list(_interspersed(block, failures, len(numbers)))
+
+
+def _interspersed(block: Block | None, failures: dict[int, Failure], rows: int) -> Iterator[Item]:
+    """The rows of a block, with failures at these places among them."""
+    start = 0
+    for number, place in enumerate([*sorted(failures), rows]):
+        if block is not None and place - number > start:
+            yield block.slice(start, place - number)
+            start = place - number
+        if place < rows:
+            yield failures[place]
 
 
 def fetch_numbers(ctx: Context, rows: Node, numbers: Block) -> list[Item]:

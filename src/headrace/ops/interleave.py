@@ -24,7 +24,7 @@ from headrace.execute.workers import WorkerStream
 from headrace.ops.arguments import function, positive, width
 from headrace.ops.children import OneRow, Parent, open_child
 from headrace.ops.prefetch import Prefetch
-from headrace.ops.template import Built
+from headrace.ops.template import BuildingFunction
 from headrace.options import AUTOTUNE
 from headrace.plan.cardinality import Cardinality
 from headrace.plan.marks import At, Mark, Marked, OwnMark
@@ -87,19 +87,19 @@ class Interleave(Node):
 
     @property
     def spec(self) -> Spec:
-        return self.probe.spec or self._built_spec
+        return self.probe.spec or self._spec_it_builds
 
     @cached_property
-    def guessed(self) -> bool:
-        return not self.probe.promised and (self.input.guessed or not self._built_spec.complete)
+    def tentative(self) -> bool:
+        return not self.probe.promised and (self.input.tentative or not self._spec_it_builds.complete)
 
     @property
-    def _built_spec(self) -> Spec:
-        return self._built.spec(self.input.spec)
+    def _spec_it_builds(self) -> Spec:
+        return self._building.spec(self.input.spec)
 
     @cached_property
-    def _built(self) -> Built:
-        return Built(self.fn)
+    def _building(self) -> BuildingFunction:
+        return BuildingFunction(self.fn)
 
     @property
     def cardinality(self) -> Cardinality:

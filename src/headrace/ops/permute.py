@@ -50,10 +50,12 @@ def permuted(node: Permute, ctx: Context, indices: Indices) -> Indices:
 def open_permuted(node: Permute, ctx: Context, at: At) -> Stream:  # noqa: ARG001 - a place is a number
     """The rows by number."""
     count = int(node.cardinality)
-    if count > TABLE:
-        return NumberStream(ctx, node.input, count, lambda a, b: permuted(node, ctx, np.arange(a, b)))
-    order = permuted(node, ctx, np.arange(count))
-    return NumberStream(ctx, node.input, count, lambda a, b: order[a:b])
+    order = None if count > TABLE else permuted(node, ctx, np.arange(count))
+
+    def numbers(start: int, stop: int) -> Indices:
+        return permuted(node, ctx, np.arange(start, stop)) if order is None else order[start:stop]
+
+    return NumberStream(ctx, node.input, count, numbers, scattered=node.input.coarse)
 
 
 @fetches(Permute)

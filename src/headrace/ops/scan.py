@@ -46,6 +46,9 @@ class Scan(Node):
     pure = False
     live = True
 
+    def contents(self) -> tuple[Any, ...]:
+        return self.fn, self.initial.value
+
     @property
     def spec(self) -> Spec:
         return self.probe.spec or Spec.UNKNOWN

@@ -16,6 +16,7 @@ from headrace.execute.stream import Stream
 from headrace.ops.arguments import integer
 from headrace.ops.gather import NumberStream
 from headrace.ops.passing import Keeping
+from headrace.ops.with_options import merged
 from headrace.plan.cardinality import INFINITE, Cardinality
 from headrace.plan.marks import At
 from headrace.plan.node import obstacle
@@ -52,14 +53,14 @@ def getitem(self: Dataset, index: int | slice) -> Any:
     if count == INFINITE and number < 0:
         raise IndexError("an infinite dataset has no end to count from")
     number = number + count if number < 0 else number
-    run = Pass()
+    run = Pass(options=merged(node))
     try:
         context = run.context(Prepared.of(node)).epoch(0)
         item = context.fetch_items(node, np.array([number]))[0]
     finally:
         run.close()
     if isinstance(item, Failure):
-        raise item.error
+        raise item.error.copy()
     try:
         (element,) = item.elements()
     except Exception as error:

@@ -51,7 +51,8 @@ def shuffle(
     fresh = reshuffle_each_iteration is not False
     if buffer_size in (UNKNOWN, AUTOTUNE):
         streamed = AUTOTUNE if buffer_size == AUTOTUNE else EVERYTHING
-        buffer_size = streamed if obstacle(self._node) or not self._node.cardinality.known else None
+        read_once = buffer_size == AUTOTUNE and self._node.coarse  # rather than group after group for each row
+        buffer_size = streamed if read_once or obstacle(self._node) or not self._node.cardinality.known else None
     if buffer_size is not None:
         size = AUTOTUNE if buffer_size == AUTOTUNE else min(EVERYTHING, positive("buffer_size", buffer_size))
         return self._then(Shuffle, size, made, fresh, name=name)
@@ -126,9 +127,10 @@ def open_shuffle(node: Shuffle, ctx: Context, at: At) -> Stream:
     rows = node.input
     if node.buffer_size == AUTOTUNE:
         return ShuffleStream(node, ctx, at)
-    slots = min(node.buffer_size, rows.cardinality) if rows.cardinality.known else node.buffer_size
-    if rows.addressable and rows.numbered and slots <= NUMBERED_SLOTS:
-        return NumberShuffleStream(ctx, rows, draw_key(node, ctx), node.buffer_size)
+    if rows.addressable and rows.numbered:
+        slots = min(node.buffer_size, rows.cardinality) if rows.cardinality.known else node.buffer_size
+        if slots <= NUMBERED_SLOTS:
+            return NumberShuffleStream(ctx, rows, draw_key(node, ctx), node.buffer_size)
     return ShuffleStream(node, ctx, at)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -23,7 +23,7 @@ from headrace.plan.marks import NOWHERE, At, Marked, OwnMark
 from headrace.plan.node import Node
 from headrace.plan.spec import Spec
 from headrace.plan.structure import LEAF, tuple_of
-from headrace.sources.stored import Reader, Stored, read_shards
+from headrace.sources.stored import PartList, Reader, Stored, read_shards
 from headrace.storage.rows import StoredRows
 
 if TYPE_CHECKING:
@@ -39,10 +39,13 @@ def snapshot(
     reader_func: Reader | None = None,
     shard_func: Callable[..., Any] | None = None,
     name: str | None = None,
+    *,
+    types: Iterable[type] = (),
 ) -> Dataset:
     """Keep the elements in files under `path` as they are read; later runs of the same pipeline take them from there.
 
     As `cache(filename)`, but another pipeline makes a snapshot of its own beside the first, and files are compressed.
+    One that is complete needs the files it was made of no more.
     `shard_func` gives each element the number of its shard; once all is written, `reader_func` gets a dataset of
     datasets, one for each shard, and makes one of them.
 
@@ -50,7 +53,7 @@ def snapshot(
     >>> list(ds) == list(ds)
     True
     """
-    store = FileStore(Path(path).absolute(), codec(compression), per_plan=True)
+    store = FileStore(Path(path).absolute(), codec(compression), per_plan=True, types=tuple(types))
     if shard_func is None and reader_func is None:
         return self._then(Cache, store, name=name)
     kept = tagging(self, shard_func or _one_shard)._then(Cache, store)
@@ -164,7 +167,7 @@ class SnapshotStream(Stream):
         self._reads = rows.complete if own is None else own.stored is not None
         if self._reads:
             assert isinstance(rows, StoredRows)
-            stored = Stored(node.elements, "snapshot", rows.parts, tagged=True)
+            stored = Stored(node.elements, PartList(rows.parts), "snapshot", tagged=True)
             plan = read_shards(stored, node.reader_func)._node
             self._input = ctx.open_plan(plan, None if own is None else own.stored)
         else:

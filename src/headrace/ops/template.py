@@ -91,7 +91,7 @@ class Unread(Node):
         return Cardinality(self.rows)
 
 
-def built(fn: Callable[..., Any], structure: Structure, components: list[Unread]) -> Node | None:
+def ask_once(fn: Callable[..., Any], structure: Structure, components: list[Unread]) -> Node | None:
     """What a function makes of datasets, if all that it does is to build on them; None where it must see each."""
     from headrace.dataset import Dataset
 
@@ -106,7 +106,7 @@ def built(fn: Callable[..., Any], structure: Structure, components: list[Unread]
     return made._node if isinstance(made, Dataset) else None
 
 
-class Built:
+class BuildingFunction:
     """The datasets that a function builds on those which its arguments are: what their elements look like."""
 
     def __init__(self, fn: Callable[..., Any]) -> None:
@@ -124,7 +124,7 @@ class Built:
         if windows.structure is None or not known or len(known) < len(windows.leaves):
             return Spec.UNKNOWN
         components = [Unread(i, UNKNOWN, elements) for i, elements in enumerate(known)]
-        node = built(self._fn, windows.structure, components)
+        node = ask_once(self._fn, windows.structure, components)
         return Spec.UNKNOWN if node is None else node.spec
 
 
@@ -140,7 +140,7 @@ class Template:
     @classmethod
     def of(cls, fn: Callable[..., Any], structure: Structure, size: int) -> Template | None:
         """The template of a function on windows, None where each window must be looked at by itself."""
-        made = built(fn, structure, [Unread(i, size) for i in range(structure.leaves)])
+        made = ask_once(fn, structure, [Unread(i, size) for i in range(structure.leaves)])
         laid = None if made is None else end_to_end(made)
         return None if laid is None else cls(structure, size, *laid)
 

@@ -32,7 +32,7 @@ def with_options(
         options = replace(options, frozen=frozen)
     if not isinstance(options, Options):
         raise TypeError(f"with_options takes hr.Options, not {options!r}")
-    made = self._then(WithOptions, options.fixed(), name=name)
+    made = self._then(WithOptions, options.fixed_copy(), name=name)
     return made.ignore_errors() if options.on_error == "skip" else made
 
 
@@ -41,8 +41,8 @@ def options(self: Dataset) -> Options:
 
     They cannot be changed: `with_options` gives a dataset with others.
 
-    >>> hr.Dataset.range(3).options()
-    Options(deterministic=None, cpu_budget=None, ram_budget=None, inject_prefetch=None, on_error=None, frozen=None)
+    >>> hr.Dataset.range(3).options() == hr.Options()
+    True
     """
     return merged(self._node)
 

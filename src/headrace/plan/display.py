@@ -19,7 +19,7 @@ SPEC_WIDTH = 60
 _PLAIN = (str, bytes, bool, int, float)
 
 
-def shortened(text: str, width: int) -> str:
+def cut_to_width(text: str, width: int) -> str:
     """The text, its end cut off where it is longer than `width`."""
     if len(text) <= width:
         return text
@@ -35,7 +35,7 @@ def parameter_text(name: str, value: Any) -> str:
         return str(value.brief())
     if dataclasses.is_dataclass(value) and type(value).__str__ is object.__str__:
         return _settings(value)
-    return f"{name}={shortened(str(value), VALUE_WIDTH)}"
+    return f"{name}={cut_to_width(str(value), VALUE_WIDTH)}"
 
 
 def _settings(value: Any) -> str:
@@ -44,7 +44,7 @@ def _settings(value: Any) -> str:
     for f in dataclasses.fields(value):
         held = getattr(value, f.name)
         if held != f.default and isinstance(held, _PLAIN) and f.repr:
-            found.append(f"{f.name}={shortened(repr(held), VALUE_WIDTH)}")
+            found.append(f"{f.name}={cut_to_width(repr(held), VALUE_WIDTH)}")
     return ", ".join(found)
 
 
@@ -53,7 +53,7 @@ def spec_text(spec: Spec, width: int = SPEC_WIDTH) -> str:
     if spec.structure is None:
         return "?"
     text = spec.structure.text(map(str, spec.leaves), join=lambda parts: as_many_as_fit(parts, width - 2))
-    return shortened(text, width)
+    return cut_to_width(text, width)
 
 
 def as_many_as_fit(texts: Sequence[str], width: int) -> str:
@@ -67,7 +67,7 @@ def as_many_as_fit(texts: Sequence[str], width: int) -> str:
         more = f", … {left} more" if left else ""
         if shown and used + 2 + len(text) + len(more) > width:
             return f"{', '.join(shown)}, … {left + 1} more"
-        shown.append(text if shown else shortened(text, max(1, width - len(more))))
+        shown.append(text if shown else cut_to_width(text, max(1, width - len(more))))
         used += len(shown[-1]) + 2 * (i > 0)
     return ", ".join(shown)
 

@@ -8,7 +8,7 @@ from html import escape
 from typing import NamedTuple
 
 from headrace.plan.cardinality import INFINITE
-from headrace.plan.display import WIDTH, shortened, site_text, spec_text
+from headrace.plan.display import WIDTH, cut_to_width, site_text, spec_text
 from headrace.plan.node import Node, walk
 
 
@@ -39,7 +39,7 @@ def tree(node: Node, indent: str = "") -> str:
 
 
 def _text(line: Line, indent: str) -> str:
-    shown = shortened(f"{indent}{line.label}", WIDTH - len(line.elements) - 20)
+    shown = cut_to_width(f"{indent}{line.label}", WIDTH - len(line.elements) - 20)
     shown += f"  → {line.elements} × {line.size}"
     below: list[str] = []
     for more in filter(None, (line.site, line.remark and f"[{line.remark}]")):
@@ -66,7 +66,7 @@ def chain(node: Node, width: int = WIDTH) -> str:
         return text
     *_, source = lines(node)
     ends = f"{source.label.partition('(')[0]}(…) … {_bare(node)}"
-    return ends if len(ends) <= width else shortened(_bare(node), width)
+    return ends if len(ends) <= width else cut_to_width(_bare(node), width)
 
 
 def _bare(node: Node) -> str:

@@ -11,7 +11,7 @@ WIDTH = 200
 """The longest text of an element's spec in an error."""
 
 
-def structures(first: Spec, other: Spec, row: int, whole: str = "batch") -> str:
+def why_structures_differ(first: Spec, other: Spec, row: int, whole: str = "batch") -> str:
     """Elements of different structure."""
     text = (
         f"the elements differ in structure: element 0 of the {whole} is {spec_text(first, WIDTH)}, "
@@ -34,7 +34,7 @@ def _is_mapping(spec: Spec) -> bool:
     return kind is not None and issubclass(kind, Mapping)
 
 
-def components(path: str, first: LeafSpec, other: LeafSpec, row: int) -> str:
+def why_components_differ(path: str, first: LeafSpec, other: LeafSpec, row: int) -> str:
     """Elements of different shape or dtype, in one component."""
     where = f" of component{path}" if path else ""
     text = f"the elements{where} differ: {first} in element 0 of the batch, {other} in element {row}"
@@ -55,6 +55,6 @@ def _boxed(spec: LeafSpec) -> bool:
     return spec.dtype is None or spec.dtype.kind in "USO"
 
 
-def ragged(path: str) -> str:
+def why_ragged_rows_are_refused(path: str) -> str:
     """Components that are ragged already."""
     return f"the elements{f' of component{path}' if path else ''} are ragged and cannot be stacked"

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Self, TypeAlias
 
 from headrace.errors import ElementError, what_there_is
+from headrace.options import Options
 from headrace.plan.cardinality import Cardinality
 from headrace.plan.display import parameter_text
 from headrace.plan.spec import Probe, Spec
@@ -41,6 +42,7 @@ class Node(ABC):
     - `one_to_one`: row i comes from row i of its one input.
     - `positional`: a row is found again by its ordinal alone, so that is its whole mark.
     - `costly`: a user's function makes each row, which a replay can do without.
+    - `calls`: a user's function is called on each row of its one input, whose mark is that of the row that is made.
     - `live`: a user's code runs for each row, and may wait for whatever it likes.
     - `ready_made`: takes on rows by itself, as many as are sensible; who asks for more gets what is there, and no more.
     - `runs_ahead`: threads of its own make the next rows while the consumer computes.
@@ -48,8 +50,10 @@ class Node(ABC):
     - `transparent`: leaves no trace in marks and states; it may come and go between a save and a restore.
     - `scatters`: moves rows so that neighbours come from far apart; worth doing on row numbers.
     - `numbered`: row i has the id (path, i).
-    - `guessed`: its spec may come from a look at the first element, and is known only once somebody has asked for it.
+    - `tentative`: its spec may come from a look at the first element, and is known only once somebody has asked for it.
     - `leading`: the size of every row's first axis, as far as the plan tells, whoever has asked for what.
+    - `tells_inputs`: what its inputs hold follows from its own parameters.
+    - `coarse`: `at` reads many rows for one, so that scattered ones are better asked for many at a time.
     """
 
     site: str | None = field(default=None, kw_only=True, repr=False)
@@ -61,9 +65,11 @@ class Node(ABC):
     moves_rows = False
     scatters = False
     costly = False
+    calls = False
     live = False
     outlives = False
     transparent = False
+    tells_inputs = False
 
     @property
     @abstractmethod
@@ -89,6 +95,10 @@ class Node(ABC):
     def asked_once(self) -> Node | None:
         """Where a function makes a dataset of each row, and one call tells what they all are: the node that knows."""
         return None
+
+    def for_pass(self, options: Options) -> Node:  # noqa: ARG002
+        """This node for one pass under the options of its pipeline: itself, unless a pass leaves traces in it."""
+        return self
 
     @property
     def operation(self) -> str:
@@ -132,6 +142,11 @@ class Node(ABC):
         return False
 
     @property
+    def coarse(self) -> bool:
+        """See the class."""
+        return any(node.coarse for node in self.inputs)
+
+    @property
     def ready_made(self) -> bool:
         """See the class."""
         return False
@@ -152,15 +167,15 @@ class Node(ABC):
         return self.addressable
 
     @cached_property
-    def guessed(self) -> bool:
+    def tentative(self) -> bool:
         """See the class."""
         probe: Probe | None = getattr(self, "probe", None)
-        return (probe is not None and not probe.promised) or any(node.guessed for node in self.inputs)
+        return (probe is not None and not probe.promised) or any(node.tentative for node in self.inputs)
 
     @property
     def leading(self) -> int | None:
         """See the class."""
-        sizes = [] if self.guessed else [s.shape[0] for s in self.spec.leaves if s.shape]
+        sizes = [] if self.tentative else [s.shape[0] for s in self.spec.leaves if s.shape]
         return next((n for n in sizes if n is not None), None)
 
     def remark(self) -> str | None:
@@ -170,6 +185,23 @@ class Node(ABC):
     def remedy(self) -> str | None:
         """What a user may change at this operation to have it run faster."""
         return None
+
+    def contents(self) -> tuple[Any, ...]:
+        """The functions and the data that make its rows, beside its inputs and what `label` shows."""
+        values = [getattr(self, f.name) for f in fields(self) if not f.metadata.get("tuning", False)]
+        return tuple(value for value in values if callable(value))
+
+    def file_names(self) -> str | None:
+        """Its label with the names of the files it reads in place of what they hold; None where it reads none."""
+        return None
+
+    def files_held(self) -> str | None:
+        """What the files hold whose names are its rows, which nobody but stored rows asks; None where they are not."""
+        return None
+
+    def files_gone(self) -> bool:
+        """Whether a file that it reads is not there any more."""
+        return False
 
     def error(self, cause: BaseException | str, ordinal: int) -> ElementError:
         """The error of one element of this node."""
@@ -279,3 +311,11 @@ def user_site() -> str:
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         frame = frame.f_back
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+def stack_level() -> int:
+    """How many frames up, from the one that asks, that frame is; as `warnings.warn` counts, itself included."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        level, frame = level + 1, frame.f_back
+    return level

@@ -351,7 +351,7 @@ def leaf_spec(value: Any) -> LeafSpec:
     if isinstance(value, str | bytes):
         return TensorSpec((), type(value))
     if isinstance(value, Ragged):
-        return TensorSpec(value.shape, value.dtype)
+        return TensorSpec(value.shape, leaf_spec(value.values).dtype)
     if isinstance(value, np.generic | bool | int | float | complex):
         return TensorSpec((), np.asarray(value).dtype)
     node = getattr(value, "_node", None)

@@ -188,19 +188,20 @@ def _flatten(value: Any, leaves: list[Any]) -> Structure:
     if value is None:
         return NONE
     if isinstance(value, Mapping):
-        keys = tuple(_in_order(value))
+        keys = tuple(in_order(value))
         return Structure(kind, keys, tuple(_flatten(value[k], leaves) for k in keys), tuple(value))
     if isinstance(value, tuple):
         names = tuple(getattr(value, "_fields", range(len(value))))
         return Structure(kind, names, tuple(_flatten(v, leaves) for v in value))
-    members = _record_fields(kind)
+    members = record_fields(kind)
     if members is not None:
         return Structure(kind, members, tuple(_flatten(getattr(value, n), leaves) for n in members))
     leaves.append(value)
     return LEAF
 
 
-def _in_order(keys: Iterable[Any]) -> list[Any]:
+def in_order(keys: Iterable[Any]) -> list[Any]:
+    """The keys of a dict in the order in which its components stand."""
     try:
         return sorted(keys)
     except TypeError:
@@ -209,13 +210,13 @@ def _in_order(keys: Iterable[Any]) -> list[Any]:
 
 def is_record(kind: type) -> bool:
     """Whether this is a dataclass or attrs class, whose fields are components."""
-    return _record_fields(kind) is not None
+    return record_fields(kind) is not None
 
 
 _records: dict[type, tuple[str, ...] | None] = {}
 
 
-def _record_fields(kind: type) -> tuple[str, ...] | None:
+def record_fields(kind: type) -> tuple[str, ...] | None:
     """The fields of a dataclass or attrs class, None for any other type."""
     try:
         return _records[kind]

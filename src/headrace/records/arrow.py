@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.block import Column
+from headrace.block import Column, objects
 from headrace.errors import SpecError
 from headrace.plan.spec import TensorSpec
 from headrace.ragged import Ragged
@@ -16,21 +16,24 @@ from headrace.ragged import Ragged
 if TYPE_CHECKING:
     import pyarrow as pa
 
+DIGITS = 15
+"""A float64 tells apart all decimal numbers of so many digits."""
+
 
 def spec_of(kind: pa.DataType) -> TensorSpec:
-    """The spec of the rows of an array of this type; SpecError with a remedy where NumPy has nothing like it."""
+    """The spec of the rows of an array of this type; SpecError where NumPy has nothing like it."""
     from pyarrow import types as t
 
     if _is_tensor(kind):
         sizes, order = kind.shape, kind.permutation
         return TensorSpec([sizes[i] for i in order] if order else sizes, spec_of(kind.value_type).dtype)
-    if hasattr(kind, "value_type") and is_view(kind.value_type):
-        raise SpecError(f"is of type {kind}, of which Arrow can take no rows: cast its values to large_string")
+    if is_stored_as(kind):
+        return spec_of(kind.storage_type)
     if t.is_dictionary(kind):
         return spec_of(kind.value_type)
-    if _is_text(kind):
+    if is_text(kind):
         return TensorSpec((), str)
-    if _is_bytes(kind):
+    if is_bytes(kind):
         return TensorSpec((), bytes)
     if t.is_boolean(kind) or t.is_integer(kind) or t.is_floating(kind):
         return TensorSpec((), kind.to_pandas_dtype())
@@ -40,18 +43,15 @@ def spec_of(kind: pa.DataType) -> TensorSpec:
         return TensorSpec((), f"datetime64[{kind.unit}]")
     if t.is_duration(kind) or t.is_time(kind):
         return TensorSpec((), f"timedelta64[{kind.unit}]")
-    if is_nested(kind):
-        return _list_spec(kind)
-    remedy = "cast it to float64" if t.is_decimal(kind) else "cast it to another type or leave it out"
-    raise SpecError(f"is of type {kind}, which NumPy has nothing like: {remedy}")
-
-
-def _list_spec(kind: pa.DataType) -> TensorSpec:
-    inner = spec_of(kind.value_type)
-    assert inner.shape is not None
-    if None in inner.shape and (None in inner.shape[1:] or inner.dtype is None or inner.dtype.kind in "US"):
-        raise SpecError(f"is of type {kind}: such lists of lists are too deep, so flatten them or leave the column out")
-    return TensorSpec((None if _is_list(kind) else kind.list_size, *inner.shape), inner.dtype)
+    if is_list(kind):
+        inner = spec_of(kind.value_type)
+        assert inner.shape is not None
+        return TensorSpec((list_size(kind), *inner.shape), inner.dtype)
+    if t.is_null(kind) or (t.is_decimal(kind) and kind.precision <= DIGITS):
+        return TensorSpec((), np.float64)
+    if t.is_decimal(kind):
+        raise SpecError(f"is of type {kind}, which has more digits than a float64 tells apart")
+    raise SpecError(f"is of type {kind}, which NumPy has nothing like")
 
 
 def is_dense(kind: pa.DataType) -> bool:
@@ -72,63 +72,129 @@ def column_of(array: pa.Array) -> Column:
     from pyarrow import types as t
 
     kind = array.type
+    if kind.id in ids().plain:
+        return array.to_numpy(zero_copy_only=False)
     if _is_tensor(kind):
         return array.to_numpy_ndarray()
+    if is_stored_as(kind):
+        return column_of(array.storage)
     if t.is_dictionary(kind):
         return column_of(array.dictionary_decode())
-    if _is_text(kind) or _is_bytes(kind):
-        return array.cast(pa.large_string() if _is_text(kind) else pa.large_binary())
+    if is_text(kind) or is_bytes(kind):
+        return array.cast(pa.large_string() if is_text(kind) else pa.large_binary())
+    if is_list(kind):
+        made = _lists(array)
+        return list(made) if isinstance(made, Ragged) and isinstance(made.values, Ragged) else made
+    if t.is_decimal(kind) or t.is_null(kind):
+        array = array.cast(pa.float64())
     if t.is_time(kind):
         whole = pa.int32() if t.is_time32(kind) else pa.int64()
         array = array.cast(whole).cast(pa.int64()).cast(pa.duration(kind.unit))
-    if t.is_fixed_size_list(kind):
-        return _grouped(column_of(array.flatten()), np.arange(len(array) + 1) * kind.list_size, kind.list_size)
-    if _is_list(kind):
-        return _grouped(column_of(array.flatten()), offsets_of(array), None)
     return array.to_numpy(zero_copy_only=False)
 
 
+def _lists(array: pa.Array) -> NDArray[Any] | Ragged:
+    """Rows of several values each: as many as the type says, or ragged. The values may be lists in their turn."""
+    inner = array.flatten()
+    values = _lists(inner) if is_list(inner.type) else column_of(inner)
+    if not isinstance(values, np.ndarray | Ragged):
+        assert not isinstance(values, list)
+        values = objects(values)
+    size = list_size(array.type)
+    if size is not None and isinstance(values, np.ndarray):
+        return values.reshape(len(array), size, *values.shape[1:])
+    return Ragged(values, offsets_of(array) if size is None else np.arange(len(array) + 1) * size)
+
+
 def offsets_of(array: pa.Array) -> NDArray[np.int64]:
-    """Where each list of a flattened array begins; a list view's own offsets need not be in order."""
+    """Where each list of a flattened array begins: a null is not in it, and views need not be in order."""
+    if not array.null_count and array.type.id not in ids().list_views:
+        cuts: NDArray[np.int64] = array.offsets.to_numpy().astype(np.int64)
+        cuts -= cuts[0]
+        return cuts
     offsets = np.zeros(len(array) + 1, np.int64)
-    np.cumsum(array.value_lengths().to_numpy(), out=offsets[1:])
+    np.cumsum(array.value_lengths().fill_null(0).to_numpy(), out=offsets[1:])
     return offsets
-
-
-def _grouped(values: Column, offsets: NDArray[np.int64], size: int | None) -> Column:
-    """Rows of several values each: `size` of them, or as many as lie between the offsets."""
-    if isinstance(values, Ragged):
-        return [values[a:b] for a, b in pairwise(offsets.tolist())]
-    if not isinstance(values, np.ndarray):
-        values = np.array(list(values) if isinstance(values, list) else values.to_pylist(), dtype=object)
-    return Ragged(values, offsets) if size is None else values.reshape(len(offsets) - 1, size, *values.shape[1:])
 
 
 def missing_row(array: pa.Array) -> int | None:
     """The first row with a null that is neither a float nor a time, which have NaN and NaT; None if there is none."""
-    from pyarrow import types as t
-
     kind = array.type
-    if t.is_dictionary(kind) and array.dictionary.null_count:
+    if kind.id == ids().dictionary and array.dictionary.null_count:
         array = array.dictionary_decode()
-    sized, nested = t.is_fixed_size_list(kind), is_nested(kind)
-    if array.null_count and (nested or not _takes_nulls(spec_of(kind))):
+    listed = is_list(kind)
+    if array.null_count and (listed or not _takes_nulls(spec_of(kind))):
         return int(array.is_null().index(True).as_py())
-    row = missing_row(array.flatten()) if nested else None
+    row = missing_row(array.flatten()) if listed else None
     if row is None:
         return None
-    return row // kind.list_size if sized else int(np.searchsorted(offsets_of(array), row, side="right")) - 1
+    size = list_size(kind)
+    return row // size if size else int(np.searchsorted(offsets_of(array), row, side="right")) - 1
 
 
 def _takes_nulls(spec: TensorSpec) -> bool:
     return spec.shape == () and spec.dtype is not None and spec.dtype.kind in "fmM"
 
 
-def is_nested(kind: pa.DataType) -> bool:
-    """Whether rows are lists, of one length or not."""
-    from pyarrow import types as t
+class Ids(NamedTuple):
+    """Types by the numbers that Arrow gives them: columns are looked at batch by batch, and names take long."""
 
-    return bool(t.is_fixed_size_list(kind) or _is_list(kind))
+    plain: frozenset[int]
+    with_nan: frozenset[int]
+    lists: frozenset[int]
+    text: frozenset[int]
+    bytes: frozenset[int]
+    views: frozenset[int]
+    list_views: frozenset[int]
+    wide: frozenset[int]
+    sized_list: int
+    sized_bytes: int
+    dictionary: int
+    extension: int
+
+
+@cache
+def ids() -> Ids:
+    """The numbers of types that are treated alike; `plain` ones are NumPy's own, and `with_nan` have NaN or NaT."""
+    from pyarrow import lib
+
+    def numbers(*names: str) -> frozenset[int]:
+        return frozenset(getattr(lib, f"Type_{name}") for name in names if hasattr(lib, f"Type_{name}"))
+
+    whole = numbers("BOOL", *(f"{sign}INT{bits}" for sign in ("", "U") for bits in (8, 16, 32, 64)))
+    nan = numbers("HALF_FLOAT", "FLOAT", "DOUBLE", "DATE32", "DATE64", "TIMESTAMP", "DURATION")
+    return Ids(
+        plain=whole | nan,
+        with_nan=nan,
+        lists=numbers("LIST", "LARGE_LIST", "FIXED_SIZE_LIST", "LIST_VIEW", "LARGE_LIST_VIEW"),
+        text=numbers("STRING", "LARGE_STRING", "STRING_VIEW"),
+        bytes=numbers("BINARY", "LARGE_BINARY", "FIXED_SIZE_BINARY", "BINARY_VIEW"),
+        views=numbers("STRING_VIEW", "BINARY_VIEW"),
+        list_views=numbers("LIST_VIEW", "LARGE_LIST_VIEW"),
+        wide=numbers("LARGE_LIST", "LARGE_LIST_VIEW", "LARGE_STRING", "LARGE_BINARY"),
+        sized_list=lib.Type_FIXED_SIZE_LIST,
+        sized_bytes=lib.Type_FIXED_SIZE_BINARY,
+        dictionary=lib.Type_DICTIONARY,
+        extension=lib.fixed_shape_tensor(lib.int8(), [1]).id,
+    )
+
+
+def is_list(kind: pa.DataType) -> bool:
+    """Whether rows are lists, of one length or not."""
+    return kind.id in ids().lists
+
+
+def list_size(kind: pa.DataType) -> int | None:
+    """How long all lists of this type are, None if they differ."""
+    return int(kind.list_size) if kind.id == ids().sized_list else None
+
+
+def list_of(inner: pa.DataType, kind: pa.DataType) -> pa.DataType:
+    """Lists as `kind` has them, of other values."""
+    import pyarrow as pa
+
+    size = list_size(kind)
+    return pa.large_list(inner) if size is None else pa.list_(inner, size)
 
 
 def _is_tensor(kind: Any) -> bool:
@@ -137,28 +203,26 @@ def _is_tensor(kind: Any) -> bool:
     return isinstance(kind, pa.FixedShapeTensorType)
 
 
-def is_view(kind: pa.DataType) -> bool:
+def is_stored_as(kind: Any) -> bool:
+    """Whether the values are those of the storage, with a meaning that NumPy has no word for."""
+    if kind.id != ids().extension:
+        return False
+    import pyarrow as pa
+
+    kinds = tuple(getattr(pa, name) for name in ("JsonType", "UuidType") if hasattr(pa, name))
+    return isinstance(kind, kinds)
+
+
+def has_views(kind: pa.DataType) -> bool:
     """Whether texts or bytes lie scattered; Arrow has no way to take some of them by number."""
-    from pyarrow import types as t
-
-    return bool(t.is_string_view(kind) or t.is_binary_view(kind))
+    return has_views(kind.value_type) if is_list(kind) else kind.id in ids().views
 
 
-def _is_text(kind: pa.DataType) -> bool:
-    from pyarrow import types as t
-
-    return bool(t.is_string(kind) or t.is_large_string(kind) or t.is_string_view(kind))
-
-
-def _is_bytes(kind: pa.DataType) -> bool:
-    from pyarrow import types as t
-
-    sized = t.is_fixed_size_binary(kind)
-    return bool(sized or t.is_binary(kind) or t.is_large_binary(kind) or t.is_binary_view(kind))
+def is_text(kind: pa.DataType) -> bool:
+    """Whether rows are strings."""
+    return kind.id in ids().text
 
 
-def _is_list(kind: pa.DataType) -> bool:
-    from pyarrow import types as t
-
-    views = t.is_list_view(kind) or t.is_large_list_view(kind)
-    return bool(views or t.is_list(kind) or t.is_large_list(kind))
+def is_bytes(kind: pa.DataType) -> bool:
+    """Whether rows are bytes."""
+    return kind.id in ids().bytes

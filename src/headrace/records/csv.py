@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,27 +14,20 @@ from headrace.block import Column
 from headrace.block import text as as_text
 from headrace.plan.spec import Spec, TensorSpec
 from headrace.plan.structure import Structure
+from headrace.records.csv_columns import KINDS, CsvColumn
+from headrace.records.csv_header import QUOTE_INSIDE, UNCLOSED, find_header, lines, names_in
 from headrace.records.files import Bytes
 from headrace.records.format import Bad, Format, Look, Offsets, Part, Rows, Scan
-from headrace.records.text import decoded
+from headrace.records.text import decoded, marked
 from headrace.text import binary
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-KINDS: Final = {"int32": 0, "int64": 1, "float32": 2, "float64": 3, "str": 4, "bytes": 4}
 NOT_SPLIT = 5
 """Errors up to this number are of records that could not be cut into fields."""
-TOO_FEW, TOO_MANY, MISSING, NOT_TEXT = 4, 5, 6, 8
+UNESCAPED, TOO_FEW, TOO_MANY, MISSING, NOT_TEXT = 2, 4, 5, 6, 8
 SHOWN = 40
-
-
-@dataclass(frozen=True)
-class CsvColumn:
-    """The kind of a column, one of KINDS, and what stands for an empty field, if anything may."""
-
-    kind: str
-    default: Any = None
 
 
 @dataclass(frozen=True)
@@ -59,6 +49,7 @@ class Csv(Format):
     order: tuple[int, ...] | None = None
     heading: tuple[str, ...] | None = None
 
+    is_text = True
     counts_lines = True
 
     @property
@@ -83,29 +74,55 @@ class Csv(Format):
         return slots
 
     def _parsed(self, data: Bytes, rows: int, final: bool) -> tuple[list[Any], Offsets, NDArray[np.int64]]:
-        quote = b'"' if self.quotes and self.delimiter != '"' else b""
         columns = [(KINDS[c.kind], c.default) for c in self.columns]
+        return self._cut(data, columns, self.slots, self.select is None, rows, final)
+
+    def records(self, data: Bytes, rows: int, final: bool) -> tuple[Offsets, NDArray[np.int64]]:
+        """Where records begin, however many fields they have, and what is wrong with their quotes."""
+        return self._cut(data, [(KINDS["bytes"], b"")], [0], False, rows, final)[1:]
+
+    def _cut(
+        self, data: Bytes, columns: list[tuple[int, Any]], slots: list[int], exact: bool, rows: int, final: bool
+    ) -> tuple[list[Any], Offsets, NDArray[np.int64]]:
+        quote = b'"' if self.quoted else b""
         made = _native.parse_csv(
-            data.data, columns, self.slots, self.select is None, self.delimiter.encode(), quote, self.na.encode(), rows,
-            final,
-        )  # fmt: skip
+            data.data, columns, slots, exact, self.delimiter.encode(), quote, self.na.encode(), rows, final
+        )
         return made[0], made[1], made[2].reshape(-1, 3)
+
+    @property
+    def quoted(self) -> bool:
+        """Whether quotes mean anything."""
+        return self.quotes and self.delimiter != '"'
 
     def scan(self, data: Bytes, look: Look) -> Scan:
         start, final = 0, look.final
-        if look.first and self.header:
-            if not len(data):
-                return Scan([Bad("the file is empty: it has no header line", 0, 0)] if final else [], 0)
-            start = int(self._parsed(data, 1, final)[1][-1])
-            if not start:
-                return Scan([], 0)
-            if self.heading is not None and heading(data[:start].tobytes(), self) != self.heading:
-                reason = f"its header line names other columns than {', '.join(self.heading)}"
-                return Scan([Bad(reason, 0, start, lost=True)], 0)
+        if look.first:
+            begun = self._begun(data, final)
+            if isinstance(begun, Scan):
+                return begun
+            start = begun
         made, starts, problems = self._parsed(data[start:], look.most, final)
         wrong = self._wrong(problems)
         columns = self._columns(made, len(starts) - 1, wrong)
         return self._parts(columns, starts + start, wrong, data)._replace(more=len(starts) - 1 == look.most)
+
+    def _begun(self, data: Bytes, final: bool) -> int | Scan:
+        """Where the first row of a file begins; else why that cannot be said, or not yet."""
+        start = marked(data, final=final)
+        if start is None or not self.header:
+            return Scan([], 0) if start is None else start
+        header = find_header(self, data, start, final)
+        if header is None:
+            return Scan([], 0)
+        start, stop, reason, lost = header
+        if reason is None and self.heading in (None, names_in(data[start:stop], self)):
+            return stop
+        if self.heading is not None:
+            reason, lost = reason or f"its header line names other columns than {', '.join(self.heading)}", True
+        # It counts from byte 0, so that whoever resumes there looks for a header again.
+        bad = Bad(str(reason), 0, stop, lost, lines(data[:start]))
+        return Scan([bad], 0 if lost else stop, 0 if lost else lines(data[:stop]))
 
     def _wrong(self, problems: NDArray[np.int64]) -> dict[int, tuple[int, int]]:
         """For each bad row the error and the field that come first."""
@@ -154,43 +171,30 @@ class Csv(Format):
                 error, field = wrong[bad]
                 line += lines(data[int(starts[row]) : int(starts[bad])])
                 start, stop = int(starts[bad]), int(starts[bad + 1])
-                parts.append(Bad(self._reason(error, field, data[start:stop]), start, stop, line=line))
+                parts.append(Bad(self.reason(error, field, data[start:stop]), start, stop, line=line))
                 line += lines(data[start:stop])
                 place += error > NOT_SPLIT
                 row = bad + 1
         line += lines(data[int(starts[row]) : used])
         return Scan(parts, used, line)
 
-    def _reason(self, error: int, field: int, record: Bytes) -> str:
+    def reason(self, error: int, field: int, record: Bytes) -> str:
+        """What is wrong with a record."""
         count = len(self.columns)
         text = record[:SHOWN].tobytes().decode(errors="replace").rstrip("\r\n") + ("…" if len(record) > SHOWN else "")
         if error > NOT_SPLIT:
             column = repr(self.names[field]) if self.names else str(field)
-            what = {MISSING: "is empty, and has no default", NOT_TEXT: "is not utf-8 (bytes can be had as such)"}
+            remedy = f"nulls={{{column}: …}} says what stands for it" if self.names else "record_defaults can have one"
+            what = {
+                MISSING: f"is empty, and has no default ({remedy})",
+                NOT_TEXT: "is not utf-8 (bytes can be had as such)",
+            }
             return f"column {column} {what.get(error, f'holds no {self.columns[field].kind}')}: {text!r}"
         what = {
-            1: f"field {field} holds a quote but is not quoted",
-            2: f"a quote within field {field} is not doubled",
-            3: f"the quotes of field {field} are never closed",
+            QUOTE_INSIDE: f"field {field} holds a quote but is not quoted",
+            UNESCAPED: f"a quote within field {field} is not doubled",
+            UNCLOSED: f"the quotes of field {field} are never closed",
             TOO_FEW: f"{count} fields were expected, there are too few",
             TOO_MANY: f"{count} fields were expected, there are more",
         }
         return f"{what[error]}: {text!r}"
-
-
-def heading(record: bytes, form: Csv) -> tuple[str, ...]:
-    """The names in a header line."""
-    return next(table(record, form), ())
-
-
-def table(data: bytes, form: Csv) -> Iterator[tuple[str, ...]]:
-    """Records as Python's own reader cuts them: for looking at the first few."""
-    quoting: Literal[0, 3] = csv.QUOTE_MINIMAL if form.quotes else csv.QUOTE_NONE
-    text = io.StringIO(data.decode(errors="replace"), newline="")
-    return (tuple(row) for row in csv.reader(text, delimiter=form.delimiter, quoting=quoting))
-
-
-def lines(data: Bytes) -> int:
-    """How many line ends there are."""
-    raw = data.tobytes()
-    return raw.count(b"\n") + (raw.count(b"\r") - raw.count(b"\r\n") if b"\r" in raw else 0)

@@ -3,39 +3,30 @@
 from __future__ import annotations
 
 import hashlib
-import mmap
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace import _native
+from headrace.options import Options
 from headrace.plan.display import VALUE_WIDTH, as_many_as_fit
+from headrace.records.identity import Identity, Token, local_identity, open_identity, signature
+from headrace.records.redact import shown
+from headrace.records.remote import RemoteFile, Seekable, remote_identities, remote_identity
+from headrace.records.transport import ALONE, StorageOptions, Transport
 from headrace.storage.files import whole
 
 Bytes = NDArray[np.uint8]
 
-REMOTE_BLOCK = 4 << 20
-"""A remote file is fetched in ranges of this size, the next one in the background."""
-REMOTE_BLOCKS = 4
-"""So many of them are kept."""
 FEW = 256
 """Of so many remote files each is looked at before a state is taken or restored; of more, only those being read."""
-
-
-class Identity(NamedTuple):
-    """What tells whether a file is still the one it was."""
-
-    size: int | None
-    stamp: str
-
-    @property
-    def token(self) -> int:
-        """All of it in one number."""
-        digest = hashlib.blake2b(f"{self.size} {self.stamp}".encode(), digest_size=6).digest()
-        return int.from_bytes(digest, "little")
+AT_ONCE = 16
+"""So many files are looked at at a time, where there are more."""
 
 
 def as_path(value: Any) -> str:
@@ -55,31 +46,34 @@ def local_path(path: str) -> str | None:
     return None
 
 
-def remote(path: str) -> tuple[Any, str]:
+def remote(path: str, via: Transport = ALONE) -> tuple[Any, str]:
     """The file system of a URL, and the file's name there."""
-    import fsspec
-
-    try:
-        return fsspec.core.url_to_fs(path)  # type: ignore[no-any-return]
-    except ImportError as error:
-        raise ImportError(f"{path}: {error}") from None
+    return via.system(path)
 
 
-def identity(path: str) -> Identity:
+def identity(path: str, via: Transport = ALONE) -> Identity:
     """What the file is now; raises OSError where there is none."""
     local = local_path(path)
-    if local is not None:
-        found = Path(local).stat()
-        return Identity(found.st_size, str(found.st_mtime_ns))
-    system, name = remote(path)
-    info = system.info(name)
-    return Identity(info.get("size"), str(system.ukey(name)))
+    return remote_identity(path, via) if local is None else local_identity(local)
+
+
+def file_size(path: str, via: Transport = ALONE) -> int | None:
+    """How many bytes the file has, None where that is not known; raises OSError where there is none."""
+    local = local_path(path)
+    return remote_identity(path, via).size if local is None else Path(local).stat().st_size
 
 
 class File(Protocol):
-    """The bytes of one open file."""
+    """The bytes of one open file; `size` is what it had when it was opened, `token` tells which file it is."""
 
-    identity: Identity
+    size: int | None
+
+    @property
+    def token(self) -> Token: ...
+
+    def identity(self) -> Identity:
+        """Which file it is."""
+        ...
 
     def read_into(self, out: Bytes, offset: int) -> int:
         """Fill `out` with the bytes from `offset` on; returns how many there were."""
@@ -96,26 +90,42 @@ class LocalFile:
     def __init__(self, path: str) -> None:
         self._descriptor: int | None = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
         found = os.fstat(self._descriptor)
-        self.identity = Identity(found.st_size, str(found.st_mtime_ns))
+        self.size: int | None = found.st_size
+        self._path = path
+        self._seen = signature(found)
         if hasattr(os, "posix_fadvise"):
             os.posix_fadvise(self._descriptor, 0, 0, os.POSIX_FADV_SEQUENTIAL)
 
     def read_into(self, out: Bytes, offset: int) -> int:
         done = 0
         while done < len(out):
-            if self._descriptor is None:
-                raise ValueError("the file is closed")
-            got = os.preadv(self._descriptor, [out[done:].data], offset + done)
+            got = os.preadv(self._open(), [out[done:].data], offset + done)
             if not got:
                 break
             done += got
         return done
 
-    def mapped(self) -> mmap.mmap:
+    def mapped(self) -> _native.MappedFile:
         """The file as memory; raises where it cannot be mapped."""
+        return _native.MappedFile(self._open(), self.size or 0)
+
+    @property
+    def token(self) -> Token:
+        """Tells which file it is, once somebody asks."""
+        return Token(self._path, seen=self._seen, file=self)
+
+    def identity(self) -> Identity:
+        """Which file it is."""
+        return open_identity(self._open())
+
+    def duplicate(self) -> int:
+        """Another descriptor of the file, as long as it is open."""
+        return os.dup(self._open())
+
+    def _open(self) -> int:
         if self._descriptor is None:
             raise ValueError("the file is closed")
-        return mmap.mmap(self._descriptor, 0, access=mmap.ACCESS_READ)
+        return self._descriptor
 
     def close(self) -> None:
         descriptor, self._descriptor = self._descriptor, None
@@ -123,95 +133,122 @@ class LocalFile:
             os.close(descriptor)
 
 
-class RemoteFile:
-    """A file in whatever place fsspec knows, fetched by ranges, ahead of need where it is read in order."""
-
-    def __init__(self, path: str) -> None:
-        system, name = remote(path)
-        info = system.info(name)
-        self.identity = Identity(info.get("size"), str(system.ukey(name)))
-        self._file = system.open(
-            name,
-            "rb",
-            block_size=REMOTE_BLOCK,
-            cache_type="background",
-            cache_options={"maxblocks": REMOTE_BLOCKS},
-        )
-        self._at = 0
-
-    def read_into(self, out: Bytes, offset: int) -> int:
-        if offset != self._at:
-            self._file.seek(offset)
-        done = 0
-        while done < len(out):
-            got = self._file.read(len(out) - done)
-            if not got:
-                break
-            out[done : done + len(got)] = np.frombuffer(got, np.uint8)
-            done += len(got)
-        self._at = offset + done
-        return done
-
-    def close(self) -> None:
-        self._file.close()
-        ahead = getattr(getattr(self._file, "cache", None), "_thread_executor", None)
-        if ahead is not None:  # else its thread would stay until the collector comes by
-            ahead.shutdown(wait=False, cancel_futures=True)
+def shrunk() -> OSError:
+    """What is wrong with a mapped file that is not intact any more."""
+    return OSError("the file has shrunk, or could not be read, while it was being read")
 
 
-def opened(path: str) -> File:
+def opened(path: str, via: Transport = ALONE) -> File:
     """The file, open for reading."""
     local = local_path(path)
-    return RemoteFile(path) if local is None else LocalFile(local)
+    return RemoteFile(path, via) if local is None else LocalFile(local)
 
 
-def read_all(path: str, size: int = -1) -> bytes:
-    """The first `size` bytes of a file, or all."""
+def arrow_file(path: str, via: Transport = ALONE) -> Any:
+    """The file as Arrow reads it."""
+    import pyarrow as pa
+
+    local = local_path(path)
+    return pa.PythonFile(Seekable(RemoteFile(path, via)), mode="r") if local is None else pa.OSFile(os.fsencode(local))
+
+
+def read_all(path: str, via: Transport = ALONE) -> bytes:
+    """All bytes of a file."""
+    return read_range(path, 0, None, via)
+
+
+def read_range(path: str, start: int, stop: int | None, via: Transport = ALONE) -> bytes:
+    """The bytes of a file from one place to before another, or to its end."""
     local = local_path(path)
     if local is not None:
         with Path(local).open("rb") as file:
-            return file.read(size)
-    system, name = remote(path)
-    return bytes(system.cat_file(name, 0, None if size < 0 else size))
+            file.seek(start)
+            return file.read(-1 if stop is None else stop - start)
+    far = RemoteFile(path, via)
+    try:
+        return far.read_range(start, stop)
+    finally:
+        far.close()
 
 
-def write_whole(path: str, parts: Iterable[bytes | memoryview]) -> None:
+def write_whole(path: str, parts: Iterable[bytes | memoryview], via: Transport = ALONE) -> None:
     """Write a file such that nobody ever sees half of it."""
     local = local_path(path)
     if local is None:
-        system, name = remote(path)
-        system.pipe_file(name, b"".join(parts))
+        system, name = remote(path, via)
+        data = b"".join(parts)
+        via.attempt(path, lambda: system.pipe_file(name, data))
         return
     with whole(Path(local)) as file:
         file.writelines(parts)
 
 
 class FileList:
-    """The names of files that are known in advance; shown with what they are now, as far as that is quickly told."""
+    """The names of files that are known in advance.
 
-    def __init__(self, names: Iterable[str]) -> None:
+    A state shows them by what they hold, in order: files that were moved or copied are the same. Remote files are
+    reached under `options`, with those of a reader's `own`. What one was when a pass opened it is in `seen`; of the
+    others it is asked once.
+    """
+
+    def __init__(self, names: Iterable[str], own: StorageOptions | None = None, options: Options | None = None) -> None:
         self.names: Final = tuple(names)
+        self.seen: Final[dict[str, Identity]] = {}
+        self._own = own
+        self._options = options
+
+    def for_pass(self, options: Options) -> FileList:
+        """These files, of which nothing is known yet; themselves, where they are on this machine."""
+        if all(local_path(name) is not None for name in self.names):
+            return self
+        return FileList(self.names, self._own, options)
 
     def __len__(self) -> int:
         return len(self.names)
 
     def brief(self) -> str:
         """The first names and how many there are besides, for people."""
-        return as_many_as_fit([name.rpartition("/")[2] for name in self.names], VALUE_WIDTH)
+        return as_many_as_fit([shown(name).rpartition("/")[2] for name in self.names], VALUE_WIDTH)
 
     def __str__(self) -> str:
+        known = self._known()
+        folder = common_folder(self.names)
         digest = hashlib.blake2b(digest_size=6)
-        far = sum(local_path(name) is None for name in self.names)
         for name in self.names:
-            digest.update(name.encode(errors="surrogateescape") + b"\0")
-            if local_path(name) is not None or far <= FEW:
-                digest.update(_described(name))
+            found = known[name] if name in known else f"named {name.removeprefix(folder)}"
+            digest.update(f"{found}\0".encode(errors="surrogateescape"))
         return f"{len(self.names)} #{digest.hexdigest()}"
 
+    def _known(self) -> dict[str, Identity | None]:
+        """What the files are, but for remote ones where there are many of them."""
+        near = [name for name in self.names if local_path(name) is not None]
+        far = [name for name in self.names if local_path(name) is None]
+        known = dict(zip(near, local_identities(near), strict=True))
+        if len(far) > FEW:
+            return known
+        asked = [name for name in far if name not in self.seen]
+        found = remote_identities(asked, Transport(self._options).using(self._own))
+        self.seen.update({name: each for name, each in found.items() if each is not None})
+        return known | {name: self.seen.get(name) for name in far}
 
-def _described(name: str) -> bytes:
+
+def local_identities(paths: Sequence[str]) -> list[Identity | None]:
+    """What each of these files is now, None where there is none."""
+    if len(paths) <= AT_ONCE:
+        return [_identity(path) for path in paths]
+    with ThreadPoolExecutor(AT_ONCE, "headrace-identities") as pool:
+        return list(pool.map(_identity, paths))
+
+
+def _identity(path: str) -> Identity | None:
     try:
-        found = identity(name)
+        return identity(path)
     except OSError:
-        return b"missing"
-    return f"{found.size} {found.stamp}".encode()
+        return None
+
+
+def common_folder(names: Sequence[str]) -> str:
+    """What the names of files in one folder, or below it, begin with."""
+    first, last = (min(names), max(names)) if names else ("", "")
+    alike = next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), min(len(first), len(last)))
+    return first[: first.rfind("/", 0, alike) + 1]

@@ -29,13 +29,17 @@ class Rows(NamedTuple):
 
 
 class Bad(NamedTuple):
-    """A row that could not be made, of the bytes from `start` to `stop`; `lost`: nobody can tell where the next is."""
+    """A row that could not be made, of the bytes from `start` to `stop`.
+
+    `lost`: nobody can tell where the next is. `ends`: nothing behind it is read, unless the user asks to go on.
+    """
 
     reason: str
     start: int
     stop: int
     lost: bool = False
     line: int = 0
+    ends: bool = False
 
 
 Part: TypeAlias = Rows | Bad
@@ -79,14 +83,16 @@ class Format(ABC):
 
     compression: str = ""
 
-    fragile = False
-    """Whether nothing behind a bad record is read, unless the user asks to go on."""
+    is_text = False
+    """Whether a file that begins as packed data do cannot be one of this format."""
     counts_lines = False
     """Whether an error names the line."""
     indexed = False
     """Whether records can be found without reading those before them, once it is known where they begin."""
     skimmed = False
     """Whether `starts` finds the records of a file."""
+    sure = False
+    """Whether each record that `starts` finds is a row: then records may be counted even if bad ones do not count."""
     terminated = False
     """Whether LF ends a record, though the last one may lack it."""
 
@@ -113,9 +119,20 @@ class Format(ABC):
         """Why a file of this size cannot be one of this format."""
         return None
 
-    def resumed(self, data: Bytes, start: int, left: int | None) -> int | None:  # noqa: ARG002
-        """Where, at `start` or after it, the next record begins; None if that is not to be seen in these bytes."""
+    def doubt(self, head: bytes) -> str:  # noqa: ARG002
+        """What to add to the error of a file that begins like this, and in which not even the first record is found."""
+        return ""
+
+    def resumed(self, data: Bytes, start: int, left: int | None) -> tuple[int, int] | None:  # noqa: ARG002
+        """Where, at `start` or after it, the next record begins; None if that is not to be seen in these bytes.
+
+        With it, how many bytes must be there from that place on to be sure of it; 0 if it is sure.
+        """
         return None
+
+    def lead(self, data: Bytes) -> int:  # noqa: ARG002
+        """How many bytes of a file, which begins with `data`, lie before its first record and mean nothing."""
+        return 0
 
     def starts(self, data: Bytes, *, final: bool) -> tuple[Offsets, int, str | None]:
         """Where each record begins, how many bytes they take, and what is wrong with the one after them."""

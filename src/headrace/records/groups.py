@@ -6,98 +6,225 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from headrace.records.files import local_path, remote
+from headrace.errors import TransportError
+from headrace.records.choice import Choice
+from headrace.records.files import arrow_file, local_path
+from headrace.records.ipc import MAGIC, Batch, footer_batches, read_message, stream_messages
+from headrace.records.transport import ALONE, Transport
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 ROWS = 1 << 13
 """How many rows of a Parquet file are decoded at a time."""
+DENSEST = 64
+"""A group of more rows a byte than these is read before its number of rows is believed: a lie would have no end."""
 
 
 class Groups(ABC):
     """One such file; `count` groups, of which each can be read by itself."""
 
+    path: str
     schema: pa.Schema
+    names: list[str]
+    """Those of the columns that are read."""
     count: int
 
     @abstractmethod
-    def __init__(self, path: str, columns: tuple[str, ...] | None, kept: Any) -> None:
-        """Opens the file: of its rows those that pass `kept`, of its columns these, or all."""
+    def __init__(self, path: str, choice: Choice, kept: Any, via: Transport = ALONE) -> None:
+        """Opens the file: of its rows those that pass `kept`, of its columns those chosen."""
+
+    def rows(self, group: int) -> int:
+        """How many rows a group has, whether they pass the filter or not; 1 where the file does not say."""
+        rows, nbytes = self.described(group)
+        return rows if rows <= DENSEST * max(1, nbytes) else self._counted(group)
+
+    def _counted(self, group: int) -> int:
+        """How many rows can be read of a group; if there should be more, 1 for them all."""
+        rows = 0
+        try:
+            for batch in self.batches(group):
+                rows += batch.num_rows
+        except TransportError:
+            raise
+        except Exception:  # which is told when it is read
+            return rows + 1
+        return rows
+
+    def damaged_column(self, group: int) -> str | None:
+        """The first column of a group that cannot be read, None if it is not a column, or far to look for."""
+        for name in self.names if local_path(self.path) is not None and len(self.names) > 1 else ():
+            alone = type(self)(self.path, Choice((name,)), None)
+            try:
+                for _ in alone.batches(group):
+                    pass
+            except Exception:  # whatever it was that kept the group from being read
+                return name
+            finally:
+                alone.close()
+        return None
+
+    @abstractmethod
+    def described(self, group: int) -> tuple[int, int]:
+        """How many rows and bytes a group has, as the file says."""
 
     @abstractmethod
     def batches(self, group: int) -> Iterator[pa.RecordBatch]:
-        """The rows of a group, some at a time."""
+        """The rows of a group, some at a time, as they lie in the file: neither checked nor converted."""
 
-    def close(self) -> None:  # noqa: B027 - nothing is open between reads of Parquet
+    @abstractmethod
+    def close(self) -> None:
         """Let go of the file."""
 
 
 class ParquetGroups(Groups):
     """Row groups; those that cannot hold a row that passes the filter are not read."""
 
-    def __init__(self, path: str, columns: tuple[str, ...] | None, kept: Any) -> None:
-        import pyarrow.dataset as ds
-        import pyarrow.fs as pafs
+    def __init__(self, path: str, choice: Choice, kept: Any, via: Transport = ALONE) -> None:
+        import pyarrow.parquet as pq
 
-        local = local_path(path)
-        system, name = (None, local) if local is not None else remote(path)
-        files = pafs.LocalFileSystem() if system is None else pafs.PyFileSystem(pafs.FSSpecHandler(system))
-        self._fragment = ds.ParquetFileFormat().make_fragment(name, filesystem=files)
-        self._columns = None if columns is None else list(columns)
-        self._kept = kept
-        self.schema = self._fragment.physical_schema
-        self.count = self._fragment.num_row_groups
+        self.path = path
+        self._source, self._kept = arrow_file(path, via), kept
+        try:
+            near = local_path(path) is not None
+            self._file = pq.ParquetFile(self._source, pre_buffer=not near, page_checksum_verification=True)
+            self.schema = self._file.schema_arrow
+            self.count = self._file.num_row_groups
+            self.names = [self.schema.names[i] for i in choice.numbers(self.schema)]
+        except BaseException:
+            self.close()
+            raise
+
+    def described(self, group: int) -> tuple[int, int]:
+        found = self._file.metadata.row_group(group)  # not its columns: of damaged ones, asking ends the process
+        return max(0, int(found.num_rows)), min(int(found.total_byte_size), 8 * self._source.size())
 
     def batches(self, group: int) -> Iterator[pa.RecordBatch]:
-        part = self._fragment.subset(row_group_ids=[group])
+        if self._kept is not None:
+            yield from self._filtered(group)
+            return
+        some = None if len(self.names) == len(self.schema) else self.names
+        for batch in self._file.iter_batches(ROWS, row_groups=[group], columns=some, use_threads=False):
+            # Of two columns a.b and a, the name of the second stands for both.
+            yield batch if some is None or batch.schema.names == some else batch.select(some)
+
+    def _filtered(self, group: int) -> Iterator[pa.RecordBatch]:
+        import pyarrow.dataset as ds
+
+        how = ds.ParquetFragmentScanOptions(page_checksum_verification=True)
+        form = ds.ParquetFileFormat(default_fragment_scan_options=how)
+        part = form.make_fragment(self._source, row_groups=[group])
         scanner = part.scanner(
-            columns=self._columns, filter=self._kept, batch_size=ROWS, batch_readahead=2, use_threads=False
+            columns=self.names, filter=self._kept, batch_size=ROWS, batch_readahead=2, use_threads=False
         )
-        return iter(scanner.to_batches())
+        yield from scanner.to_batches()
+
+    def close(self) -> None:
+        self._source.close()
 
 
 class ArrowGroups(Groups):
-    """Record batches, of a file or of a stream that was written to one."""
+    """Record batches, of a file or of a stream that was written to one.
 
-    def __init__(self, path: str, columns: tuple[str, ...] | None, kept: Any) -> None:
-        import pyarrow as pa
+    A file whose footer is damaged is read like a stream, which it is but for the footer.
+    """
 
+    def __init__(self, path: str, choice: Choice, kept: Any, via: Transport = ALONE) -> None:
         del kept
-        local = local_path(path)
-        self._columns = columns
-        system, name = (None, local) if local is not None else remote(path)
-        self._file = pa.OSFile(local) if system is None else pa.PythonFile(system.open(name, "rb"), mode="r")
+        self.path = path
+        self._file = arrow_file(path, via)
+        self._preface: list[tuple[int, int]] = []
+        self._batches: list[Batch | None] = []
+        self._starts: list[int] = []
+        self._reader: Any = None
+        self._serial: Any = None
+        self._next = 0
         try:
-            self._reader, self.count = self._opened()
+            self.schema = self._open()
+            self.count = len(self._batches)
+            self._choose(choice.numbers(self.schema))
         except BaseException:
             self._file.close()
             raise
-        self.schema = self._reader.schema
 
-    def _opened(self) -> tuple[Any, int]:
+    def _open(self) -> pa.Schema:
         import pyarrow as pa
 
+        is_file = self._file.read_at(len(MAGIC), 0) == MAGIC if self._file.size() >= len(MAGIC) else False
+        if is_file:
+            try:
+                self._reader = pa.ipc.open_file(self._file)
+                self._starts = footer_batches(self._file)
+                if len(self._starts) != self._reader.num_record_batches:
+                    raise ValueError("the footer is damaged")
+                self._batches = [None] * len(self._starts)
+                return self._reader.schema
+            except (pa.ArrowException, ValueError, OSError):
+                self._reader = None
+        found = stream_messages(self._file, 8 if is_file else 0)
+        self._preface = found.preface
+        self._batches = [*found.batches]
+        if is_file:
+            self._batches.append(Batch(0, 0, 1, "the file has no footer: it ends early, or is damaged"))
+        return pa.ipc.open_stream(self._assembled()).schema
+
+    def _choose(self, numbers: list[int]) -> None:
+        """Have only these columns decoded."""
+        import pyarrow as pa
+
+        self.names = [self.schema.names[i] for i in numbers]
+        fields = numbers if len(numbers) < len(self.schema) else []
+        aligned = {"ensure_alignment": pa.ipc.Alignment.DataTypeSpecific} if hasattr(pa.ipc, "Alignment") else {}
+        self._options = pa.ipc.IpcReadOptions(included_fields=fields, **aligned)
+        if self._reader is not None:
+            self._reader = pa.ipc.open_file(self._file, options=self._options)
+        elif self._preface:
+            self._file.seek(self._preface[0][0])
+            self._serial = pa.ipc.open_stream(self._file, options=self._options)
+
+    def described(self, group: int) -> tuple[int, int]:
+        batch = self._batch(group)
+        return batch.rows, min(batch.stop, self._file.size()) - batch.start
+
+    def _batch(self, group: int) -> Batch:
+        batch = self._batches[group]
+        if batch is None:
+            batch = self._batches[group] = self._found(self._starts[group])
+        return batch
+
+    def _found(self, start: int) -> Batch:
         try:
-            reader = pa.ipc.open_file(self._file)
-            return reader, reader.num_record_batches
-        except pa.ArrowInvalid:  # a stream has no table of contents
-            self._file.seek(0)
-            count = sum(1 for _ in pa.ipc.open_stream(self._file))
-            self._file.seek(0)
-            self._next = 0
-            return pa.ipc.open_stream(self._file), count
+            message = read_message(self._file, start, self._file.size())
+            if message is not None:
+                return Batch(start, message.stop, message.rows)
+        except ValueError:
+            pass
+        return Batch(start, start, 1, "the description of a record batch is damaged")
 
     def batches(self, group: int) -> Iterator[pa.RecordBatch]:
-        batch = self._reader.get_batch(group) if hasattr(self._reader, "get_batch") else self._streamed(group)
-        yield batch if self._columns is None else batch.select(list(self._columns))
+        import pyarrow as pa
 
-    def _streamed(self, group: int) -> pa.RecordBatch:
-        while self._next < group:
-            self._reader.read_next_batch()
-            self._next += 1
-        self._next += 1
-        return self._reader.read_next_batch()
+        if self._reader is not None:
+            made, start = self._reader.get_batch(group), self._starts[group]
+            batch = self._batches[group] = Batch(start, start + made.nbytes, made.num_rows)
+        else:
+            batch = self._batch(group)
+            if batch.flaw is not None:
+                raise ValueError(batch.flaw)
+            serial, self._serial = (self._serial if group == self._next else None), None
+            made = (serial or pa.ipc.open_stream(self._assembled(batch), options=self._options)).read_next_batch()
+            self._serial, self._next = serial, group + 1  # in order, dictionaries are read but once
+        if made.num_rows != batch.rows:
+            raise ValueError(f"a record batch has {made.num_rows} rows where its description says {batch.rows}")
+        yield made if self.names else made.select([])
+
+    def _assembled(self, batch: Batch | None = None) -> Any:
+        """A stream of this batch alone, with all that comes before it."""
+        import pyarrow as pa
+
+        parts = [p for p in self._preface if batch is None or p[0] < batch.start]
+        parts = parts[:1] if batch is None else [*parts, (batch.start, batch.stop)]
+        return pa.BufferReader(b"".join(self._file.read_at(stop - start, start) for start, stop in parts))
 
     def close(self) -> None:
         self._file.close()

@@ -1,30 +1,24 @@
-"""Where each record of a file begins: by arithmetic, or in a sidecar `FILE.idx`."""
+"""Where each record of a file begins: by arithmetic, or as a sidecar says."""
 
 from __future__ import annotations
 
-import json
-import logging
-import zlib
+import os
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from headrace.errors import ElementError, HeadraceError
-from headrace.records.files import Identity, identity, local_path, opened, read_all, write_whole
+from headrace.records.files import file_size, identity, local_path, opened
 from headrace.records.fixed import FixedLength
 from headrace.records.format import Format, Offsets
-from headrace.records.window import window
+from headrace.records.identity import Identity, signature
+from headrace.records.packed import PROBED
+from headrace.records.redact import shown
+from headrace.records.sidecar import Found, fresh_sidecar, kept_sidecar
+from headrace.records.transport import ALONE, Transport
+from headrace.records.window import Window, window
 
-log = logging.getLogger("headrace")
-
-MAGIC = b"headrace index 1\n"
-SUFFIX = ".idx"
-HEAD = 4096
-"""So many bytes of the file are part of what tells whether an index still belongs to it."""
-GROUP = 1024
-"""Positions are kept as distances from the first of so many records."""
 CHUNK = 4 << 20
 
 
@@ -32,46 +26,40 @@ class Index(Protocol):
     """Where the records of one file lie."""
 
     count: int
-    identity: Identity
     terminator: bytes
     """What the last record lacks at its end, for it to stand before others."""
+    place: str | None
+    """The file in which it is kept, if it is."""
 
     def starts(self, numbers: Offsets) -> Offsets:
         """The bytes at which these records begin; number `count` is the end of the last."""
         ...
 
+    def belongs_to(self, found: Identity) -> bool:
+        """Whether it is that of a file of this identity."""
+        ...
+
 
 class Arithmetic:
-    """The index of a file of records of one length."""
+    """The index of a file of records of one length, of which the size tells everything."""
 
     terminator = b""
+    place: str | None = None
 
-    def __init__(self, form: FixedLength, known: Identity) -> None:
-        assert known.size is not None
-        self.count = form.count(known.size)
-        self.identity = known
+    def __init__(self, form: FixedLength, size: int) -> None:
+        self.count = form.count(size)
+        self._size = size
         self._first = form.header_bytes
         self._step = form.record_bytes
 
     def starts(self, numbers: Offsets) -> Offsets:
         return self._first + numbers * self._step
 
-
-class Sidecar:
-    """Positions, as many as there are records and one more for the end."""
-
-    def __init__(self, header: dict[str, Any], bases: Offsets, deltas: NDArray[Any]) -> None:
-        self.count: int = header["count"]
-        self.identity = Identity(header["size"], header["stamp"])
-        self.terminator = b"\n" if header["open"] else b""
-        self._bases = bases
-        self._deltas = deltas
-
-    def starts(self, numbers: Offsets) -> Offsets:
-        return self._bases[numbers // GROUP] + self._deltas[numbers].astype(np.int64)
+    def belongs_to(self, found: Identity) -> bool:
+        return found.size == self._size
 
 
-def indexes(names: Sequence[str], form: Format, wanted: bool | str) -> tuple[Index, ...] | None:
+def indexes(names: Sequence[str], form: Format, wanted: bool | str, via: Transport = ALONE) -> tuple[Index, ...] | None:
     """An index for each file: built where `wanted` is True, else (`"auto"`) those there are, None if one is missing."""
     if wanted not in (True, "auto"):
         raise ValueError(f'index must be True, False or "auto", not {wanted!r}')
@@ -79,7 +67,7 @@ def indexes(names: Sequence[str], form: Format, wanted: bool | str) -> tuple[Ind
         return None
     found = []
     for name in names:
-        index = build_index(name, form) if wanted is True else fresh_index(name, form)
+        index = build_index(name, form, via) if wanted is True else fresh_index(name, form, via)
         if index is None:
             return None
         found.append(index)
@@ -89,101 +77,76 @@ def indexes(names: Sequence[str], form: Format, wanted: bool | str) -> tuple[Ind
 def _check(path: str, form: Format) -> None:
     if form.compression:
         raise ValueError(
-            f"{path}: a file compressed as {form.compression} cannot be indexed, since it is read from the start only; "
-            "write it uncompressed"
+            f"{shown(path)}: a file compressed as {form.compression} cannot be indexed, since it is read from the "
+            "start only; write it uncompressed"
         )
     if not form.indexed:
-        raise ValueError(f"{path}: files of this format cannot be indexed")
+        raise ValueError(f"{shown(path)}: files of this format cannot be indexed")
 
 
-def fresh_index(path: str, form: Format) -> Index | None:
+def fresh_index(path: str, form: Format, via: Transport = ALONE) -> Index | None:
     """The index of a file, if there is one that belongs to what the file is now."""
+    if not isinstance(form, FixedLength):
+        return fresh_sidecar(path, form, via)
     try:
-        known = identity(path)
-        if isinstance(form, FixedLength):
-            return Arithmetic(form, known) if known.size is not None and not form.refusal(known.size) else None
-        header, bases, deltas = _loaded(read_all(path + SUFFIX))
-        if header == {**header, **_described(path, form, known)}:
-            return Sidecar(header, bases, deltas)
-    except (OSError, ValueError, KeyError):
+        size = file_size(path, via)
+    except OSError:
         return None
-    log.info("%s%s is stale: %s has changed since it was made", path, SUFFIX, path)
-    return None
+    return Arithmetic(form, size) if size is not None and not form.refusal(size) else None
 
 
-def build_index(path: str, form: Format) -> Index:
-    """The index of a file; made in one pass and written beside it where there is no fresh one."""
+def build_index(path: str, form: Format, via: Transport = ALONE) -> Index:
+    """The index of a file; made in one pass, and kept, where there is no fresh one."""
     _check(path, form)
-    found = fresh_index(path, form)
+    found = fresh_index(path, form, via)
     if found is not None:
         return found
     if isinstance(form, FixedLength):
-        raise _damaged(path, form.refusal(identity(path).size or 0) or "its size is not known", 0, 0)
-    known = identity(path)
-    described = _described(path, form, known)
-    positions, open_end = _positions(path, form)
-    if identity(path) != known:
-        raise HeadraceError(f"{path} changed while its index was made")
-    count = len(positions) - 1
-    bases = positions[::GROUP].copy()
-    deltas = positions - np.repeat(bases, GROUP)[: len(positions)]
-    deltas = deltas.astype(np.uint32 if not len(deltas) or deltas.max() < 2**32 else np.uint64)
-    arrays = bases.tobytes() + deltas.tobytes()
-    header = {**described, "count": count, "open": open_end, "wide": deltas.itemsize, "crc": zlib.crc32(arrays)}
+        raise _damaged(path, form.refusal(file_size(path, via) or 0) or "its size is not known", 0, 0)
+    before, known = _stamp(path, via), identity(path, via)
+    positions, open_end = _positions(path, form, via)
+    if _stamp(path, via) != before:
+        raise HeadraceError(f"{shown(path)} changed while its index was made")
+    return kept_sidecar(path, form, Found(known, positions, open_end), via)
+
+
+def _stamp(path: str, via: Transport) -> Any:
+    """What changes when the file does."""
+    local = local_path(path)
+    return identity(path, via) if local is None else signature(os.stat(local))  # noqa: PTH116
+
+
+def _positions(path: str, form: Format, via: Transport) -> tuple[Offsets, bool]:
+    """Where every record begins and the last one ends; and whether that one lacks what ends the others."""
+    file = opened(path, via)
     try:
-        write_whole(path + SUFFIX, [MAGIC, json.dumps(header).encode(), b"\n", arrays])
-    except OSError as error:
-        log.warning("the index of %s is not kept: %s", path, error)
-    return Sidecar(header, bases, deltas)
+        return _positions_in(path, window(file, "", 0, CHUNK), form)
+    finally:
+        file.close()
 
 
-def _described(path: str, form: Format, known: Identity) -> dict[str, Any]:
-    """What must agree between an index and its file."""
-    head = zlib.crc32(read_all(path, HEAD))
-    return {"format": type(form).__name__, "size": known.size, "stamp": known.stamp, "head": head}
-
-
-def _loaded(data: bytes) -> tuple[dict[str, Any], Offsets, NDArray[Any]]:
-    if not data.startswith(MAGIC):
-        raise ValueError("no index of headrace's")
-    line = data.index(b"\n", len(MAGIC))
-    header = json.loads(data[len(MAGIC) : line])
-    arrays = memoryview(data)[line + 1 :]
-    groups = header["count"] // GROUP + 1
-    wide = np.uint32 if header["wide"] == 4 else np.uint64
-    if len(arrays) != 8 * groups + header["wide"] * (header["count"] + 1) or zlib.crc32(arrays) != header["crc"]:
-        raise ValueError("the index is damaged")
-    return header, np.frombuffer(arrays[: 8 * groups], np.int64), np.frombuffer(arrays[8 * groups :], wide)
-
-
-class _Positions(NamedTuple):
-    positions: Offsets
-    open_end: bool
-
-
-def _positions(path: str, form: Format) -> _Positions:
-    """Where every record begins, and the last one ends."""
-    file = opened(path)
+def _positions_in(path: str, view: Window, form: Format) -> tuple[Offsets, bool]:
+    found: list[Offsets] = []
+    count, open_end = 0, False
     try:
-        view = window(file, "", 0, CHUNK)
-        found: list[Offsets] = []
-        count, open_end = 0, False
         while not view.final:
             view.more()
+            if view.offset == 0:
+                view.use(form.lead(view.data))
             starts, used, wrong = form.starts(view.data, final=view.final)
             if wrong is not None:
-                raise _damaged(path, wrong, count + len(starts), view.offset + used)
+                doubt = "" if view.offset + used else form.doubt(view.data[:PROBED].tobytes())
+                raise _damaged(path, wrong + doubt, count + len(starts), view.offset + used)
             found.append(starts + view.offset)
             count += len(starts)
             if used:
                 open_end = form.terminated and bool(view.data[used - 1] != ord("\n"))
             view.use(used)
-        return _Positions(np.concatenate([*found, [view.offset]]).astype(np.int64), open_end)
+        return np.concatenate([*found, [view.offset]]).astype(np.int64), open_end
     finally:
         view.close()
-        file.close()
 
 
 def _damaged(path: str, reason: str, number: int, offset: int) -> ElementError:
-    where = f"{path}, record {number}, byte {offset}"
+    where = f"{shown(path)}, record {number}, byte {offset}"
     return ElementError(reason, operation="index", ordinal=number, provenance=where)

@@ -3,35 +3,53 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from headrace.block import Column, text
 from headrace.errors import SpecError
 from headrace.plan.spec import Spec
 from headrace.plan.structure import Structure
+from headrace.records.choice import EVERYTHING, OBJECT, Choice, as_objects, no_value
 from headrace.records.files import Bytes
 from headrace.records.format import Bad, Format, Look, Part, Rows, Scan
-from headrace.records.tables import rows_of, spec_of
+from headrace.records.json_text import BOM, ObjectLines, TwiceError, loaded
+from headrace.records.json_types import misfits, unexpected, unexpected_types
+from headrace.records.tables import Path, rows_of, spec_of
 from headrace.records.text import LF
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
+DEEPEST = 1000
+"""In lines with more brackets Arrow is not asked for types: 20,000 lists in each other end the process."""
+
+
 @dataclass(frozen=True)
 class JsonLines(Format):
-    """A row a line; lines of nothing but spaces are passed over."""
+    """A row a line; lines of nothing but spaces are passed over.
+
+    A column that is null in the schema, and cast, is made of what Python reads.
+    """
 
     schema: pa.Schema = None
-    nulls: tuple[tuple[str, Any], ...] = ()
+    choice: Choice = EVERYTHING
 
+    is_text = True
     counts_lines = True
 
-    @property
+    def __str__(self) -> str:
+        kinds = ", ".join(f"{field.name}: {field.type}" for field in self.schema)
+        return ", ".join(filter(None, [f"{{{kinds}}}", str(self.choice), self.compression]))
+
+    @cached_property
     def spec(self) -> Spec:
-        return spec_of(self.schema)
+        return spec_of(self.schema, self.choice)
 
     @property
     def structure(self) -> Structure:
@@ -39,46 +57,134 @@ class JsonLines(Format):
         assert found is not None
         return found
 
+    @cached_property
+    def _pythons(self) -> tuple[str, ...]:
+        """The columns that Python makes."""
+        import pyarrow as pa
+
+        targets = self.choice.targets
+        return tuple(f.name for f in self.schema if f.name in targets and pa.types.is_null(f.type))
+
+    @cached_property
+    def _typed(self) -> pa.Schema:
+        """The columns that Arrow's reader makes."""
+        import pyarrow as pa
+
+        return pa.schema([field for field in self.schema if field.name not in self._pythons])
+
+    @cached_property
+    def _struct(self) -> pa.DataType:
+        import pyarrow as pa
+
+        return pa.struct(list(self.schema))
+
     def scan(self, data: Bytes, look: Look) -> Scan:
         ends = np.flatnonzero(data == LF) + 1
         used = len(data) if look.final else int(ends[-1]) if len(ends) else 0
         if not used:
             return Scan([], 0)
-        starts = [0, *ends.tolist()]
-        starts = starts if starts[-1] == used else [*starts, used]
-        raw = data[:used].tobytes()
-        return Scan(self._parts(raw, starts, 0, len(starts) - 1), used, len(ends))
+        start = len(BOM) if look.first and data[: len(BOM)].tobytes() == BOM else 0
+        if start == used:
+            return Scan([], used)
+        stops = ends if len(ends) and ends[-1] == used else np.append(ends, used)
+        lines = ObjectLines.of(data[:used].tobytes(), np.append(start, stops))
+        return Scan(self._parts(lines, 0, len(lines)), used, len(ends))
 
-    def _parts(self, raw: bytes, starts: list[int], low: int, high: int) -> list[Part]:
-        """Rows of the lines from `low` to `high`; where Arrow's reader refuses them, by halves."""
-        part = raw[starts[low] : starts[high]]
-        if not part.strip():
+    def _parts(self, lines: ObjectLines, low: int, high: int) -> list[Part]:
+        """Rows of the lines from `low` to `high`; where one of them is refused, by halves."""
+        if low == high:
             return []
         try:
-            table = parsed(part, self.schema)
-            if table.num_rows != high - low:  # blank lines, or objects over several lines
-                raise ValueError
-            return [Rows(rows_of(table, self.structure, dict(self.nulls)), table.num_rows, starts[low], low)]
+            columns = self._columns(lines, low, high)
+            return [Rows(columns, high - low, lines.start(low), lines.number(low))]
         except (ValueError, SpecError) as error:
             if high - low > 1:
                 middle = (low + high) // 2
-                return [*self._parts(raw, starts, low, middle), *self._parts(raw, starts, middle, high)]
-            return [Bad(_why(part, error), starts[low], starts[high], line=low)]
+                return [*self._parts(lines, low, middle), *self._parts(lines, middle, high)]
+            reason = self._why(lines.text(low, high).rstrip(), error)
+            return [Bad(reason, lines.start(low), lines.stop(low), line=lines.number(low))]
+
+    def _columns(self, lines: ObjectLines, low: int, high: int) -> list[Column]:
+        """The columns of some lines; raises ValueError where one of them is wrong."""
+        lines.check(low, high)
+        content = lines.text(low, high)
+        objects: list[Any] | None = None
+        if self._pythons:
+            objects = self._loaded(lines, low, high)
+            table = parsed(content, self._typed, "ignore")
+        elif self.choice.columns is not None:
+            table = parsed(content, self._typed, "ignore")
+        elif self.choice.exclude:
+            table = self._without(lines, low, high)
+        else:
+            table = parsed(content, self._typed, "error")
+        if table.num_rows != high - low:
+            raise ValueError("there is more than one object on a line")
+        ready: dict[Path, Column] = {(n,): self._python_column(n, objects or ()) for n in self._pythons}
+        return rows_of(table, self.structure, self.choice, ready)
+
+    def _without(self, lines: ObjectLines, low: int, high: int) -> pa.Table:
+        """What is left when some fields are left out: they may be of any type, but no others may be there."""
+        import pyarrow as pa
+
+        content = lines.text(low, high)
+        try:
+            if lines.brackets(low, high) <= DEEPEST:
+                table = parsed(content, self._typed, "infer")
+                if not any(unexpected_types(pa.struct(list(table.schema)), self._struct, "", self.choice)):
+                    return table.select(self._typed.names)
+        except pa.ArrowInvalid:  # what is left out may be of one type here, of another there
+            pass
+        self._loaded(lines, low, high)
+        return parsed(content, self._typed, "ignore")
+
+    def _loaded(self, lines: ObjectLines, low: int, high: int) -> list[Any]:
+        """The objects themselves; raises where one has a field that is neither known nor left out."""
+        objects = [loaded(lines.text(i, i + 1)) for i in range(low, high)]
+        if self.choice.columns is None:
+            for each in objects:
+                for name in unexpected(each, self._struct, "", self.choice):
+                    raise ValueError(_unexpected(name))
+        return objects
+
+    def _python_column(self, name: str, objects: Iterable[dict[str, Any]]) -> Column:
+        values = [each.get(name) for each in objects]
+        if self.choice.targets[name] is OBJECT:
+            return as_objects(name, values, self.choice)
+        filler = self.choice.fillers.get(name)
+        values = [filler if value is None else value for value in values]
+        if None in values:
+            raise SpecError(no_value(name))
+        return text([v if isinstance(v, str) else json.dumps(v, ensure_ascii=False) for v in values])
+
+    def _why(self, line: bytes, error: Exception) -> str:
+        """What is wrong with a line, by column where that can be told."""
+        if isinstance(error, SpecError):
+            return str(error)
+        try:
+            value = loaded(line)
+        except TwiceError as wrong:
+            return str(wrong)
+        except ValueError as wrong:
+            return f"not JSON: {wrong}"
+        if not isinstance(value, dict):
+            return "not an object of JSON's"
+        said = list(misfits(value, self._struct, ""))
+        if self.choice.columns is None:
+            said += [_unexpected(name) for name in unexpected(value, self._struct, "", self.choice)]
+        return said[0] if said else str(error)
 
 
-def parsed(lines: bytes, schema: pa.Schema | None) -> pa.Table:
+def _unexpected(name: str) -> str:
+    ways = f"cast={{{name!r}: …}} says its dtype, exclude=[{name!r}] leaves it out"
+    return f"field {name!r} was not in the first lines; {ways}"
+
+
+def parsed(lines: bytes, schema: pa.Schema, other_fields: str) -> pa.Table:
     """A table of whole lines; raises ValueError where one of them is wrong."""
     import pyarrow as pa
     import pyarrow.json as pj
 
-    options = pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior="error" if schema else "infer")
+    options = pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior=other_fields)
     reading = pj.ReadOptions(use_threads=False, block_size=len(lines) + 1)
     return pj.read_json(pa.BufferReader(lines), reading, options)
-
-
-def _why(line: bytes, error: Exception) -> str:
-    try:
-        json.loads(line)
-    except ValueError as wrong:
-        return f"not JSON: {wrong}"
-    return str(error)

@@ -22,7 +22,8 @@ class Quarantine:
 
     The folder gets their bytes in `records.bin` and a line for each in `manifest.jsonl`: file, byte offset, record
     number, reason, and where in `records.bin` the bytes lie. Reading goes on behind them; once more than `max_fraction`
-    of the records are bad it fails. A single one is always let pass.
+    of the records are bad it fails. A single one is always let pass. Of a damaged part of a Parquet or Arrow file each
+    row counts.
 
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
@@ -54,16 +55,16 @@ class Quarantine:
         with self._lock:
             self.read += rows
 
-    def keep(self, file: str, offset: int, number: int, reason: str, pieces: list[bytes]) -> None:
-        """Put a bad record aside, once however often it is met; raises beyond the budget."""
+    def keep(self, file: str, offset: int, number: int, reason: str, pieces: list[bytes], *, rows: int = 1) -> None:
+        """Put a bad record aside, or `rows` of them, once however often it is met; raises beyond the budget."""
         with self._lock:
-            self.count += 1
-            self.read += 1
+            self.count += rows
+            self.read += rows
             if self._known is None:
                 self._known = self._met()
             if (file, offset) not in self._known:
                 self._known.add((file, offset))
-                self._write(file, offset, number, reason, pieces)
+                self._write(file, offset, number, reason, pieces, rows)
             allowed = max(1.0, self.max_fraction * self.read)
             if self.count > allowed:
                 raise QuarantineError(
@@ -79,7 +80,7 @@ class Quarantine:
         lines = [json.loads(line) for line in manifest.read_text().splitlines() if line.endswith("}")]
         return {(line["file"], line["offset"]) for line in lines}
 
-    def _write(self, file: str, offset: int, number: int, reason: str, pieces: list[bytes]) -> None:
+    def _write(self, file: str, offset: int, number: int, reason: str, pieces: list[bytes], rows: int) -> None:
         self.path.mkdir(parents=True, exist_ok=True)
         with (self.path / RECORDS).open("ab") as records:
             at = records.tell()
@@ -87,6 +88,7 @@ class Quarantine:
                 records.write(piece)
             length = records.tell() - at
         line = {"file": file, "offset": offset, "record": number, "reason": reason, "at": at, "length": length}
+        line |= {"records": rows} if rows > 1 else {}
         with (self.path / MANIFEST).open("a") as manifest:
             manifest.write(json.dumps(line) + "\n")
 
@@ -100,9 +102,10 @@ class Skip:
     def fine(self, rows: int) -> None:
         """Nothing to count."""
 
-    def keep(self, file: str, offset: int, number: int, reason: str, pieces: list[bytes]) -> None:  # noqa: ARG002
+    def keep(self, file: str, offset: int, number: int, reason: str, _pieces: list[bytes], *, rows: int = 1) -> None:
         """Say so."""
-        log.warning("skipped %s, record %d, byte %d: %s", file, number, offset, reason)
+        more = f" and {rows - 1} after it" if rows > 1 else ""
+        log.warning("skipped %s, record %d%s, byte %d: %s", file, number, more, offset, reason)
 
 
 def policy(on_error: Any) -> Quarantine | Skip | None:

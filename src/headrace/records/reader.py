@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from typing import NamedTuple, TypeAlias
 
+import numpy as np
+
 from headrace.block import Column
 from headrace.records.files import opened
 from headrace.records.format import ALL, Bad, Format, Look, Scan
+from headrace.records.packed import LEAST, PROBED, packing, remedy
+from headrace.records.redact import shown
+from headrace.records.transport import ALONE, Transport
 from headrace.records.window import CHUNK, window
 
 OVERLAP = 16
@@ -62,6 +67,7 @@ class Reader:
         go_on: bool = False,
         chunk: int | None = None,
         boxed: bool = False,
+        via: Transport = ALONE,
     ) -> None:
         self._format = form
         self._go_on = go_on
@@ -71,7 +77,8 @@ class Reader:
         self._usual = 0
         self._more = False
         self._number, self._line = at.number, at.line
-        self._file = opened(path)
+        self._file = opened(path, via)
+        self.token = self._file.token
         self.identity = self._file.identity
         self._over = False
         self._stopped = False
@@ -86,6 +93,7 @@ class Reader:
         """The next rows and bad records, if possible some times `want` of them; none only at the end."""
         self._usual = max(self._usual, want)
         found = self._refused() if self._fresh else []
+        self._fresh = False
         while not found and not self._over:
             found = self._some(want)
         if self._over:
@@ -94,19 +102,30 @@ class Reader:
 
     def pass_over(self, count: int) -> int:
         """Pass over up to `count` records without making anything of them; `read` meets the bad ones, and the end."""
-        passed = 0
+        passed, window = 0, self._window
+        if self._fresh and self._refusal() is not None:
+            return 0
         while passed < count and not self._over and not self._stopped:
-            window = self._window
-            if not window.final:
-                window.more(SKIMMED)
-            starts, used, wrong = self._format.starts(window.data, final=window.final and window.damage is None)
-            rows = min(len(starts), count - passed)
-            window.use(int(starts[rows]) if rows < len(starts) else used)
+            try:
+                if not window.final:
+                    window.more(SKIMMED)
+                if window.offset == 0:
+                    window.use(self._format.lead(window.data))
+                starts, used, wrong = self._format.starts(window.data, final=window.final and window.damage is None)
+                rows = min(len(starts), count - passed)
+                window.use(int(starts[rows]) if rows < len(starts) else used)
+            except OSError:  # `read` meets it again
+                break
             self._number += rows
             passed += rows
             self._stopped = rows < len(starts) or wrong is not None or window.final
         self._fresh = self._more = False
         return passed
+
+    @property
+    def at(self) -> RecordAt:
+        """Where the next record begins, as far as that is known."""
+        return self._at(0, 0)
 
     def close(self) -> None:
         """Let go of the file."""
@@ -118,18 +137,33 @@ class Reader:
         return RecordAt(self._window.offset + offset, self._number, self._line + line)
 
     def _refused(self) -> list[Found]:
-        """What is wrong with the file as a whole, as far as its size tells."""
-        self._fresh = False
-        size = self.identity.size
-        reason = None if size is None or self._format.compression else self._format.refusal(size)
+        """What is wrong with the file as a whole."""
+        reason = self._refusal()
         if reason is None:
             return []
         self._over = True
         return [Wrong(reason, self._at(0, 0), [])]
 
+    def _refusal(self) -> str | None:
+        """Why the file cannot be one of the format, as far as its size and its first bytes tell."""
+        form, size = self._format, self._file.size
+        if form.compression:
+            return None
+        reason = None if size is None else form.refusal(size)
+        if reason is None and not form.is_text:
+            return None
+        head = np.empty(LEAST, np.uint8)
+        packed = packing(head[: self._file.read_into(head, 0)].tobytes())
+        if not packed:
+            return reason
+        return f"{reason}; {remedy(packed)}" if reason else remedy(packed)
+
     def _left(self) -> int | None:
-        size = self.identity.size
-        return None if size is None or self._format.compression else size - self._window.offset
+        """How many bytes there are from the window's first on, where that is known."""
+        size, window = self._file.size, self._window
+        if window.final:
+            return len(window.data)
+        return None if size is None or self._format.compression else max(len(window.data), size - window.offset)
 
     def _most(self, want: int) -> int:
         """How many rows to look for: those wanted, and as many again, as usual, as a chunk has room for."""
@@ -164,7 +198,7 @@ class Reader:
         window.use(scan.used)
         self._line += scan.lines
         self._stopped = isinstance(last, Bad) and len(window.data) > 0
-        if isinstance(last, Bad) and not self._go_on and (last.lost or self._format.fragile):
+        if isinstance(last, Bad) and not self._go_on and (last.lost or last.ends):
             self._over = True
         elif isinstance(last, Bad) and last.lost:
             self._search(found[-1])
@@ -180,44 +214,60 @@ class Reader:
             at = self._at(part.start, part.line)
             if isinstance(part, Bad):
                 bytes_ = [] if part.lost else [self._window.data[part.start : part.stop].tobytes()]
-                found.append(Wrong(part.reason, at, bytes_))
+                found.append(Wrong(part.reason + self._doubt(part, at), at, bytes_))
                 self._number += 1
             else:
                 found.append(Good(part.columns, part.rows, at))
                 self._number += part.rows
         return found
 
+    def _doubt(self, bad: Bad, at: RecordAt) -> str:
+        """What to add to the error of a file in which not even the first record is found."""
+        window = self._window
+        if at.offset or not bad.lost:
+            return ""
+        while len(window.data) < PROBED and not window.final:
+            window.more()
+        return self._format.doubt(window.data[:PROBED].tobytes())
+
     def _search(self, wrong: Found) -> None:
         """Pass over bytes until a record is found, or the file ends."""
         assert isinstance(wrong, Wrong)
         window, start = self._window, 1
         while True:
-            next_one = self._format.resumed(window.data, min(start, len(window.data)), self._left())
-            passed = len(window.data) if window.final else max(0, len(window.data) - OVERLAP)
-            passed = passed if next_one is None else next_one
+            found = self._format.resumed(window.data, min(start, len(window.data)), self._left())
+            unseen = len(window.data) if window.final else max(0, len(window.data) - OVERLAP)
+            passed, needed = found or (unseen, 0)
             if sum(map(len, wrong.pieces)) < KEPT:
                 wrong.pieces.append(window.data[:passed].tobytes())
             window.use(passed)
-            if next_one is not None:
+            if found and not needed:
                 self._stopped = True
                 return
             if window.final:
                 self._over = True
                 return
             start = 0
-            window.more()
+            window.more(needed)
 
 
-def first_bytes(path: str, compression: str, size: int) -> bytes:
-    """The first `size` bytes of a file, unpacked; fewer if it has no more. Raises OSError, also for damaged data."""
-    file = opened(path)
+def first_bytes(path: str, compression: str, size: int, via: Transport = ALONE, *, packed: bool = False) -> bytes:
+    """The first `size` bytes of a file, unpacked; fewer if it has no more. Raises OSError, also for damaged data.
+
+    Raises ValueError for packed ones that nobody said are packed, unless they may be.
+    """
+    file = opened(path, via)
     view = window(file, compression, 0, size)
     try:
         while len(view.data) < size and not view.final:
             view.more(size)
         if view.damage is not None and not len(view.data):
-            raise OSError(f"{path}: {view.damage}")
-        return view.data[:size].tobytes()
+            raise OSError(f"{shown(path)}: {view.damage}")
+        head = view.data[:size].tobytes()
+        view.use(0)
+        if not compression and not packed and packing(head):
+            raise ValueError(f"{shown(path)}: {remedy(packing(head))}")
+        return head
     finally:
         view.close()
         file.close()

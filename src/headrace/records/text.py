@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 LF, CR = 10, 13
+MARK = codecs.BOM_UTF8
+"""What some programs put before text: no part of its first line, whatever the encoding."""
 
 
 def encoding_name(encoding: str | None) -> str | None:
@@ -41,15 +43,30 @@ class Lines(Format):
 
     encoding: str | None = "utf-8"
 
+    is_text = True
     indexed = True
     skimmed = True
     terminated = True
+
+    @property
+    def sure(self) -> bool:  # type: ignore[override]
+        return self.encoding is None
 
     @property
     def spec(self) -> Spec:
         return Spec(LEAF, (TensorSpec((), np.bytes_ if self.encoding is None else np.str_),))
 
     def scan(self, data: Bytes, look: Look) -> Scan:
+        lead = marked(data, final=look.final) if look.first else 0
+        if lead is None:
+            return Scan([], 0)
+        if not lead:
+            return self._scan(data, look)
+        scan = self._scan(data[lead:], look)
+        parts = [_moved(part, lead) for part in scan.parts]
+        return scan._replace(parts=parts, used=scan.used + lead) if scan.used or look.final else scan
+
+    def _scan(self, data: Bytes, look: Look) -> Scan:
         if look.boxed and self.encoding in (None, "utf-8"):
             raw = data.tobytes()
             if b"\r" not in raw and raw.isascii():
@@ -105,6 +122,9 @@ class Lines(Format):
         assert column is not None
         return [Rows([column], stop - start, int(starts[start]))]
 
+    def lead(self, data: Bytes) -> int:
+        return marked(data, final=True) or 0
+
     def starts(self, data: Bytes, *, final: bool) -> tuple[Offsets, int, str | None]:
         ends = np.flatnonzero(data == LF) + 1
         lines = int(ends[-1]) if len(ends) else 0
@@ -112,6 +132,14 @@ class Lines(Format):
             lines = len(data)
             ends = np.append(ends, lines)
         return np.concatenate([[0], ends[:-1]]).astype(np.int64) if lines else ends, lines, None
+
+
+def marked(data: Bytes, *, final: bool) -> int | None:
+    """How many bytes of a byte order mark a file begins with; None if more bytes must tell."""
+    head = data[: len(MARK)].tobytes()
+    if head == MARK:
+        return len(MARK)
+    return None if MARK.startswith(head) and not final else 0
 
 
 def decoded(lines: pa.Array, encoding: str) -> Column | None:
@@ -124,6 +152,12 @@ def decoded(lines: pa.Array, encoding: str) -> Column | None:
         return text([line.decode(encoding) for line in lines.to_pylist()])
     except (pa.ArrowInvalid, UnicodeDecodeError):
         return None
+
+
+def _moved(part: Part, by: int) -> Part:
+    if isinstance(part, Bad):
+        return part._replace(start=part.start + by, stop=part.stop + by)
+    return part._replace(start=part.start + by)
 
 
 def _split(content: Any, end: Any, look: Look) -> Scan:

@@ -12,6 +12,7 @@ from headrace.plan.spec import Spec, TensorSpec
 from headrace.plan.structure import LEAF
 from headrace.records.files import Bytes
 from headrace.records.format import ALL, Bad, Format, Look, Offsets, Part, Rows, Scan
+from headrace.records.packed import likely_packing, remedy
 from headrace.text import binary
 
 HEADER, FOOTER = 12, 4
@@ -22,9 +23,9 @@ WRONG_LENGTH, WRONG_DATA = 1, 2
 class TFRecords(Format):
     """One row a record."""
 
-    fragile = True
     indexed = True
     skimmed = True
+    sure = True
 
     @property
     def spec(self) -> Spec:
@@ -42,16 +43,16 @@ class TFRecords(Format):
         if rows == look.most and not problem and used < len(data):
             return Scan(parts, used, more=True)
         left = None if look.left is None else look.left - used
-        what = self._wrong(data[used:], problem, look.first and not used, look.final, left)
+        what = self._wrong(data[used:], problem, look.final, left)
         if what is None:
             return Scan(parts, used)
         stop = used + _whole(data[used:]) if problem == WRONG_DATA else len(data)
-        parts.append(Bad(what, used, stop, lost=problem != WRONG_DATA))
+        parts.append(Bad(what, used, stop, lost=problem != WRONG_DATA, ends=True))
         return Scan(parts, stop if problem == WRONG_DATA else used)
 
-    def _wrong(self, data: Bytes, problem: int, first: bool, final: bool, left: int | None) -> str | None:
+    def _wrong(self, data: Bytes, problem: int, final: bool, left: int | None) -> str | None:
         if problem == WRONG_LENGTH:
-            return "the checksum of the length is wrong" + ("; is this a TFRecord file at all?" if first else "")
+            return "the checksum of the length is wrong"
         if problem == WRONG_DATA:
             return "the checksum of the data is wrong"
         if final and len(data):
@@ -60,13 +61,22 @@ class TFRecords(Format):
             return f"the file ends {left} bytes into a record" + _claimed(data)
         return None
 
-    def resumed(self, data: Bytes, start: int, left: int | None) -> int | None:
+    def resumed(self, data: Bytes, start: int, left: int | None) -> tuple[int, int] | None:
         found = _native.resync(data.data, start, -1 if left is None else left)
-        return None if found < 0 else found
+        if found < 0:
+            return None
+        needed = _whole(data[found:])
+        return found, needed if needed > len(data) - found else 0
 
     def starts(self, data: Bytes, *, final: bool) -> tuple[Offsets, int, str | None]:
         starts, used, problem = _native.scan_records(data.data, 0, ALL)
-        return starts, used, self._wrong(data[used:], problem, not used, final, None)
+        return starts, used, self._wrong(data[used:], problem, final, None)
+
+    def doubt(self, head: bytes) -> str:
+        if len(head) >= HEADER and _native.scan_records(head, 0, 1)[2] != WRONG_LENGTH:
+            return ""  # a record that begins as it should
+        packed = likely_packing(head)
+        return f"; {remedy(packed)}" if packed else "; is this a TFRecord file at all?"
 
 
 def _length(data: Bytes) -> int:

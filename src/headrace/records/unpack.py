@@ -110,7 +110,7 @@ class Arrow:
         import pyarrow as pa
 
         self._stream = pa.CompressedInputStream(pa.PythonFile(_Raw(file), mode="r"), "zstd")
-        self._empty = file.identity.size == 0
+        self._empty = file.size == 0
 
     def read_into(self, out: Bytes) -> int:
         if self._empty:

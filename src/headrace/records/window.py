@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import mmap
 from typing import Protocol
 
 import numpy as np
 
-from headrace.records.files import Bytes, File, LocalFile
+from headrace.records.files import Bytes, File, LocalFile, shrunk
 from headrace.records.unpack import DamagedError, unpacked
 
 FIRST_CHUNK = 64 << 10
@@ -34,7 +33,7 @@ class Window(Protocol):
         ...
 
     def use(self, count: int) -> None:
-        """The first `count` bytes are done with."""
+        """The first `count` bytes are done with; raises OSError if what was there to see were not the file's bytes."""
         ...
 
     def close(self) -> None:
@@ -47,7 +46,7 @@ def window(file: File, compression: str, offset: int, chunk: int | None) -> Wind
     if not compression and isinstance(file, LocalFile):
         try:
             return Mapped(file, offset, chunk or CHUNK)
-        except (OSError, ValueError):  # a pipe, a file without a size, a file system that cannot map
+        except (OSError, ValueError):  # a pipe, an empty file, a file system that cannot map
             pass
     return Buffered(file, compression, offset, chunk or CHUNK)
 
@@ -55,14 +54,15 @@ def window(file: File, compression: str, offset: int, chunk: int | None) -> Wind
 class Mapped:
     """A local file, mapped: its bytes are looked at where the system keeps them, and copied but once.
 
-    A file that shrinks meanwhile would end the process, so its size is asked for before each look.
+    Where the file has shrunk meanwhile there are zeros to see. So it is asked after each look, not before it, whether
+    they were bytes of the file.
     """
 
     damage: str | None = None
 
     def __init__(self, file: LocalFile, offset: int, chunk: int) -> None:
         self._map = file.mapped()
-        self._bytes = np.frombuffer(self._map, np.uint8)
+        self._bytes = self._map.data
         self._largest = chunk
         self._chunk = min(FIRST_CHUNK, chunk)
         self._end = self._passed = offset
@@ -71,19 +71,18 @@ class Mapped:
         self.final = False
 
     def more(self, least: int = 0) -> None:
-        if self._map.size() < len(self._bytes):
-            raise OSError(f"the file has shrunk while it was read, from {len(self._bytes)} to {self._map.size()} bytes")
         self._end = min(len(self._bytes), self._end + max(self._chunk, len(self.data), least))
         self._chunk = min(4 * self._chunk, self._largest)
         self.final = self._end == len(self._bytes)
         self.data = self._bytes[self.offset : self._end]
 
     def use(self, count: int) -> None:
+        if not self._map.intact:
+            raise shrunk()
         self.offset += count
         self.data = self.data[count:]
         if self.offset - self._passed >= RESIDENT:
-            start = self._passed - self._passed % mmap.PAGESIZE
-            self._map.madvise(mmap.MADV_DONTNEED, start, self.offset - self.offset % mmap.PAGESIZE - start)
+            self._map.release(self._passed, self.offset)
             self._passed = self.offset
 
     def close(self) -> None:

@@ -12,7 +12,7 @@ from headrace.ops.snapshot import codec, tagging
 from headrace.storage.rows import in_parts
 from headrace.storage.saved import generation, publish
 from headrace.storage.shelf import Shelf
-from headrace.storage.structures import plain_spec
+from headrace.storage.structures import Types, plain_spec
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
@@ -39,7 +39,7 @@ def save(
     place = Path(path).absolute()
     dataset = self if shard_func is None else tagging(self, shard_func)
     with generation(place) as made, Iterator(dataset._node, dataset._epochs) as it:
-        shelf = Shelf(made)
+        shelf = Shelf(made, Types(plainly=True))
         shelf.acquire()
         for items in in_parts(it.blocks()):
             shelf.add(items, codec(compression), None)

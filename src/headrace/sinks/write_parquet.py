@@ -10,6 +10,7 @@ import numpy as np
 from headrace.block import Block, Column, values
 from headrace.plan.spec import DatasetSpec, Spec, TensorSpec
 from headrace.ragged import Ragged
+from headrace.records.arrow import is_list
 from headrace.sinks.writing import Encoding, Part, named, write
 
 if TYPE_CHECKING:
@@ -83,6 +84,12 @@ class ParquetEncoding(Encoding):
 
         if self._schema is None or table.schema == self._schema:
             return table
+        for name, kind in zip(self._schema.names, self._schema.types, strict=True):
+            if pa.types.is_null(_innermost(kind)) and table.schema.field(name).type != kind:
+                raise TypeError(
+                    f"column {name!r} had no values in the first rows, and nothing said of which kind they are: "
+                    "say it, as with map(..., output_signature=)"
+                )
         try:
             return table.cast(self._schema)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError) as error:
@@ -122,25 +129,50 @@ def _arrow(name: str, column: Column, spec: TensorSpec | DatasetSpec | None) -> 
             sizes = (
                 spec.shape if isinstance(spec, TensorSpec) and spec.shape is not None else (None,) * (column.ndim - 1)
             )
-            return _dense(column, tuple(sizes))
+            return _dense(column, tuple(sizes), _value_kind(spec))
         if isinstance(column, Ragged):
-            return pa.LargeListArray.from_arrays(pa.array(column.offsets), _arrow(name, column.values, None))
+            inner = spec.shaped(spec.shape[1:]) if isinstance(spec, TensorSpec) and spec.shape else None
+            return pa.LargeListArray.from_arrays(pa.array(column.offsets), _arrow(name, column.values, inner))
         if isinstance(column, list):
-            return pa.array([_plain(value) for value in values(column)])
+            return pa.array([_plain(value) for value in values(column)], _list_kind(spec))
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
         raise TypeError(f"column {name!r} does not fit into a Parquet file: {error}") from None
     return column
 
 
+def _innermost(kind: pa.DataType) -> pa.DataType:
+    return _innermost(kind.value_type) if is_list(kind) else kind
+
+
+def _value_kind(spec: TensorSpec | DatasetSpec | None) -> pa.DataType | None:
+    """What the spec says of single values, where they alone may not tell: an array of objects may be empty."""
+    import pyarrow as pa
+
+    kind = None if spec is None or spec.dtype is None else spec.dtype.kind
+    return {"U": pa.large_string(), "S": pa.large_binary()}.get(kind or "")
+
+
+def _list_kind(spec: TensorSpec | DatasetSpec | None) -> pa.DataType | None:
+    """What the spec says of rows that are objects: text, in lists as deep as they have axes."""
+    import pyarrow as pa
+
+    kind = _value_kind(spec)
+    if kind is None or spec is None or spec.shape is None:
+        return None
+    for _ in spec.shape:
+        kind = pa.large_list(kind)
+    return kind
+
+
 def _plain(value: Any) -> Any:
-    return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
+    return value.tolist() if isinstance(value, np.ndarray | np.generic | Ragged) else value
 
 
-def _dense(array: np.ndarray[Any, Any], sizes: tuple[int | None, ...]) -> pa.Array:
+def _dense(array: np.ndarray[Any, Any], sizes: tuple[int | None, ...], kind: pa.DataType | None) -> pa.Array:
     """Lists around the innermost axis, from the inside out."""
     import pyarrow as pa
 
-    inner = pa.array(array.ravel())
+    inner = pa.array(array.ravel(), kind)
     for axis in range(array.ndim - 1, 0, -1):
         size, rows = array.shape[axis], int(np.prod(array.shape[:axis]))
         if size and axis <= len(sizes) and sizes[axis - 1] == size:

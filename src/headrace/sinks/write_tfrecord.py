@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import zlib
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -14,6 +15,7 @@ from headrace.block import Block, concat, values
 from headrace.io.binary import binary
 from headrace.io.examples import encode_examples
 from headrace.records.index import build_index
+from headrace.records.sidecar import drop_orphans
 from headrace.records.tfrecord import TFRecords
 from headrace.sinks.writing import Encoding, Part, named, write
 from headrace.text import parts
@@ -47,8 +49,11 @@ def write_tfrecord(
     as `hr.io.plan_shards` proposes, or, if the length is not known, one for about every 128 MB.
 
     The files get their names when all are whole; after an error or Ctrl-C there are none, and what a killed run leaves
-    is removed by the next. `compression` is "GZIP", "ZLIB" or "ZSTD" (which TensorFlow does not read). `index` puts a
-    sidecar beside each file that is on this machine and not compressed. Encoding, checksums and compression run on
+    is removed by the next. With `overwrite=True` they replace those that begin alike, all or none, whenever the run is
+    stopped: readers of headrace's see the old files or the new. In stores, which cannot do that, it is refused.
+
+    `compression` is "GZIP", "ZLIB" or "ZSTD" (which TensorFlow does not read). `index` makes an index of each file that
+    is on this machine and not compressed (`hr.io.build_index`). Encoding, checksums and compression run on
     `num_parallel_writes` threads (None: one for each CPU); as these do not hold Python's lock, processes would gain
     nothing, and `processes` is another name for the same number. A bar is shown if standard error is a terminal, or as
     `progress` says.
@@ -104,9 +109,10 @@ class TFRecordEncoding(Encoding):
             return Deflated(file, gzip=self._compression == "GZIP")
         return Plain(file)
 
-    def finished(self, path: str) -> None:
+    def published(self, paths: list[str], pool: ThreadPoolExecutor) -> None:
         if self._index:
-            build_index(path, TFRecords())
+            list(pool.map(lambda path: build_index(path, TFRecords()), paths))
+        drop_orphans(paths[0])
 
 
 def _merged(blocks: list[Block]) -> list[Block]:

@@ -17,7 +17,7 @@ from headrace.ops.arguments import positive
 from headrace.ops.watch import started_bar
 from headrace.plan.cardinality import INFINITE, Cardinality
 from headrace.sinks.deal import PROBED, Rows, dealing, dealt
-from headrace.sinks.shards import Shards
+from headrace.sinks.shards import Shards, shards_of
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
@@ -42,8 +42,8 @@ class Encoding(ABC):
     def part(self, file: IO[bytes]) -> Part:
         """The writer of one file."""
 
-    def finished(self, path: str) -> None:  # noqa: B027 - most have nothing to add
-        """The file at `path`, on this machine, is whole."""
+    def published(self, paths: list[str], pool: ThreadPoolExecutor) -> None:  # noqa: B027 - most have nothing to add
+        """The files, on this machine, have their names."""
 
 
 class Part(ABC):
@@ -75,7 +75,7 @@ def write(
     wanted = None if shards is None else positive("shards", shards)
     width = cpus() if threads is None else positive("num_parallel_writes", threads)
     with (
-        Shards(path, encoding.suffix, overwrite=overwrite) as files,
+        shards_of(path, encoding.suffix, overwrite=overwrite) as files,
         Pass(ds._node, ds._epochs) as it,
         _bar(f"writing {path}", count, progress) as advance,
         ThreadPoolExecutor(width, "headrace-write") as pool,
@@ -98,7 +98,10 @@ def write(
         except BaseException:
             pool.shutdown(wait=True, cancel_futures=True)
             raise
-        return files.publish()
+        names = files.publish()
+        if files.local:
+            encoding.published(names, pool)
+        return names
 
 
 class _Writer:
@@ -138,9 +141,7 @@ class _Writer:
 
     def _finish_one(self, number: int) -> None:
         self._parts[number].close()
-        path = self._files.finish(number)
-        if self._files.local:
-            self._encoding.finished(path)
+        self._files.finish(number)
 
 
 @contextmanager

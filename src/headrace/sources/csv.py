@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from headrace.ops.arguments import integer
 from headrace.plan.structure import LEAF, tuple_of
-from headrace.records.csv import KINDS, Csv, CsvColumn
+from headrace.records.csv import Csv
+from headrace.records.csv_columns import CsvColumn, column_of
 from headrace.records.unpack import codec
 from headrace.sources.files import read_files
 
@@ -32,22 +31,24 @@ def CsvDataset(  # noqa: N802 - as tf.data names it
     *,
     num_parallel_reads: int | None = None,
     on_error: Any = "raise",
+    storage_options: Mapping[str, Any] | None = None,
     name: str | None = None,
 ) -> Dataset:
     """The rows of CSV files as tuples, one component a column.
 
     `record_defaults` has an entry a column: a type (`np.int32`, `np.int64`, `np.float32`, `np.float64`, `str`, `bytes`)
-    where a value is required, or `[value]` to use where a field is empty or equals `na_value`. A bad row is an error in
-    its place, and reading goes on behind it.
+    where a value is required, or a value to use where a field is empty or equals `na_value`; as in tf.data, 0 means
+    int32 and 0.0 float32. A bad row is an error in its place, and reading goes on behind it. A header is the first line
+    that is not blank.
 
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
     ...     _ = Path(folder, "a.csv").write_text('name,age\\n"Smith, J.",31\\nLee,\\n')
-    ...     list(hr.CsvDataset(Path(folder, "a.csv"), [str, [-1]], header=True))
+    ...     list(hr.CsvDataset(Path(folder, "a.csv"), [str, -1], header=True))
     [('Smith, J.', np.int32(31)), ('Lee', np.int32(-1))]
     """
-    columns = tuple(column(i, default) for i, default in enumerate(record_defaults))
+    columns = columns_of("record_defaults", record_defaults)
     form = csv_format(
         codec(compression_type),
         columns,
@@ -68,6 +69,7 @@ def CsvDataset(  # noqa: N802 - as tf.data names it
         num_parallel_reads=num_parallel_reads,
         on_error=on_error,
         name=name,
+        storage_options=storage_options,
     )
 
 
@@ -110,37 +112,14 @@ def numbers(argument: str, chosen: Sequence[int] | None) -> tuple[int, ...] | No
     return made
 
 
-def column(number: int, default: Any) -> CsvColumn:
-    """A column as record_defaults describes it: a type, or a value to fall back on."""
-    if isinstance(default, type | np.dtype) or (isinstance(default, str) and default in (*KINDS, "string")):
-        return CsvColumn(_kind(number, np.dtype(str if default == "string" else default)))
-    if isinstance(default, np.ndarray) and default.ndim == 1 and not len(default):
-        return CsvColumn(_kind(number, default.dtype))
-    values = np.ravel(np.asarray(default, None if not isinstance(default, str | bytes) else object))
-    if len(values) != 1:
-        raise ValueError(f"record_defaults[{number}] must be a type or one value in a list, not {default!r}")
-    value = default[0] if isinstance(default, list | tuple) else values[0]
-    if isinstance(value, str):
-        return CsvColumn("str", value.encode())
-    if isinstance(value, bytes):
-        return CsvColumn("bytes", value)
-    if isinstance(value, np.generic):
-        return CsvColumn(_kind(number, value.dtype), value.item())
-    if isinstance(value, float):
-        return CsvColumn("float32", value)
-    if isinstance(value, int) and not isinstance(value, bool):
-        return CsvColumn("int32", _fitting(number, value))
-    raise ValueError(f"record_defaults[{number}]: a column of CSV cannot hold {value!r}")
+def columns_of(argument: str, defaults: Sequence[Any]) -> tuple[CsvColumn, ...]:
+    """The columns that an argument describes."""
+    return tuple(column(f"{argument}[{number}]", default) for number, default in enumerate(defaults))
 
 
-def _fitting(number: int, value: int) -> int:
-    if not -(2**31) <= value < 2**31:
-        raise ValueError(f"record_defaults[{number}]: {value} does not fit into int32; write np.int64({value})")
-    return value
-
-
-def _kind(number: int, dtype: np.dtype[Any]) -> str:
-    name = {"U": "str", "S": "bytes"}.get(dtype.kind, dtype.name)
-    if name not in KINDS:
-        raise ValueError(f"record_defaults[{number}]: a column of CSV is one of {', '.join(KINDS)}, not {dtype}")
-    return name
+def column(what: str, default: Any) -> CsvColumn:
+    """One column; `what` names it in an error."""
+    try:
+        return column_of(default)
+    except ValueError as error:
+        raise ValueError(f"{what}: {error}") from None

@@ -2,33 +2,42 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from headrace import keys
-from headrace.block import Block, Indices, gathered
+from headrace.block import Block, Indices, Item, gathered
 from headrace.execute.context import CYCLE, Context
 from headrace.execute.passes import Pass
 from headrace.execute.registry import fetches, opens
 from headrace.ops.arguments import positive
 from headrace.ops.flat_map import Child, FlatMapStream
+from headrace.ops.gather import gathered_items
 from headrace.ops.interleave import InterleaveStream, TurnsMark
-from headrace.options import AUTOTUNE
+from headrace.options import AUTOTUNE, Options
 from headrace.plan.cardinality import UNKNOWN, Cardinality
 from headrace.plan.node import TUNING, Node, user_site
 from headrace.plan.prepared import Prepared
 from headrace.plan.spec import Spec
-from headrace.records.files import FileList, as_path
+from headrace.plan.structure import LEAF
+from headrace.records.counts import Counts
+from headrace.records.files import FileList, as_path, local_path
 from headrace.records.format import Format
 from headrace.records.index import Index, indexes
 from headrace.records.quarantine import Quarantine, Skip, policy
-from headrace.sources.memory import from_tensor_slices
+from headrace.records.sidecar import is_sidecar
+from headrace.records.transport import ALONE, StorageOptions
+from headrace.sources.file_names import NAME, FileNames, listing
+from headrace.sources.memory import Memory
+from headrace.sources.one_file import by_pattern, looks_like_pattern
 from headrace.sources.records import Records
+from headrace.storage.swaps import finish_swaps
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
@@ -45,46 +54,65 @@ def read_files(
     num_parallel_reads: int | None,
     on_error: Any,
     index: bool | str = False,
+    counts: Counts | None = None,
     name: str | None,
+    storage_options: StorageOptions | None = None,
     child: Callable[..., Node] = Records,
 ) -> Dataset:
     """A dataset of the records of these files: what all readers come down to."""
     from headrace.dataset import Dataset
 
-    names, files = file_names(reader, filenames)
+    names, files = file_names(reader, filenames, storage_options)
     turns = None if num_parallel_reads is None else CYCLE
     if num_parallel_reads not in (None, AUTOTUNE):
         turns = positive("num_parallel_reads", num_parallel_reads)
     chunk = None if not buffer_size else positive("buffer_size", buffer_size)
-    plain = turns is None and files is not None
-    known = indexes(files.names, form, index) if index and plain and files is not None else None
+    bad = policy(on_error)
+    if index is True and bad is not None:
+        raise ValueError(
+            f"{reader}: index=True gives every record its number, on_error={str(bad)!r} leaves some of them out; "
+            "choose one of the two"
+        )
+    plain = turns is None and bad is None
+    via = ALONE.using(storage_options)
+    known = indexes(files.names, form, index, via) if index and plain and files is not None else None
     if index is True and known is None:
         raise ValueError(
             f"{reader}: index=True needs the names of files that are read one after another, not "
             + ("a dataset of them" if files is None else "several in turn")
         )
-    kind = Files if turns is None else FilesInTurn
+    known_counts = counts if bad is None else None
+    kind = FilesInTurn if turns is not None else Files if known_counts is None else CountedFiles
     return Dataset(
         kind(
-            names, form, reader, files, turns, policy(on_error), known, num_parallel_reads, chunk, child,
-            site=user_site(), name=name,
+            names, form, reader, files, turns, bad, known, num_parallel_reads, chunk, child,
+            known_counts, storage_options, site=user_site(), name=name,
         )
     )  # fmt: skip
 
 
-def file_names(reader: str, filenames: Any) -> tuple[Node, FileList | None]:
+def file_names(
+    reader: str, filenames: Any, storage_options: StorageOptions | None = None
+) -> tuple[Node, FileList | None]:
     """The dataset of the names, and the names themselves where they are known in advance."""
     node = getattr(filenames, "_node", None)
-    if isinstance(node, Node):
+    if not isinstance(node, Node):
+        names = [as_path(value) for value in _flat(filenames)]
+    else:
         _check_names(reader, node.spec)
         if node.inputs or not node.addressable or not node.cardinality.known:
             return node, None
         context = Pass().context(Prepared.of(node))
         rows = context.fetch(node, np.arange(node.cardinality)).elements() if node.cardinality else ()
-        return node, FileList(as_path(row) for row in rows)
-    names = [as_path(value) for value in _flat(filenames)]
-    source = from_tensor_slices(np.array(names, dtype=object))
-    return source._node, FileList(names)
+        names = [as_path(row) for row in rows]
+    local = [path for path in map(local_path, names) if path is not None]
+    finish_swaps(local)
+    for path in local:
+        if looks_like_pattern(path) and not os.path.lexists(path):
+            raise FileNotFoundError(f"{reader}: there is no file {path!r}; {by_pattern(path)}")
+    via = ALONE.using(storage_options)
+    names = [name for name in names if not is_sidecar(name, via)]
+    return FileNames(NAME, len(names), names), FileList(names, storage_options)
 
 
 def _flat(filenames: Any) -> Iterable[Any]:
@@ -101,6 +129,18 @@ def _check_names(reader: str, spec: Spec) -> None:
         raise TypeError(f"{reader} takes names of files, or a dataset of them, one string an element, not {spec}")
 
 
+class _Names(FileList):
+    """Files that are shown by their names below their folder alone."""
+
+    def __str__(self) -> str:
+        return f"{len(self.names)} called #{listing(self.names)}"
+
+
+def _gone(name: str) -> bool:
+    local = local_path(name)
+    return local is not None and not Path(local).exists()
+
+
 @dataclass(frozen=True, eq=False)
 class Files(Node):
     """Opens one file for each row of the input; `cycle_length` of them in turn, if that is given."""
@@ -115,6 +155,9 @@ class Files(Node):
     num_parallel_calls: int | None = field(default=None, repr=False, metadata=TUNING)
     buffer_size: int | None = field(default=None, repr=False, metadata=TUNING)
     child: Callable[..., Node] = field(default=Records, repr=False, metadata=TUNING)
+    counts: Counts | None = field(default=None, repr=False, metadata=TUNING)
+    """How many rows each file has, where the files tell; then rows are found by number too, group by group."""
+    storage_options: StorageOptions | None = field(default=None, repr=False, metadata=TUNING)
 
     seed = SEED
     block_length = 1
@@ -132,6 +175,18 @@ class Files(Node):
         return self.inputs if self.files is None else ()
 
     @property
+    def tells_inputs(self) -> bool:  # type: ignore[override]
+        return self.files is not None
+
+    def file_names(self) -> str | None:
+        if self.files is None:
+            return None
+        return replace(self, files=_Names(self.files.names)).label(for_state=True)
+
+    def files_gone(self) -> bool:
+        return self.files is not None and any(map(_gone, self.files.names))
+
+    @property
     def spec(self) -> Spec:
         known: Spec = self.format.spec
         return known
@@ -140,7 +195,7 @@ class Files(Node):
     def cardinality(self) -> Cardinality:
         if self.files is not None and not self.files.names:
             return Cardinality(0)
-        return UNKNOWN if self.indexes is None else Cardinality(int(self.first_rows[-1]))
+        return UNKNOWN if self.indexes is None and self.counts is None else Cardinality(int(self.first_rows[-1]))
 
     @property
     def indexable(self) -> bool:
@@ -153,10 +208,16 @@ class Files(Node):
 
     def _records(self, name: Any) -> Node:
         path = as_path(name)
+        if is_sidecar(path):  # which a pattern for data has picked up
+            return Memory(self.spec, 0, LEAF, [], self.reader)
         return self.child(
             path, self.format, self.reader, self.on_error, self._index.get(path), self.buffer_size,
-            site=self.site, name=self.name,
+            self.storage_options, self.files, site=self.site, name=self.name,
         )  # fmt: skip
+
+    def for_pass(self, options: Options) -> Node:
+        files = self.files and self.files.for_pass(options)
+        return self if files is self.files else replace(self, files=files)
 
     @cached_property
     def _index(self) -> dict[str, Index]:
@@ -165,12 +226,26 @@ class Files(Node):
     @cached_property
     def first_rows(self) -> Indices:
         """The number of each file's first record, and of them all."""
-        return np.cumsum([0, *(index.count for index in self.indexes or ())], dtype=np.int64)
+        known = self.counts.all if self.counts is not None else self.indexes or ()
+        return np.cumsum([0, *(each.count for each in known)], dtype=np.int64)
 
 
 @dataclass(frozen=True, eq=False)
 class FilesInTurn(Files):
     """Files of which several take turns."""
+
+
+@dataclass(frozen=True, eq=False)
+class CountedFiles(Files):
+    """Files that tell how many rows they have, and where reading one row costs a group of them."""
+
+    @property
+    def indexable(self) -> bool:
+        return True
+
+    @property
+    def coarse(self) -> bool:
+        return True
 
 
 opens(Files, own=Child)(FlatMapStream)
@@ -187,3 +262,16 @@ def fetch_from_files(node: Files, ctx: Context, indices: Indices) -> Block:
         return ctx.branch(ctx.path, number).fetch(node.fn(names[number]), rows)
 
     return gathered(node.first_rows[:-1], indices, read)
+
+
+@fetches(CountedFiles, items=True)
+def fetch_from_counted(node: CountedFiles, ctx: Context, indices: Indices) -> list[Item]:
+    """Rows of whichever files they lie in, with the failures among them."""
+    assert node.files is not None and node.counts is not None
+    names, counts = node.files.names, node.counts.all
+
+    def read(number: int, rows: Indices) -> list[Item]:
+        file: Any = node.fn(names[number])
+        return ctx.branch(ctx.path, number).fetch_items(replace(file, index=counts[number]), rows)
+
+    return gathered_items(node.first_rows[:-1], indices, read)

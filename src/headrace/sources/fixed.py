@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from headrace.ops.arguments import integer, positive
@@ -25,6 +26,7 @@ def FixedLengthRecordDataset(  # noqa: N802 - as tf.data names it
     *,
     on_error: Any = "raise",
     index: bool | str = "auto",
+    storage_options: Mapping[str, Any] | None = None,
 ) -> Dataset:
     """The records of files in which each has `record_bytes` bytes, between a header and a footer.
 
@@ -50,6 +52,7 @@ def FixedLengthRecordDataset(  # noqa: N802 - as tf.data names it
         on_error=on_error,
         index=index,
         name=name,
+        storage_options=storage_options,
     )
 
 

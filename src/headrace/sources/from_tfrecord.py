@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from headrace.errors import ParseError
 from headrace.io.feature import Feature
 from headrace.io.infer import infer_features
-from headrace.io.parse import plan, specs
+from headrace.io.parse import Plan, plan, specs
 from headrace.plan.spec import Spec
 from headrace.plan.structure import Structure, flatten
 from headrace.records.files import Bytes
@@ -33,13 +33,15 @@ def from_tfrecord(
     *,
     on_error: Any = "raise",
     index: bool | str = "auto",
+    storage_options: Mapping[str, Any] | None = None,
     name: str | None = None,
 ) -> Dataset:
     """The tf.Examples of the TFRecord files that match a pattern, or one of several, as dicts.
 
     Where `features` does not tell what they hold, the first records do, as by `hr.io.infer_features`: a later record
-    that holds something else is an error in its place. The other arguments are those of `hr.TFRecordDataset`; records
-    that cannot be parsed go the way of damaged ones, and the error names the file, the byte and the record.
+    that holds something else, or a feature that these do not have, is an error in its place. The other arguments are
+    those of `hr.TFRecordDataset`; records that cannot be parsed go the way of damaged ones, and the error names the
+    file, the byte and the record.
 
     >>> ds = hr.Dataset.range(3).map(lambda x: {"x": x, "half": x / 2})
     >>> _ = ds.write_tfrecord(folder / "halves")
@@ -48,22 +50,35 @@ def from_tfrecord(
     """
     from headrace.dataset import Dataset
 
-    files = matching(file_pattern)
+    files = matching(file_pattern, storage_options)
+    inferred = features is None
     if features is None:
         probed = "raise" if on_error == "raise" else "skip"
-        features = infer_features(TFRecordDataset(files, compression_type, on_error=probed, index=False))
+        first = TFRecordDataset(files, compression_type, on_error=probed, index=False, storage_options=storage_options)
+        features = infer_features(first)
     raw: Any = TFRecordDataset(
-        files, compression_type, buffer_size, num_parallel_reads, name, on_error=on_error, index=index
+        files,
+        compression_type,
+        buffer_size,
+        num_parallel_reads,
+        name,
+        on_error=on_error,
+        index=index,
+        storage_options=storage_options,
     )._node
-    form = Examples(raw.format.compression, tuple(features.items()))
+    form = Examples(raw.format.compression, tuple(features.items()), inferred)
     return Dataset(replace(raw, format=form, reader="from_tfrecord"))
 
 
 @dataclass(frozen=True)
 class Examples(Format):
-    """TFRecords, each of them parsed. One that cannot be is bad, and the next one is where it ought to be."""
+    """TFRecords, each of them parsed. One that cannot be is bad, and the next one is where it ought to be.
+
+    Where the features were `inferred` from some records, one that holds others is bad too: nothing is lost in silence.
+    """
 
     features: tuple[tuple[str, Feature], ...] = ()
+    inferred: bool = field(default=False, repr=False)
 
     indexed = True
     skimmed = True
@@ -76,9 +91,19 @@ class Examples(Format):
     def spec(self) -> Spec:
         return Spec.of_signature(specs(dict(self.features)))
 
+    @property
+    def plan(self) -> Plan:
+        """The compiled description."""
+        return plan(dict(self.features), single=True, closed=self.inferred)
+
+    def reason(self, error: ParseError) -> str:
+        """What is wrong with a record."""
+        remedy = "; the features were inferred from the first records: features= says what is read"
+        return f"{error}{remedy}" if self.inferred else str(error)
+
     def scan(self, data: Bytes, look: Look) -> Scan:
         framed = FRAMED.scan(data, look._replace(boxed=False))
-        parse = plan(dict(self.features), single=True).fixed_columns
+        parse = self.plan.fixed_columns
         parts: list[Part] = []
         for part in framed.parts:
             parts += [part] if isinstance(part, Bad) else self._parsed(part, parse)
@@ -98,7 +123,7 @@ class Examples(Format):
             if bad > start:
                 yield self._rows(rows, start, bad, parse)
             at = _begin(records, rows.start, bad)
-            yield Bad(str(wrong), at, at + HEADER + len(records[bad].as_buffer()) + FOOTER)
+            yield Bad(self.reason(wrong), at, at + HEADER + len(records[bad].as_buffer()) + FOOTER)
             start = bad + 1
 
     def _rows(self, rows: Rows, start: int, stop: int, parse: Callable[[Any], dict[str, Any]]) -> Rows:
@@ -106,7 +131,10 @@ class Examples(Format):
         columns = self.structure.leaves_in(parse(records[start:stop]))
         return Rows(columns, stop - start, _begin(records, rows.start, start))
 
-    def resumed(self, data: Bytes, start: int, left: int | None) -> int | None:
+    def doubt(self, head: bytes) -> str:
+        return FRAMED.doubt(head)
+
+    def resumed(self, data: Bytes, start: int, left: int | None) -> tuple[int, int] | None:
         return FRAMED.resumed(data, start, left)
 
     def starts(self, data: Bytes, *, final: bool) -> tuple[Offsets, int, str | None]:

@@ -15,7 +15,7 @@ from headrace.execute.registry import opens
 from headrace.execute.stream import END, Made, Stream
 from headrace.plan.cardinality import UNKNOWN, Cardinality
 from headrace.plan.marks import At
-from headrace.plan.node import TUNING, Node, user_site
+from headrace.plan.node import Node, user_site
 from headrace.plan.spec import LeafSpec, Spec, leaf_spec
 from headrace.plan.structure import LEAF, Structure, flatten
 
@@ -61,7 +61,7 @@ def from_generator(
 class Generator(Node):
     """Calls the function for each pass and reads what it returns."""
 
-    generator: Callable[..., Iterable[Any]] = field(metadata=TUNING)
+    generator: Callable[..., Iterable[Any]]
     args: tuple[Any, ...] = field(repr=False)
     signature: Spec
 
@@ -73,6 +73,9 @@ class Generator(Node):
     @property
     def operation(self) -> str:
         return "from_generator"
+
+    def contents(self) -> tuple[Any, ...]:
+        return self.generator, *self.args
 
     @property
     def spec(self) -> Spec:

@@ -127,6 +127,7 @@ def _innermost(kind: Any) -> Any:
 def _plain(feature: Any) -> bool:
     if type(feature).__name__ not in PLAIN:
         return False
-    parts = feature.values() if isinstance(feature, dict) else feature if isinstance(feature, list) else ()
-    inner = getattr(feature, "feature", None)
-    return all(_plain(part) for part in parts) and (inner is None or _plain(inner))
+    if isinstance(feature, dict):
+        return all(_plain(part) for part in feature.values())
+    inner = feature[0] if isinstance(feature, list) else getattr(feature, "feature", None)
+    return inner is None or (_plain(inner) and not isinstance(inner, dict))  # lists of dicts stay what they are there

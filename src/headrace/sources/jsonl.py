@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from headrace.records.jsonl import JsonLines, parsed
+from headrace.records.choice import Choice
+from headrace.records.json_text import first_objects
+from headrace.records.json_types import infer
+from headrace.records.jsonl import JsonLines
 from headrace.records.reader import first_bytes
+from headrace.records.redact import shown
+from headrace.records.transport import ALONE, Transport
 from headrace.records.unpack import codec
 from headrace.sources.files import read_files
 from headrace.sources.list_files import matching
@@ -17,6 +22,7 @@ if TYPE_CHECKING:
     from headrace.dataset import Dataset
 
 PROBED = 1 << 20
+"""Types are inferred from no more than these first bytes."""
 
 
 def JsonLinesDataset(  # noqa: N802 - as tf.data's readers are named
@@ -24,55 +30,68 @@ def JsonLinesDataset(  # noqa: N802 - as tf.data's readers are named
     schema: pa.Schema | None = None,
     compression_type: str | None = None,
     *,
+    columns: Sequence[str] | None = None,
+    exclude: Sequence[str] | None = None,
+    cast: Mapping[str, Any] | None = None,
     nulls: Mapping[str, Any] | None = None,
     buffer_size: int | None = None,
     num_parallel_reads: int | None = None,
     on_error: Any = "raise",
+    storage_options: Mapping[str, Any] | None = None,
     name: str | None = None,
 ) -> Dataset:
     """The objects of files with one a line, as dicts.
 
-    The first lines tell the fields and their types, unless `schema` (of pyarrow's) does. A missing number with a
-    fraction is NaN; what else may be missing needs a value in `nulls`. An object with other fields is an error.
+    The first lines tell the fields and their types, unless `schema` (of pyarrow's) does. Whole numbers are int64, or
+    uint64 where they must be; text is text, whatever it looks like; a list of objects is a dict of lists. Of fields
+    that are not read (`columns`, `exclude`) nothing is asked; any other that was not in the first lines is an error.
+    `cast={"id": np.uint64, "extra": object}` says what a column is; object takes whatever Python makes of it, None
+    included. A missing number with a fraction is NaN; what else may be missing needs a value in `nulls`. A field of a
+    column is called `column.field`.
 
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
+    >>> line = '{"id": 7, "messages": [{"role": "user", "content": "Hi"}, {"role": "bot", "content": "Hello"}]}'
     >>> with TemporaryDirectory() as folder:
-    ...     _ = Path(folder, "a.jsonl").write_text('{"id": 1, "tags": [1, 2]}\\n{"id": 2, "tags": []}\\n')
-    ...     list(hr.JsonLinesDataset(f"{folder}/*.jsonl"))
-    [{'id': np.int64(1), 'tags': array([1, 2])}, {'id': np.int64(2), 'tags': array([], dtype=int64)}]
+    ...     _ = Path(folder, "a.jsonl").write_text(line)
+    ...     for chat in hr.JsonLinesDataset(f"{folder}/*.jsonl"):
+    ...         print(chat["id"], chat["messages"]["role"], chat["messages"]["content"])
+    7 ['user' 'bot'] ['Hi' 'Hello']
     """
-    files = matching(file_pattern)
+    files = matching(file_pattern, storage_options)
     compression = codec(compression_type)
-    form = JsonLines(compression, schema or _inferred(files[0], compression), tuple(sorted((nulls or {}).items())))
+    choice = Choice.of(columns, exclude, cast, nulls)
+    via = ALONE.using(storage_options)
+    found = _inferred(files[0], compression, choice, via) if schema is None else _chosen(schema, choice)
     return read_files(
         "JsonLinesDataset",
         files,
-        form,
+        JsonLines(compression, found, choice),
         buffer_size=buffer_size,
         num_parallel_reads=num_parallel_reads,
         on_error=on_error,
         name=name,
+        storage_options=storage_options,
     )
 
 
-def _inferred(path: str, compression: str) -> pa.Schema:
+def _chosen(schema: pa.Schema, choice: Choice) -> pa.Schema:
     import pyarrow as pa
 
-    data = first_bytes(path, compression, PROBED)
+    return pa.schema([schema.field(number) for number in choice.numbers(schema)])
+
+
+def _inferred(path: str, compression: str, choice: Choice, via: Transport) -> pa.Schema:
+    data = first_bytes(path, compression, PROBED, via)
     whole = data if len(data) < PROBED else data[: data.rfind(b"\n") + 1]
     try:
-        found = parsed(whole, None).schema
-    except ValueError as error:
-        raise ValueError(f"JsonLinesDataset: the first lines of {path} do not tell its fields: {error}") from None
-    unknown = [field.name for field in found if pa.types.is_null(field.type)]
-    if unknown:
-        names = ", ".join(unknown)
-        raise ValueError(f"JsonLinesDataset: {names} have no value in the first lines of {path}; give a schema")
-    return pa.schema([_text_stays_text(field) for field in found])
-
-
-def _text_stays_text(field: pa.Field) -> pa.Field:
-    import pyarrow as pa
-
-    return field.with_type(pa.string()) if pa.types.is_timestamp(field.type) else field
+        found = infer(first_objects(whole), choice)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(
+            f"JsonLinesDataset: the first lines of {shown(path)} do not tell its fields: {error}"
+        ) from None
+    if not len(found) and whole.strip():
+        raise ValueError(
+            f"JsonLinesDataset: the first lines of {shown(path)} do not tell its fields: there is no object"
+        )
+    return found

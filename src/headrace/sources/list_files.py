@@ -4,21 +4,37 @@ from __future__ import annotations
 
 import glob
 import os
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headrace.records.files import as_path, remote
-from headrace.sources.memory import from_tensor_slices
+from headrace.plan.node import user_site
+from headrace.records.files import as_path, local_path
+from headrace.records.redact import shown
+from headrace.records.remote import matching_names
+from headrace.records.sidecar import FOLDER, SUFFIX, is_sidecar
+from headrace.records.transport import ALONE, Transport
+from headrace.sources.file_names import NAME, FileNames, listing
+from headrace.storage.files import TEMPORARY
+from headrace.storage.swaps import SWAP, finish_swaps_near
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
 
 
 def list_files(
-    file_pattern: Any, shuffle: bool | None = None, seed: int | None = None, name: str | None = None
+    file_pattern: Any,
+    shuffle: bool | None = None,
+    seed: int | None = None,
+    name: str | None = None,
+    *,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> Dataset:
     """The names of the files that match a pattern, or one of several; shuffled, anew in each epoch, unless told not to.
+
+    A file or folder that has brackets, `*` or `?` in its name is found under it as it is. Indexes of headrace's own are
+    no data: they are left out.
 
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
@@ -28,25 +44,56 @@ def list_files(
     ...     [Path(n).name for n in hr.Dataset.list_files(f"{folder}/*.txt", shuffle=False)]
     ['a.txt', 'b.txt', 'c.txt']
     """
+    from headrace.dataset import Dataset
+
     if shuffle is False and seed is not None:
         raise ValueError("list_files: a seed only makes sense where files are shuffled")
-    names = matching(file_pattern)
-    files = from_tensor_slices(np.array(names, dtype=object), name=name)
+    names = sorted(matching(file_pattern, storage_options, all_there=False))
+    files = Dataset(FileNames(NAME, len(names), names, listing(names), "list_files", site=user_site(), name=name))
     return files if shuffle is False else files.shuffle(len(names), seed=seed)
 
 
-def matching(file_pattern: Any) -> list[str]:
-    """The files that match, in order; raises where there are none."""
+def matching(
+    file_pattern: Any, storage_options: Mapping[str, Any] | None = None, *, all_there: bool = True
+) -> list[str]:
+    """The files that match, those of one pattern sorted, patterns in the order given; raises where there are none.
+
+    With `all_there` a plain name must be that of a file, too; tf.data's `list_files` leaves out those that are not.
+    """
     many = not isinstance(file_pattern, str | bytes | os.PathLike)
     patterns = [as_path(p) for p in (np.ravel(file_pattern).tolist() if many else [file_pattern])]
-    names = sorted(name for pattern in patterns for name in _matching(pattern))
-    if not names:
-        raise FileNotFoundError(f"no files match {', '.join(map(repr, patterns)) or 'an empty list of patterns'}")
-    return names
+    via = ALONE.using(storage_options)
+    found = {pattern: sorted(_matching(pattern, via)) for pattern in patterns}
+    missing = [pattern for pattern, names in found.items() if not names and not glob.has_magic(pattern)]
+    if not any(found.values()) or (missing and all_there):
+        said = missing if all_there and missing else patterns
+        raise FileNotFoundError(
+            f"no files match {', '.join(repr(shown(pattern)) for pattern in said) or 'an empty list of patterns'}"
+        )
+    return [name for pattern in patterns for name in found[pattern]]
 
 
-def _matching(pattern: str) -> list[str]:
+def _matching(pattern: str, via: Transport) -> list[str]:
+    local = local_path(pattern)
+    if local is not None:
+        finish_swaps_near(local)
     if "://" not in pattern:
-        return glob.glob(pattern, include_hidden=True)  # noqa: PTH207 - a name stays as relative as its pattern
-    system, path = remote(pattern)
-    return [system.unstrip_protocol(name) for name in system.glob(path)]
+        found = glob.glob(_literal(pattern), include_hidden=True)  # noqa: PTH207 - a name stays as relative as its pattern
+        return [name for name in found if not _is_ours(name, pattern) and not is_sidecar(name)]
+    names = matching_names(pattern, via)
+    beside = {name + SUFFIX for name in names}  # in a store each look is a request: at nothing else
+    return [name for name in names if not _is_ours(name, pattern) and not (name in beside and is_sidecar(name, via))]
+
+
+def _literal(pattern: str) -> str:
+    """The pattern, with what exists as it is written taken as it is: a folder `runs[1]`, a file `what?.txt`."""
+    parts = pattern.split("/")
+    exist = [not glob.has_magic(part) or os.path.lexists("/".join(parts[: i + 1])) for i, part in enumerate(parts)]
+    written = exist.index(False) if False in exist else len(parts)
+    return "/".join([*map(glob.escape, parts[:written]), *parts[written:]])
+
+
+def _is_ours(name: str, pattern: str) -> bool:
+    """Whether this is no data, by its name, but something that headrace has put beside them."""
+    folders = name.split("/")
+    return (FOLDER in folders and FOLDER not in pattern.split("/")) or name.endswith((TEMPORARY, SWAP))

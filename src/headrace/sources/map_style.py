@@ -47,6 +47,9 @@ class MapStyle(Node):
     def operation(self) -> str:
         return self.origin
 
+    def contents(self) -> tuple[Any, ...]:
+        return (self.dataset,)
+
     @property
     def spec(self) -> Spec:
         return self.probe.spec or Spec.UNKNOWN

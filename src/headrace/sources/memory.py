@@ -100,6 +100,9 @@ class Memory(Held):
     def operation(self) -> str:
         return self.origin
 
+    def contents(self) -> tuple[Any, ...]:
+        return tuple(self.columns)
+
 
 @opens(Memory)
 def open_memory(node: Memory, ctx: Context, at: At) -> Stream:  # noqa: ARG001 - a place is a number

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from headrace.block import Block
+from headrace.block import Block, Failure, Item
+from headrace.errors import ElementError
 from headrace.execute.stream import END, Made, Stream
 from headrace.plan.cardinality import Cardinality
 from headrace.plan.node import Node
@@ -50,9 +51,16 @@ class NumberedStream(Stream):
         start = self._next
         if start >= self._rows:
             return END
-        block = self._read(start, min(self._rows, start + want))
-        self._next = start + block.rows
-        return block
+        item = self._item(start, min(self._rows, start + want))
+        self._next = start + item.rows
+        return item
+
+    def _item(self, start: int, stop: int) -> Item:
+        """Some of these rows; where one of them fails, those before it, or its failure."""
+        try:
+            return self._read(start, stop)
+        except ElementError as error:
+            return Failure(error) if stop - start == 1 else self._item(start, (start + stop) // 2)
 
     def skip(self, count: int, *, replay: bool = False) -> int:  # noqa: ARG002
         start = self._next

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import glob
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from headrace.block import Item
 from headrace.errors import ElementError, StateError
+from headrace.execute.context import Context
 from headrace.execute.stream import END, Made, Stream
 from headrace.plan.cardinality import UNKNOWN, Cardinality
 from headrace.plan.node import TUNING, Node
 from headrace.plan.spec import Spec
-from headrace.records.index import Index
+from headrace.records.files import FileList, local_path
+from headrace.records.identity import Identity, Token
 from headrace.records.quarantine import Quarantine, Skip
+from headrace.records.redact import shown
+from headrace.records.transport import StorageOptions, Transport
 
-NO_FILE = 0
+NO_FILE = Token("", 0)
 """In a mark, in place of the identity of a file that could not be opened."""
 
 
@@ -27,8 +33,10 @@ class OneFile(Node):
     format: Any
     reader: str = field(repr=False)
     on_error: Quarantine | Skip | None = None
-    index: Index | None = field(default=None, repr=False, metadata=TUNING)
+    index: Any = field(default=None, repr=False, metadata=TUNING)
     buffer_size: int | None = field(default=None, repr=False, metadata=TUNING)
+    storage_options: StorageOptions | None = field(default=None, repr=False, metadata=TUNING)
+    files: FileList | None = field(default=None, repr=False, metadata=TUNING)
 
     @property
     def operation(self) -> str:
@@ -43,15 +51,30 @@ class OneFile(Node):
     def cardinality(self) -> Cardinality:
         return UNKNOWN
 
-    def bad_row(self, reason: str, number: int, where: str) -> ElementError:
-        """What stands in the place of a row that cannot be read."""
-        provenance = f"{self.path}, {where}"
-        return ElementError(reason, operation=self.reader, ordinal=number, site=self.site, provenance=provenance)
+    def via(self, ctx: Context) -> Transport:
+        """How the file is reached."""
+        return Transport.of(ctx.run, self.storage_options)
 
-    def changed(self, now: int) -> StateError:
-        """Why a state of another file than the one there is `now` is refused."""
-        what = "cannot be opened any more" if now == NO_FILE else "has changed"
-        return StateError(f"{self.path} {what} since the state was taken")
+    def remember(self, found: Callable[[], Identity]) -> None:
+        """What a remote file is when a pass opens it counts for its states."""
+        if self.files is not None and local_path(self.path) is None:
+            self.files.seen[self.path] = found()
+
+    def bad_row(self, reason: str | Exception, number: int, where: str) -> ElementError:
+        """What stands in the place of a row that cannot be read; an exception is its cause."""
+        what = said(reason)
+        if isinstance(reason, FileNotFoundError) and looks_like_pattern(self.path):
+            what += f"; {by_pattern(shown(self.path))}"
+        error = ElementError(
+            what, operation=self.reader, ordinal=number, site=self.site, provenance=f"{shown(self.path)}, {where}"
+        )
+        error.__cause__ = reason if isinstance(reason, Exception) else None
+        return error
+
+    def changed(self, *, gone: bool) -> StateError:
+        """Why a state of another file than the one there is now is refused."""
+        what = "cannot be opened any more" if gone else "has changed"
+        return StateError(f"{shown(self.path)} {what} since the state was taken")
 
 
 class FileStream(Stream):
@@ -66,3 +89,20 @@ class FileStream(Stream):
     @abstractmethod
     def _read(self, want: int) -> list[Item]:
         """The next items, if possible some times `want` rows; none may mean that bad ones were left out, or the end."""
+
+
+def said(reason: str | Exception) -> str:
+    """What is wrong, as an error says it."""
+    if isinstance(reason, OSError):
+        return reason.strerror or str(reason) or type(reason).__name__
+    return reason if isinstance(reason, str) else f"{type(reason).__name__}: {reason}"
+
+
+def looks_like_pattern(name: str) -> bool:
+    """Whether a name has characters that mean something in patterns."""
+    return glob.has_magic(name)
+
+
+def by_pattern(name: str) -> str:
+    """What to do where a name turns out to be a pattern."""
+    return f"if that is a pattern, hr.Dataset.list_files({name!r}) gives the names of the files that match it"

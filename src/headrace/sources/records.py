@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -11,10 +11,14 @@ from headrace.errors import ElementError
 from headrace.execute.context import Context
 from headrace.execute.registry import fetches, opens
 from headrace.plan.marks import At, OwnMark
+from headrace.plan.node import TUNING
 from headrace.records.access import gathered
 from headrace.records.format import Bad, Format, Look, Rows
+from headrace.records.identity import Token
+from headrace.records.index import Index
 from headrace.records.reader import START, Found, Good, Reader, RecordAt, Wrong
-from headrace.sources.one_file import NO_FILE, FileStream, OneFile
+from headrace.records.redact import shown
+from headrace.sources.one_file import NO_FILE, FileStream, OneFile, said
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,8 +26,9 @@ class Records(OneFile):
     """Rows of a file, in order. Where it can be indexed, `index` says where each begins."""
 
     format: Format
+    index: Index | None = field(default=None, repr=False, metadata=TUNING)
 
-    def bad(self, reason: str, at: RecordAt) -> ElementError:
+    def bad(self, reason: str | OSError, at: RecordAt) -> ElementError:
         """What stands in the place of a bad record."""
         line = f", line {at.line + 1}" if self.format.counts_lines else ""
         return self.bad_row(reason, at.number, f"record {at.number}, byte {at.offset}{line}")
@@ -33,21 +38,29 @@ class Records(OneFile):
 def fetch_records(node: Records, ctx: Context, indices: Indices) -> Block:
     """Rows by number, by way of the index."""
     assert node.index is not None
-    data = gathered(node.path, node.index, indices, ctx.run.shared)
+    ctx.note_origin(shown(node.path))
+    try:
+        data = gathered(node.path, node.index, indices, ctx.run.shared, node.via(ctx))
+    except OSError as error:
+        raise _bad_at(node, error, node.index, indices) from error
     parts = node.format.bare.scan(data, Look()).parts
-    first = parts[0] if parts else Bad("nothing there", 0, 0)
-    if isinstance(first, Rows) and first.rows == len(indices):
-        return Block(node.format.structure, first.columns, first.rows, None, ctx.ids(indices))
+    found = parts[0] if parts else Bad("nothing there", 0, 0)
+    if isinstance(found, Rows) and found.rows == len(indices):
+        return Block(node.format.structure, found.columns, found.rows, None, ctx.ids(indices))
     wrong = next(part for part in [*parts, Bad("not where its index says", 0, 0)] if isinstance(part, Bad))
-    number = int(indices[0])  # who wants to know which of several it is asks for them one by one
-    raise node.bad(wrong.reason, RecordAt(int(node.index.starts(indices[:1])[0]), number, 0))
+    raise _bad_at(node, wrong.reason, node.index, indices)
+
+
+def _bad_at(node: Records, reason: str | OSError, index: Index, indices: Indices) -> ElementError:
+    """The error of the first of these rows; who wants to know which of several it is asks for them one by one."""
+    return node.bad(reason, RecordAt(int(index.starts(indices[:1])[0]), int(indices[0]), 0))
 
 
 @dataclass(frozen=True, slots=True)
 class RecordMark(OwnMark):
     """Which file it is, and where in it a record lies."""
 
-    token: int
+    token: Token
     offset: int
     number: int
     line: int
@@ -59,6 +72,7 @@ class RecordsStream(FileStream):
 
     def __init__(self, node: Records, ctx: Context, at: At) -> None:
         super().__init__()
+        ctx.note_origin(shown(node.path))
         self._node = node
         self._ctx = ctx
         self._reader: Reader | None = None
@@ -71,9 +85,9 @@ class RecordsStream(FileStream):
                 self._open()
             except OSError:
                 self._token = NO_FILE
-            if own.token != self._token:
+            if own.token.to_json() != self._token.to_json():
                 self.close()
-                raise node.changed(self._token)
+                raise node.changed(gone=self._token is NO_FILE)
 
     def skip(self, count: int, *, replay: bool = False) -> int:  # noqa: ARG002
         if self._over:
@@ -93,13 +107,15 @@ class RecordsStream(FileStream):
 
     def _skim(self, count: int) -> int:
         """Look for where records begin, and make nothing of them."""
-        if not self._node.format.skimmed:
+        form = self._node.format
+        if not form.skimmed or (self._node.on_error is not None and not form.sure):
             return 0
         try:
-            passed = (self._reader or self._open()).pass_over(count)
+            reader = self._reader or self._open()
         except OSError:  # which is told when the next row is read
             return 0
-        self._at = self._at._replace(number=self._at.number + passed)
+        passed = reader.pass_over(count)
+        self._at = reader.at
         if self._node.on_error is not None:
             self._node.on_error.fine(passed)
         return passed
@@ -112,8 +128,17 @@ class RecordsStream(FileStream):
     def _open(self) -> Reader:
         node = self._node
         go_on = node.on_error is not None
-        self._reader = Reader(node.path, node.format, self._at, go_on=go_on, chunk=node.buffer_size)
-        self._token = self._reader.identity.token
+        self._reader = Reader(
+            node.path,
+            node.format,
+            self._at,
+            go_on=go_on,
+            chunk=node.buffer_size,
+            boxed=self._ctx.boxed,
+            via=node.via(self._ctx),
+        )
+        node.remember(self._reader.identity)
+        self._token = self._reader.token
         return self._reader
 
     def _read(self, want: int) -> list[Item]:
@@ -121,11 +146,11 @@ class RecordsStream(FileStream):
             found = (self._reader or self._open()).read(want)
         except OSError as error:
             self._over = True
-            return self._items(Wrong(_said(error), self._at, []))
+            return self._items(Wrong(said(error), self._at, []), error)
         self._over = not found
         return [item for part in found for item in self._items(part)]
 
-    def _items(self, found: Found) -> list[Item]:
+    def _items(self, found: Found, cause: OSError | None = None) -> list[Item]:
         node, at = self._node, found.at
         self._at = RecordAt(at.offset, at.number + found.rows, at.line)
         own = RecordMark(self._token, *at)
@@ -135,10 +160,6 @@ class RecordsStream(FileStream):
             ids = self._ctx.ids_between(at.number, at.number + found.rows)
             return [Block(node.format.structure, found.columns, found.rows, None, ids, own)]
         if node.on_error is None:
-            return [Failure(node.bad(found.reason, at), None, own)]
-        node.on_error.keep(node.path, at.offset, at.number, found.reason, found.pieces)
+            return [Failure(node.bad(cause or found.reason, at), None, own)]
+        node.on_error.keep(shown(node.path), at.offset, at.number, found.reason, found.pieces)
         return []
-
-
-def _said(error: OSError) -> str:
-    return error.strerror or str(error) or type(error).__name__

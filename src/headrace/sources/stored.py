@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -19,15 +21,13 @@ from headrace.execute.registry import fetches, opens
 from headrace.execute.stream import Stream
 from headrace.plan.cardinality import Cardinality
 from headrace.plan.marks import At
-from headrace.plan.node import user_site
+from headrace.plan.node import TUNING, stack_level, user_site
 from headrace.plan.spec import Spec
 from headrace.sources.numbered import Numbered, NumberedStream
-from headrace.storage.files import LOCK, read_page
-from headrace.storage.locks import lock
+from headrace.storage.files import await_writer
 from headrace.storage.parts import Part
-from headrace.storage.saved import SAVED, VERSION
-from headrace.storage.shelf import Shelf
-from headrace.storage.structures import spec_of
+from headrace.storage.saved import read_saved
+from headrace.storage.structures import Types, kinds
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
@@ -41,11 +41,17 @@ def load(
     compression: str | None = None,  # noqa: ARG001 - the files say how they are compressed
     reader_func: Reader | None = None,
     wait: bool = False,
+    *,
+    types: Iterable[type] = (),
 ) -> Dataset:
     """The dataset that `save` wrote to `path`. It can be indexed, and is read without copying where types allow.
 
     `reader_func` gets a dataset of datasets, one for each shard, and makes one of them; without it shards take turns.
     `wait` has a dataset that is being saved right now waited for.
+
+    Elements that were namedtuples, dataclasses or of other classes are so again if `types`, or `element_spec`, has the
+    class; else namedtuples come as tuples and all others as dicts, and a warning names the class. Nothing is imported,
+    and no class is looked for, because a file says so.
 
     >>> hr.Dataset.range(3).save(folder / "numbers")
     >>> list(hr.Dataset.load(folder / "numbers"))
@@ -55,26 +61,41 @@ def load(
 
     place = Path(path).absolute()
     if wait:
-        _await_writer(place)
-    if not (place / SAVED).exists():
-        raise StorageError(f"{place} holds no saved dataset: there is no {SAVED} in it")
-    page = read_page(place / SAVED)
-    if page["version"] != VERSION:
-        raise StorageError(f"{place} has format version {page['version']!r}, this headrace reads {VERSION}")
-    shelf = Shelf(place / page["current"])
-    if not shelf.complete:
-        raise StorageError(f"{place} is damaged: not all of its files are there")
-    spec = spec_of(page["spec"])
-    if element_spec is not None and (why := Spec.of_signature(element_spec).mismatch(spec)) is not None:
+        try:
+            await_writer(place)
+        except FileNotFoundError:
+            raise StorageError(f"nothing was saved to {place}, and nobody is about to") from None
+    expected = Spec.UNKNOWN if element_spec is None else Spec.of_signature(element_spec)
+    known = Types([*(() if expected.structure is None else kinds(expected.structure)), *types], plainly=True)
+    saved = read_saved(place, known)
+    if known.unknown:
+        _say_unknown(place, known.unknown)
+    if (why := expected.mismatch(saved.spec)) is not None:
         raise SpecError(f"{place} holds other elements than element_spec says: {why}")
-    node = Stored(spec, str(place), shelf.parts, page["sharded"], site=user_site())
-    if not spec.known and shelf.rows:
-        first = node.rows_between(0, 1)
-        node = replace(node, elements=Spec.of_leaves(first.structure, next(first.leaves())).loosened())
-    if not page["sharded"]:
+    node = Stored(saved.spec, PartList(saved.parts), str(place), tagged=saved.sharded, site=user_site())
+    if not saved.spec.known and saved.parts:
+        node = replace(node, elements=_found_spec(node))
+    if not saved.sharded:
         one = Dataset(node)
         return one if reader_func is None else reader_func(Dataset.from_tensors(0).map(lambda _: one))
     return read_shards(node, reader_func)
+
+
+def _found_spec(node: Stored) -> Spec:
+    """What the first element tells of the others."""
+    if node.mixed:
+        return Spec.UNKNOWN
+    first = node.rows_between(0, 1)
+    return Spec.of_leaves(first.structure, next(first.leaves())).loosened()
+
+
+def _say_unknown(place: Path, names: set[str]) -> None:
+    short = ", ".join(sorted(name.rpartition(":")[2] for name in names))
+    warnings.warn(
+        f"{place} holds elements of class {', '.join(sorted(names))}, which come as plain tuples and dicts: "
+        f"load(path, types=[{short}]) has them as they were",
+        stacklevel=stack_level(),
+    )
 
 
 def read_shards(node: Stored, reader_func: Reader | None) -> Dataset:
@@ -98,24 +119,31 @@ def in_turn(shards: list[NDArray[np.int64]]) -> NDArray[np.int64]:
     return np.concatenate(shards)[np.argsort(turns, kind="stable")]
 
 
-def _await_writer(place: Path) -> None:
-    try:
-        descriptor = os.open(place / LOCK, os.O_RDWR)
-    except FileNotFoundError:
-        raise StorageError(f"nothing was saved to {place}, and nobody is about to") from None
-    try:
-        lock(descriptor, shared=True, wait=True)
-    finally:
-        os.close(descriptor)
+class PartList(Sequence[Part]):
+    """Parts, shown by what is in them: a state belongs to the rows, wherever they lie."""
+
+    def __init__(self, parts: Sequence[Part]) -> None:
+        self._parts = tuple(parts)
+
+    def __getitem__(self, number: Any) -> Any:
+        return self._parts[number]
+
+    def __len__(self) -> int:
+        return len(self._parts)
+
+    def __str__(self) -> str:
+        digest = hashlib.blake2b(repr([part.checksums for part in self._parts]).encode(), digest_size=6)
+        return f"{len(self)} #{digest.hexdigest()}"
 
 
 @dataclass(frozen=True, eq=False)
 class Stored(Numbered):
-    """Rows of parts, or some of them by `numbers`. With `tagged` each was stored as (element, shard)."""
+    """Rows of parts, or those of a `shard`, by `numbers`. With `tagged` each was stored as (element, shard)."""
 
     elements: Spec
-    path: str
-    parts: list[Part] = field(repr=False)
+    parts: PartList
+    path: str = field(metadata=TUNING)
+    shard: int | None = None
     tagged: bool = field(default=False, repr=False)
     numbers: NDArray[np.int64] | None = field(default=None, repr=False)
 
@@ -141,13 +169,15 @@ class Stored(Numbered):
             return []
         tags = np.concatenate([part.column(-1) for part in self.parts])
         return [
-            Stored(self.elements, f"{self.path}#{tag}", self.parts, True, np.flatnonzero(tags == tag))
+            Stored(self.elements, self.parts, self.path, tag, tagged=True, numbers=np.flatnonzero(tags == tag))
             for tag in np.unique(tags).tolist()
         ]
 
     def rows_at(self, indices: Indices) -> Block:
         """Rows by number."""
         numbers = indices if self.numbers is None else self.numbers[indices]
+        if self.mixed and len(indices) > 1:  # who asks again, one by one, gets them
+            raise self.error(SpecError("the elements differ in structure"), int(indices[0]))
         return self._untagged(gathered(self._starts, numbers, self._taken))
 
     def rows_between(self, start: int, stop: int) -> Block:
@@ -156,12 +186,17 @@ class Stored(Numbered):
             return self.rows_at(np.arange(start, stop))
         part, _ = self._batches[int(np.searchsorted(self._starts, start, "right")) - 1]
         item = part.pull(start - part.start, stop - start)
-        assert isinstance(item, Block)  # a save does not get past a failure
+        assert isinstance(item, Block)  # a save does not get past a failure, and a page that says so is refused
         return self._untagged(item)
 
     def _taken(self, number: int, rows: Indices) -> Block:
         part, batch = self._batches[number]
         return part.take(batch, rows)
+
+    @cached_property
+    def mixed(self) -> bool:
+        """Whether not all elements have the same structure."""
+        return any(part.layout != self.parts[0].layout for part in self.parts)
 
     @cached_property
     def _batches(self) -> list[tuple[Part, int]]:

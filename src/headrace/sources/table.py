@@ -7,15 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headrace.block import Block, Column, Ids, Indices, gathered, read_only, take
-from headrace.errors import SpecError
+from headrace.block import Block, Column, Ids, Indices, gathered, joined, read_only, take
+from headrace.errors import ElementError, SpecError
 from headrace.execute.context import Context
 from headrace.execute.registry import fetches, opens
 from headrace.execute.stream import Stream
 from headrace.plan.marks import At
 from headrace.plan.spec import Spec, TensorSpec
 from headrace.plan.structure import flatten
-from headrace.records.arrow import column_of, is_dense, is_view, missing_row, spec_of
+from headrace.ragged import Ragged
+from headrace.records.arrow import column_of, has_views, is_dense, missing_row, spec_of
+from headrace.records.damage import check_text
+from headrace.records.fields import field_arrays, fields_of
 from headrace.sources.numbered import Held, NumberedStream
 
 if TYPE_CHECKING:
@@ -23,6 +26,9 @@ if TYPE_CHECKING:
 
 SMALL_CHUNK = 64
 """A table whose chunks have fewer rows than this is put together first: looking for chunks would take longer."""
+
+RUN = 1 << 16
+"""Which table it is, runs of so many rows tell."""
 
 REMEDIES = {
     "from_arrow": "fill them with pyarrow.compute.fill_null or leave the rows out with table.drop_null()",
@@ -49,6 +55,21 @@ class Table(Held):
     def operation(self) -> str:
         return self.origin
 
+    def contents(self) -> tuple[Any, ...]:
+        return *(column for start in range(0, self.starts[-1], RUN) for column in self._run(start)), self.order
+
+    def _run(self, start: int) -> list[Column]:
+        """The columns of some rows, the same however the table is cut into chunks; mostly views."""
+        parts, stop = [], min(start + RUN, int(self.starts[-1]))
+        for chunk, first, end in zip(self.chunks, self.starts[:-1].tolist(), self.starts[1:].tolist(), strict=True):
+            if first < stop and end > start:
+                parts.append([column[max(0, start - first) : stop - first] for column in chunk])
+        return parts[0] if len(parts) == 1 else [joined(columns) for columns in zip(*parts, strict=True)]
+
+    def unreadable(self, path: str, reason: Exception, row: int) -> ElementError:
+        """What stands in the place of a row whose component cannot be read."""
+        return self.error(f"component{path} {reason}", row)
+
 
 @opens(Table)
 def open_table(node: Table, ctx: Context, at: At) -> Stream:  # noqa: ARG001 - a place is a number
@@ -60,8 +81,8 @@ def open_table(node: Table, ctx: Context, at: At) -> Stream:  # noqa: ARG001 - a
         number = int(np.searchsorted(node.starts, start, side="right")) - 1
         first, end = node.starts[number : number + 2].tolist()
         stop = min(stop, end)
-        columns = [_read(c[start - first : stop - first]) for c in node.chunks[number]]
-        return _block(node, columns, stop - start, ctx.ids_between(start, stop))
+        columns = [c[start - first : stop - first] for c in node.chunks[number]]
+        return _block(node, columns, start, stop - start, ctx.ids_between(start, stop))
 
     return NumberedStream(node, read)
 
@@ -71,21 +92,28 @@ def fetch_table(node: Table, ctx: Context, indices: Indices) -> Block:
     """Rows of whichever chunks they lie in."""
 
     def taken(chunk: int, rows: Indices) -> Block:
-        return _block(node, [_read(take(c, rows)) for c in node.chunks[chunk]], len(rows))
+        return _block(node, [take(c, rows) for c in node.chunks[chunk]], int(indices[0]), len(rows))
 
     block = gathered(node.starts[:-1], indices if node.order is None else node.order[indices], taken)
     block.ids = ctx.ids(indices)
     return block
 
 
-def _block(node: Table, columns: list[Column], rows: int, ids: Ids | None = None) -> Block:
+def _block(node: Table, columns: list[Column], first: int, rows: int, ids: Ids | None = None) -> Block:
+    """Rows of these columns; raises the error of row `first` where one of them holds bytes that are no text."""
     structure = node.elements.structure
     assert structure is not None
-    return Block(structure, columns, rows, None, ids)
-
-
-def _read(column: Column) -> Column:
-    return column if isinstance(column, np.ndarray) else column_of(column)
+    made: list[Column] = []
+    for path, column in zip(structure.paths, columns, strict=True):
+        if isinstance(column, np.ndarray | Ragged | list):
+            made.append(column)
+            continue
+        try:
+            check_text(column)
+        except ValueError as error:
+            raise node.unreadable(path, error, first) from None
+        made.append(column_of(column))
+    return Block(structure, made, rows, None, ids)
 
 
 def table_node(
@@ -123,7 +151,7 @@ def table_node(
 
 
 class Leaf:
-    """A component: how messages call it, what it looks like, and the way to it through the table's structs."""
+    """A component: how messages call it, what it looks like, and the way to it through the table's fields."""
 
     def __init__(self, called: str, kind: pa.DataType, way: tuple[int, ...]) -> None:
         self.called = called
@@ -135,21 +163,20 @@ class Leaf:
         """The component's part of a batch."""
         array = batch.column(self.way[0])
         for step in self.way[1:]:
-            array = array.flatten()[step]
+            array = field_arrays(array)[step]
         return array
 
 
 def _tree(called: str, kind: pa.DataType, way: tuple[int, ...], found: list[Leaf], origin: str) -> Any:
-    """A struct as a dict, anything else as the number of its leaf in `found`."""
-    from pyarrow import types
-
-    if types.is_struct(kind):
-        parts = [_tree(f"{called}[{f.name!r}]", f.type, (*way, i), found, origin) for i, f in enumerate(kind)]
-        return _named([f.name for f in kind], parts, origin)
+    """What has fields as a dict, anything else as the number of its leaf in `found`."""
+    fields = fields_of(kind)
+    if fields is not None:
+        parts = [_tree(f"{called}[{key!r}]", each, (*way, i), found, origin) for i, (key, each) in enumerate(fields)]
+        return _named([key for key, _ in fields], parts, origin)
     try:
         found.append(Leaf(called, kind, way))
     except SpecError as error:
-        raise SpecError(f"{origin}: {called} {error}") from None
+        raise SpecError(f"{origin}: {called} {error}: cast it to another type, or leave it out") from None
     return len(found) - 1
 
 
@@ -169,4 +196,4 @@ def _stored(leaf: Leaf, batch: pa.RecordBatch, start: int, origin: str) -> Colum
             f"{origin}: {leaf.called} has a null in row {start + row}, and NumPy's {leaf.spec} has no such value: "
             f"{REMEDIES.get(origin, 'fill them')}"
         )
-    return read_only(column_of(array)) if leaf.dense or is_view(array.type) else array
+    return read_only(column_of(array)) if leaf.dense or has_views(array.type) else array

@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from headrace.block import Block, Failure, Item
-from headrace.errors import ElementError, SpecError, StateError, what_there_is
-from headrace.execute.context import Context
-from headrace.execute.registry import opens
-from headrace.execute.stream import Made
-from headrace.plan.marks import At, OwnMark
-from headrace.plan.spec import Spec
-from headrace.records.files import identity
+from headrace.records.choice import Choice
 from headrace.records.groups import ArrowGroups, Groups, ParquetGroups
-from headrace.records.tables import rows_of, spec_of
+from headrace.records.tables import spec_of
+from headrace.records.transport import ALONE, StorageOptions
 from headrace.sources.files import read_files
 from headrace.sources.list_files import matching
-from headrace.sources.one_file import NO_FILE, FileStream, OneFile
+from headrace.sources.table_rows import TableRows, Tables, row_counts
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from headrace.dataset import Dataset
 
 
@@ -33,16 +22,25 @@ def ParquetDataset(  # noqa: N802 - as tf.data's readers are named
     columns: Sequence[str] | None = None,
     filter: Any = None,
     *,
+    exclude: Sequence[str] | None = None,
+    cast: Mapping[str, Any] | None = None,
     nulls: Mapping[str, Any] | None = None,
     num_parallel_reads: int | None = None,
     on_error: Any = "raise",
+    index: bool | str = "auto",
+    storage_options: Mapping[str, Any] | None = None,
     name: str | None = None,
 ) -> Dataset:
     """The rows of the Parquet files that match a pattern, or one of several, as dicts.
 
-    `filter` is an expression of pyarrow's (`pc.field("age") > 30`) or a list of conditions (`[("age", ">", 30)]`). A
-    missing number with a fraction is NaN; what else may be missing needs a value in `nulls`. Columns of lists become
-    arrays, structs nested dicts.
+    `filter` is an expression of pyarrow's (`pc.field("age") > 30`) or a list of conditions (`[("age", ">", 30)]`).
+    Without one, the files' footers tell `len(ds)`, and rows are found by number: `ds[i]`, `shuffle()` of everything.
+    `index="auto"` looks at all footers when that is asked for, if there are not too many; True always, False never.
+
+    Columns of lists become arrays or an hr.Ragged, structs nested dicts, lists of structs and maps dicts of lists.
+    `columns` or `exclude` say which are read, `cast={"price": np.float64, "note": object}` as what; a field of a column
+    is called `column.field`. A missing number with a fraction is NaN; what else may be missing needs a value in
+    `nulls`. A row that cannot be read is one error, a damaged row group an error for each of its rows.
 
     >>> import pyarrow as pa, pyarrow.parquet as pq
     >>> from tempfile import TemporaryDirectory
@@ -54,20 +52,35 @@ def ParquetDataset(  # noqa: N802 - as tf.data's readers are named
     import pyarrow.parquet as pq
 
     kept = pq.filters_to_expression(filter) if isinstance(filter, list) else filter
-    form = _form(ParquetGroups, matching(file_pattern)[0], columns, kept, nulls)
-    return _read("ParquetDataset", file_pattern, form, num_parallel_reads, on_error, name)
+    choice = Choice.of(columns, exclude, cast, nulls)
+    return _read(
+        "ParquetDataset",
+        ParquetGroups,
+        file_pattern,
+        choice,
+        kept,
+        num_parallel_reads,
+        on_error,
+        index,
+        name,
+        storage_options,
+    )
 
 
 def ArrowDataset(  # noqa: N802 - as tf.data's readers are named
     file_pattern: Any,
     columns: Sequence[str] | None = None,
     *,
+    exclude: Sequence[str] | None = None,
+    cast: Mapping[str, Any] | None = None,
     nulls: Mapping[str, Any] | None = None,
     num_parallel_reads: int | None = None,
     on_error: Any = "raise",
+    index: bool | str = "auto",
+    storage_options: Mapping[str, Any] | None = None,
     name: str | None = None,
 ) -> Dataset:
-    """The rows of files in Arrow's IPC format (Feather) as dicts; the arguments are those of `ParquetDataset`.
+    """The rows of files and streams in Arrow's IPC format (Feather) as dicts; arguments are `ParquetDataset`'s.
 
     >>> import pyarrow as pa, pyarrow.feather as feather
     >>> from tempfile import TemporaryDirectory
@@ -76,176 +89,50 @@ def ArrowDataset(  # noqa: N802 - as tf.data's readers are named
     ...     list(hr.ArrowDataset(f"{folder}/t.arrow"))
     [{'x': np.float64(1.5)}, {'x': np.float64(nan)}]
     """
-    form = _form(ArrowGroups, matching(file_pattern)[0], columns, None, nulls)
-    return _read("ArrowDataset", file_pattern, form, num_parallel_reads, on_error, name)
+    choice = Choice.of(columns, exclude, cast, nulls)
+    return _read(
+        "ArrowDataset",
+        ArrowGroups,
+        file_pattern,
+        choice,
+        None,
+        num_parallel_reads,
+        on_error,
+        index,
+        name,
+        storage_options,
+    )
 
 
-@dataclass(frozen=True)
-class Tables:
-    """How files of tables are read: which columns, which rows, and what stands for what is missing."""
-
-    groups: type[Groups]
-    spec: Spec
-    columns: tuple[str, ...] | None = None
-    kept: Any = None
-    nulls: tuple[tuple[str, Any], ...] = ()
-
-    def __str__(self) -> str:
-        return f"{self.spec}, columns={self.columns}, filter={self.kept}, nulls={dict(self.nulls)}"
-
-    def brief(self) -> str:
-        """Which rows are read: the columns show in the elements."""
-        return "" if self.kept is None else f"filter={self.kept}"
-
-    def chosen(self, schema: pa.Schema) -> pa.Schema:
-        """The schema of the columns that are read; raises where one is not there."""
-        import pyarrow as pa
-
-        missing = [c for c in self.columns or () if c not in schema.names]
-        if missing:
-            raise SpecError(f"there are no columns {', '.join(missing)}: {what_there_is(missing[0], schema.names)}")
-        return schema if self.columns is None else pa.schema([schema.field(c) for c in self.columns])
-
-
-def _form(groups: type[Groups], path: str, columns: Sequence[str] | None, kept: Any, nulls: Any) -> Tables:
-    chosen = None if columns is None else tuple(columns)
-    first = groups(path, None, None)
+def _read(
+    reader: str,
+    groups: type[Groups],
+    pattern: Any,
+    choice: Choice,
+    kept: Any,
+    reads: Any,
+    on_error: Any,
+    index: bool | str,
+    name: str | None,
+    storage: StorageOptions | None,
+) -> Dataset:
+    files = matching(pattern, storage)
+    via = ALONE.using(storage)
+    first = groups(files[0], choice, kept, via)
     try:
-        schema = Tables(groups, Spec.UNKNOWN, chosen).chosen(first.schema)
+        choice.check(first.schema)
+        form = Tables(groups, spec_of(first.schema, choice), choice, kept)
     finally:
         first.close()
-    return Tables(groups, spec_of(schema), chosen, kept, tuple(sorted((nulls or {}).items())))
-
-
-def _read(reader: str, pattern: Any, form: Tables, reads: Any, on_error: Any, name: str | None) -> Dataset:
     return read_files(
         reader,
-        matching(pattern),
+        files,
         form,
         buffer_size=None,
         num_parallel_reads=reads,
         on_error=on_error,
+        counts=row_counts(reader, files, form, index, via),
         name=name,
+        storage_options=storage,
         child=TableRows,
     )
-
-
-@dataclass(frozen=True, eq=False)
-class TableRows(OneFile):
-    """Rows of one file of tables."""
-
-    format: Tables
-
-    def bad(self, reason: str, group: int, number: int) -> ElementError:
-        """What stands in the place of a row that cannot be read."""
-        return self.bad_row(reason, number, f"row {number}, group {group}")
-
-
-@dataclass(frozen=True, slots=True)
-class TableMark(OwnMark):
-    """Which file it is, the group, rows given of it, and rows given of the file."""
-
-    token: int
-    group: int
-    row: int
-    number: int
-
-
-@opens(TableRows, own=TableMark)
-class TableStream(FileStream):
-    """Groups in turn."""
-
-    def __init__(self, node: TableRows, ctx: Context, at: At) -> None:
-        super().__init__()
-        self._node = node
-        self._ctx = ctx
-        self._groups: Groups | None = None
-        self._batches: Iterator[pa.RecordBatch] | None = None
-        own: TableMark = at.own or TableMark(NO_FILE, 0, 0, 0)
-        self._token, self._group, self._number = NO_FILE, own.group, own.number - own.row
-        self._row = 0
-        self._front: deque[Item] = deque()
-        if at.own is not None:
-            self._resume(own)
-
-    def _resume(self, own: TableMark) -> None:
-        with suppress(OSError):
-            self._token = identity(self._node.path).token
-        if own.token != self._token:
-            raise self._node.changed(self._token)
-        passed = 0
-        while passed < own.row and not self._over:
-            for item in self._read(own.row):
-                front = min(item.rows, own.row - passed)
-                passed += front
-                if front < item.rows:
-                    self._front.append(item.cut(front, item.rows))
-        if passed < own.row:
-            raise StateError(f"{self._node.path} has fewer rows than when the state was taken")
-
-    def pull(self, want: int) -> Made:
-        return self._front.popleft() if self._front else super().pull(want)
-
-    def close(self) -> None:
-        groups, self._groups, self._batches = self._groups, None, None
-        if groups is not None:
-            groups.close()
-
-    def _open(self) -> Groups:
-        node = self._node
-        self._token = identity(node.path).token
-        self._groups = groups = node.format.groups(node.path, node.format.columns, node.format.kept)
-        found = spec_of(node.format.chosen(groups.schema))
-        if found != node.format.spec:
-            raise SpecError(f"its rows are {found}, those of the first file {node.format.spec}")
-        return groups
-
-    def _read(self, want: int) -> list[Item]:  # noqa: ARG002 - groups come as they lie in the file
-        try:
-            groups = self._groups or self._open()
-            if self._group == groups.count:
-                self._over = True
-                self.close()
-                return []
-            self._batches = self._batches or groups.batches(self._group)
-            batch = next(self._batches, None)
-        except Exception as error:  # Arrow raises what its file systems, codecs and types raise
-            self._over = True
-            self.close()
-            return self._bad(f"{type(error).__name__}: {error}", b"")
-        if batch is None:
-            self._batches, self._group, self._row = None, self._group + 1, 0
-            return []
-        return self._made(batch) if batch.num_rows else []
-
-    def _made(self, batch: pa.RecordBatch) -> list[Item]:
-        node = self._node
-        structure = node.spec.structure
-        assert structure is not None
-        try:
-            columns = rows_of(batch, structure, dict(node.format.nulls))
-        except SpecError as error:
-            if batch.num_rows > 1:
-                half = batch.num_rows // 2
-                return [*self._made(batch.slice(0, half)), *self._made(batch.slice(half))]
-            return self._bad(str(error), repr(batch.to_pylist()).encode())
-        start = self._number
-        own = self._passed(batch.num_rows)
-        if node.on_error is not None:
-            node.on_error.fine(batch.num_rows)
-        ids = self._ctx.ids_between(start, self._number)
-        return [Block(structure, columns, batch.num_rows, None, ids, own)]
-
-    def _passed(self, rows: int) -> TableMark:
-        own = TableMark(self._token, self._group, self._row, self._number)
-        self._row += rows
-        self._number += rows
-        return own
-
-    def _bad(self, reason: str, shown: bytes) -> list[Item]:
-        node, number = self._node, self._number
-        own = self._passed(1)
-        if node.on_error is None:
-            return [Failure(node.bad(reason, self._group, number), None, own)]
-        node.on_error.keep(node.path, number, number, reason, [shown])
-        return []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from headrace.records.text import Lines, encoding_name
@@ -22,12 +23,14 @@ def TextLineDataset(  # noqa: N802 - as tf.data names it
     encoding: str | None = "utf-8",
     on_error: Any = "raise",
     index: bool | str = "auto",
+    storage_options: Mapping[str, Any] | None = None,
 ) -> Dataset:
     """The lines of files as `str`, or as `bytes` with `encoding=None`.
 
     `filenames` is a name, a path, a URL that fsspec knows, a list of these, or a dataset of them. With
     `num_parallel_reads` so many files are read at a time, and their lines come in turn. `index=True` makes the lines
-    of uncompressed files countable and addressable, by a file `NAME.idx` beside each.
+    of uncompressed files countable and addressable, by an index that is made once and kept (`hr.io.build_index`).
+    `storage_options` is what the file system of a URL is told, such as credentials.
 
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
@@ -45,4 +48,5 @@ def TextLineDataset(  # noqa: N802 - as tf.data names it
         on_error=on_error,
         index=index,
         name=name,
+        storage_options=storage_options,
     )

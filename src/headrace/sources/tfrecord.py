@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from headrace.records.tfrecord import TFRecords
@@ -21,6 +22,7 @@ def TFRecordDataset(  # noqa: N802 - as tf.data names it
     *,
     on_error: Any = "raise",
     index: bool | str = "auto",
+    storage_options: Mapping[str, Any] | None = None,
 ) -> Dataset:
     """The records of TFRecord files as `bytes`; every checksum is verified.
 
@@ -28,7 +30,8 @@ def TFRecordDataset(  # noqa: N802 - as tf.data names it
     `num_parallel_reads` so many files are read at a time, and their records come in turn. A damaged record is an error
     in its place, and the rest of its file is passed over; with `on_error="skip"` or `hr.Quarantine(folder)` it is left
     out and reading goes on at the next good one. `index=True` makes the records of uncompressed files countable and
-    addressable (`len(ds)`, `ds[i]`, `shuffle()` of everything), by a file `NAME.idx` beside each.
+    addressable (`len(ds)`, `ds[i]`, `shuffle()` of everything), by an index that is made once and kept
+    (`hr.io.build_index`); the default is to use one that is there.
 
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
@@ -47,4 +50,5 @@ def TFRecordDataset(  # noqa: N802 - as tf.data names it
         on_error=on_error,
         index=index,
         name=name,
+        storage_options=storage_options,
     )

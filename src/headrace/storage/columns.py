@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import io
 import json
+import math
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,27 +35,43 @@ def encoded(column: Column) -> tuple[pa.Array, How]:
 
 
 def decoded(array: pa.Array, how: How) -> Column:
-    """The column that was encoded so."""
+    """The column that was encoded so; raises ValueError, TypeError or KeyError where none was."""
     kind = how["kind"]
     if kind == "arrow":
-        return array
+        return _checked_text(array)
     if kind == "rows":
         return [_unpacked(value) for value in array.to_pylist()]
     rows, shape = len(array), tuple(how["shape"])
+    if any(type(n) is not int or n < 0 for n in shape):
+        raise ValueError(f"values of shape {shape}")
     if kind == "text":
         made = np.empty(rows * int(np.prod(shape)), object)
-        made[:] = array.flatten().to_pylist()
+        made[:] = _checked_text(array.flatten()).to_pylist()
         return made.reshape(rows, *shape)
     dtype = np.dtype(how["dtype"])
+    if dtype.kind not in _NUMBERS or not dtype.itemsize:
+        raise ValueError(f"values of dtype {dtype}")
+    if (kind == "empty" or (kind == "ragged" and not how["filled"])) != (0 in shape):
+        raise ValueError(f"values of shape {shape} stored as {kind}")
     if kind == "empty":
         return np.empty((rows, *shape), dtype)
     if kind == "dense":
         return _values(array, dtype).reshape(rows, *shape)
+    if kind != "ragged":
+        raise ValueError(f"a column stored as {kind!r}")
     offsets = array.offsets.to_numpy()
-    inner = array.values if how["filled"] else None
-    if inner is None:
+    if not how["filled"]:
         return Ragged(np.empty((int(offsets[-1]), *shape), dtype), offsets)
-    return Ragged(_values(inner, dtype).reshape(-1, *shape), offsets)
+    return Ragged(_values(array.values, dtype).reshape(-1, *shape), offsets)
+
+
+def _checked_text(array: pa.Array) -> pa.Array:
+    import pyarrow as pa
+
+    kinds = (pa.large_string(), pa.large_binary(), pa.string(), pa.binary())
+    if array.type not in kinds or array.null_count:
+        raise ValueError(f"{array.type} with {array.null_count} nulls where text or bytes were stored")
+    return array
 
 
 def _dense(column: NDArray[Any]) -> tuple[pa.Array, How]:
@@ -135,10 +152,15 @@ def _packed(value: Any) -> bytes:
     if isinstance(value, np.ndarray) and value.dtype == object:
         return b"o" + _joined([json.dumps(value.shape).encode(), *(_packed(v) for v in value.reshape(-1))])
     if isinstance(value, np.ndarray | np.generic):
-        sink = io.BytesIO()
-        np.lib.format.write_array(sink, np.asarray(value), allow_pickle=False)
-        return (b"a" if isinstance(value, np.ndarray) else b"g") + sink.getvalue()
+        if value.dtype.kind not in _NUMBERS:
+            raise StorageError(f"values of dtype {value.dtype} cannot be stored; map them to plain numbers or text")
+        head = json.dumps([value.dtype.str, list(value.shape)]).encode()
+        return (b"a" if isinstance(value, np.ndarray) else b"g") + _joined([head, value.tobytes()])
     raise StorageError(f"a {type(value).__name__} cannot be stored; map it to arrays, numbers, str or bytes first")
+
+
+_NUMBERS = "biufcmMSU"
+"""Kinds of dtypes whose values are their bytes."""
 
 
 def _unpacked(data: bytes) -> Any:
@@ -148,15 +170,32 @@ def _unpacked(data: bytes) -> Any:
     if kind == b"b":
         return rest
     if kind == b"r":
-        offsets, values = _split(rest)
-        return Ragged(_unpacked(values), _unpacked(offsets))
+        offsets, values = map(_unpacked, _split(rest))
+        if not isinstance(offsets, np.ndarray) or not isinstance(values, np.ndarray | Ragged):
+            raise ValueError("rows of different lengths without their offsets")
+        return Ragged(values, offsets)
     if kind == b"o":
         shape, *items = _split(rest)
         made = np.empty(len(items), object)
         made[:] = [_unpacked(item) for item in items]
-        return made.reshape(json.loads(shape))
-    array = np.lib.format.read_array(io.BytesIO(rest), allow_pickle=False)
+        return made.reshape(json.loads(shape.decode()))
+    if kind not in (b"a", b"g"):
+        raise ValueError(f"a value of kind {kind!r}")
+    array = _array_of(rest)
     return array if kind == b"a" else array[()]
+
+
+def _array_of(data: bytes) -> NDArray[Any]:
+    """An array; what it says of its size is believed if there are as many bytes."""
+    head, content = _split(data)
+    name, shape = json.loads(head.decode())
+    dtype = np.dtype(name)
+    if dtype.kind not in _NUMBERS or not isinstance(shape, list) or any(type(n) is not int or n < 0 for n in shape):
+        raise ValueError(f"an array of {dtype} and shape {shape}")
+    if math.prod(shape) * dtype.itemsize != len(content):
+        raise ValueError(f"{len(content)} bytes for an array of {dtype} and shape {shape}")
+    array = np.frombuffer(content, dtype) if content else np.empty(0, dtype)
+    return array.reshape(shape).copy()
 
 
 def _joined(parts: list[bytes]) -> bytes:
@@ -166,6 +205,11 @@ def _joined(parts: list[bytes]) -> bytes:
 
 def _split(data: bytes) -> list[bytes]:
     count = int.from_bytes(data[:8], "little")
-    ends = 8 + 8 * count + np.cumsum(np.frombuffer(data, "<i8", count, 8))
-    starts = [8 + 8 * count, *ends[:-1].tolist()]
-    return [data[a:b] for a, b in zip(starts, ends.tolist(), strict=True)]
+    start = 8 + 8 * count
+    if start > len(data):
+        raise ValueError(f"{count} values in {len(data)} bytes")
+    lengths = np.frombuffer(data, "<i8", count, 8).tolist()
+    if any(n < 0 for n in lengths) or start + sum(lengths) != len(data):
+        raise ValueError(f"values of {sum(lengths)} bytes in {len(data) - start}")
+    cuts = [start, *accumulate(lengths, initial=start)][1:]
+    return [data[a:b] for a, b in pairwise(cuts)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+import contextlib
 
 from headrace.errors import StorageError
 
@@ -12,8 +12,20 @@ except ModuleNotFoundError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
 
-def lock(file: Any, *, shared: bool = False, wait: bool = False) -> None:
-    """Lock an open file until it is closed; BlockingIOError where another process has it, unless it is to `wait`."""
+def lock(descriptor: int, *, shared: bool = False, wait: bool = False) -> bool | None:
+    """Lock an open file until it is closed; False if another has it, None where the file system knows no locks."""
     if fcntl is None:
         raise StorageError("files of rows are written and waited for on Linux and macOS only: the system has no flock")
-    fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB))
+    try:
+        fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB))
+    except BlockingIOError:
+        return False
+    except OSError:
+        return None
+    return True
+
+
+def unlock(descriptor: int) -> None:
+    """Let go of a lock, which a process that was forked meanwhile would hold on to if the file were only closed."""
+    with contextlib.suppress(OSError):  # there are no locks here
+        fcntl.flock(descriptor, fcntl.LOCK_UN)

@@ -1,17 +1,15 @@
 """One part: an Arrow file of some thousand rows, and a page that says what is in it and what it should look like.
 
 The page comes last, so a part without one was never finished. Checksums cover every byte, a batch of rows at a time,
-and are compared before the rows are given out.
+and are compared before the rows are given out. A page that says something else than the file holds is refused, whoever
+wrote it.
 """
 
 from __future__ import annotations
 
-import mmap
 from bisect import bisect_right
-from collections.abc import Iterable
-from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,102 +19,17 @@ from numpy.typing import NDArray
 from headrace import _native
 from headrace.block import Block, Failure, Ids, Indices, Item, source_ids
 from headrace.errors import ElementError, StorageError
-from headrace.plan.structure import Structure
-from headrace.storage.columns import How, decoded, encoded
-from headrace.storage.files import read_page, whole, write_page
-from headrace.storage.structures import plain_structure, structure_of
+from headrace.storage.columns import How, decoded
+from headrace.storage.files import NONSENSE, read_page
+from headrace.storage.structures import Layout, Types, structure_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 PAGE = ".json"
 DATA = ".arrow"
-
-
-@dataclass
-class _Run:
-    """Rows that are stored in the same way, and so go into one file; failures go anywhere."""
-
-    schema: pa.Schema | None = None
-    structure: Any = None
-    how: list[How] = field(default_factory=list)
-    entries: list[tuple[Item, list[pa.Array]]] = field(default_factory=list)
-
-    def takes(self, schema: pa.Schema, structure: Any, how: list[How]) -> bool:
-        """Whether such rows fit in; the first ones decide."""
-        if self.schema is None:
-            self.schema, self.structure, self.how = schema, structure, how
-        return bool(self.schema.equals(schema)) and (self.structure, self.how) == (structure, how)
-
-
-def write_parts(directory: Path, start: int, items: Iterable[Item], compression: str | None, notes: Any) -> list[Part]:
-    """Write rows from number `start` on: one part, or several where their columns differ in kind.
-
-    `notes`, whatever JSON can hold, go to the page of the last.
-    """
-    runs = _runs(items)
-    made: list[Part] = []
-    for run in runs:
-        made.append(_write(directory, start, run, compression, notes if run is runs[-1] else None))
-        start += made[-1].rows
-    return made
-
-
-def _runs(items: Iterable[Item]) -> list[_Run]:
-    import pyarrow as pa
-
-    runs = [_Run()]
-    for item in items:
-        arrays: list[pa.Array] = []
-        if isinstance(item, Block):
-            try:
-                pairs = [encoded(column) for column in item.columns]
-            except StorageError as error:
-                raise StorageError(f"elements {item.structure} cannot be stored: {error}") from error
-            arrays = [array for array, _ in pairs] + _id_arrays(item.ids)
-            names = [path or "value" for path in item.structure.paths] + ["headrace ids"]
-            schema = pa.schema([pa.field(n, a.type) for n, a in zip(names, arrays, strict=False)])
-            kind = (schema, plain_structure(item.structure), [how for _, how in pairs])
-            if not runs[-1].takes(*kind):
-                runs.append(_Run())
-                runs[-1].takes(*kind)
-        runs[-1].entries.append((item, arrays))
-    return runs
-
-
-def _write(directory: Path, start: int, run: _Run, compression: str | None, notes: Any) -> Part:
-    import pyarrow as pa
-
-    sink = pa.BufferOutputStream()
-    schema = run.schema or pa.schema([])
-    options = pa.ipc.IpcWriteOptions(compression=compression)
-    items: list[Any] = []
-    cuts: list[int] = []
-    with pa.ipc.new_file(sink, schema, options=options) as writer:
-        for item, arrays in run.entries:
-            if isinstance(item, Failure):
-                items.append(_plain_error(item.error))
-                continue
-            items.append({"rows": item.rows, "ids": None if len(arrays) > len(item.columns) else _run_of_ids(item.ids)})
-            if arrays:  # elements without components are only counted
-                cuts.append(sink.tell())
-                writer.write_batch(pa.record_batch(arrays, schema=schema))
-        cuts.append(sink.tell())
-    data = sink.getvalue()
-    cuts.append(data.size)
-    path = directory / f"{start:012}{DATA}"
-    with whole(path) as file:
-        file.write(data)
-    page = {
-        "cuts": cuts,
-        "crcs": [checksum(data[a:b]) for a, b in zip([0, *cuts], cuts, strict=False)],
-        "structure": run.structure,
-        "how": run.how,
-        "items": items,
-        "notes": notes,
-    }
-    write_page(path.with_suffix(PAGE), page)
-    return Part(path)
+MOST_EMPTY_ROWS = 1 << 26
+"""So many elements without components at most are one item: nothing else says whether there are."""
 
 
 def checksum(data: pa.Buffer | memoryview) -> int:
@@ -124,45 +37,21 @@ def checksum(data: pa.Buffer | memoryview) -> int:
     return _native.crc32c(memoryview(data))
 
 
-def _run_of_ids(ids: Ids | None) -> list[int] | None:
-    """The first of ids that count up on one path, None for others."""
-    if ids is None or not ids.size:
-        return None
-    path, first = ids[0].tolist()
-    return [path, first] if (ids == source_ids(path, np.arange(first, first + len(ids)))).all() else None
-
-
-def _id_arrays(ids: Ids | None) -> list[pa.Array]:
-    if ids is None or _run_of_ids(ids) is not None:
-        return []
-    return [encoded(ids)[0]]
-
-
-def _plain_error(error: ElementError) -> dict[str, Any]:
-    return {
-        "error": list(map(str, error.args)),
-        "operation": error.operation,
-        "ordinal": int(error.ordinal),
-        "site": error.site,
-        "provenance": error.provenance,
-    }
-
-
 class Part:
     """A part that was written. Rows are checked when they are read, and share memory with the file."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, types: Types) -> None:
         self.path = path
         self.start = int(path.stem)
+        self._types = types
         page = read_page(path.with_suffix(PAGE))
         try:
-            self._cuts: list[int] = page["cuts"]
-            self._crcs: list[int] = page["crcs"]
-            self._items: list[dict[str, Any]] = page["items"]
-            self._plain, self._how, self.notes = page["structure"], page["how"], page["notes"]
-            counts = [item.get("rows", 1) for item in self._items]
-        except (KeyError, AttributeError) as error:
-            raise StorageError(f"{path.with_suffix(PAGE)} is no page of a part") from error
+            self._items = [_checked_item(item) for item in page["items"]]
+            self._cuts, self._crcs = _checked_cuts(page["cuts"], page["crcs"])
+            self._plain, self._how, self.notes = page["structure"], list(page["how"]), page["notes"]
+        except NONSENSE as error:
+            raise StorageError(f"{path.with_suffix(PAGE)} is no page of a part: {error}") from None
+        counts = [item.get("rows", 1) for item in self._items]
         self._starts: list[int] = [0, *accumulate(counts)]
         self._batches: list[int] = [0, *accumulate("rows" in item for item in self._items)]
         self._last: tuple[int, Item] | None = None
@@ -171,6 +60,16 @@ class Part:
         if size != self._cuts[-1]:
             is_now = "is missing" if size is None else f"has {size} bytes"
             raise StorageError(f"{path} {is_now}; it was written with {self._cuts[-1]}")
+
+    @property
+    def checksums(self) -> list[int]:
+        """Those of all its bytes."""
+        return self._crcs
+
+    @property
+    def failures(self) -> bool:
+        """Whether there are elements among its rows that could not be made."""
+        return any("error" in item for item in self._items)
 
     @property
     def rows(self) -> int:
@@ -197,31 +96,51 @@ class Part:
         return item.take(rows)
 
     def column(self, number: int) -> NDArray[Any]:
-        """All rows of one dense component."""
+        """All rows of one component, which is an integer."""
         blocks = [b for b in (self._read(i) for i in range(len(self._items))) if isinstance(b, Block)]
-        return np.concatenate([np.asarray(b.columns[number]) for b in blocks])
+        columns = [np.asarray(b.columns[number]) for b in blocks]
+        if any(column.ndim != 1 or column.dtype.kind not in "iu" for column in columns):
+            raise StorageError(f"{self.path} is damaged: the numbers of shards are no numbers")
+        return np.concatenate(columns)
 
     def _item(self, index: int, *, again: bool = True) -> Item:
         """A batch, checked `again` where it has been before. The last one is kept."""
         last = self._last
         if last is None or last[0] != index:
             self._last = last = (index, self._read(index, again=again))
+        self._check_size()
         return last[1]
 
     def _read(self, index: int, *, again: bool = True) -> Item:
         told = self._items[index]
         if "error" in told:
             return Failure(_error(told))
-        structure = self._structure
+        structure, order = self.layout
         if not structure.leaves:
-            return Block(structure, [], told["rows"], None, self._ids(told, []))
+            return Block(structure, [], _empty_rows(told["rows"]), None, self._ids(told, []))
         number = self._batches[index]
-        if again or number not in self._checked:
+        fresh = again or number not in self._checked
+        if fresh:
             self._check(number + 1)
-            self._checked.add(number)
-        columns = self._reader.get_batch(number).columns
-        made = [decoded(array, how) for array, how in zip(columns, self._how, strict=False)]
-        return Block(structure, made, told["rows"], None, self._ids(told, columns[len(made) :]))
+        try:
+            batch = self._reader.get_batch(number)
+            if fresh:
+                batch.validate(full=True)  # that what it says of itself lies in it: the checksum is whoever's wrote it
+            if batch.num_rows != told["rows"]:
+                raise ValueError(f"{batch.num_rows} rows where the page says {told['rows']}")
+            columns = batch.columns
+            made = [decoded(array, how) for array, how in zip(columns, self._how, strict=False)]
+            block = Block(
+                structure,
+                made if order is None else [made[i] for i in order],
+                told["rows"],
+                None,
+                self._ids(told, columns[len(made) :]),
+            )
+        except _nonsense() as error:
+            raise self._damaged(error) from None
+        self._checked.add(number)
+        return block
 
     def _ids(self, told: dict[str, Any], columns: list[pa.Array]) -> Ids | None:
         if columns:
@@ -233,13 +152,21 @@ class Part:
         return source_ids(path, np.arange(first, first + told["rows"]))
 
     @cached_property
-    def _structure(self) -> Structure:
-        return structure_of(self._plain)
+    def layout(self) -> Layout:
+        """What its elements look like."""
+        try:
+            made = structure_of(self._plain, self._types)
+        except StorageError as error:
+            raise StorageError(f"{self.path.with_suffix(PAGE)}: {error}") from None
+        batches = self._batches[-1] if made.structure.leaves else 0
+        if len(self._how) != made.structure.leaves or len(self._cuts) != batches + 2:
+            raise StorageError(f"{self.path.with_suffix(PAGE)} is no page of a part: it does not fit together")
+        return made
 
     @cached_property
-    def _data(self) -> memoryview:
+    def _map(self) -> _native.MappedFile:
         with self.path.open("rb") as file:
-            return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+            return _native.MappedFile(file.fileno(), self._cuts[-1])
 
     @cached_property
     def _reader(self) -> pa.RecordBatchFileReader:
@@ -247,15 +174,68 @@ class Part:
 
         self._check(0)
         self._check(len(self._crcs) - 1)
-        return pa.ipc.open_file(pa.py_buffer(self._data))
+        try:
+            reader = pa.ipc.open_file(pa.py_buffer(self._map.data))
+            columns = len(reader.schema) - len(self._how)
+            if reader.num_record_batches != len(self._cuts) - 2 or columns not in (0, 1):
+                raise ValueError(f"{reader.num_record_batches} batches of {len(reader.schema)} columns")
+        except _nonsense() as error:
+            raise self._damaged(error) from None
+        return reader
 
     def _check(self, number: int) -> None:
         begin, end = ([0, *self._cuts])[number : number + 2]
-        if checksum(self._data[begin:end]) != self._crcs[number]:
+        matches = checksum(self._map.data[begin:end].data) == self._crcs[number]
+        self._check_size()
+        if not matches:
             raise StorageError(f"{self.path} is damaged between bytes {begin} and {end}: the checksum does not match")
+
+    def _check_size(self) -> None:
+        """What is not there any more is zeros in the memory that rows share with the file."""
+        if "_map" in self.__dict__ and not self._map.intact:
+            raise StorageError(f"{self.path} has become shorter since it was opened")
+
+    def _damaged(self, error: BaseException) -> StorageError:
+        return StorageError(f"{self.path} is damaged: it does not hold what its page says ({error})")
 
 
 _ID_COLUMN: How = {"kind": "dense", "dtype": "<u8", "shape": [2]}
+
+
+def _nonsense() -> tuple[type[BaseException], ...]:
+    """What may happen where a file holds something else than it should."""
+    import pyarrow as pa
+
+    return *NONSENSE, MemoryError, OSError, pa.ArrowException
+
+
+def _checked_cuts(cuts: Any, crcs: Any) -> tuple[list[int], list[int]]:
+    numbers = [*cuts, *crcs]
+    if any(type(n) is not int or n < 0 for n in numbers) or len(cuts) != len(crcs) or len(cuts) < 2:
+        raise ValueError("cuts and checksums are no numbers")
+    if any(a > b for a, b in pairwise(cuts)):
+        raise ValueError("cuts do not rise")
+    return list(cuts), list(crcs)
+
+
+def _checked_item(item: Any) -> dict[str, Any]:
+    if "error" in item:
+        texts = [*item["error"], item["operation"], item["site"] or "", item["provenance"] or ""]
+        fine = type(item["ordinal"]) is int and all(isinstance(text, str) for text in texts)
+    else:
+        ids = item["ids"]
+        numbers = [item["rows"], *([] if ids is None else ids)]
+        fine = (ids is None or (len(ids) == 2 and ids[1] < 2**62)) and 0 < item["rows"] < 2**48
+        fine = fine and all(type(n) is int and 0 <= n < 2**64 for n in numbers)
+    if not fine:
+        raise ValueError(f"an item {str(item)[:80]}")
+    return dict(item)
+
+
+def _empty_rows(rows: int) -> int:
+    if rows > MOST_EMPTY_ROWS:
+        raise StorageError(f"{rows} elements without components cannot be")
+    return rows
 
 
 def _error(told: dict[str, Any]) -> ElementError:

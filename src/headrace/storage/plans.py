@@ -1,44 +1,75 @@
-"""Which pipeline made stored rows: its operations, parameters and functions, and the seeds it drew."""
+"""Which pipeline made stored rows: its operations, parameters, functions and data, and the seeds it drew."""
 
 from __future__ import annotations
 
 import hashlib
-import sys
-from collections.abc import Iterator
-from dataclasses import dataclass, fields
-from types import CodeType
+from functools import cached_property
 from typing import Any
 
+from headrace.execute.changes import counted
 from headrace.execute.state import description, drawn_seeds, reseeded
+from headrace.identity.digests import PYTHON, difference
+from headrace.identity.looker import Looker
 from headrace.plan.node import Node, walk
+from headrace.storage.structures import kinds
 
 
-@dataclass(frozen=True)
 class Maker:
     """The plan whose rows are stored."""
 
-    plan: Node
+    def __init__(self, plan: Node) -> None:
+        self.plan = plan
+        self._looker = Looker()
 
+    @cached_property
     def page(self) -> dict[str, Any]:
         """What tells this plan from others, as JSON holds it."""
         return {
             "operations": description(self.plan),
-            "functions": [_fingerprint(node) for node in walk(self.plan) if not node.transparent],
-            "python": sys.implementation.cache_tag,
+            "names": {str(i): name for i, (node, _) in enumerate(counted(self.plan)) if (name := node.file_names())},
+            "digests": ["-" if told else self._digest(node) for node, told in counted(self.plan)],
+            "python": PYTHON,
             "seeds": drawn_seeds(self.plan),
         }
 
+    def _digest(self, node: Node) -> str:
+        files = node.files_held()
+        contents = node.contents() if files is None else (*node.contents(), files)
+        return str(self._looker.digest(contents)) if contents else "-"
+
+    @property
+    def types(self) -> set[type]:
+        """The classes of elements that its specs and functions name."""
+        assert self.page
+        structures = [node.spec.structure for node in walk(self.plan)]
+        return self._looker.types.union(*(kinds(structure) for structure in structures if structure is not None))
+
     def differs(self, page: dict[str, Any]) -> str | None:
-        """Why the rows of another plan are not those of this one, None if they are. Captured values do not count."""
-        here = self.page()
-        comparable = page["python"] == here["python"]  # bytecode is another in every Python
-        for i in range(max(len(page["operations"]), len(here["operations"]))):
+        """Why the rows of another plan are not those of this one, None if they are.
+
+        Files that are not there any more are taken for what they were, if they are called as they were.
+        """
+        here = self.page
+        same_python = page["python"] == PYTHON
+        nodes = [node for node, _ in counted(self.plan)]
+        for i in range(max(len(page["operations"]), len(nodes))):
             was, now = _nth(page["operations"], i), _nth(here["operations"], i)
-            if was != now:
+            if was != now and not (i < len(nodes) and self._gone(nodes[i], page["names"].get(str(i)))):
                 return f"operation {i + 1} was {was}, here it is {now}"
-            if comparable and page["functions"][i] != here["functions"][i]:
-                return f"the function of operation {i + 1}, {now}, has changed"
+            what = difference(page["digests"][i], here["digests"][i], same_python=same_python)
+            if what is not None and any(map(callable, nodes[i].contents())):
+                return f"the function of operation {i + 1}, {now}, has changed: {what}"
+            if what is not None:
+                return f"operation {i + 1}, {now}, has other data"
         return None
+
+    def _gone(self, node: Node, names: str | None) -> bool:
+        return names is not None and node.file_names() == names and node.files_gone()
+
+    @property
+    def sources_gone(self) -> bool:
+        """Whether files that the plan reads are not there any more."""
+        return any(node.files_gone() for node in walk(self.plan))
 
     def reseeded(self, page: dict[str, Any]) -> Node:
         """The plan with the seeds that the stored rows were drawn with."""
@@ -47,31 +78,9 @@ class Maker:
     @property
     def digest(self) -> str:
         """A short name for this plan, the same in every process."""
-        page = self.page()
-        text = repr((page["operations"], page["functions"]))
+        text = repr((self.page["operations"], self.page["digests"]))
         return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
 
 def _nth(lines: list[str], i: int) -> str:
     return lines[i] if i < len(lines) else "nothing more"
-
-
-def _fingerprint(node: Node) -> str:
-    """What the functions among a node's parameters do, as far as their code tells; empty where there are none."""
-    codes = [code for f in fields(node) if (code := getattr(getattr(node, f.name), "__code__", None)) is not None]
-    if not codes:
-        return ""
-    text = repr([list(_facts(code)) for code in codes])
-    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
-
-
-def _facts(code: CodeType) -> Iterator[Any]:
-    yield code.co_code
-    yield code.co_names
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield list(_facts(constant))
-        elif isinstance(constant, frozenset):
-            yield sorted(map(repr, constant))
-        else:
-            yield constant

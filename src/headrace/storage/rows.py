@@ -14,9 +14,11 @@ from headrace.block import Block, Item, concat, owned
 from headrace.errors import StorageError
 from headrace.plan.marks import Marked, Saved, from_json, to_json
 from headrace.plan.node import Node
+from headrace.plan.structure import Structure
 from headrace.storage.parts import Part
 from headrace.storage.plans import Maker
 from headrace.storage.shelf import Shelf, log
+from headrace.storage.structures import Types
 
 SEALED_BYTES = 1 << 20
 SEALED_ROWS = 1 << 12
@@ -117,11 +119,12 @@ def saved_mark(notes: Any) -> Marked | None:
 class StoredRows:
     """Rows on a shelf, and behind them those that are still to be written."""
 
-    def __init__(self, path: Path, maker: Maker, compression: str | None = None) -> None:
+    def __init__(self, path: Path, maker: Maker, types: Types, compression: str | None = None) -> None:
         self.lock = threading.Lock()
         self.writable = True
         self._compression = compression
-        self._shelf = Shelf(path, maker)
+        self._shelf = Shelf(path, types, maker)
+        self._admitted: set[Structure] = set()
         self._maker = maker
         self._writers = 0
         self._stored: tuple[list[Part], list[int], Rows] = ([], [], unwritten())
@@ -205,6 +208,9 @@ class StoredRows:
 
     def add(self, item: Item, mark: Marked | None = None) -> None:
         """Keep an item; `mark` is where the input goes on after it."""
+        if isinstance(item, Block) and item.structure not in self._admitted:
+            self._shelf.types.check(item.structure)
+            self._admitted.add(item.structure)
         fresh = self._stored[2]
         fresh.add(item, mark)
         if fresh.nbytes >= PART_BYTES:
@@ -249,7 +255,10 @@ class StoredRows:
         end = parts[-1].start + parts[-1].rows if parts else 0
         if start >= end:
             return fresh.pull(start - end, want)
-        return parts[index].pull(start - starts[index], want)
+        try:
+            return parts[index].pull(start - starts[index], want)
+        except StorageError as error:
+            raise StorageError(f"{error}. Delete {self._shelf.path} to have it made again") from error
 
     def forked(self) -> None:
         """In the child of a fork: it is the parent who writes."""

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import secrets
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from headrace.errors import StorageError
+from headrace.plan.spec import Spec
+from headrace.plan.structure import LEAF
 from headrace.storage.files import TEMPORARY, locked, read_page, write_page
+from headrace.storage.locks import unlock
+from headrace.storage.parts import Part
+from headrace.storage.shelf import Shelf
+from headrace.storage.structures import Types, spec_of
 
-VERSION = 1
+VERSION = 2
 SAVED = "saved.json"
 GENERATION = "rows-"
 
@@ -37,6 +44,7 @@ def generation(path: Path) -> Iterator[Path]:
         try:
             _tidy(path)
         finally:
+            unlock(lock)
             os.close(lock)
 
 
@@ -45,8 +53,60 @@ def publish(path: Path, current: Path, **facts: Any) -> None:
     write_page(path / SAVED, {"version": VERSION, "current": current.name, **facts})
 
 
+class Saved(NamedTuple):
+    """What was saved: the parts, what their elements look like, and whether each is a pair with its shard's number."""
+
+    parts: list[Part]
+    spec: Spec
+    sharded: bool
+
+
+def read_saved(path: Path, types: Types) -> Saved:
+    """What `path` holds; raises StorageError where that is nothing, or nothing sensible."""
+    page = _page(path)
+    shelf = Shelf(path / page["current"], types)
+    if not shelf.complete:
+        raise StorageError(f"{path} is damaged: not all of its files are there")
+    sharded = page.get("sharded") is True
+    try:
+        spec = spec_of(page["spec"], types)
+        for part in shelf.parts:
+            _check(part, spec, sharded=sharded)
+    except StorageError as error:
+        raise StorageError(f"{path} is damaged: {error}") from None
+    return Saved(shelf.parts, spec, sharded)
+
+
+def _check(part: Part, spec: Spec, *, sharded: bool) -> None:
+    structure = part.layout.structure
+    if sharded:
+        fine = structure.kind is tuple and len(structure.children) == 2 and structure.children[1] == LEAF
+        structure = structure.children[0] if fine else structure
+    else:
+        fine = True
+    if not fine or part.failures or (spec.structure is not None and spec.structure != structure):
+        raise StorageError(f"{part.path} has elements {part.layout.structure} where {spec} were saved")
+
+
+def _page(path: Path) -> dict[str, Any]:
+    if not (path / SAVED).exists():
+        raise StorageError(f"{path} holds no saved dataset: there is no {SAVED} in it")
+    page = read_page(path / SAVED)
+    if page.get("version") != VERSION:
+        raise StorageError(
+            f"{path} has format version {page.get('version')!r}, this headrace reads {VERSION}: save it again"
+        )
+    current = page.get("current")
+    if not isinstance(current, str) or not re.fullmatch(f"{GENERATION}[0-9a-f]+", current) or "spec" not in page:
+        raise StorageError(f"{path / SAVED} is no page of a saved dataset")
+    return page
+
+
 def _tidy(path: Path) -> None:
-    current = read_page(path / SAVED)["current"] if (path / SAVED).exists() else None
+    try:
+        current = _page(path)["current"] if (path / SAVED).exists() else None
+    except StorageError:  # nobody can tell which rows count: they stay, until there is a page that does
+        return
     for found in path.iterdir():
         if found.name.startswith(GENERATION) and found.name != current:
             shutil.rmtree(found, ignore_errors=True)

@@ -19,21 +19,40 @@ from typing import Any
 
 from headrace.block import Item
 from headrace.errors import StorageError
-from headrace.storage.files import TEMPORARY, locked, read_page, write_page
-from headrace.storage.parts import DATA, PAGE, Part, write_parts
+from headrace.storage.files import NONSENSE, TEMPORARY, locked, read_page, write_page
+from headrace.storage.locks import unlock
+from headrace.storage.parts import DATA, PAGE, Part
 from headrace.storage.plans import Maker
+from headrace.storage.runs import write_parts
+from headrace.storage.structures import Types
 
-VERSION = 1
+VERSION = 2
 HEADER, COMPLETE = "headrace.json", "complete.json"
 
 log = logging.getLogger("headrace.storage")
 
 
+def plan_folder(folder: Path, maker: Maker) -> Path:
+    """Where in a folder the rows of this plan lie; if its files are gone, those that were made of them count."""
+    own = folder / maker.digest
+    if own.exists() or not folder.is_dir() or not maker.sources_gone:
+        return own
+    for other in sorted(folder.iterdir()):
+        if (other / COMPLETE).exists():
+            try:
+                if maker.differs(read_page(other / HEADER)["maker"]) is None:
+                    return other
+            except (StorageError, *NONSENSE):
+                continue  # it is of another plan, or of nobody's
+    return own
+
+
 class Shelf:
     """What lies in one directory, read when it is made and by `refresh`."""
 
-    def __init__(self, path: Path, maker: Maker | None = None) -> None:
+    def __init__(self, path: Path, types: Types, maker: Maker | None = None) -> None:
         self.path = path
+        self.types = types
         self.maker = maker
         self.header: dict[str, Any] | None = None
         self.parts: list[Part] = []
@@ -55,14 +74,19 @@ class Shelf:
         """Look again: another process may have written."""
         if self.path.exists() and not self.path.is_dir():
             raise StorageError(f"{self.path} is a file; rows are stored in a directory of their own")
-        self.header = self._header()
         complete = self.path / COMPLETE
-        if self.header is None:
-            self.parts, self.complete = [], False
-        elif complete.exists():
-            self.parts, self.complete = self._whole(read_page(complete)), True
-        else:
-            self.parts, self.complete = self._chain(), False
+        try:
+            self.header = self._header()
+            if self.header is None:
+                self.parts, self.complete = [], False
+            elif complete.exists():
+                self.parts, self.complete = self._whole(read_page(complete)), True
+            else:
+                self.parts, self.complete = self._chain(), False
+        except NONSENSE as error:
+            raise StorageError(
+                f"{self.path} holds pages that say nothing sensible ({error!r}). Delete it to have it made again"
+            ) from error
 
     def _header(self) -> dict[str, Any] | None:
         path = self.path / HEADER
@@ -70,7 +94,10 @@ class Shelf:
             return None
         header = read_page(path)
         if header.get("version") != VERSION:
-            raise StorageError(f"{path} has format version {header.get('version')!r}, this headrace reads {VERSION}")
+            raise StorageError(
+                f"{path} has format version {header.get('version')!r}, this headrace reads {VERSION}. "
+                f"Delete {self.path} to have it made again"
+            )
         if self.maker is not None and (why := self.maker.differs(header["maker"])) is not None:
             raise StorageError(
                 f"{self.path} was made by another pipeline: {why}. Delete the directory to have it made again, "
@@ -79,8 +106,11 @@ class Shelf:
         return header
 
     def _whole(self, page: dict[str, Any]) -> list[Part]:
-        parts = [self._part(start) for start in page["parts"]]
-        if [p.start + p.rows for p in parts] != [*page["parts"][1:], page["rows"]][: len(parts)]:
+        starts = [*page["parts"], page["rows"]]
+        if any(type(start) is not int or not 0 <= start < 10**12 for start in starts):
+            raise ValueError(f"parts {str(starts)[:80]}")
+        parts = [self._part(start) for start in starts[:-1]]
+        if [0, *(p.start + p.rows for p in parts)] != starts:
             raise StorageError(f"{self.path} is damaged: its parts do not follow one another")
         return parts
 
@@ -88,7 +118,7 @@ class Shelf:
         path = self.path / f"{start:012}{DATA}"
         kept = next((p for p in self.parts if p.start == start), None)  # do not read what is known
         try:
-            return kept or Part(path)
+            return kept or Part(path, self.types)
         except StorageError as error:
             raise StorageError(f"{error}. Delete {self.path} to have it made again") from error
 
@@ -115,7 +145,7 @@ class Shelf:
             if not self.complete:
                 self._tidy()
                 if self.header is None:
-                    header = {"version": VERSION, "maker": None if self.maker is None else self.maker.page()}
+                    header = {"version": VERSION, "maker": None if self.maker is None else self.maker.page}
                     write_page(self.path / HEADER, header)
                     self.header = header
         except BaseException:
@@ -133,7 +163,8 @@ class Shelf:
 
     def add(self, items: Iterable[Item], compression: str | None, notes: Any) -> None:
         """Put rows behind the others."""
-        self.parts = [*self.parts, *write_parts(self.path, self.rows, items, compression, notes)]
+        made = write_parts(self.path, self.rows, items, self.types, compression=compression, notes=notes)
+        self.parts = [*self.parts, *made]
 
     def finish(self) -> None:
         """There are no more rows."""
@@ -142,10 +173,12 @@ class Shelf:
 
     def release(self) -> None:
         """Let others write."""
-        lock, self._lock = self._lock, None
-        if lock is not None:
-            os.close(lock)
+        if self._lock is not None:
+            unlock(self._lock)
+        self.forked()
 
     def forked(self) -> None:
-        """In the child of a fork: it is the parent who writes."""
-        self.release()  # the lock belongs to the open file, which the parent still has open
+        """In the child of a fork: it is the parent who writes, and who holds the lock of the file open in both."""
+        descriptor, self._lock = self._lock, None
+        if descriptor is not None:
+            os.close(descriptor)

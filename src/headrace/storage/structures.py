@@ -1,18 +1,77 @@
-"""Structures and specs as JSON."""
+"""Structures and specs as JSON, and which classes may be made of what a file says.
+
+A file may name a class, but nothing is looked for because a file names it: no module is imported, and no constructor
+runs that the program itself has not named.
+"""
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from headrace.errors import StorageError
 from headrace.plan.spec import DatasetSpec, Spec, TensorSpec
-from headrace.plan.structure import LEAF, NONE, Structure, is_record
+from headrace.plan.structure import LEAF, NONE, Structure, in_order, record_fields
+from headrace.storage.files import NONSENSE
 
 _KINDS: dict[str, type] = {"tuple": tuple, "dict": dict}
+
+
+class Types:
+    """The classes that elements may be of, beside tuples and dicts.
+
+    Elements of others are refused, or, where `plainly`, come as the tuples and dicts they are like; `unknown` are the
+    names of those.
+    """
+
+    def __init__(self, known: Iterable[type] = (), *, plainly: bool = False) -> None:
+        self._known = {type_name(kind): kind for kind in known}
+        self._plainly = plainly
+        self.unknown: set[str] = set()
+
+    def check(self, structure: Structure) -> None:
+        """Refuse elements that nobody could read again."""
+        for kind in kinds(structure):
+            if not self._plainly and self._known.get(type_name(kind)) is not kind:
+                raise StorageError(
+                    f"elements of class {kind.__name__} cannot be stored: the functions of this pipeline do not name "
+                    f"it, so that a later run would not know it; say types=[{kind.__name__}], or map to a tuple or dict"
+                )
+
+    def find(self, name: str, form: str, keys: list[Any]) -> type:
+        """The class that a file names."""
+        kind = self._known.get(name)
+        if kind is None:
+            if not self._plainly:
+                raise StorageError(
+                    f"the stored elements are of class {name}, which the functions of this pipeline do not name: "
+                    f"say types=[{name.rpartition(':')[2]}]"
+                )
+            self.unknown.add(name)
+            return _KINDS[form]
+        fields = getattr(kind, "_fields", None) or record_fields(kind)
+        if _form(kind) != form or (fields is not None and list(fields) != keys):
+            raise StorageError(f"the stored elements are of class {name} with {keys}, which now has {fields}")
+        return kind
+
+
+def type_name(kind: type) -> str:
+    """How files name a class."""
+    return f"{kind.__module__}:{kind.__qualname__}"
+
+
+def kinds(structure: Structure) -> Iterator[type]:
+    """The classes in a structure, beside tuples and dicts."""
+    if structure.kind not in (None, type(None), tuple, dict):
+        yield structure.kind
+    for child in structure.children:
+        yield from kinds(child)
+
+
+def _form(kind: type) -> str:
+    return "tuple" if issubclass(kind, tuple) else "dict"
 
 
 def plain_structure(structure: Structure) -> Any:
@@ -24,20 +83,70 @@ def plain_structure(structure: Structure) -> Any:
         return "none"
     keys = [_plain_key(key) for key in structure.keys]
     written = [structure.keys.index(key) for key in structure.written]
-    return [_kind_name(kind), keys, [plain_structure(child) for child in structure.children], written]
+    named = next((name for name, known in _KINDS.items() if kind is known), None)
+    return [named or [type_name(kind), _form(kind)], keys, [plain_structure(c) for c in structure.children], written]
 
 
-def structure_of(plain: Any) -> Structure:
-    """The structure that JSON held."""
+class Layout(NamedTuple):
+    """A structure, and which of the stored columns its leaves are; None: all in order."""
+
+    structure: Structure
+    order: list[int] | None
+
+
+def structure_of(plain: Any, types: Types) -> Layout:
+    """The structure that JSON held; raises StorageError where it held none."""
+    before = len(types.unknown)
+    try:
+        made = _structure(plain, types)
+    except NONSENSE as error:
+        raise StorageError(f"it describes no structure of elements: {type(error).__name__}: {error}") from None
+    if len(types.unknown) == before:
+        return Layout(made, None)
+    return Layout(*_in_order(made, 0))
+
+
+def _in_order(structure: Structure, first: int) -> tuple[Structure, list[int]]:
+    """With the components of dicts in the order of keys; and the numbers that its leaves had, from `first` on."""
+    parts = []
+    for child in structure.children:
+        parts.append(_in_order(child, first))
+        first += child.leaves
+    keys = structure.keys
+    if structure.kind is None:
+        return structure, [first]
+    if structure.kind is dict:
+        keys = tuple(in_order(keys))
+        parts = [parts[structure.keys.index(key)] for key in keys]
+    made = Structure(structure.kind, keys, tuple(part for part, _ in parts), structure.written)
+    return made, [number for _, numbers in parts for number in numbers]
+
+
+def _structure(plain: Any, types: Types) -> Structure:
     if plain == "leaf":
         return LEAF
     if plain == "none":
         return NONE
-    kind, keys, children, written = plain
-    names = tuple(keys)
-    return Structure(
-        _kind(kind), names, tuple(structure_of(child) for child in children), tuple(names[i] for i in written)
-    )
+    told, keys, children, written = plain
+    named = all(type(key) in (str, int, bool) for key in keys) and len(set(keys)) == len(keys)
+    if not named or len(keys) != len(children):
+        raise ValueError(f"{len(children)} components called {keys}")
+    if sorted(written) not in ([], list(range(len(keys)))):
+        raise ValueError(f"components in the order {written}")
+    if isinstance(told, str):
+        kind = _KINDS[told]
+    else:
+        name, form = told
+        if type(name) is not str or form not in _KINDS:
+            raise ValueError(f"a class {told}")
+        kind = types.find(name, form, keys)
+    parts = tuple(_structure(child, types) for child in children)
+    if issubclass(kind, Mapping):
+        written = written or range(len(keys))
+        return Structure(kind, tuple(keys), parts, tuple(keys[i] for i in written))
+    if kind is tuple:
+        keys = range(len(parts))
+    return Structure(kind, tuple(keys), parts)
 
 
 def plain_spec(spec: Spec) -> Any:
@@ -50,45 +159,21 @@ def plain_spec(spec: Spec) -> Any:
     return [plain_structure(spec.structure), leaves]
 
 
-def spec_of(plain: Any) -> Spec:
-    """The spec that JSON held."""
+def spec_of(plain: Any, types: Types) -> Spec:
+    """The spec that JSON held; raises StorageError where it held none."""
     if plain is None:
         return Spec.UNKNOWN
-    structure, leaves = plain
-    return Spec(
-        structure_of(structure), tuple(TensorSpec(shape, None if d is None else np.dtype(d)) for shape, d in leaves)
-    )
+    try:
+        structure, order = structure_of(plain[0], types)
+        leaves = [TensorSpec(shape, None if d is None else np.dtype(d)) for shape, d in plain[1]]
+        if len(leaves) != structure.leaves:
+            raise ValueError(f"{len(leaves)} specs for {structure.leaves} components")
+    except NONSENSE as error:
+        raise StorageError(f"it describes no spec of elements: {type(error).__name__}: {error}") from None
+    return Spec(structure, tuple(leaves if order is None else [leaves[i] for i in order]))
 
 
 def _plain_key(key: Any) -> Any:
     if isinstance(key, str | int):
         return key
     raise StorageError(f"elements with the key {key!r} cannot be stored: keys must be str or int")
-
-
-def _kind_name(kind: type) -> str:
-    for name, known in _KINDS.items():
-        if kind is known:
-            return name
-    name = f"{kind.__module__}:{kind.__qualname__}"
-    if "<locals>" in name:
-        raise StorageError(
-            f"elements of class {kind.__name__} cannot be stored: it is defined inside a function, "
-            "where nobody finds it again; move it to the top of its module"
-        )
-    return name
-
-
-def _kind(name: str) -> type:
-    if name in _KINDS:
-        return _KINDS[name]
-    module, _, path = name.partition(":")
-    try:
-        found: Any = importlib.import_module(module)
-        for part in path.split("."):
-            found = getattr(found, part)
-    except (ImportError, AttributeError) as error:
-        raise StorageError(f"the stored elements are of class {name}, which is not there: {error}") from error
-    if isinstance(found, type) and (issubclass(found, tuple | Mapping) or is_record(found)):
-        return found
-    raise StorageError(f"the stored elements are of class {name}, which is no tuple, mapping or dataclass")

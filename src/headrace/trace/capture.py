@@ -13,10 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from headrace.identity.code import codes, global_names
 from headrace.plan.node import function_name
 from headrace.trace.errors import Untraceable
 from headrace.trace.numpy_names import OPERATORS, Namespace, numpy_name
-from headrace.trace.purity import codes, decides, effect, global_names, pure_builtins
+from headrace.trace.purity import decides, effect, pure_builtins
 from headrace.trace.recorder import Recorder
 from headrace.trace.values import KINDS
 

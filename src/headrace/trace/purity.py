@@ -5,9 +5,9 @@ from __future__ import annotations
 import builtins
 import dis
 import inspect
-from collections.abc import Iterator
-from functools import lru_cache
 from types import CodeType, FunctionType
+
+from headrace.identity.code import codes, instructions
 
 BUILTINS = frozenset({
     "Ellipsis", "False", "None", "NotImplemented", "True", "__debug__", "abs", "all", "any", "bool", "bytes",
@@ -35,20 +35,6 @@ def pure_builtins() -> dict[str, object]:
     }
 
 
-def codes(code: CodeType) -> Iterator[CodeType]:
-    """The code of a function and of those within it."""
-    yield code
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from codes(constant)
-
-
-@lru_cache(256)
-def instructions(code: CodeType) -> tuple[dis.Instruction, ...]:
-    """The instructions of a function, without those of functions within it."""
-    return tuple(dis.get_instructions(code))
-
-
 def effect(fn: FunctionType) -> str | None:
     """What the function's code does that somebody could notice, None if nothing."""
     code = fn.__code__
@@ -73,13 +59,3 @@ def _line(instruction: dis.Instruction) -> int | None:
 def decides(code: CodeType) -> bool:
     """Whether the code can take another way for another value: it branches or loops."""
     return any("JUMP" in i.opname or i.opname == "FOR_ITER" for i in instructions(code))
-
-
-def global_names(code: CodeType) -> set[str]:
-    """The names of globals and builtins that the function, and functions within it, look up."""
-    return {
-        str(instruction.argval)
-        for part in codes(code)
-        for instruction in instructions(part)
-        if instruction.opname == "LOAD_GLOBAL"
-    }

@@ -61,7 +61,7 @@ class Unmade:
     error: Exception
 
 
-def packed(structure: Structure, leaves: Iterable[Any]) -> Any:
+def element_of(structure: Structure, leaves: Iterable[Any]) -> Any:
     """The element with these components."""
     leaves = list(leaves)
     try:
@@ -70,16 +70,16 @@ def packed(structure: Structure, leaves: Iterable[Any]) -> Any:
         return Unmade(structure, leaves, error)
 
 
-def parts(value: Any) -> tuple[Structure, list[Any]]:
+def parts_of(value: Any) -> tuple[Structure, list[Any]]:
     """The structure and the components of an element."""
     return (value.structure, value.leaves) if isinstance(value, Unmade) else flatten(value)
 
 
-def joined(structure: Structure, values: Iterable[Any]) -> Any:
+def join_elements(structure: Structure, values: Iterable[Any]) -> Any:
     """Elements as the components of another one."""
-    flat = [parts(value) for value in values]
+    flat = [parts_of(value) for value in values]
     inner = iter([s for s, _ in flat])
-    return packed(_filled(structure, inner), [leaf for _, leaves in flat for leaf in leaves])
+    return element_of(_filled(structure, inner), [leaf for _, leaves in flat for leaf in leaves])
 
 
 def _filled(structure: Structure, inner: Iterator[Structure]) -> Structure:
@@ -90,12 +90,12 @@ def _filled(structure: Structure, inner: Iterator[Structure]) -> Structure:
 
 def pair(first: Any, second: Any) -> Any:
     """The tuple of two elements."""
-    return joined(tuple_of([LEAF, LEAF]), [first, second])
+    return join_elements(tuple_of([LEAF, LEAF]), [first, second])
 
 
 def value_of(value: Any) -> Any:
     """A user's value as headrace keeps it."""
-    return packed(*element(value))
+    return element_of(*element(value))
 
 
 def call(fn: Any, value: Any) -> Any:
@@ -114,7 +114,7 @@ def boxed(value: Any) -> Any:
 
 def private(value: Any) -> Any:
     """An element with arrays of its own."""
-    structure, leaves = parts(value)
+    structure, leaves = parts_of(value)
     return structure.pack(v.copy() if isinstance(v, np.ndarray) else v for v in leaves)
 
 

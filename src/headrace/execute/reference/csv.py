@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from headrace.records.csv import Csv, CsvColumn
+from headrace.records.csv import Csv
+from headrace.records.csv_columns import CsvColumn
 
 Record = tuple[list[bytes], str | None, int]
 """The fields of a record, why it is bad if it is, and where the next one begins."""
@@ -18,22 +19,45 @@ SPACE = b" \t\n\v\f\r"
 
 def csv_records(data: bytes, form: Csv) -> Iterator[tuple[Any, int, int]]:
     """For each record its value or, as text, why it has none; the byte and the line where it begins."""
-    at = 0
+    at = 3 if data.startswith(b"\xef\xbb\xbf") else 0
     if form.header:
-        if not data:
-            yield "the file is empty: it has no header line", 0, 0
+        while data[at : at + 1] in (b"\n", b"\r"):
+            at += 1
+        wrong, end, over = _header(data, at, form)
+        if wrong is not None:
+            yield wrong, 0, _line(data, at)
+        if over:
             return
-        at = _record(data, 0, form)[2]
+        at = end
     while at < len(data):
         fields, wrong, end = _record(data, at, form)
-        line = len(data[:at].replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")) - 1
         value = wrong if wrong is not None else _value(fields, form)
-        if isinstance(value, str):
-            raw = data[at:end]
-            text = raw[:40].decode(errors="replace").rstrip("\r\n") + ("…" if len(raw) > 40 else "")
-            value = f"{value}: {text!r}"
-        yield value, at, line
+        yield f"{value}: {_shown(data[at:end])}" if isinstance(value, str) else value, at, _line(data, at)
         at = end
+
+
+def _line(data: bytes, at: int) -> int:
+    return len(data[:at].replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")) - 1
+
+
+def _shown(record: bytes) -> str:
+    return repr(record[:40].decode(errors="replace").rstrip("\r\n") + ("…" if len(record) > 40 else ""))
+
+
+def _header(data: bytes, at: int, form: Csv) -> tuple[str | None, int, bool]:
+    """Why the header at this byte is none, where the first row begins, and whether no row behind it is read."""
+    if at == len(data):
+        return "the file is empty: it has no header line", at, True
+    fields, wrong, end = _record(data, at, form)
+    long_ago = data[at : max(at, end - (64 << 10))]
+    if b"\n" in long_ago or b"\r" in long_ago or (wrong is not None and "never closed" in wrong):
+        return "its header line opens quotes that are not closed", end, True
+    if wrong is not None:
+        told = f"its header line cannot be read: {wrong}: {_shown(data[at:end])}"
+        return told, end, "not doubled" in wrong or form.heading is not None
+    if form.heading is not None and fields != [name.encode() for name in form.heading]:
+        return f"its header line names other columns than {', '.join(form.heading)}", end, True
+    return None, end, False
 
 
 def _record(data: bytes, at: int, form: Csv) -> Record:
@@ -87,17 +111,20 @@ def _value(fields: list[bytes], form: Csv) -> Any:
     values = []
     for i, (field, column) in enumerate(zip(kept, form.columns, strict=True)):
         try:
-            values.append(_converted(field, column, form.na.encode()))
+            values.append(_converted(field, column, form.na.encode(), form.names[i] if form.names else None))
         except ValueError as error:
             return f"column {form.names[i]!r} {error}" if form.names else f"column {i} {error}"
-    return form.structure.pack(values)
+    return form.structure.pack(values if form.order is None else [values[i] for i in form.order])
 
 
-def _converted(field: bytes, column: CsvColumn, na: bytes) -> Any:
+def _converted(field: bytes, column: CsvColumn, na: bytes, name: str | None) -> Any:
     kind = column.kind
     if field in (b"", na):
         if column.default is None:
-            raise ValueError("is empty, and has no default")
+            remedy = (
+                f"nulls={{{name!r}: …}} says what stands for it" if name is not None else "record_defaults can have one"
+            )
+            raise ValueError(f"is empty, and has no default ({remedy})")
         if isinstance(column.default, bytes):
             return column.default.decode() if kind == "str" else column.default
         return np.dtype(kind).type(column.default)

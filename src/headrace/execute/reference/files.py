@@ -16,6 +16,7 @@ from headrace.errors import ParseError, SpecError
 from headrace.execute.reference.base import Place, Row, rows
 from headrace.execute.reference.csv import csv_records
 from headrace.io.parse import parse_single_example
+from headrace.io.wire import fields
 from headrace.ops.flat_map import FlatMap
 from headrace.ops.interleave import Interleave
 from headrace.plan.node import Node
@@ -24,17 +25,21 @@ from headrace.records.files import read_all
 from headrace.records.fixed import FixedLength
 from headrace.records.format import Bad, Look
 from headrace.records.jsonl import JsonLines
+from headrace.records.packed import PROBED, packing, remedy
+from headrace.records.pieces import Lost, blamed
 from headrace.records.reader import RecordAt
 from headrace.records.tables import rows_of
 from headrace.records.text import Lines
 from headrace.records.tfrecord import TFRecords
+from headrace.records.transport import ALONE
+from headrace.sources.file_names import FileNames
 from headrace.sources.files import Files
 from headrace.sources.from_tfrecord import Examples
 from headrace.sources.records import Records
-from headrace.sources.tables import TableRows
+from headrace.sources.table_rows import TableRows, Tables
 
 Found = tuple[Any, int, int]
-"""A value or, as a _Wrong, why there is none; the byte and the line where it begins."""
+"""A value or, as a _Wrong or an OSError, why there is none; the byte and the line where it begins."""
 
 
 class _Wrong(str):
@@ -53,32 +58,40 @@ def _(node: Files, at: Place) -> Iterator[Row]:
 
 
 @rows.register
+def _(node: FileNames, at: Place) -> Iterator[Row]:
+    for number, name in enumerate(node.names):
+        yield Row((at.path, number), name)
+
+
+@rows.register
 def _(node: Records, at: Place) -> Iterator[Row]:
     for number, (value, offset, line) in enumerate(_found(node)):
-        made = node.bad(value, RecordAt(offset, number, line)) if isinstance(value, _Wrong) else value
-        if node.on_error is None or not isinstance(value, _Wrong):
-            yield Row((at.path, number), made)
-        elif isinstance(node.format, TFRecords):
-            raise NotImplementedError("the reference executor does not look for the record behind a damaged one")
+        if not isinstance(value, _Wrong | OSError):
+            yield Row((at.path, number), value)
+        elif node.on_error is None:
+            yield Row((at.path, number), node.bad(value, RecordAt(offset, number, line)))
 
 
 def _found(node: Records) -> Iterator[Found]:
     form = node.format
     try:
-        data = read_all(node.path)
+        data = read_all(node.path, via=ALONE.using(node.storage_options))
     except OSError as error:
-        yield _Wrong(error.strerror or error), 0, 0
+        yield error, 0, 0
         return
+    packed = "" if form.compression else packing(data)
     if form.compression:
         data = _unpacked(data, form.compression)
-    if isinstance(form, Lines):
+    if packed and isinstance(form, Lines | Csv | JsonLines):
+        yield _Wrong(remedy(packed)), 0, 0
+    elif isinstance(form, Lines):
         yield from _lines(data, form)
     elif isinstance(form, FixedLength):
         yield from _fixed(data, form)
     elif isinstance(form, TFRecords):
-        yield from _tfrecords(data)
+        yield from _tfrecords(data, go_on=node.on_error is not None)
     elif isinstance(form, Examples):
-        yield from _examples(data, form)
+        yield from _examples(data, form, go_on=node.on_error is not None)
     elif isinstance(form, Csv):
         for value, offset, line in csv_records(data, form):
             yield (_Wrong(value) if isinstance(value, str) else value), offset, line
@@ -94,33 +107,46 @@ def _(node: TableRows, at: Place) -> Iterator[Row]:
         if not isinstance(value, _Wrong):
             yield Row((at.path, number), value)
         elif node.on_error is None:
-            yield Row((at.path, number), node.bad(value, group, number))
+            yield Row((at.path, number), node.bad(Lost(value, 1), group, number))
 
 
 def _table(node: TableRows) -> Iterator[tuple[int, Any]]:
-    form, structure = node.format, node.spec.structure
-    assert structure is not None
-    groups = form.groups(node.path, form.columns, form.kept)
+    form = node.format
+    try:
+        groups = form.open(node.path, ALONE.using(node.storage_options))
+    except Exception as error:
+        yield 0, _Wrong(f"{type(error).__name__}: {error}")
+        return
     for group in range(groups.count):
-        for batch in groups.batches(group):
-            for i in range(batch.num_rows):
-                try:
-                    columns = rows_of(batch.slice(i, 1), structure, dict(form.nulls))
-                    yield group, next(Block(structure, columns, 1).elements())
-                except SpecError as error:
-                    yield group, _Wrong(error)
+        left = groups.rows(group) if form.kept is None else None
+        try:
+            for batch in groups.batches(group):
+                for i in range(batch.num_rows):
+                    yield group, _row(form, batch.slice(i, 1))
+                left = None if left is None else left - batch.num_rows
+        except Exception as error:
+            reason = blamed(groups, group, error)
+            for _ in range(1 if left is None else left):
+                yield group, _Wrong(f"rows of group {group} are lost: {reason}")
     groups.close()
+
+
+def _row(form: Tables, row: Any) -> Any:
+    try:
+        return next(Block(form.structure, rows_of(row, form.structure, form.choice), 1).elements())
+    except SpecError as error:
+        return _Wrong(error)
 
 
 def _json(data: bytes, form: JsonLines) -> Iterator[Found]:
     offset = 0
-    for number, line in enumerate(data.splitlines(keepends=True)):
-        for part in form.scan(np.frombuffer(line, np.uint8), Look()).parts:
+    for number, line in enumerate(data.split(b"\n")):
+        for part in form.scan(np.frombuffer(line, np.uint8), Look(first=not number)).parts:
             if isinstance(part, Bad):
-                yield _Wrong(part.reason), offset, number
+                yield _Wrong(part.reason), offset + part.start, number
             else:
-                yield next(Block(form.structure, part.columns, 1).elements()), offset, number
-        offset += len(line)
+                yield next(Block(form.structure, part.columns, 1).elements()), offset + part.start, number
+        offset += len(line) + 1
 
 
 def _unpacked(data: bytes, compression: str) -> bytes:
@@ -136,7 +162,7 @@ def _unpacked(data: bytes, compression: str) -> bytes:
 
 
 def _lines(data: bytes, form: Lines) -> Iterator[Found]:
-    offset = 0
+    offset = 3 if data.startswith(b"\xef\xbb\xbf") else 0
     while offset < len(data):
         end = data.find(b"\n", offset)
         line = data[offset : len(data) if end < 0 else end].replace(b"\r", b"")
@@ -155,42 +181,74 @@ def _decoded(line: bytes, encoding: str | None) -> Any:
 def _fixed(data: bytes, form: FixedLength) -> Iterator[Found]:
     refused = form.refusal(len(data))
     if refused is not None:
-        yield _Wrong(refused), 0, 0
+        packed = "" if form.compression else packing(data)
+        yield _Wrong(f"{refused}; {remedy(packed)}" if packed else refused), 0, 0
         return
     for offset in range(form.header_bytes, len(data) - form.footer_bytes, form.record_bytes):
         yield data[offset : offset + form.record_bytes], offset, 0
 
 
-def _tfrecords(data: bytes) -> Iterator[Found]:
+def _tfrecords(data: bytes, *, go_on: bool) -> Iterator[Found]:
     offset = 0
     while offset < len(data):
-        header, length = data[offset : offset + 12], int.from_bytes(data[offset : offset + 8], "little")
-        left = len(data) - offset
-        if left < 12:
-            yield _Wrong(f"the file ends {left} bytes into a record"), offset, 0
-            return
-        if _masked(header[:8]) != header[8:]:
-            doubt = "" if offset else "; is this a TFRecord file at all?"
-            yield _Wrong("the checksum of the length is wrong" + doubt), offset, 0
-            return
-        if left < length + 16:
-            yield _Wrong(f"the file ends {left} bytes into a record of {length + 16}"), offset, 0
-            return
-        record = data[offset + 12 : offset + 12 + length]
-        if _masked(record) != data[offset + 12 + length : offset + 16 + length]:
-            yield _Wrong("the checksum of the data is wrong"), offset, 0
-            return
-        yield record, offset, 0
-        offset += length + 16
+        wrong, length = _problem(data, offset)
+        if wrong is None:
+            yield data[offset + 12 : offset + 12 + length], offset, 0
+        else:
+            lost = not offset and wrong != WRONG_DATA
+            yield _Wrong(wrong + TFRecords().doubt(data[:PROBED]) if lost else wrong), offset, 0
+            if not go_on:
+                return
+        if wrong not in (None, WRONG_DATA):
+            whole = (at for at in range(offset + 1, len(data)) if _problem(data, at)[0] is None)
+            offset = next(whole, len(data))
+        else:
+            offset += length + 16
 
 
-def _examples(data: bytes, form: Examples) -> Iterator[Found]:
-    for record, offset, line in _tfrecords(data):
+WRONG_LENGTH, WRONG_DATA = "the checksum of the length is wrong", "the checksum of the data is wrong"
+
+
+def _problem(data: bytes, offset: int) -> tuple[str | None, int]:
+    """What is wrong with a record that begins here, and how long it says that it is."""
+    header, length = data[offset : offset + 12], int.from_bytes(data[offset : offset + 8], "little")
+    left = len(data) - offset
+    if left < 12:
+        return f"the file ends {left} bytes into a record", 0
+    if _masked(header[:8]) != header[8:]:
+        return WRONG_LENGTH, 0
+    if left < length + 16:
+        return f"the file ends {left} bytes into a record of {length + 16}", 0
+    record = data[offset + 12 : offset + 12 + length]
+    return None if _masked(record) == data[offset + 12 + length : offset + 16 + length] else WRONG_DATA, length
+
+
+def _examples(data: bytes, form: Examples, *, go_on: bool) -> Iterator[Found]:
+    for record, offset, line in _tfrecords(data, go_on=go_on):
         try:
             good = not isinstance(record, _Wrong)
-            yield parse_single_example(record, dict(form.features)) if good else record, offset, line
+            yield _example(record, form) if good else record, offset, line
         except ParseError as error:
-            yield _Wrong(str(error)), offset, line
+            yield _Wrong(form.reason(error)), offset, line
+
+
+def _example(record: bytes, form: Examples) -> Any:
+    made = parse_single_example(record, {})  # raises where it is none
+    if form.inferred:
+        for number, what in ((1, "feature"), (2, "feature list")):
+            for name in _names(record, number):
+                if number == 2 or name not in dict(form.features):
+                    raise ParseError(f"{what} {name!r} is none of those that are described")
+    return made | parse_single_example(record, dict(form.features))
+
+
+def _names(record: bytes, number: int) -> Iterator[str]:
+    """The names of the features, or of the feature lists, that hold something."""
+    for whole in (f.value for f in fields(memoryview(record)) if f[:2] == (number, 2)):
+        for entry in (f.value for f in fields(whole) if f[:2] == (1, 2)):
+            parts = {f.number: f.value for f in fields(entry)}
+            if any(1 <= f.number <= 3 and f.wire == 2 for f in fields(parts.get(2, memoryview(b"")))):
+                yield bytes(parts.get(1, b"")).decode(errors="backslashreplace")
 
 
 def _masked(data: bytes) -> bytes:

@@ -17,10 +17,10 @@ from headrace.execute.reference.base import (
     boxed,
     call,
     draw,
+    element_of,
     folded,
-    packed,
     pair,
-    parts,
+    parts_of,
     private,
     rows,
     value_of,
@@ -60,8 +60,8 @@ def _memory(group: list[Row], spec: Spec) -> Any:
     """A dataset of these elements, one structure."""
     from headrace.dataset import Dataset
 
-    structure = parts(group[0].value)[0]
-    columns: list[Any] = [list(c) for c in zip(*(parts(row.value)[1] for row in group), strict=True)]
+    structure = parts_of(group[0].value)[0]
+    columns: list[Any] = [list(c) for c in zip(*(parts_of(row.value)[1] for row in group), strict=True)]
     return Dataset(Memory(spec, len(group), structure, columns, "window"))
 
 
@@ -151,7 +151,7 @@ def _(node: Unique, at: Place) -> Iterator[Row]:
     for row in rows(node.input, at):
         if isinstance(row.value, ElementError):
             yield row
-        elif (key := identity(*parts(row.value))) not in seen:
+        elif (key := identity(*parts_of(row.value))) not in seen:
             seen.add(key)
             yield row
 
@@ -164,7 +164,7 @@ def _(node: Unbatch, at: Place) -> Iterator[Row]:
         if isinstance(row.value, ElementError):
             yield from [row] * places
             continue
-        structure, leaves = parts(row.value)
+        structure, leaves = parts_of(row.value)
         counts = [len(v) if isinstance(v, Ragged) or np.ndim(v) else None for v in leaves]
         if None in counts or len(set(counts)) > 1:
             found = ", ".join(
@@ -176,7 +176,7 @@ def _(node: Unbatch, at: Place) -> Iterator[Row]:
             continue
         path = (row.id[0] * 0x9E3779B97F4A7C15 + row.id[1]) & _MASK
         for i in range(counts[0] or 0):
-            yield Row((path, i), packed(structure, [leaf(v[i]) for v in leaves]))
+            yield Row((path, i), element_of(structure, [leaf(v[i]) for v in leaves]))
 
 
 @rows.register
@@ -208,9 +208,9 @@ def _(node: Rebatch, at: Place) -> Iterator[Row]:
             if isinstance(last.value, ElementError):
                 yield Row((at.path, number), last.value)
                 continue
-            spec = Spec.of_leaves(*parts(last.value)).loosened()
+            spec = Spec.of_leaves(*parts_of(last.value)).loosened()
         assert spec.structure is not None
-        yield Row(folded((at.path, number), 4), packed(spec.structure, no_rows(spec)))
+        yield Row(folded((at.path, number), 4), element_of(spec.structure, no_rows(spec)))
 
 
 @rows.register
@@ -240,15 +240,15 @@ def _batches(node: Any, at: Place, assemble: Any) -> Iterator[Row]:
 
 
 def _padded(node: PaddedBatch, values: list[Any]) -> Any:
-    structure = parts(values[0])[0]
+    structure = parts_of(values[0])[0]
     targets = node.padding.targets(structure)
-    dtypes = [getattr(v, "dtype", np.dtype(type(v))) for v in parts(values[0])[1]]
+    dtypes = [getattr(v, "dtype", np.dtype(type(v))) for v in parts_of(values[0])[1]]
     fillers = node.padding.fillers(structure, dtypes)
     leaves = []
     for i, (target, filler) in enumerate(zip(targets, fillers, strict=True)):
-        column = [np.asarray(parts(v)[1][i]) for v in values]
+        column = [np.asarray(parts_of(v)[1][i]) for v in values]
         if column[0].dtype.kind in "US":
-            leaves.append(np.array([parts(v)[1][i] for v in values], object))
+            leaves.append(np.array([parts_of(v)[1][i] for v in values], object))
             continue
         sizes = [max(axis) for axis in zip(*(c.shape for c in column), strict=True)]
         if target is not None:
@@ -263,20 +263,20 @@ def _padded(node: PaddedBatch, values: list[Any]) -> Any:
         for place, row in zip(out, column, strict=True):
             place[tuple(slice(n) for n in row.shape)] = row
         leaves.append(out)
-    return packed(structure, leaves)
+    return element_of(structure, leaves)
 
 
 def _ragged(node: RaggedBatch, values: list[Any]) -> Any:
-    structure = parts(values[0])[0]
+    structure = parts_of(values[0])[0]
     known = node.input.spec.leaves if node.input.spec.structure == structure else [None] * structure.leaves
     leaves: list[Any] = []
     for i, spec in enumerate(known):
-        column = [parts(v)[1][i] for v in values]
+        column = [parts_of(v)[1][i] for v in values]
         if (spec is not None and fixed(spec)) or not np.ndim(column[0]):
             leaves.append(np.stack([boxed(v) for v in column]))
         else:
             leaves.append(Ragged.from_rows(column))
-    return packed(structure, leaves)
+    return element_of(structure, leaves)
 
 
 @rows.register
@@ -290,15 +290,15 @@ def _(node: Window, at: Place) -> Iterator[Row]:
         made = _failed(group)
         first = folded(everything[start].id, 5)
         if made is None:
-            structure, leaves = parts(group[0].value)
+            structure, leaves = parts_of(group[0].value)
             known = node.input.spec
             if known.structure != structure:
                 known = Spec.of_leaves(structure, leaves).loosened()
             windows = []
             for i in range(len(leaves)):
-                column = [Row(row.id, parts(row.value)[1][i]) for row in group]
+                column = [Row(row.id, parts_of(row.value)[1][i]) for row in group]
                 windows.append(_memory(column, Spec(LEAF, known.leaves[i : i + 1])))
-            made = packed(structure, windows)
+            made = element_of(structure, windows)
         yield Row(first, made)
         start += node.shift
 

@@ -15,11 +15,11 @@ from headrace.execute.reference.base import (
     boxed,
     call,
     draw,
+    element_of,
     folded,
-    joined,
-    packed,
+    join_elements,
     pair,
-    parts,
+    parts_of,
     private,
     rows,
 )
@@ -62,7 +62,7 @@ from headrace.sources.range import Range
 def _(node: Memory, at: Place) -> Iterator[Row]:
     for i in range(node.rows):
         leaves = [c[i] if isinstance(c, np.ndarray | Ragged | list) else c[i].as_py() for c in node.columns]
-        yield Row((at.path, i), packed(node.structure, leaves))
+        yield Row((at.path, i), element_of(node.structure, leaves))
 
 
 @rows.register
@@ -90,7 +90,7 @@ def _(node: Generator, at: Place) -> Iterator[Row]:
                 return
         else:
             try:
-                yield Row((at.path, number), packed(*conform(value, node.signature)))
+                yield Row((at.path, number), element_of(*conform(value, node.signature)))
             except Exception as error:
                 yield Row((at.path, number), node.error(error, number))
         number += 1
@@ -102,7 +102,7 @@ def _(node: Map, at: Place) -> Iterator[Row]:
         made = row.value
         if not isinstance(made, ElementError):
             try:
-                made = packed(*promised(node.fn, call(node.fn, private(made)), node.signature))
+                made = element_of(*promised(node.fn, call(node.fn, private(made)), node.signature))
             except Exception as error:
                 made = node.error(error, number)
         yield Row(row.id, made)
@@ -116,7 +116,7 @@ def _(node: RandomMap, at: Place) -> Iterator[Row]:
             rng = RowGenerator(node.key, np.array(row.id, np.uint64))
             try:
                 made = call(lambda *args, rng=rng: node.fn(*args, rng), private(made))
-                made = packed(*promised(node.fn, made, None))
+                made = element_of(*promised(node.fn, made, None))
             except Exception as error:
                 made = node.error(error, number)
         yield Row(row.id, made)
@@ -148,24 +148,24 @@ def _(node: Batch, at: Place) -> Iterator[Row]:
 
 def stacked(node: Node, values: list[Any], number: int) -> Any:
     """The elements as one, or the error that they cannot be."""
-    flat = [parts(v) for v in values]
+    flat = [parts_of(v) for v in values]
     structure = flat[0][0]
     other = next((i for i, (s, _) in enumerate(flat) if s != structure), None)
     if other is not None:
-        why = mismatch.structures(Spec.of(values[0]), Spec.of(values[other]), other)
+        why = mismatch.why_structures_differ(Spec.of(values[0]), Spec.of(values[other]), other)
         return node.error(SpecError(why), number)
     leaves = []
     for i, path in enumerate(structure.paths):
         column = [row[i] for _, row in flat]
         if any(isinstance(v, Ragged) for v in column):
-            return node.error(SpecError(mismatch.ragged(path)), number)
+            return node.error(SpecError(mismatch.why_ragged_rows_are_refused(path)), number)
         arrays = [boxed(v) for v in column]
         for row, array in enumerate(arrays):
             if (array.shape, array.dtype) != (arrays[0].shape, arrays[0].dtype):
-                why = mismatch.components(path, leaf_spec(column[0]), leaf_spec(column[row]), row)
+                why = mismatch.why_components_differ(path, leaf_spec(column[0]), leaf_spec(column[row]), row)
                 return node.error(SpecError(why), number)
         leaves.append(np.stack(arrays))
-    return packed(structure, leaves)
+    return element_of(structure, leaves)
 
 
 @rows.register(Prefetch)
@@ -239,7 +239,7 @@ def _(node: Zip, at: Place) -> Iterator[Row]:
         if len(group) < len(inputs):
             return
         failed = next((row.value for row in group if isinstance(row.value, ElementError)), None)
-        yield Row(group[0].id, failed or joined(node.structure, [row.value for row in group]))
+        yield Row(group[0].id, failed or join_elements(node.structure, [row.value for row in group]))
 
 
 def _children(node: FlatMap | Interleave, at: Place) -> Iterator[Iterator[Row]]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from headrace.errors import ElementError
-from headrace.execute.reference.base import Place, Row, call, packed, pair, parts, private, rows
+from headrace.execute.reference.base import Place, Row, call, element_of, pair, parts_of, private, rows
 from headrace.ops.snapshot import Snapshot, Tag, tag_of
 from headrace.sources.stored import Stored
 
@@ -18,8 +18,8 @@ def _(node: Snapshot, at: Place) -> Iterator[Row]:
         if isinstance(row.value, ElementError):
             yield row
             continue
-        structure, leaves = parts(row.value)
-        yield Row(row.id, packed(structure.children[0], leaves[:-1]))
+        structure, leaves = parts_of(row.value)
+        yield Row(row.id, element_of(structure.children[0], leaves[:-1]))
 
 
 @rows.register
@@ -38,4 +38,4 @@ def _(node: Tag, at: Place) -> Iterator[Row]:
 def _(node: Stored, at: Place) -> Iterator[Row]:
     for number in range(node.cardinality):
         row = node.rows_between(number, number + 1)
-        yield Row((at.path, number), packed(row.structure, next(row.leaves())))
+        yield Row((at.path, number), element_of(row.structure, next(row.leaves())))

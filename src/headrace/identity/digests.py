@@ -1,0 +1,55 @@
+"""Digests, and how they are put together."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from collections.abc import Iterable
+from typing import NamedTuple
+
+PYTHON = sys.implementation.cache_tag or "unknown"
+"""Code can be compared where this is the same."""
+
+
+class Digest(NamedTuple):
+    """What was found of a value: its code, empty where there is none, and its values."""
+
+    code: bytes
+    values: bytes
+
+    def __str__(self) -> str:
+        return f"{self.code.hex()}-{self.values.hex()}"
+
+
+def hashed(*parts: bytes) -> bytes:
+    """One digest of these parts, which tells where one ends and the next begins."""
+    made = hashlib.blake2b(digest_size=8)
+    for part in parts:
+        made.update(len(part).to_bytes(8, "little"))
+        made.update(part)
+    return made.digest()
+
+
+def spelt(*parts: str) -> Digest:
+    """Something that text says all of."""
+    return Digest(b"", hashed(*(part.encode("utf-8", "backslashreplace") for part in parts)))
+
+
+def joined(what: str, parts: Iterable[Digest]) -> Digest:
+    """Several, in this order."""
+    parts = list(parts)
+    code = hashed(*(part.code for part in parts)) if any(part.code for part in parts) else b""
+    return Digest(code, hashed(what.encode("utf-8", "backslashreplace"), *(part.values for part in parts)))
+
+
+def unordered(what: str, parts: Iterable[Digest]) -> Digest:
+    """Several, in whichever order."""
+    return joined(what, sorted(parts, key=lambda part: (part.values, part.code)))
+
+
+def difference(was: str, now: str, *, same_python: bool) -> str | None:
+    """What differs between two digests in words, None if nothing does."""
+    (code, values), (code_now, values_now) = was.split("-"), now.split("-")
+    if same_python and code != code_now:
+        return "its code" if values == values_now else "its code and what it holds"
+    return None if values == values_now else "what it holds"

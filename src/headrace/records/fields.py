@@ -1,0 +1,68 @@
+"""Structs, lists of structs and maps taken apart: one array a field, with the lists around it.
+
+A list of structs becomes a list for each field, all of the same lengths; a map is a list of keys and values.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from headrace.records.arrow import ids, is_list, list_of, list_size, offsets_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+KEY, VALUE = "key", "value"
+
+
+def fields_of(kind: pa.DataType) -> list[tuple[str, pa.DataType]] | None:
+    """The fields of rows of this type by name; None where rows have no fields."""
+    known = ids()
+    if kind.id in known.plain or kind.id in known.text or kind.id in known.bytes:
+        return None
+    from pyarrow import types as t
+
+    if t.is_struct(kind):
+        return [(field.name, field.type) for field in kind]
+    if t.is_map(kind):
+        return fields_of(_listed(kind))
+    if t.is_dictionary(kind):
+        return fields_of(kind.value_type)
+    inner = fields_of(kind.value_type) if is_list(kind) else None
+    return None if inner is None else [(name, list_of(each, kind)) for name, each in inner]
+
+
+def field_arrays(array: pa.Array) -> list[pa.Array]:
+    """An array for each of `fields_of` its type; of a null, every field is null."""
+    import pyarrow as pa
+    from pyarrow import types as t
+
+    kind = array.type
+    if t.is_struct(kind):
+        arrays: list[pa.Array] = array.flatten()
+        return arrays
+    if t.is_dictionary(kind):
+        return field_arrays(array.dictionary_decode())
+    if t.is_map(kind):
+        pairs = pa.StructArray.from_arrays([array.keys, array.items], [KEY, VALUE])
+        offsets = pa.array(np.array(array.offsets))
+        return field_arrays(pa.ListArray.from_arrays(offsets, pairs, mask=_nulls(array)))
+    size = list_size(kind)
+    if size is not None:  # a null has values all the same
+        values = array.values.slice(array.offset * size, len(array) * size)
+        return [pa.FixedSizeListArray.from_arrays(each, size, mask=_nulls(array)) for each in field_arrays(values)]
+    offsets = pa.array(offsets_of(array))
+    inner = field_arrays(array.flatten())
+    return [pa.LargeListArray.from_arrays(offsets, each, mask=_nulls(array)) for each in inner]
+
+
+def _listed(kind: pa.DataType) -> Any:
+    import pyarrow as pa
+
+    return pa.list_(pa.struct([pa.field(KEY, kind.key_type), pa.field(VALUE, kind.item_type)]))
+
+
+def _nulls(array: pa.Array) -> Any:
+    return array.is_null() if array.null_count else None

@@ -1,0 +1,108 @@
+"""The lines of JSON as they lie in a file: where each begins, and what Python makes of one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.records.format import Offsets
+from headrace.records.text import CR, LF
+
+BOM = b"\xef\xbb\xbf"
+
+
+class TwiceError(ValueError):
+    """An object has two fields of one name."""
+
+
+class ObjectLines:
+    """The lines of some bytes that are not blank: where each begins and ends, and its number among all."""
+
+    def __init__(self, raw: bytes, starts: Offsets, stops: Offsets, numbers: Offsets) -> None:
+        self._raw = raw
+        self._starts, self._stops, self._numbers = starts, stops, numbers
+        self._whole = self._braced()
+
+    @classmethod
+    def of(cls, raw: bytes, cuts: Offsets) -> ObjectLines:
+        """Lines between these cuts."""
+        starts, stops = cuts[:-1], cuts[1:]
+        doubtful = np.flatnonzero(np.frombuffer(raw, np.uint8)[starts] <= ord(" "))
+        blank = [i for i in doubtful.tolist() if not raw[starts[i] : stops[i]].strip()]
+        kept = np.delete(np.arange(len(starts)), blank)
+        return cls(raw, starts[kept], stops[kept], kept)
+
+    def _braced(self) -> NDArray[np.bool_]:
+        """Which lines begin and end as an object does."""
+        content = np.frombuffer(self._raw, np.uint8)
+        last = self._stops - 1
+        for end in (LF, CR):
+            last = last - (content[last] == end)  # a line that is not blank has something before its end
+        whole: NDArray[np.bool_] = (content[self._starts] == ord("{")) & (content[last] == ord("}"))
+        for i in np.flatnonzero(~whole).tolist():
+            line = self.text(i, i + 1).strip()
+            whole[i] = line.startswith(b"{") and line.endswith(b"}")
+        return whole
+
+    def __len__(self) -> int:
+        return len(self._starts)
+
+    def start(self, line: int) -> int:
+        """Where a line begins."""
+        return int(self._starts[line])
+
+    def stop(self, line: int) -> int:
+        """Where a line ends, its end included."""
+        return int(self._stops[line])
+
+    def number(self, line: int) -> int:
+        """The number of a line among all, blank ones included."""
+        return int(self._numbers[line])
+
+    def text(self, low: int, high: int) -> bytes:
+        """The bytes of some lines, and of blank ones between them."""
+        return self._raw[self.start(low) : self.stop(high - 1)]
+
+    def brackets(self, low: int, high: int) -> int:
+        """How many lists and objects the line with most of them has at most."""
+        content = np.frombuffer(self._raw, np.uint8)[self.start(low) : self.stop(high - 1)]
+        places = np.flatnonzero((content == ord("[")) | (content == ord("{"))) + self.start(low)
+        return int(np.diff(np.searchsorted(places, np.append(self._starts[low:high], self.stop(high - 1)))).max())
+
+    def check(self, low: int, high: int) -> None:
+        """Raise unless each line begins and ends as an object does: then none of them goes on in the next."""
+        if not self._whole[low:high].all():
+            raise ValueError("not an object of JSON's on one line")
+
+
+def loaded(line: bytes) -> Any:
+    """What Python makes of a line; raises ValueError where it is no JSON, or a field comes twice."""
+    try:
+        return json.loads(line.decode(), object_pairs_hook=_object)
+    except RecursionError:
+        raise ValueError("lists and objects are nested too deep") from None
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = sorted({repr(name) for name in names if names.count(name) > 1})
+        raise TwiceError(f"more than one field is called {', '.join(twice)}")
+    return made
+
+
+def first_objects(data: bytes) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The objects of the first lines, each with its line; those that are wrong are told when they are read."""
+    for number, line in enumerate(data.removeprefix(BOM).split(b"\n")):
+        if line.strip():
+            try:
+                made = loaded(line)
+            except ValueError:
+                continue
+            if isinstance(made, dict):
+                yield number, made

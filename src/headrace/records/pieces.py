@@ -1,0 +1,120 @@
+"""The rows of a group as columns, with what is lost among them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+from headrace.block import Column
+from headrace.errors import SpecError, TransportError
+from headrace.plan.structure import Structure
+from headrace.records.arrow import is_text
+from headrace.records.choice import Choice
+from headrace.records.damage import check_layout
+from headrace.records.groups import Groups
+from headrace.records.tables import rows_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class Good(NamedTuple):
+    """Rows as columns."""
+
+    columns: list[Column]
+    rows: int
+
+
+class Lost(NamedTuple):
+    """Rows that cannot be read: why, what can be shown of them, and what was raised, if anything was."""
+
+    reason: str
+    rows: int
+    shown: bytes = b""
+    cause: Exception | None = None
+
+    @property
+    def fault(self) -> bool:
+        """Whether reading failed, not what was read: another time these rows may be there."""
+        import pyarrow as pa
+
+        if isinstance(self.cause, OSError):
+            return self.cause.errno is not None
+        return self.cause is not None and not isinstance(self.cause, pa.ArrowException | ValueError)
+
+
+Piece: TypeAlias = Good | Lost
+
+
+def group_pieces(groups: Groups, group: int, structure: Structure, choice: Choice, *, counted: bool) -> Iterator[Piece]:
+    """The rows of a group. What cannot be decoded costs the rest of the group, a bad value its row.
+
+    With `counted` the group has as many rows as the file says; else, under a filter, nobody knows how many are lost.
+    """
+    given = 0
+    cause: Exception | None = None
+    rows: int | None = None
+    try:
+        for batch in groups.batches(group):
+            if rows is None and counted:  # asked behind the rows, which may bring it: in a store it is a request
+                rows = groups.rows(group)
+            if rows is not None and given + batch.num_rows > rows:
+                raise ValueError(f"there are more than the {rows} that the file says")
+            for piece in batch_pieces(batch, structure, choice):
+                given += piece.rows
+                yield piece
+        reason, left = f"there are but {given}", 0
+    except TransportError:
+        raise
+    except Exception as error:  # Arrow raises what its file systems, codecs and types raise
+        reason, cause, left = blamed(groups, group, error), error, 1
+    if rows is None and counted:
+        rows = groups.rows(group)
+    left = left if rows is None else rows - given
+    if left > 0:
+        yield Lost(f"rows of group {group} are lost: {reason}", left, cause=cause)
+
+
+def blamed(groups: Groups, group: int, error: Exception) -> str:
+    """What is wrong with a group, with the column that it is wrong with."""
+    fault = Lost("", 0, cause=error).fault
+    name = None if fault else groups.damaged_column(group)
+    return (
+        described(error) if name is None else f"column {name!r}: {described(error)} (exclude=[{name!r}] reads the rest)"
+    )
+
+
+def described(error: Exception) -> str:
+    """What Arrow has to say."""
+    return f"{type(error).__name__}: {error}"
+
+
+def batch_pieces(batch: pa.RecordBatch, structure: Structure, choice: Choice) -> list[Piece]:
+    """The rows of a batch; where one of them is bad, by halves."""
+    if not batch.num_rows:
+        return []
+    try:
+        return [Good(rows_of(batch, structure, choice), batch.num_rows)]
+    except SpecError as error:
+        if batch.num_rows == 1:
+            return [Lost(str(error), 1, _shown(batch))]
+    half = batch.num_rows // 2
+    return [*batch_pieces(batch.slice(0, half), structure, choice), *batch_pieces(batch.slice(half), structure, choice)]
+
+
+def _shown(batch: pa.RecordBatch) -> bytes:
+    """A row as text, as far as it can be read."""
+    values = {name: _value(column) for name, column in zip(batch.schema.names, batch.columns, strict=True)}
+    return repr(values).encode(errors="backslashreplace")
+
+
+def _value(column: pa.Array) -> Any:
+    import pyarrow as pa
+
+    try:
+        check_layout(column)
+        return column[0].as_py()
+    except UnicodeDecodeError:
+        return column.cast(pa.large_binary())[0].as_py() if is_text(column.type) else "…"
+    except Exception:  # Python has no such date, or the like: nothing that could be shown
+        return "…"

@@ -1,0 +1,202 @@
+"""Ranges of one object, asked of an asynchronous file system or read from an open file of any other."""
+
+from __future__ import annotations
+
+import inspect
+import threading
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Any, Protocol, TypeVar
+
+from headrace.records.faults import ReplacedError
+from headrace.records.transport import Future, Transport
+
+BLOCK, BLOCKS = 4 << 20, 4
+"""The cache of an open file: so many bytes a block, so many blocks."""
+
+T = TypeVar("T")
+Info = dict[str, Any]
+Fetch = Callable[[int, int], Coroutine[Any, Any, bytes]]
+
+
+class Ranges(Protocol):
+    """Gives the bytes of a file from one place to before another; `ahead` if several requests can be under way."""
+
+    ahead: bool
+
+    def begin(self, start: int, stop: int) -> Future[bytes]:
+        """Ask for some bytes; fewer come at the end of the file."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the file."""
+        ...
+
+
+def is_asynchronous(system: Any) -> bool:
+    """Whether requests of a file system can be under way without a thread to wait for each."""
+    from fsspec.asyn import AsyncFileSystem
+
+    return isinstance(system, AsyncFileSystem)
+
+
+def begin_asking(via: Transport, system: Any, name: str) -> Future[Info]:
+    """Ask what a store knows of a file now: not what it said in a listing some time ago."""
+    if is_asynchronous(system):
+        return via.begin(system, _info(system, name))
+    system.invalidate_cache(name)
+    return done(lambda: system.info(name))
+
+
+async def _info(system: Any, name: str) -> Info:
+    system.invalidate_cache(name)
+    if "gs" in _protocols(system) and hasattr(system, "_get_object"):
+        found: Info = await system._get_object(name)  # `_info` also asks whether it is a folder
+        return found
+    return await system._info(name)  # type: ignore[no-any-return]
+
+
+def _protocols(system: Any) -> set[str]:
+    return {system.protocol} if isinstance(system.protocol, str) else set(system.protocol)
+
+
+def ask(via: Transport, system: Any, name: str) -> Info:
+    """What it says."""
+    return via.wait(begin_asking(via, system, name))
+
+
+def done(work: Callable[[], T]) -> Future[T]:
+    """What `work` gives or raises, as if somebody else had done it."""
+    future: Future[T] = Future()
+    try:
+        future.set_result(work())
+    except Exception as error:
+        future.set_exception(error)
+    return future
+
+
+class Requests:
+    """One request a range, of the object that was opened and no other.
+
+    Some stores take its tag with the request and refuse another. Of the others it is asked after each range, but that
+    at the beginning, whether it still is the same.
+    """
+
+    ahead = True
+
+    def __init__(self, via: Transport, system: Any, name: str, info: Info, is_this: Callable[[Info], bool]) -> None:
+        self._via = via
+        self._system = system
+        self._name = name
+        self._is_this = is_this
+        self._fetch = _pinned(system, name, info) or self._checked
+
+    def begin(self, start: int, stop: int) -> Future[bytes]:
+        return self._via.begin(self._system, self._fetch(start, stop))
+
+    async def _checked(self, start: int, stop: int) -> bytes:
+        data: bytes = await self._system._cat_file(self._name, start=start, end=stop)
+        if start > 0 and not self._is_this(await _info(self._system, self._name)):
+            raise ReplacedError
+        return data
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def _pinned(system: Any, name: str, info: Info) -> Fetch | None:
+    """How a store is asked for this very object; None where it cannot be."""
+    protocols = _protocols(system)
+    if "s3" in protocols and info.get("ETag"):
+        return partial(_from_s3, system, name, info["ETag"])
+    generation = info.get("generation")
+    if "gs" in protocols and generation and "generation" in inspect.signature(system.url).parameters:
+        return lambda start, stop: system._cat_file(name, start=start, end=stop, generation=generation)
+    return None
+
+
+async def _from_s3(system: Any, name: str, tag: str, start: int, stop: int) -> bytes:
+    bucket, key, version = system.split_path(name)
+    asked = {"VersionId": version} if version else {}
+    answer = await system._call_s3(
+        "get_object",
+        Bucket=bucket,
+        Key=key,
+        Range=f"bytes={start}-{stop - 1}",
+        IfMatch=tag,
+        **asked,
+        **system.req_kw,
+    )
+    try:
+        if answer.get("ETag", tag) != tag:
+            raise ReplacedError
+        data: bytes = await answer["Body"].read()
+        return data
+    finally:
+        answer["Body"].close()
+
+
+class Handle:
+    """A file that some other file system has opened; opened again after a fault."""
+
+    ahead = False
+
+    def __init__(self, via: Transport, system: Any, name: str, is_this: Callable[[Info], bool]) -> None:
+        self._via = via
+        self._system = system
+        self._name = name
+        self._is_this = is_this
+        self._file: Any = None
+        self._checked = 0
+        self._lock = threading.RLock()
+
+    def begin(self, start: int, stop: int) -> Future[bytes]:
+        with self._lock:
+            read = done(lambda: self._read(start, stop))
+            if read.exception() is not None:
+                self.close()
+        return read
+
+    def _read(self, start: int, stop: int) -> bytes:
+        if self._file is None:
+            self._file = self._opened()
+        if self._file.tell() != start:
+            self._move(start)
+        parts, left = [], stop - start
+        while left and (part := self._file.read(left)):
+            parts.append(part)
+            left -= len(part)
+        if start // BLOCK != self._checked:
+            if not self._is_this(ask(self._via, self._system, self._name)):
+                raise ReplacedError
+            self._checked = start // BLOCK
+        return b"".join(parts)
+
+    def _opened(self) -> Any:
+        from fsspec.implementations.cached import CachingFileSystem
+
+        if isinstance(self._system, CachingFileSystem):
+            return self._system.open(self._name, "rb")
+        cache = {"maxblocks": BLOCKS}
+        return self._system.open(self._name, "rb", block_size=BLOCK, cache_type="background", cache_options=cache)
+
+    def _move(self, start: int) -> None:
+        try:
+            self._file.seek(start)
+            return
+        except (OSError, ValueError):  # a stream, which only goes forward
+            pass
+        if start < self._file.tell():
+            self.close()
+            self._file = self._opened()
+        while (left := start - self._file.tell()) > 0 and self._file.read(min(left, BLOCK)):
+            pass
+
+    def close(self) -> None:
+        file, self._file = self._file, None
+        if file is None:
+            return
+        file.close()
+        ahead = getattr(getattr(file, "cache", None), "_thread_executor", None)
+        if ahead is not None:  # else its thread would stay until the collector comes by
+            ahead.shutdown(wait=False, cancel_futures=True)

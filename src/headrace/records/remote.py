@@ -1,0 +1,283 @@
+"""Files in stores: fetched by ranges, each as long as it was asked for, and all of one and the same object."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import io
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from functools import partial
+from glob import has_magic
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.records.faults import LengthError
+from headrace.records.identity import Identity, Token
+from headrace.records.ranges import Handle, Ranges, Requests, ask, begin_asking, is_asynchronous
+from headrace.records.redact import shown
+from headrace.records.transport import Future, Transport
+
+BLOCK = 4 << 20
+"""A remote file is read in ranges of this size, the next one while this one is used."""
+AHEAD = BLOCK // 4
+"""Once so much of a range was used the next one is asked for: who only looks at the beginning gets no more."""
+IN_FLIGHT = 2
+"""So many ranges are under way once the first was used up: with one, the time to an answer is waited for each time."""
+AT_ONCE = 16
+"""So many requests are under way where many are to be made."""
+WHOLE = 64 << 20
+"""A server that knows no ranges gives all of a file, which is cut here if it is no larger than this."""
+GAP = 64 << 10
+"""Ranges with no more than this between them are fetched together."""
+LOOK = 256 << 10
+"""Who reads here and there gets at least so many bytes at a time."""
+PIECES = 2
+"""So many of these are kept: files of tables are read at their ends in turn."""
+STAMPS = (
+    "md5Hash", "crc32c", "content_md5", "ETag", "etag", "generation", "Last-Modified", "LastModified", "last_modified",
+    "mtime", "modified", "created",
+)  # fmt: skip
+"""What stores know a file's content by, the best first."""
+
+Bounds = tuple[int, int]
+Begun = dict[Bounds, Future[bytes]]
+
+
+def identity_of(info: dict[str, Any]) -> Identity:
+    """What a file is, by what its store says of it."""
+    known = next((f"{key} {info[key]}" for key in STAMPS if info.get(key)), None)
+    if known is None:
+        known = hashlib.blake2b(repr(sorted(info.items(), key=str)).encode(), digest_size=12).hexdigest()
+    return Identity(info.get("size"), known)
+
+
+def remote_identity(path: str, via: Transport) -> Identity:
+    """What a file is now, by one request; raises OSError where there is none."""
+    system, name = via.system(path)
+    return identity_of(via.attempt(path, lambda: ask(via, system, name)))
+
+
+def remote_identities(paths: Sequence[str], via: Transport) -> dict[str, Identity | None]:
+    """What files are now, None where there are none; several are asked for at a time."""
+    begun: dict[str, Future[dict[str, Any]]] = {}
+    found: dict[str, Identity | None] = {}
+    for i, path in enumerate(paths):
+        for each in paths[i : i + AT_ONCE]:
+            if each not in begun:
+                begun[each] = begin_asking(via, *via.system(each))
+        found[path] = None
+        with suppress(FileNotFoundError):
+            found[path] = identity_of(via.attempt(path, partial(_answer, path, via, begun)))
+    return found
+
+
+def _answer(path: str, via: Transport, begun: dict[str, Future[dict[str, Any]]]) -> dict[str, Any]:
+    return via.wait(begun.pop(path) if path in begun else begin_asking(via, *via.system(path)))
+
+
+class RemoteFile:
+    """A file in whatever place fsspec knows. Where it is read in order the next range is fetched ahead of need."""
+
+    def __init__(self, path: str, via: Transport) -> None:
+        self._path = path
+        self._via = via
+        system, name = via.system(path)
+        info = via.attempt(path, lambda: ask(via, system, name))
+        if info.get("type") == "directory":
+            raise IsADirectoryError(errno.EISDIR, "Is a directory", shown(path))
+        self._identity = identity_of(info)
+        self.size = self._identity.size
+        self.token = Token(path, self._identity.token)
+        self._ranges: Ranges
+        if is_asynchronous(system) and self.size is not None:
+            self._ranges = Requests(via, system, name, info, self._is_this)
+        else:
+            self._ranges = Handle(via, system, name, self._is_this)
+        self._begun: Begun = {}
+        self._start, self._block = 0, b""
+
+    def identity(self) -> Identity:
+        """Which file it is."""
+        return self._identity
+
+    def _is_this(self, info: dict[str, Any]) -> bool:
+        return identity_of(info) == self._identity
+
+    def read_into(self, out: NDArray[np.uint8], offset: int) -> int:
+        left = len(out) if self.size is None else max(0, min(len(out), self.size - offset))
+        if not self._ranges.ahead:
+            data = self._fetched((offset, offset + left), {})
+            out[: len(data)] = np.frombuffer(data, np.uint8)
+            return len(data)
+        done = 0
+        while done < left:
+            at = offset + done
+            if not self._start <= at < self._start + len(self._block):
+                self._start = at - at % BLOCK
+                self._block = self._fetched(self._bounds(self._start), self._begun)
+            piece = self._block[at - self._start : at - self._start + left - done]
+            out[done : done + len(piece)] = np.frombuffer(piece, np.uint8)
+            done += len(piece)
+            if at + len(piece) - self._start > AHEAD:
+                for number in range(1, 1 + (IN_FLIGHT if self._start else 1)):
+                    self._begin(self._bounds(self._start + number * BLOCK), self._begun)
+        return done
+
+    def _bounds(self, start: int) -> Bounds:
+        return start, start + BLOCK if self.size is None else min(start + BLOCK, self.size)
+
+    def _begin(self, bounds: Bounds, begun: Begun) -> None:
+        if bounds[0] < bounds[1] and bounds not in begun:
+            begun[bounds] = self._ranges.begin(*bounds)
+
+    def _fetched(self, bounds: Bounds, begun: Begun) -> bytes:
+        """The bytes between these bounds, all of them; they may be under way already."""
+        start, stop = bounds
+        if start >= stop:
+            return b""
+
+        def fetch() -> bytes:
+            self._begin(bounds, begun)
+            data = self._via.wait(begun.pop(bounds))
+            if self.size is None or len(data) == stop - start:
+                return data
+            if len(data) == self.size <= WHOLE:
+                return data[start:stop]
+            self._ranges.close()  # which may have kept it
+            raise LengthError(f"{len(data)} bytes came of the {stop - start} from byte {start} on that were asked for")
+
+        return self._via.attempt(self._path, fetch, opened=True)
+
+    def read_ranges(self, bounds: Sequence[Bounds]) -> list[bytes]:
+        """The bytes between each of these bounds, several asked for at a time; from whatever thread."""
+        begun: Begun = {}
+        runs = list(_runs(bounds))
+        found: list[bytes] = []
+        try:
+            for i, run in enumerate(runs):
+                for _, start, stop in runs[i : i + AT_ONCE] if self._ranges.ahead else ():
+                    self._begin((start, stop), begun)
+                count, first, last = run
+                data = self._fetched((first, last), begun)
+                parts = bounds[len(found) : len(found) + count]
+                found += [data[start - first : stop - first] for start, stop in parts] if count > 1 else [data]
+            return found
+        finally:
+            for future in begun.values():
+                future.cancel()
+
+    def read_range(self, start: int, stop: int | None) -> bytes:
+        """The bytes from one place to before another, or to the end."""
+        last = min(2**62 if stop is None else stop, 2**62 if self.size is None else self.size)
+        if self.size is not None:
+            return b"".join(self.read_ranges([(at, min(last, at + BLOCK)) for at in range(start, last, BLOCK)]))
+        parts = []
+        while start < last and (part := self._fetched((start, min(last, start + BLOCK)), {})):
+            parts.append(part)
+            start += len(part)
+        return b"".join(parts)
+
+    def close(self) -> None:
+        begun, self._begun = self._begun, {}
+        for future in begun.values():
+            future.cancel()
+        self._ranges.close()
+        self._block = b""
+
+
+def _runs(bounds: Sequence[Bounds]) -> Iterator[tuple[int, int, int]]:
+    """How many of the bounds, one after another, lie so close that one request serves them, and what it asks for."""
+    count = first = last = 0
+    for start, stop in bounds:
+        if count and last <= start <= last + GAP and stop - first <= BLOCK:
+            count, last = count + 1, stop
+            continue
+        if count:
+            yield count, first, last
+        count, first, last = 1, start, stop
+    if count:
+        yield count, first, last
+
+
+class Seekable(io.RawIOBase):
+    """A remote file as those read it who seek: small reads share a range, large ones have their own."""
+
+    def __init__(self, file: RemoteFile) -> None:
+        self._file = file
+        self._at = 0
+        self._pieces: deque[tuple[int, bytes]] = deque(maxlen=PIECES)
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._file.size or 0}[whence]
+        self._at = base + offset
+        return self._at
+
+    def tell(self) -> int:
+        return self._at
+
+    def readinto(self, buffer: Any) -> int:
+        size = self._file.size or 0
+        count = max(0, min(len(buffer), size - self._at))
+        if count >= LOOK:
+            (data,) = self._file.read_ranges([(self._at, self._at + count)])
+        else:
+            start, piece = self._piece(self._at, self._at + count)
+            data = piece[self._at - start : self._at - start + count]
+        buffer[:count] = data
+        self._at += count
+        return count
+
+    def _piece(self, start: int, stop: int) -> tuple[int, bytes]:
+        """A range with these bytes in it, and where it begins."""
+        for first, piece in self._pieces:
+            if first <= start and stop <= first + len(piece):
+                return first, piece
+        size = self._file.size or 0
+        first = max(0, min(start, size - LOOK))
+        (piece,) = self._file.read_ranges([(first, min(size, first + LOOK))])
+        self._pieces.append((first, piece))
+        return first, piece
+
+    def close(self) -> None:
+        if not self.closed:
+            self._file.close()
+        super().close()
+
+
+def matching_names(pattern: str, via: Transport) -> list[str]:
+    """The URLs in a store that match a pattern."""
+    system, path = via.system(pattern)
+
+    def find() -> list[str]:
+        system.invalidate_cache()
+        if not is_asynchronous(system):
+            return list(system.glob(path)) or ([path] if has_magic(path) and system.exists(path) else [])
+        names: list[str] = via.wait(via.begin(system, system._glob(path)))
+        return names or ([path] if has_magic(path) and via.wait(via.begin(system, system._exists(path))) else [])
+
+    try:
+        names = via.attempt(pattern, find)
+    except FileNotFoundError:
+        return []
+    return [_url(pattern, name, system.unstrip_protocol) for name in names]
+
+
+def _url(pattern: str, name: str, unstrip: Callable[[str], str]) -> str:
+    """The name of a file that was found by a pattern, which may be a chain of URLs."""
+    first, *rest = pattern.split("::")
+    protocol, separator, path = first.partition("://")
+    if not rest:
+        return unstrip(name)
+    if separator and path:  # a file within an archive
+        return "::".join([f"{protocol}://{name}", *rest])
+    return "::".join([*pattern.split("::")[:-1], unstrip(name)])

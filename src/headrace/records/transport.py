@@ -1,0 +1,162 @@
+"""How remote files are reached: with which options, how long an answer is waited for, and how often it is asked for."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import copy
+import errno
+import logging
+import random
+import threading
+from collections.abc import Callable, Coroutine, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from headrace.errors import TransportError
+from headrace.execute.channel import Cancelled
+from headrace.options import Options
+from headrace.records.faults import is_gone, is_passing, is_replaced, origin
+from headrace.records.redact import redacted, shown
+
+if TYPE_CHECKING:
+    from headrace.execute.passes import Pass
+
+log = logging.getLogger("headrace")
+
+T = TypeVar("T")
+Future = concurrent.futures.Future
+StorageOptions = Mapping[str, Any]
+
+EXTRAS = {"s3": "s3", "s3a": "s3", "gs": "gcs", "gcs": "gcs"}
+"""What installs the file system of a protocol."""
+RETRIES = 5
+TIMEOUT = 60.0
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 20.0
+"""Seconds before the first retry, which double, and before any; half of it is chance, lest all come back at once."""
+_chance = random.Random()  # not the one that users seed
+
+
+class Transport:
+    """How the remote files of one pass are reached; `cancel` ends whatever waits for an answer.
+
+    A fault that may pass is met by asking again, `retries` times, each time for up to `timeout` seconds. What is left
+    is a FileNotFoundError or a TransportError, neither of which says more than it should of who asked.
+    """
+
+    def __init__(self, options: Options | None = None) -> None:
+        options = options or Options()
+        self.retries = RETRIES if options.retries is None else options.retries
+        self.timeout = TIMEOUT if options.timeout is None else options.timeout
+        self._stores = options.storage_options or {}
+        self._own: StorageOptions = {}
+        self._stopped = threading.Event()
+        self._waiting: set[Future[Any]] = set()
+        self._lock = threading.Lock()
+
+    @classmethod
+    def of(cls, run: Pass, own: StorageOptions | None = None) -> Transport:
+        """That of a pass, with the options that one reader has for itself."""
+        made: Transport = run.shared.get(cls) or run.shared.setdefault(cls, cls(run.options))
+        run.watch(made)
+        if run.cancelled:
+            made.cancel()
+        return made.using(own)
+
+    def using(self, own: StorageOptions | None) -> Transport:
+        """The same, with these options for the file system of whatever is read."""
+        if not own:
+            return self
+        made = copy.copy(self)
+        made._own = own
+        return made
+
+    def system(self, path: str) -> tuple[Any, str]:
+        """The file system of a URL, and the file's name there."""
+        import fsspec
+
+        try:
+            return fsspec.core.url_to_fs(path, **self._options_of(path))  # type: ignore[no-any-return]
+        except ImportError as error:
+            extra = next((name for link, name in EXTRAS.items() if f"{link}://" in path), None)
+            remedy = f"; pip install 'headrace[{extra}]'" if extra else ""
+            raise ImportError(f"{shown(path)}: {error}{remedy}") from None
+
+    def _options_of(self, path: str) -> dict[str, Any]:
+        """What fsspec is told: of each link of a chained URL, under the name of its protocol."""
+        told: dict[str, Any] = {}
+        for link in path.split("::"):
+            protocol = link.partition("://")[0]
+            fitting = [key for key in self._stores if key == protocol or ("://" in key and link.startswith(key))]
+            for key in sorted(fitting, key=len):
+                told[protocol] = {**told.get(protocol, {}), **self._stores[key]}
+        return copy.deepcopy({**told, **self._own})
+
+    def attempt(self, path: str, work: Callable[[], T], *, opened: bool = False) -> T:
+        """What `work` gives, tried again while its faults may pass; `opened` says that the file was there before."""
+        tries = 0
+        while True:
+            try:
+                return work()
+            except (ImportError, TransportError):
+                raise
+            except Exception as error:
+                tries += 1
+                if tries > self.retries or not is_passing(error):
+                    raise self._final(path, error, tries, opened=opened) from None
+                pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** (tries - 1)) * _chance.uniform(0.5, 1)
+                log.warning("%s: %s; asking again in %.1f s", shown(path), self._said(error), pause)
+            if self._stopped.wait(pause):
+                raise Cancelled
+
+    def _final(self, path: str, error: Exception, tries: int, *, opened: bool) -> Exception:
+        name = shown(path)
+        if opened and is_replaced(error):
+            return TransportError(f"{name} was replaced or removed while it was read; read it anew from its beginning")
+        if is_gone(error):
+            return FileNotFoundError(errno.ENOENT, "No such file or directory", name)
+        if isinstance(error, IsADirectoryError):
+            return IsADirectoryError(errno.EISDIR, "Is a directory", name)
+        asked = "" if tries == 1 else f" (asked {tries} times)"
+        return TransportError(f"{name}: {self._said(error)}{asked}")
+
+    def _said(self, error: Exception) -> str:
+        said = origin(error)
+        text = redacted(f"{type(said).__name__}: {said}", {**self._stores, **self._own})
+        return " ".join(text.split())
+
+    def begin(self, system: Any, request: Coroutine[Any, Any, T]) -> Future[T]:
+        """Have a request of an asynchronous file system under way."""
+        return asyncio.run_coroutine_threadsafe(request, system.loop)
+
+    def wait(self, future: Future[T]) -> T:
+        """What a request gives, if it does in time; raises Cancelled if the pass ends meanwhile."""
+        with self._lock:
+            self._waiting.add(future)
+        if self._stopped.is_set():
+            future.cancel()
+        try:
+            return future.result(self.timeout)
+        except concurrent.futures.CancelledError:
+            if self._stopped.is_set():
+                raise Cancelled from None
+            raise ConnectionAbortedError("the request was given up") from None
+        except TimeoutError:
+            if future.done():
+                raise
+            raise TimeoutError(f"no answer within {self.timeout:g} s") from None
+        finally:
+            future.cancel()
+            with self._lock:
+                self._waiting.discard(future)
+
+    def cancel(self) -> None:
+        """Give up whatever is waited for."""
+        self._stopped.set()
+        with self._lock:
+            waiting = list(self._waiting)
+        for future in waiting:
+            future.cancel()
+
+
+ALONE = Transport()
+"""For what is read outside of any pass."""

@@ -1,0 +1,69 @@
+"""Names of files as rows."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from headrace.block import Block, Column, Indices, take, text
+from headrace.execute.context import Context
+from headrace.execute.registry import fetches, opens
+from headrace.execute.stream import Stream
+from headrace.plan.marks import At
+from headrace.plan.spec import Spec, TensorSpec
+from headrace.plan.structure import LEAF
+from headrace.records.files import FileList, common_folder
+from headrace.sources.numbered import Held, NumberedStream
+
+NAME = Spec(LEAF, (TensorSpec((), np.str_),))
+
+
+@dataclass(frozen=True, eq=False)
+class FileNames(Held):
+    """Names that are known in advance. A state holds no path: files that were moved are the same.
+
+    `listing` says in few bytes which names they are below their folder, where nothing else tells them apart.
+    """
+
+    names: Sequence[str] = field(repr=False)
+    listing: str = ""
+    listed_by: str = field(default="file_names", repr=False)
+
+    @property
+    def operation(self) -> str:
+        return self.listed_by
+
+    def files_held(self) -> str:
+        return str(FileList(self.names))
+
+    @cached_property
+    def column(self) -> Column:
+        """All of them."""
+        return text(self.names)
+
+
+@opens(FileNames)
+def open_file_names(node: FileNames, ctx: Context, at: At) -> Stream:  # noqa: ARG001 - a place is a number
+    """The names in turn."""
+
+    def read(start: int, stop: int) -> Block:
+        return Block(LEAF, [node.column[start:stop]], stop - start, None, ctx.ids_between(start, stop))
+
+    return NumberedStream(node, read)
+
+
+@fetches(FileNames)
+def fetch_file_names(node: FileNames, ctx: Context, indices: Indices) -> Block:
+    """Names by number."""
+    return Block(LEAF, [take(node.column, indices)], len(indices), None, ctx.ids(indices))
+
+
+def listing(names: Sequence[str]) -> str:
+    """What tells these names from others, wherever their folder lies."""
+    folder = common_folder(names)
+    shown = "\0".join(name.removeprefix(folder) for name in names)
+    return hashlib.blake2b(shown.encode(errors="surrogateescape"), digest_size=6).hexdigest()

@@ -1,0 +1,107 @@
+"""CSV files as tf.data's `make_csv_dataset` reads them."""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from headrace.options import AUTOTUNE, Options
+from headrace.records.csv import Csv
+from headrace.records.transport import ALONE
+from headrace.records.unpack import codec
+from headrace.sources.csv import delimiter
+from headrace.sources.csv_layout import Asked, layout
+from headrace.sources.files import read_files
+from headrace.sources.list_files import matching
+from headrace.sources.memory import from_tensor_slices
+
+if TYPE_CHECKING:
+    from headrace.dataset import Dataset
+
+
+def make_csv_dataset(
+    file_pattern: Any,
+    batch_size: int,
+    column_names: Sequence[str] | None = None,
+    column_defaults: Sequence[Any] | Mapping[str, Any] | None = None,
+    label_name: str | None = None,
+    select_columns: Sequence[int | str] | None = None,
+    field_delim: str = ",",
+    use_quote_delim: bool = True,
+    na_value: str = "",
+    header: bool = True,
+    num_epochs: int | None = None,
+    shuffle: bool = True,
+    shuffle_buffer_size: int = 10_000,
+    shuffle_seed: int | None = None,
+    prefetch_buffer_size: int | None = None,
+    num_parallel_reads: int | None = None,
+    sloppy: bool = False,
+    num_rows_for_inference: int | None = 100,
+    compression_type: str | None = None,
+    ignore_errors: bool = False,
+    encoding: str = "utf-8",
+    *,
+    storage_options: Mapping[str, Any] | None = None,
+) -> Dataset:
+    """Batches of the rows of CSV files as dicts, by default shuffled and for ever: what tf.data's function gives.
+
+    As there, 0 or "" stands for what is missing in a column whose type was inferred; `Dataset.from_csv` tells missing
+    numbers from zeros.
+
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "a.csv").write_text("x,y\\n1,a\\n,b\\n3,c\\n")
+    ...     batches = hr.make_csv_dataset(f"{folder}/*.csv", 2, label_name="y", num_epochs=1, shuffle=False)
+    ...     for features, label in batches:
+    ...         print(features, label)
+    {'x': array([1, 0], dtype=int32)} ['a' 'b']
+    {'x': array([3], dtype=int32)} ['c']
+    """
+    if codecs.lookup(encoding).name not in ("utf-8", "ascii"):
+        raise ValueError(
+            f"make_csv_dataset reads UTF-8, not {encoding}; convert the files, or ask for bytes as defaults"
+        )
+    files = matching(file_pattern, storage_options)
+    form = layout(
+        files[0],
+        Csv(
+            codec(compression_type),
+            header=bool(header),
+            delimiter=delimiter(field_delim),
+            quotes=bool(use_quote_delim),
+            na=na_value,
+        ),
+        Asked(
+            reader="make_csv_dataset",
+            column_names=column_names,
+            column_defaults=column_defaults,
+            label_name=label_name,
+            select_columns=select_columns,
+            rows=num_rows_for_inference,
+            nulls={},
+            zero=True,
+        ),
+        ALONE.using(storage_options),
+    )
+    names = from_tensor_slices(np.array(files, dtype=object))
+    rows = read_files(
+        "make_csv_dataset",
+        names.shuffle(len(files), seed=shuffle_seed) if shuffle else names,
+        form,
+        buffer_size=None,
+        num_parallel_reads=None if num_parallel_reads in (None, 1) else num_parallel_reads,
+        on_error="raise",
+        name=None,
+        storage_options=storage_options,
+    )
+    rows = rows.with_options(Options(deterministic=False)) if sloppy else rows
+    rows = rows.ignore_errors() if ignore_errors else rows
+    rows = rows.shuffle(shuffle_buffer_size, seed=shuffle_seed) if shuffle else rows
+    rows = rows if num_epochs == 1 else rows.repeat(num_epochs)
+    batches = rows.batch(batch_size, drop_remainder=num_epochs is None)
+    return batches.prefetch(AUTOTUNE if prefetch_buffer_size is None else prefetch_buffer_size)

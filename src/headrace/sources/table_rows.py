@@ -1,0 +1,177 @@
+"""The rows of one file of tables: in order, group by group, or by number."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from headrace.block import Block, Failure, Indices, Item
+from headrace.errors import ElementError, HeadraceError, SpecError, TransportError
+from headrace.execute.context import Context
+from headrace.execute.registry import fetches, opens
+from headrace.ops.gather import gathered_items
+from headrace.plan.spec import Spec
+from headrace.plan.structure import Structure
+from headrace.records.choice import Choice
+from headrace.records.counts import Count, Counts
+from headrace.records.files import identity
+from headrace.records.groups import Groups
+from headrace.records.pieces import Good, Lost, Piece, described, group_pieces
+from headrace.records.redact import shown
+from headrace.records.tables import spec_of
+from headrace.records.transport import Transport
+from headrace.sources.kept_groups import KeptGroups
+from headrace.sources.one_file import OneFile
+from headrace.sources.table_stream import TableMark, TableStream
+
+
+@dataclass(frozen=True)
+class Tables:
+    """How files of tables are read: which columns, as what, and which rows."""
+
+    groups: type[Groups]
+    spec: Spec
+    choice: Choice
+    kept: Any = None
+
+    def __str__(self) -> str:
+        said = [str(self.spec), str(self.choice), "" if self.kept is None else f"filter={self.kept}"]
+        return ", ".join(filter(None, said))
+
+    def brief(self) -> str:
+        """Which rows are read: the columns show in the elements."""
+        return "" if self.kept is None else f"filter={self.kept}"
+
+    @property
+    def structure(self) -> Structure:
+        """How the components of a row are put together."""
+        assert self.spec.structure is not None
+        return self.spec.structure
+
+    def open(self, path: str, via: Transport) -> Groups:
+        """A file, once its rows are known to look like those of the first."""
+        groups = self.groups(path, self.choice, self.kept, via)
+        try:
+            self.choice.check(groups.schema)
+            found = spec_of(groups.schema, self.choice)
+            if found != self.spec:
+                raise SpecError(
+                    f"its rows are {found}, those of the first file {self.spec}; cast= what may differ to one dtype"
+                )
+        except BaseException:
+            groups.close()
+            raise
+        return groups
+
+    def pieces(self, groups: Groups, group: int) -> Iterator[Piece]:
+        """The rows of a group."""
+        return group_pieces(groups, group, self.structure, self.choice, counted=self.kept is None)
+
+    def rows(self, path: str, via: Transport) -> Count:
+        """How many rows a file gives; a file that cannot be opened gives an error."""
+        try:
+            before = identity(path, via)
+            groups = self.open(path, via)
+        except TransportError:
+            raise
+        except Exception:  # which is told when it is read
+            return Count(None)
+        try:
+            return Count(before, tuple(groups.rows(group) for group in range(groups.count)))
+        finally:
+            groups.close()
+
+
+def row_counts(reader: str, files: list[str], form: Tables, index: bool | str, via: Transport) -> Counts | None:
+    """How many rows each file has, once somebody asks; None where that is not to be known."""
+    if index not in (True, False, "auto"):
+        raise ValueError(f'{reader}: index must be True, False or "auto", not {index!r}')
+    if form.kept is not None:
+        if index is True:
+            raise ValueError(f"{reader}: of rows that pass a filter nobody knows the number; leave out index=True")
+        return None
+    return Counts(files, partial(form.rows, via=via)) if index is True or (index and Counts.few(files)) else None
+
+
+@dataclass(frozen=True, eq=False)
+class TableRows(OneFile):
+    """Rows of one file of tables."""
+
+    format: Tables
+
+    def bad(self, lost: Lost, group: int, number: int) -> ElementError:
+        """What stands in the place of a row that cannot be read."""
+        error = self.bad_row(lost.reason, number, f"row {number}, group {group}")
+        error.__cause__ = lost.cause
+        return error
+
+
+opens(TableRows, own=TableMark)(TableStream)
+
+
+@fetches(TableRows, items=True)
+def fetch_table_rows(node: TableRows, ctx: Context, indices: Indices) -> list[Item]:
+    """Rows by number, failures among them; only the groups that hold one of them are decoded, unless kept."""
+    count = node.index
+    assert isinstance(count, Count)
+    if count.identity is None:
+        return [Failure(node.bad(_refused(node, ctx), 0, 0)) for _ in indices]
+    starts = np.cumsum([0, *count.groups])[:-1]
+    opened: list[Groups] = []
+    whole = partial(_pieces, node, ctx, opened, count)
+    try:
+        items = gathered_items(starts, indices, lambda g, rows: _taken(node, whole(g), g, int(starts[g]), rows))
+    finally:
+        for groups in opened:
+            groups.close()
+    done = 0
+    for item in items:
+        if isinstance(item, Block):
+            item.ids = ctx.ids(indices[done : done + item.rows])
+        done += item.rows
+    return items
+
+
+def _pieces(node: TableRows, ctx: Context, opened: list[Groups], count: Count, group: int) -> list[Piece]:
+    """The rows of a group; where they are not kept, out of the file, which is `opened` for the first."""
+
+    def read() -> list[Piece]:
+        if not opened:
+            via = node.via(ctx)
+            if identity(node.path, via) != count.identity:
+                raise HeadraceError(
+                    f"{shown(node.path)} has changed since its rows were counted; make the dataset anew"
+                )
+            opened.append(node.format.open(node.path, via))
+        return list(node.format.pieces(opened[0], group))
+
+    return KeptGroups.of(ctx.run).get((node.path, id(node.format), group), read)
+
+
+def _refused(node: TableRows, ctx: Context) -> Lost:
+    """Why a file could not be opened, which stands for its rows."""
+    try:
+        node.format.open(node.path, node.via(ctx)).close()
+    except TransportError:
+        raise
+    except Exception as error:  # Arrow raises what its file systems, codecs and types raise
+        return Lost(described(error), 1, cause=error)
+    return Lost("it could not be opened when its rows were counted", 1)
+
+
+def _taken(node: TableRows, pieces: list[Piece], group: int, first: int, rows: Indices) -> list[Item]:
+    """Rows of a group by their numbers in it; `first` is that of the group in the file."""
+    starts = np.cumsum([0, *(piece.rows for piece in pieces)])[:-1]
+
+    def read(number: int, within: Indices) -> list[Item]:
+        piece = pieces[number]
+        if isinstance(piece, Good):
+            return [Block(node.format.structure, piece.columns, piece.rows).take(within)]
+        places = (first + int(starts[number]) + within).tolist()
+        return [Failure(node.bad(piece, group, place)) for place in places]
+
+    return gathered_items(starts, rows, read)

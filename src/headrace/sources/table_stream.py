@@ -1,0 +1,181 @@
+"""One pass over a file of tables, group after group."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from headrace.block import Block, Failure, Item
+from headrace.errors import TransportError
+from headrace.execute.context import Context
+from headrace.plan.marks import At, OwnMark
+from headrace.records.files import identity
+from headrace.records.groups import Groups
+from headrace.records.pieces import Good, Lost, Piece, described
+from headrace.records.redact import shown
+from headrace.sources.one_file import NO_FILE, FileStream
+
+if TYPE_CHECKING:
+    from headrace.sources.table_rows import TableRows
+
+FAILURES = 256
+"""So many failures are made at a time, of a group that has more."""
+
+
+NO_TOKEN = NO_FILE.to_json()
+
+
+@dataclass(frozen=True, slots=True)
+class TableMark(OwnMark):
+    """Which file it is, the group, rows passed in it, and rows passed in the file.
+
+    These are the file's rows, bad ones included, whether they become elements or not.
+    """
+
+    token: int
+    group: int
+    row: int
+    number: int
+
+
+class TableStream(FileStream):
+    """Groups in turn."""
+
+    def __init__(self, node: TableRows, ctx: Context, at: At) -> None:
+        super().__init__()
+        ctx.note_origin(shown(node.path))
+        self._node = node
+        self._ctx = ctx
+        self._groups: Groups | None = None
+        self._pieces: Iterator[Piece] | None = None
+        self._lost: Lost | None = None
+        own: TableMark = at.own or TableMark(NO_TOKEN, 0, 0, 0)
+        self._group, self._row, self._number = own.group, own.row, own.number
+        self._token = NO_TOKEN
+        self._passing = 0
+        if at.own is not None:
+            self._resume(own.token)
+
+    def _resume(self, token: int) -> None:
+        try:
+            self._token = identity(self._node.path, self._node.via(self._ctx)).token
+        except OSError:
+            self._token = NO_TOKEN
+        if token != self._token:
+            raise self._node.changed(gone=self._token == NO_TOKEN)
+        self._passing, self._number, self._row = self._row, self._number - self._row, 0
+
+    def close(self) -> None:
+        groups, self._groups, self._pieces = self._groups, None, None
+        if groups is not None:
+            groups.close()
+
+    def _open(self) -> Groups:
+        node, via = self._node, self._node.via(self._ctx)
+        known = identity(node.path, via)
+        node.remember(lambda: known)
+        self._token = known.token
+        self._groups = groups = node.format.open(node.path, via)
+        return groups
+
+    def skip(self, count: int, *, replay: bool = False) -> int:  # noqa: ARG002
+        done = 0
+        while done < count and not self._over and (leapt := self._leap(count - done)):
+            done += leapt
+        return done
+
+    def _leap(self, count: int) -> int:
+        """Pass over what is left of a group, if it is no more than this."""
+        node = self._node
+        if self._lost is not None:
+            leapt = min(count, self._lost.rows)
+            self._passed(leapt)
+            left = self._lost.rows - leapt
+            self._lost = self._lost._replace(rows=left) if left else None
+            return leapt
+        if node.on_error is not None or node.format.kept is not None or self._passing:
+            return 0
+        try:
+            groups = self._groups or self._open()
+        except TransportError:
+            raise
+        except Exception:  # which is told when the next row is read
+            return 0
+        if self._group == groups.count:
+            return 0
+        left = groups.rows(self._group) - self._row
+        if left > count:
+            return 0
+        self._passed(left)
+        self._next_group()
+        return left
+
+    def _next_group(self) -> None:
+        self._pieces, self._group, self._row = None, self._group + 1, 0
+
+    def _read(self, want: int) -> list[Item]:  # noqa: ARG002 - groups come as they lie in the file
+        if self._lost is not None:
+            return self._failures(self._lost)
+        try:
+            groups = self._groups or self._open()
+        except TransportError:
+            raise
+        except Exception as error:  # Arrow raises what its file systems, codecs and types raise
+            self._over = True
+            return self._bad(Lost(described(error), 1, cause=error), opening=True)
+        if self._group == groups.count:
+            self._over = True
+            self.close()
+            return []
+        self._pieces = self._pieces or self._node.format.pieces(groups, self._group)
+        piece = next(self._pieces, None)
+        if piece is None:
+            self._next_group()
+            return []
+        piece = self._after(piece)
+        return [] if piece is None else self._made(piece) if isinstance(piece, Good) else self._bad(piece)
+
+    def _after(self, piece: Piece) -> Piece | None:
+        """What is left of a piece behind the rows that a state has passed."""
+        passed = min(self._passing, piece.rows)
+        self._passing -= passed
+        self._passed(passed)
+        if passed == piece.rows:
+            return None
+        if isinstance(piece, Lost):
+            return piece._replace(rows=piece.rows - passed)
+        return Good([column[passed:] for column in piece.columns], piece.rows - passed) if passed else piece
+
+    def _made(self, piece: Good) -> list[Item]:
+        node, start = self._node, self._number
+        own = self._passed(piece.rows)
+        if node.on_error is not None:
+            node.on_error.fine(piece.rows)
+        ids = self._ctx.ids_between(start, self._number)
+        return [Block(node.format.structure, piece.columns, piece.rows, None, ids, own)]
+
+    def _passed(self, rows: int) -> TableMark:
+        own = TableMark(self._token, self._group, self._row, self._number)
+        self._row += rows
+        self._number += rows
+        return own
+
+    def _bad(self, lost: Lost, *, opening: bool = False) -> list[Item]:
+        node = self._node
+        if node.on_error is None or (lost.fault and not opening):
+            return self._failures(lost)
+        number = self._number
+        self._passed(lost.rows)
+        node.on_error.keep(shown(node.path), number, number, lost.reason, [lost.shown], rows=lost.rows)
+        return []
+
+    def _failures(self, lost: Lost) -> list[Item]:
+        """A failure for each row, some at a time."""
+        made: list[Item] = []
+        for _ in range(min(FAILURES, lost.rows)):
+            error = self._node.bad(lost, self._group, self._number)
+            made.append(Failure(error, None, self._passed(1)))
+        left = lost.rows - len(made)
+        self._lost = lost._replace(rows=left) if left else None
+        return made

@@ -1,0 +1,177 @@
+"""Sets of files `train-00000-of-00080.tfrecord` that take the place of others, all of them or none.
+
+New files lie in a folder of their own, `.train.tfrecord.RANDOM.hrtmp`. From the moment it is renamed to
+`.train.tfrecord.hrswap` they count: the files that they replace are removed and they are moved to their places. Who
+comes by after a kill, reader or writer, finishes that.
+"""
+
+from __future__ import annotations
+
+import errno
+import glob
+import os
+import re
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from headrace.errors import StorageError
+from headrace.storage.files import (
+    HERE,
+    LOCK,
+    clear_stale,
+    exclusive,
+    hidden,
+    new_folder,
+    read_page,
+    settle,
+    temporary_name,
+    write_page,
+)
+from headrace.storage.locks import lock, unlock
+
+SWAP = ".hrswap"
+LIST = "files.json"
+NUMBERS = r"-\d{5,}-of-\d{5,}"
+
+
+class NewFiles:
+    """A folder for files of one kind, named STEM, numbers, SUFFIX: `publish` has them count, `discard` removes them."""
+
+    def __init__(self, folder: Path, stem: str, suffix: str) -> None:
+        self._folder = folder
+        self._stem = stem
+        self._suffix = suffix
+        self._swap = _swap(folder, stem, suffix)
+        self._counts = False
+        finish_swap(self._swap)
+        name = folder / (stem + suffix)
+        clear_stale(folder, name.name)
+        self.place, self._lock = exclusive(lambda: temporary_name(name), new_folder)
+
+    def there(self) -> list[Path]:
+        """The files of this kind that count now."""
+        return sorted(_belonging(self._folder, self._stem, self._suffix))
+
+    def publish(self, names: list[str]) -> None:
+        """Have the files of these names, which lie in `place` and are on the disk, replace all that are there."""
+        files = {name: (self.place / name).stat().st_size for name in names}
+        write_page(self.place / LIST, {"stem": self._stem, "suffix": self._suffix, "files": files})
+        while not self._counts:
+            try:
+                self.place.rename(self._swap)
+            except OSError as error:
+                if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                    raise
+                finish_swap(self._swap)  # of another writer, who came first
+            else:
+                self._counts = True
+        settle(self._folder)
+        self.close()
+
+    def close(self) -> None:
+        """Move the files that count to their places; leave nothing of others."""
+        descriptor, self._lock = self._lock, -1
+        if descriptor < 0:
+            return
+        try:
+            if self._counts:
+                _finish(self._swap)
+            else:
+                shutil.rmtree(self.place, ignore_errors=True)
+        except BaseException:
+            self._lock = descriptor  # Ctrl-C: whoever closes again goes on
+            raise
+        unlock(descriptor)
+        os.close(descriptor)
+
+
+def finish_swaps(names: Iterable[str]) -> None:
+    """Before files of these names are read: finish what a killed writer of theirs began."""
+    kinds = set()
+    for name in names:
+        found = re.fullmatch(f"(.*/)?([^/]+){NUMBERS}([^/]*)", name)
+        if found is not None:
+            kinds.add(found.groups())
+    for folder, stem, suffix in kinds:
+        finish_swap(_swap(Path(folder or "."), stem, suffix))
+
+
+def finish_swaps_near(pattern: str) -> None:
+    """Before files are looked for: finish what killed writers began where the pattern looks."""
+    for found in glob.glob(os.path.join(os.path.dirname(pattern), f".*{SWAP}")):  # noqa: PTH118, PTH120, PTH207
+        finish_swap(Path(found))
+
+
+def finish_swap(swap: Path) -> None:
+    """Have the files of a swap in their places, once its writer is through with it or gone."""
+    while swap.is_dir():
+        try:
+            descriptor = os.open(swap / LOCK, os.O_RDWR | HERE)
+        except FileNotFoundError:
+            if not swap.is_dir():
+                return
+            raise StorageError(f"{swap} is damaged: it has no {LOCK}; remove it") from None
+        except OSError as error:
+            raise StorageError(
+                f"files of {swap.parent} were being replaced when their writer was stopped, and this process may not "
+                f"finish that ({error.strerror}): read them once as somebody who may write there"
+            ) from error
+        try:
+            lock(descriptor, wait=True)
+            if _lies_there(swap / LOCK, descriptor):  # else another has finished it meanwhile
+                _finish(swap)
+        finally:
+            os.close(descriptor)
+
+
+def _lies_there(path: Path, descriptor: int) -> bool:
+    try:
+        return os.path.samestat(path.stat(), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False
+
+
+def _swap(folder: Path, stem: str, suffix: str) -> Path:
+    return folder / f"{hidden(stem + suffix)}{SWAP}"
+
+
+def _finish(swap: Path) -> None:
+    """Remove what is replaced, and only then move what replaces it: nobody ever sees some of both."""
+    folder = swap.parent
+    page = _checked(swap, read_page(swap / LIST))
+    new: dict[str, int] = page["files"]
+    for path in _belonging(folder, page["stem"], page["suffix"]):
+        moved = path.name in new and not (swap / path.name).exists()
+        alone = path.name in new and len(new) == 1  # it takes the other's place without a gap
+        if not moved and not alone:
+            path.unlink(missing_ok=True)
+    for name, size in new.items():
+        if (swap / name).exists():
+            (swap / name).replace(folder / name)
+        elif not (folder / name).exists() or (folder / name).stat().st_size != size:
+            raise StorageError(f"{swap} is damaged: {name} is not there; remove it, and write the files again")
+    settle(folder)
+    done = temporary_name(folder / (page["stem"] + page["suffix"]))
+    swap.rename(done)
+    shutil.rmtree(done, ignore_errors=True)
+
+
+def _checked(swap: Path, page: dict[str, Any]) -> dict[str, Any]:
+    """The list of a swap, which names nothing but files of its own kind and in its own folder."""
+    stem, suffix, files = (page.get(name) for name in ("stem", "suffix", "files"))
+    if isinstance(stem, str) and isinstance(suffix, str) and isinstance(files, dict) and "/" not in stem + suffix:
+        kind = _kind(stem, suffix)
+        if _swap(swap.parent, stem, suffix) == swap and files and all(map(kind.fullmatch, files)):
+            return page
+    raise StorageError(f"{swap} is no swap of headrace's; remove it")
+
+
+def _kind(stem: str, suffix: str) -> re.Pattern[str]:
+    return re.compile(re.escape(stem) + NUMBERS + re.escape(suffix))
+
+
+def _belonging(folder: Path, stem: str, suffix: str) -> list[Path]:
+    kind = _kind(stem, suffix)
+    return [Path(entry.path) for entry in os.scandir(folder) if kind.fullmatch(entry.name)]

@@ -1,0 +1,206 @@
+"""A proxy before a store, or a store of its own, that does to some requests what networks do."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import re
+import socket
+import struct
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import parse_qs, urlsplit
+
+FAULTS = ("503", "429", "500", "reset", "truncated", "short", "long", "stall")
+"""What can be done: an answer of that status; a connection that breaks before, or in the middle of, the body; a body of
+another length than was asked for, in an answer that knows no better; no answer until the client is gone."""
+HOP = {"connection", "keep-alive", "transfer-encoding", "content-length", "host"}
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a client asked for."""
+
+    method: str
+    path: str
+    range: str | None
+    number: int
+
+    @property
+    def is_data(self) -> bool:
+        """Whether it is for the bytes of an object."""
+        return self.method == "GET" and (self.range is not None or "alt=media" in self.path)
+
+
+@dataclass
+class Answer:
+    status: int
+    headers: list[tuple[str, str]] = field(default_factory=list)
+    body: bytes = b""
+
+
+class Proxy:
+    """Passes requests on to `upstream`, or answers from `files`; `fault(request)` names what to do to it, if any."""
+
+    def __init__(self, upstream: str | None = None) -> None:
+        self.upstream = upstream
+        self.files: dict[str, bytes] = {}
+        self.tags: dict[str, str] = {}
+        self.requests: list[Request] = []
+        self.faults = 0
+        self.ranges = self.lengths = True
+        self.fault: Callable[[Request], str | None] = lambda request: None
+        self.before: Callable[[Request], None] = lambda request: None
+        self.closed = threading.Event()
+        self._lock = threading.Lock()
+        proxy = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def handle_any(self) -> None:
+                proxy.handle(self)
+
+            do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = handle_any
+
+            def log_message(self, format: str, *arguments: object) -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
+        self._thread = threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.01})
+        self._thread.start()
+
+    def put(self, name: str, data: bytes) -> str:
+        """Have a file of our own, as another one than was there before; its URL."""
+        self.tags[f"/{name}"] = f'"{len(self.tags)}-{id(data)}-{len(self.requests)}"'
+        self.files[f"/{name}"] = data
+        return f"{self.url}/{name}"
+
+    def handle(self, handler: BaseHTTPRequestHandler) -> None:
+        length = int(handler.headers.get("Content-Length") or 0)
+        body = handler.rfile.read(length) if length else b""
+        with self._lock:
+            request = Request(handler.command, handler.path, handler.headers.get("Range"), len(self.requests))
+            self.requests.append(request)
+        self.before(request)
+        fault = self.fault(request)
+        self.faults += fault is not None
+        if fault == "stall":
+            self.closed.wait(20)
+            handler.close_connection = True
+            return
+        if fault == "reset":
+            reset(handler)
+            return
+        if fault in ("503", "429", "500", "403"):
+            answer = Answer(int(fault), [("Content-Type", "text/plain")], b"try again")
+        else:
+            answer = self.own(handler) if self.upstream is None else self.passed_on(handler, body)
+        send(handler, answer, fault)
+
+    def own(self, handler: BaseHTTPRequestHandler) -> Answer:
+        path = urlsplit(handler.path).path
+        data = self.files.get(path)
+        if data is None:
+            return Answer(404)
+        headers = [("ETag", self.tags[path]), ("Accept-Ranges", "bytes")]
+        bounds = re.fullmatch(r"bytes=(\d+)-(\d+)", handler.headers.get("Range") or "")
+        if not self.lengths:
+            return Answer(200, [("Transfer-Encoding", "chunked")], data)
+        if bounds is None or not self.ranges:
+            return Answer(200, headers, data)
+        start, stop = int(bounds[1]), min(len(data), int(bounds[2]) + 1)
+        headers.append(("Content-Range", f"bytes {start}-{stop - 1}/{len(data)}"))
+        return Answer(206, headers, data[start:stop])
+
+    def passed_on(self, handler: BaseHTTPRequestHandler, body: bytes) -> Answer:
+        target = urlsplit(self.upstream)
+        stale = self._is_stale(handler.path, target.netloc)
+        if stale:
+            return Answer(404)
+        headers = {k: v for k, v in handler.headers.items() if k.lower() not in HOP}
+        headers["Host"] = handler.headers["Host"]  # which is part of what is signed
+        connection = http.client.HTTPConnection(target.netloc, timeout=60)
+        try:
+            connection.request(handler.command, handler.path, body or None, headers)
+            got = connection.getresponse()
+            data = got.read()
+            length = got.headers.get("Content-Length")
+            kept = [(k, v) for k, v in got.getheaders() if k.lower() not in HOP]
+            if handler.command == "HEAD" and length is not None:
+                kept.append(("Content-Length", length))
+            return Answer(got.status, kept, data)
+        finally:
+            connection.close()
+
+    def _is_stale(self, path: str, netloc: str) -> bool:
+        """Whether a generation is asked for that is no more: the store says 404 then, its emulator does not care."""
+        asked = parse_qs(urlsplit(path).query)
+        if "generation" not in asked or "alt" not in asked:
+            return False
+        connection = http.client.HTTPConnection(netloc, timeout=60)
+        try:
+            connection.request("GET", urlsplit(path).path.removeprefix("/download"))
+            now = re.search(rb'"generation": "(\d+)"', connection.getresponse().read())
+            return now is None or now[1].decode() != asked["generation"][0]
+        finally:
+            connection.close()
+
+    def asked(self, *methods: str) -> int:
+        """How many requests there were of these methods that were not for data."""
+        return sum(r.method in methods and not r.is_data for r in self.requests)
+
+    def close(self) -> None:
+        self.closed.set()
+        self.server.shutdown()
+        self.server.server_close()
+        self._thread.join()
+
+
+def reset(handler: BaseHTTPRequestHandler) -> None:
+    """Close the connection such that the client's next read fails."""
+    handler.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    handler.connection.close()
+    handler.close_connection = True
+    handler.wfile = handler.rfile = open("/dev/null", "rb+")  # noqa: SIM115, PTH123 - what is left of it is closed by the server
+
+
+def send(handler: BaseHTTPRequestHandler, answer: Answer, fault: str | None) -> None:
+    body = answer.body
+    if fault == "short":
+        body = body[: len(body) // 2]
+    elif fault == "long":
+        body += b"?" * 1000
+    has_length = any(k.lower() in ("content-length", "transfer-encoding") for k, _ in answer.headers)
+    if ("Transfer-Encoding", "chunked") in answer.headers:
+        body = b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body)
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+        handler.send_response(answer.status)
+        for name, value in answer.headers:
+            handler.send_header(name, value)
+        if not has_length:
+            handler.send_header("Content-Length", str(len(body)))
+        handler.end_headers()
+        if handler.command == "HEAD":
+            return
+        if fault == "truncated":
+            handler.wfile.write(body[: len(body) // 2])
+            handler.wfile.flush()
+            reset(handler)
+            return
+        handler.wfile.write(body)
+        handler.wfile.flush()
+
+
+@contextlib.contextmanager
+def running(upstream: str | None = None) -> Iterator[Proxy]:
+    """A proxy, closed in the end."""
+    proxy = Proxy(upstream)
+    try:
+        yield proxy
+    finally:
+        proxy.close()
