@@ -10,7 +10,7 @@ import pytest
 from tests.framing import framed
 
 import headrace as hr
-from headrace.execute import origin
+from headrace.execute import origin, registry
 from headrace.iterator import Settings
 
 D = hr.Dataset
@@ -156,14 +156,14 @@ def test_errors_that_nobody_sees_are_not_looked_into(files, monkeypatch):
 def test_not_much_time_is_spent_on_it(files, monkeypatch):
     monkeypatch.setattr(origin, "SECONDS", 0.05)
     slow = hr.TFRecordDataset(files, index=False).shuffle(10, seed=1)
-    original = type(slow._node).open
+    original = registry.opening(type(slow._node))
 
-    def waiting(node, ctx, mark):
+    def waiting(node, ctx, at):
         while ctx.run.origins is not None and not ctx.run.cancelled:
             time.sleep(0.001)
-        return original(node, ctx, mark)
+        return original.open(node, ctx, at)
 
-    monkeypatch.setattr(type(slow._node), "open", waiting)
+    monkeypatch.setitem(registry._openings, type(slow._node), original._replace(open=waiting))
     assert failures(slow.map(parse)) == [(what, None) for what, _ in want(files)]
 
 

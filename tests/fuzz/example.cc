@@ -87,8 +87,7 @@ void check_columns(const ExampleParser& parser, const std::vector<Column>& colum
 bool parse(int which, const uint8_t* data, const std::vector<int64_t>& offsets, Columns* kept) {
   Refusal refusal;
   const size_t rows = offsets.size() - 1;
-  const Spans records{data, offsets.data(), offsets.data() + 1, int64_t(rows), offsets[rows]};
-  Columns made = parser(which).parse(records, refusal);
+  Columns made = parser(which).parse(data, offsets.data(), int64_t(rows), refusal);
   if (refusal.row >= 0) {
     CHECK(size_t(refusal.row) < rows && !refusal.what.empty());
     return false;

@@ -79,8 +79,8 @@ class TestTokens:
 
     def test_are_those_of_the_file(self, tmp_path):
         path = put(tmp_path / "a", b"one")
-        assert self.token(path).plain() == identity(path).token
-        assert pickle.loads(pickle.dumps(self.token(path))).plain() == identity(path).token
+        assert self.token(path).to_json() == identity(path).token
+        assert pickle.loads(pickle.dumps(self.token(path))).to_json() == identity(path).token
 
     def test_are_those_of_the_file_that_was_opened_while_it_is_open(self, tmp_path):
         path = put(tmp_path / "a", b"one")
@@ -89,16 +89,16 @@ class TestTokens:
         token = file.token
         (tmp_path / "a").rename(tmp_path / "b")
         put(tmp_path / "a", b"two")
-        assert token.plain() == want
+        assert token.to_json() == want
         file.close()
-        assert token.plain() == want
+        assert token.to_json() == want
 
     @pytest.mark.parametrize("later", [lambda path: path.unlink(), lambda path: path.write_bytes(b"other")])
     def test_of_a_file_that_is_gone_are_no_other_files(self, tmp_path, later):
         path = put(tmp_path / "a", b"one")
         token = self.token(path)
         later(tmp_path / "a")
-        assert token.plain() == Token.GONE
+        assert token.to_json() == Token.GONE
 
 
 class TestLists:

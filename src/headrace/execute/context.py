@@ -44,11 +44,11 @@ class Context(NamedTuple):
 
     def epoch(self, number: int) -> Context:
         """The same place in another epoch. Epoch 0 is the place itself; nested repeats do not collide."""
-        return self._replace(path=mix(self.path, self.level, number) if number else self.path, level=self.level + 1)
+        return self._on(mix(self.path, self.level, number) if number else self.path, self.level + 1)
 
     def branch(self, *values: int) -> Context:
         """The same place under a parent row, or for the second use of one input."""
-        return self._replace(path=mix(self.path, *values))
+        return self._on(mix(self.path, *values), self.level)
 
     def one_of(self, count: int) -> Context:
         """The same place for each of several inputs that are open at a time, and share what memory there is."""
@@ -60,7 +60,13 @@ class Context(NamedTuple):
 
     def shared_path(self) -> Context:
         """The same place on the path that every pass shares: for rows that outlive a pass."""
-        return self._replace(path=ROOT, level=0)
+        return self._on(ROOT, 0)
+
+    def _on(self, path: int, level: int) -> Context:
+        return Context(
+            self.run, self.prepared, self.stage, self.opened, path, level, self.with_ids, self.any_order, self.share,
+            self.boxed,
+        )  # fmt: skip
 
     def note_origin(self, name: str) -> None:
         """Rows with ids of this path are those of this file; noted where somebody looks for one."""
@@ -91,22 +97,27 @@ class Context(NamedTuple):
         below such operations may `deterministic=False` change the order. `boxed` says that objects are made of text in
         any case, so that a source had better make them at once.
         """
-        inner = self._replace(
-            stage=self.stage.input(slot, node),
-            opened=set(),
-            with_ids=with_ids or self.with_ids,
-            any_order=any_order and self.any_order,
-            boxed=boxed,
+        inner = Context(  # all of it: `_replace` takes several times as long
+            self.run,
+            self.prepared,
+            self.stage.input(slot, node),
+            set(),
+            self.path,
+            self.level,
+            with_ids or self.with_ids,
+            any_order and self.any_order,
+            self.share,
+            boxed,
         )
         return Input(node, inner, marks, self.opened)
 
     def open_plan(self, node: Node, mark: Marked | None = None, *, slot: int = 0, with_ids: bool = False) -> Input:
         """The rows of a plan of its own, such as a dataset that a user's function made while running."""
         self.run.live = self.run.live or waits(node)
-        inner = self._replace(prepared=self.run.prepare(node))
-        return inner.open(
-            inner.prepared.plan, START if mark is None else mark.marks(), slot=slot, with_ids=with_ids, boxed=self.boxed
-        )
+        prepared = self.run.prepare(node)
+        inner = Context(self.run, prepared, self.stage, self.opened, *self[4:])
+        marks = START if mark is None else mark.marks()
+        return inner.open(prepared.plan, marks, slot=slot, with_ids=with_ids, boxed=self.boxed)
 
     def fetch(self, node: Node, indices: Indices) -> Block:
         """The rows of a node with these ordinals, in this order; raises where one of them cannot be made."""

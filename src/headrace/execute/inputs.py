@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from headrace.execute.context import Context
 
 
+FROM_THE_START = At()
+
+
 class Input:
     """An open stream. It gives no more rows than are wanted, and says of each where it lies.
 
@@ -44,8 +47,11 @@ class Input:
         self._ready: deque[Item] = deque()
         self._number = context.prepared.number(node)
         run = opening(type(node))
-        position = self._restored(node, marks)
-        if position is None:  # its own mark, if it is one-to-one and wrote none, is its input's
+        position = self._restored(node, marks) if marks else None
+        if not marks and not self._passes:
+            at, offset = FROM_THE_START, 0
+            self._mark = Mark(self._number, 0, 0)
+        elif position is None:  # its own mark, if it is one-to-one and wrote none, is its input's
             at, offset = At(None, marks), 0
             self._mark = _first_mark(context, node, marks)
         else:
@@ -68,7 +74,7 @@ class Input:
 
     def _restored(self, node: Node, marks: Marks) -> Position | None:
         position = marks.get(self._number)
-        if position is None and marks and not self._passes:
+        if position is None and not self._passes:
             raise StateError(f"the state is damaged: it does not say where {node.operation} stands")
         return position
 
@@ -83,33 +89,8 @@ class Input:
 
     def pull(self, want: int) -> Pulled:
         """The next rows, at most `want`, or one failure, or END."""
-        ready = self._ready
-        if not ready:
-            made = self._more(want)
-            if made is END:
-                return END
-            if not isinstance(made, list):
-                if made.rows <= want:
-                    return self._given(made)
-                ready.append(made)
-            else:
-                ready.extend(made)
-        item = ready.popleft()
-        if item.rows > want:
-            ready.appendleft(item.slice(want, item.rows))
-            item = item.slice(0, want)
-        return self._given(item)
-
-    def _given(self, item: Item) -> Item:
-        self._mark = item.mark
-        self._rows = rows = item.rows
-        self.ordinal += rows
-        return item
-
-    def _more(self, want: int) -> Pulled | list[Item]:
-        """What the stream makes next, at least one row of it, each placed."""
         counters = self._counters
-        while True:
+        while not self._ready:
             if self._run.cancelled:
                 raise Cancelled
             started = perf_counter_ns()
@@ -118,12 +99,33 @@ class Input:
             if made is END:
                 return END
             if not isinstance(made, list):
-                self._place(made)
-                return made
+                break
+            if len(made) == 1:
+                made = made[0]
+                break
             for item in made:
                 self._place(item)
-            if made:
-                return made
+            self._ready.extend(made)
+        else:
+            return self._next_ready(want)
+        self._place(made)
+        if made.rows > want:
+            self._ready.append(made)
+            return self._next_ready(want)
+        self._mark = made.mark
+        self._rows = rows = made.rows
+        self.ordinal += rows
+        return made
+
+    def _next_ready(self, want: int) -> Item:
+        item = self._ready.popleft()
+        if item.rows > want:
+            self._ready.appendleft(item.slice(want, item.rows))
+            item = item.slice(0, want)
+        self._mark = item.mark
+        self._rows = rows = item.rows
+        self.ordinal += rows
+        return item
 
     def _place(self, item: Item) -> None:
         """Say where the rows of an item lie."""
@@ -133,11 +135,13 @@ class Input:
         if self._passes and item.own is None and mark is not NOWHERE:
             if item.offset:
                 item.mark = mark.later(item.offset)
-        elif self._positional:
-            item.mark = Mark(self._number, here, here)
+                item.offset = 0
         else:
-            item.mark = Mark(self._number, here, item.offset, item.own, () if mark is NOWHERE else (mark,))
-        item.own, item.offset = None, 0
+            if self._positional:
+                item.mark = Mark(self._number, here, here)
+            else:
+                item.mark = Mark(self._number, here, item.offset, item.own, () if mark is NOWHERE else (mark,))
+            item.own, item.offset = None, 0
         self._made = here + rows
         counters = self._counters
         counters.rows += rows
@@ -200,7 +204,8 @@ class Input:
             self._opened_by.discard(self)
             self._context.stage.closed(self._counters)
             self._run.closed()
-            close_all(self._context.opened)
+            if self._context.opened:
+                close_all(self._context.opened)
 
 
 def close_all(inputs: set[Input]) -> None:

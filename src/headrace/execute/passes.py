@@ -87,7 +87,8 @@ class Pass:
 
     def pull(self, want: int) -> Pulled:
         """The next rows, at most `want`, or one failure, or END."""
-        return self.root.pull(want)
+        assert self._root is not None, "a pass is opened before rows are pulled"
+        return self._root.pull(want)
 
     def mark(self) -> Mark:
         """Where the next row lies."""

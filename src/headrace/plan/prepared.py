@@ -25,10 +25,14 @@ class Prepared:
     @classmethod
     def of(cls, plan: Node, optimise: Callable[[Node], Node] | None = None) -> Prepared:
         """The plan numbered and, where there is an optimiser, optimised."""
-        written = _without_doubles(plan)
-        marked = [node for node in walk(written) if not node.transparent]
-        numbers = {id(node): number for number, node in enumerate(marked)}
-        return cls(written if optimise is None else optimise(written), numbers, written)
+        if not plan.inputs:  # as children mostly are, of which there may be many
+            return cls(plan if optimise is None else optimise(plan), {id(plan): 0}, plan)
+        nodes = list(walk(plan))
+        if len({id(node) for node in nodes}) < len(nodes):  # one that stands in two places gets a number in each
+            plan = rebuilt(plan, replace)
+            nodes = list(walk(plan))
+        numbers = {id(node): number for number, node in enumerate(n for n in nodes if not n.transparent)}
+        return cls(plan if optimise is None else optimise(plan), numbers, plan)
 
     def number(self, node: Node) -> int:
         """Under which number the node's marks stand; negative where it leaves none."""
@@ -52,9 +56,3 @@ class Prepared:
 
 def _of_numbers(plan: Node, numbers: list[int]) -> Prepared:
     return Prepared(plan, {id(node): number for node, number in zip(walk(plan), numbers, strict=True)}, plan)
-
-
-def _without_doubles(plan: Node) -> Node:
-    """The plan in which each node stands in one place."""
-    nodes = list(walk(plan))
-    return plan if len({id(node) for node in nodes}) == len(nodes) else rebuilt(plan, replace)
