@@ -34,7 +34,7 @@ TABLE = np.arange(20.0)
 def expression(chance, names, depth):
     how = chance.random()
     if depth == 0 or how < 0.15:
-        return chance.choice(names) if chance.random() < 0.8 else chance.choice(CONSTANTS)
+        return chance.choice(names) if chance.random() < 0.8 else f"({chance.choice(CONSTANTS)})"
     if how < 0.6:
         return "(" + chance.choice(UNARY).format(expression(chance, names, depth - 1)) + ")"
     pair = expression(chance, names, depth - 1), expression(chance, names, depth - 1)

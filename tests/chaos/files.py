@@ -111,5 +111,6 @@ class Files:
     def write(self, i, generation=0):
         self.paths[i].write_bytes(self.content(i, generation))
 
-    def dataset(self, **how):
-        return KINDS[self.kind][1]([str(p) for p in self.paths], **how)
+    def dataset(self, only=None, **how):
+        paths = self.paths if only is None else [self.paths[only]]
+        return KINDS[self.kind][1]([str(p) for p in paths], **how)

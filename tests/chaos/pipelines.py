@@ -42,8 +42,9 @@ def with_steps(ds, chance, most=4):
 
 def over_files(chance, folder, most=4):
     """A pipeline that reads files of some kind."""
-    threads = chance.choice([None, None, 2, hr.AUTOTUNE])
-    return with_steps(Files(chance, folder).dataset(num_parallel_reads=threads), chance, most)
+    files = Files(chance, folder)
+    threads = chance.choice([None, None, 2, hr.AUTOTUNE]) if "indexed" not in files.kind else None
+    return with_steps(files.dataset(num_parallel_reads=threads), chance, most)
 
 
 def in_processes(ds, chance):
