@@ -18,6 +18,7 @@ settings.register_profile("soak", max_examples=20_000, deadline=None, suppress_h
 settings.load_profile(os.environ.get("HEADRACE_TESTS", "suite"))
 
 SLOW_FILES = {
+    "test_chaos.py",
     "test_examples.py",
     "test_kills.py",
     "test_prefetch_process.py",
