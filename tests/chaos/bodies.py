@@ -27,7 +27,20 @@ BINARY = [
     "np.add({0}, {1})", "np.logical_and({0}, {1})", "{0} if {1} is not None else {1}", "np.power({0}, 2) - {1}",
     "np.fmod({0}, {1})", "{{'a': {0}, 'b': {1}}}['a']",
 ]  # fmt: skip
-CONSTANTS = ["0", "1", "2", "-1", "0.5", "3", "True", "1e-3", "np.float32(0.1)", "np.int64(5)", "TABLE[2]", "TABLE.max()"]
+CONSTANTS = [
+    "0",
+    "1",
+    "2",
+    "-1",
+    "0.5",
+    "3",
+    "True",
+    "1e-3",
+    "np.float32(0.1)",
+    "np.int64(5)",
+    "TABLE[2]",
+    "TABLE.max()",
+]
 TABLE = np.arange(20.0)
 
 
@@ -70,7 +83,8 @@ def traced(chance, folder):
         )
         n = len(blocks[0])
         blocks += tuple(
-            rows(chance.choice(DTYPES), *chance.choice(SHAPES), n=n, seed=chance.randrange(99)) for _ in range(count - 1)
+            rows(chance.choice(DTYPES), *chance.choice(SHAPES), n=n, seed=chance.randrange(99))
+            for _ in range(count - 1)
         )
         source = body(chance, count)
         one_of(chance, source, blocks)

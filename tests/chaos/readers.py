@@ -156,4 +156,3 @@ def differs(outcome, wanted):
     except AssertionError:
         return True
     return False
-

@@ -102,7 +102,9 @@ def read(ds, want, chance):
             break
         lost = outcome[0] == "error" and "WorkerError" in outcome[1]
         if not lost:
-            assert count < len(want) and not differs(outcome, want[count]), f"{count}: {outcome}, not {want[count:][:1]}"
+            assert count < len(want) and not differs(outcome, want[count]), (
+                f"{count}: {outcome}, not {want[count:][:1]}"
+            )
         count += 1
         if chance.random() < 0.02:
             state = json.loads(json.dumps(it.state()))
