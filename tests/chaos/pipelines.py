@@ -4,9 +4,9 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 import headrace as hr
-from headrace.testing import difference, outcomes, reference_outcomes
 from headrace.storage.files import TEMPORARY
 from headrace.storage.swaps import SWAP
+from headrace.testing import difference, outcomes, reference_outcomes
 from tests.chaos.files import Files
 from tests.pipelines import Sometimes, sources, steps, unordered
 

@@ -8,10 +8,10 @@ import random
 
 import cloudpickle
 import pytest
+from tests.chaos.files import KINDS, Files
 
 import headrace as hr
 from headrace.testing import outcomes
-from tests.chaos.files import KINDS, Files
 
 
 def short(read):
