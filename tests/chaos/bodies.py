@@ -15,9 +15,10 @@ UNARY = [
     "np.ravel({0})", "np.sum({0})", "np.mean({0})", "np.max({0})", "{0}.sum(axis=0)", "np.argmax({0})", "np.any({0})",
     "np.sort(np.ravel({0}))", "np.cumsum({0})", "np.clip({0}, 0, 5)", "np.zeros_like({0})", "np.expand_dims({0}, 0)",
     "{0}[0]", "{0}[-1]", "{0}[..., 0]", "{0}[1:]", "{0}[::-1]", "{0}[None]", "TABLE[np.sum({0}).astype(np.int64) % 20]",
-    "TABLE[3] + {0}", "np.shape({0})[0]", "len({0})", "np.ndim({0})", "np.stack([{0}, {0}])", "np.pad(np.ravel({0}), 1)",
+    "TABLE[3] + {0}", "np.shape({0})[0]", "len({0})", "np.ndim({0})", "np.stack([{0}, {0}])",
     "np.where({0} > 1, {0}, 0)", "np.round({0}, 1)", "np.flip({0})", "np.transpose({0})", "np.diff(np.ravel({0}))",
     "{0}.copy()", "float(np.sum({0}))", "int(np.sum({0}))", "bool(np.any({0}))", "np.nan_to_num({0})", "np.prod({0})",
+    "np.pad(np.ravel({0}), 1)",
 ]  # fmt: skip
 BINARY = [
     "{0} + {1}", "{0} - {1}", "{0} * {1}", "{0} / {1}", "{0} // {1}", "{0} % {1}", "{0} ** 2 + {1}", "{0} < {1}",
@@ -76,18 +77,10 @@ def body(chance, count):
 
 def traced(chance, folder):
     for _ in range(25):
-        count = chance.randint(1, 2)
-        blocks = tuple(
-            rows(chance.choice(DTYPES), *chance.choice(SHAPES), n=chance.randint(1, 12), seed=chance.randrange(99))
-            for _ in range(1)
-        )
-        n = len(blocks[0])
-        blocks += tuple(
-            rows(chance.choice(DTYPES), *chance.choice(SHAPES), n=n, seed=chance.randrange(99))
-            for _ in range(count - 1)
-        )
-        source = body(chance, count)
-        one_of(chance, source, blocks)
+        n = chance.randint(1, 12)
+        kinds = [(chance.choice(DTYPES), *chance.choice(SHAPES)) for _ in range(chance.randint(1, 2))]
+        blocks = tuple(rows(*kind, n=n, seed=chance.randrange(99)) for kind in kinds)
+        one_of(chance, body(chance, len(blocks)), blocks)
 
 
 def one_of(chance, source, blocks):

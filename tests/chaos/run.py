@@ -3,8 +3,8 @@
 python -m tests.chaos.run --seconds 1800        a new seed for each run
 python -m tests.chaos.run --seed 4711           that run again
 
-After every fault either the exact rest comes, or an error that says what happened; never a wrong, lost or doubled row, a
-hang, a file under a temporary name after the next run, a thread or a process.
+After every fault either the exact rest comes, or an error that says what happened; never a wrong, lost or doubled row,
+a hang, a file under a temporary name after the next run, a thread or a process.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Reads that come short or fail, and disks that do not take what is written: nothing wrong, and an error with a name."""
+"""Reads that come short or fail, and disks that do not take what is written: no wrong row, and a named file."""
 
 import errno
 import json
