@@ -18,7 +18,7 @@ help:
 	@echo "make bench   compare with tf.data and PyTorch (minutes)"
 	@echo "make soak    many more random pipelines (an hour)"
 	@echo "make kills   kill 200 writers of every kind (minutes)"
-	@echo "make fuzz    broken bytes for kernels, under sanitizers, and for readers of stored rows and tables (FUZZ_SECONDS=... each)"
+	@echo "make fuzz    broken bytes for kernels, under sanitizers, and for readers of stored rows, tables, text, indexes and states (FUZZ_SECONDS=... each)"
 	@echo "make chaos   random pipelines under random faults, half an hour (CHAOS_SECONDS=...; a seed is printed where one fails)"
 	@echo "make clean   remove what the others made"
 
@@ -87,6 +87,9 @@ fuzz: $(VENV)/.installed-test
 	$(BIN)/python -m tests.fuzz.fuzz --seconds $(FUZZ_SECONDS)
 	$(BIN)/python -m tests.fuzz.pages --seconds $(FUZZ_SECONDS)
 	$(BIN)/python -m tests.fuzz.tables --seconds $(FUZZ_SECONDS)
+	$(BIN)/python -m tests.fuzz.states --seconds $(FUZZ_SECONDS)
+	$(BIN)/python -m tests.fuzz.indexes --seconds $(FUZZ_SECONDS)
+	$(BIN)/python -m tests.fuzz.texts --seconds $(FUZZ_SECONDS)
 
 CHAOS_SECONDS ?= 1800
 chaos: $(VENV)/.installed-test

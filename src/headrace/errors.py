@@ -145,6 +145,9 @@ class WorkerError(HeadraceError, RuntimeError):
     """A worker process ended while it made an element, or could not be used at all."""
 
 
+NONSENSE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+"""What may happen where a page or a state is believed that says something else than it should."""
+
 _PASSING = {
     errno.EAGAIN, errno.EBUSY, errno.EDQUOT, errno.EINTR, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOBUFS,
     errno.ENOMEM, errno.ENOSPC, errno.ESTALE, errno.ETIMEDOUT,

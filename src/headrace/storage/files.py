@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from headrace.errors import StorageError
+from headrace.errors import NONSENSE, StorageError
 from headrace.storage.locks import lock, unlock
 
 TEMPORARY = ".hrtmp"
@@ -29,8 +29,6 @@ MANY_NAMES = 1_000
 SECONDS_BETWEEN_LOOKS = 60.0
 """A folder of more than so many names is looked through for what killed writers left once in so many seconds."""
 LONGEST_NAME = 200
-NONSENSE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
-"""What may happen where a page is believed that says something else than it should."""
 
 HERE = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 """How every file of ours is opened, where the system knows it: through no link, and not for other programs."""
