@@ -105,6 +105,18 @@ def _killed(work, rows, pause):
     assert os.WIFSIGNALED(status) or status == 0, "the reader failed"
 
 
+WRITES = disk.WRITE | disk.SYNC
+FATES = [
+    (disk.READ, disk.SHORT_ALWAYS, 0),
+    (disk.READ, disk.FAIL, errno.EIO),
+    (disk.READ, disk.FAIL, errno.EIO),
+    (disk.READ, disk.FAIL_ALWAYS, errno.EIO),
+    (WRITES, disk.SHORT_ALWAYS, 0),
+    (WRITES, disk.FAIL, errno.EIO),
+    (WRITES, disk.FAIL_ALWAYS, errno.ENOSPC),
+]
+
+
 def over_a_failing_disk(chance, folder):
     if not disk.there():
         return
@@ -113,16 +125,9 @@ def over_a_failing_disk(chance, folder):
         return  # it leaves errors out, whatever they are
     want = reference_outcomes(ds)
     number = int(2 ** chance.uniform(0, 7))
-    what, error = chance.choice(
-        [
-            (disk.SHORT_ALWAYS, 0),
-            (disk.FAIL, errno.EIO),
-            (disk.FAIL, errno.EIO),
-            (disk.FAIL_ALWAYS, errno.EIO),
-        ]
-    )
+    calls, what, error = chance.choice(FATES)
     got, state, failed = [], None, None
-    with disk.failing(folder, disk.READ, what, number, error) as control:
+    with disk.failing(folder, calls, what, number, error) as control:
         try:
             it = ds.iterator(state=None)
             while (outcome := one(it)) is not None:
@@ -139,7 +144,7 @@ def over_a_failing_disk(chance, folder):
     if failed is None:
         check(got, want, True, f"{control.fired} faults of the disk")
     else:
-        assert what in (disk.FAIL, disk.FAIL_ALWAYS), f"short reads, and {failed}"
+        assert what in (disk.FAIL, disk.FAIL_ALWAYS), f"short reads or writes, and {failed}"
         assert control.fired, f"no fault, and {failed} after {len(got)} rows, not {want[len(got) : len(got) + 1]}"
         assert failed[0] == "error", f"row {len(got)} is {failed[1]!r}, not {want[len(got) : len(got) + 1]!r}"
         assert str(folder) in failed[1], f"which file? {failed[1]}"

@@ -1,6 +1,7 @@
 """Files in a store whose answers break off, come short, too long, late or not at all."""
 
 import json
+import time
 
 import headrace as hr
 from headrace.testing import outcomes, reference_outcomes
@@ -36,6 +37,8 @@ def failing(chance, folder):
             return kind
 
         proxy.fault = fault
+        if chance.random() < 0.3:  # an answer may take its time
+            proxy.before = lambda request: proxy.closed.wait(chance.uniform(0, 0.02)) and None
         try:
             got = read(ds, chance)
         finally:
@@ -57,7 +60,7 @@ def pipeline(chance, proxy):
 
 def read(ds, chance):
     """A pass; the place is kept where the store fails, and a state goes on there as well."""
-    got, it, raised = [], None, 0
+    got, it, raised, slow = [], None, 0, chance.random() < 0.2
     state, place = None, 0
     while True:
         try:
@@ -68,6 +71,8 @@ def read(ds, chance):
             if outcome is None:
                 break
             got.append(outcome)
+            if slow:
+                time.sleep(0.005)  # a trainer that takes its time: what was asked for ahead waits
             if chance.random() < 0.1:
                 state, place = json.loads(json.dumps(it.state())), len(got)
             if chance.random() < 0.03:
