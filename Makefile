@@ -16,7 +16,7 @@ help:
 	@echo "make check   lint, types and the tests that take moments: for the daily loop (under 3 minutes)"
 	@echo "make test    lint, types, doctests and all tests (a quarter of an hour; TORCH=cpu to install torch without CUDA)"
 	@echo "make bench   compare with tf.data and PyTorch (minutes)"
-	@echo "make soak    many more random pipelines (an hour)"
+	@echo "make soak    many more random pipelines (an hour; HEADRACE_EXAMPLES=... for fewer)"
 	@echo "make kills   kill 200 writers of every kind (minutes)"
 	@echo "make fuzz    broken bytes for kernels, under sanitizers, and for readers of stored rows, tables, text, indexes and states (FUZZ_SECONDS=... each)"
 	@echo "make chaos   random pipelines under random faults, half an hour (CHAOS_SECONDS=...; a seed is printed where one fails)"
