@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 
 RUNS = {
-    "killed readers": 12,
+    "killed readers": 10,
     "disk": 12,
     "writers": 6,
-    "workers": 3,
+    "workers": 2,
     "changed files": 15,
     "stores": 5,
     "interrupts": 10,
     "forks": 10,
-    "threads": 12,
+    "threads": 8,
     "functions": 4,
 }
 """How many of each kind, of seeds that are always the same."""
