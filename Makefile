@@ -9,16 +9,17 @@ COMPILER := $(if $(filter default undefined,$(origin CXX)),c++,$(CXX))
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 INDEX := $(if $(filter cpu,$(TORCH)),--extra-index-url https://download.pytorch.org/whl/cpu)
 
-.PHONY: help compiler demo check test lint types fast unit bench soak kills fuzz clean
+.PHONY: help compiler demo check test lint types fast unit bench soak kills fuzz chaos clean
 
 help:
 	@echo "make demo    what is special, in a minute: speed, the plan, a named error, a kill and an exact resume"
 	@echo "make check   lint, types and the tests that take moments: for the daily loop (under 3 minutes)"
 	@echo "make test    lint, types, doctests and all tests (a quarter of an hour; TORCH=cpu to install torch without CUDA)"
 	@echo "make bench   compare with tf.data and PyTorch (minutes)"
-	@echo "make soak    many more random pipelines (an hour)"
+	@echo "make soak    many more random pipelines (an hour; HEADRACE_EXAMPLES=... for fewer)"
 	@echo "make kills   kill 200 writers of every kind (minutes)"
-	@echo "make fuzz    broken bytes for kernels, under sanitizers, and for readers of stored rows and tables (FUZZ_SECONDS=... each)"
+	@echo "make fuzz    broken bytes for kernels, under sanitizers, and for readers of stored rows, tables, text, indexes and states (FUZZ_SECONDS=... each)"
+	@echo "make chaos   random pipelines under random faults, half an hour (CHAOS_SECONDS=...; a seed is printed where one fails)"
 	@echo "make clean   remove what the others made"
 
 compiler:
@@ -86,6 +87,13 @@ fuzz: $(VENV)/.installed-test
 	$(BIN)/python -m tests.fuzz.fuzz --seconds $(FUZZ_SECONDS)
 	$(BIN)/python -m tests.fuzz.pages --seconds $(FUZZ_SECONDS)
 	$(BIN)/python -m tests.fuzz.tables --seconds $(FUZZ_SECONDS)
+	$(BIN)/python -m tests.fuzz.states --seconds $(FUZZ_SECONDS)
+	$(BIN)/python -m tests.fuzz.indexes --seconds $(FUZZ_SECONDS)
+	$(BIN)/python -m tests.fuzz.texts --seconds $(FUZZ_SECONDS)
+
+CHAOS_SECONDS ?= 1800
+chaos: $(VENV)/.installed-test
+	$(BIN)/python -m tests.chaos.run --seconds $(CHAOS_SECONDS)
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -14,10 +14,12 @@ from headrace.testing import our_threads
 faulthandler.enable()
 SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large]
 settings.register_profile("suite", max_examples=300, deadline=None, derandomize=True, suppress_health_check=SLOW)
-settings.register_profile("soak", max_examples=20_000, deadline=None, suppress_health_check=SLOW)
+SOAK = int(os.environ.get("HEADRACE_EXAMPLES", "20000"))
+settings.register_profile("soak", max_examples=SOAK, deadline=None, suppress_health_check=SLOW)
 settings.load_profile(os.environ.get("HEADRACE_TESTS", "suite"))
 
 SLOW_FILES = {
+    "test_chaos.py",
     "test_examples.py",
     "test_kills.py",
     "test_prefetch_process.py",

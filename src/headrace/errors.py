@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from typing import Any
@@ -142,3 +143,24 @@ class StorageError(HeadraceError, OSError):
 
 class WorkerError(HeadraceError, RuntimeError):
     """A worker process ended while it made an element, or could not be used at all."""
+
+
+NONSENSE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+"""What may happen where a page or a state is believed that says something else than it should."""
+
+_PASSING = {
+    errno.EAGAIN, errno.EBUSY, errno.EDQUOT, errno.EINTR, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOBUFS,
+    errno.ENOMEM, errno.ENOSPC, errno.ESTALE, errno.ETIMEDOUT,
+}  # fmt: skip
+
+
+def may_pass(error: BaseException) -> bool:
+    """Whether it is a fault of the machine or the network, not of the data: another time there may be none."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, WorkerError | MemoryError | ConnectionError | TimeoutError):
+            return True
+        if isinstance(cause, OSError) and cause.errno in _PASSING:
+            return True
+        cause = cause.__cause__
+    return False

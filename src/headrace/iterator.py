@@ -15,7 +15,7 @@ from typing import Any, Literal, Self, TypeAlias
 
 from headrace import _native
 from headrace.block import Block, Failure, read_only
-from headrace.errors import ElementError, HeadraceError
+from headrace.errors import NONSENSE, ElementError, HeadraceError, StateError
 from headrace.execute import changes
 from headrace.execute import state as states
 from headrace.execute.autotune import Tuning
@@ -151,6 +151,7 @@ class Iterator(PythonIterator[Any]):
         """Stand at a place, with nothing open yet."""
         self._epoch = epoch
         self._over = over
+        self._resumed = bool(mark.marks())
         self._described: list[str] | None = None
         self._functions: dict[str, Any] = {}
         self._standing: Standing = (mark, delivered, 0, _NOTHING_LEFT)
@@ -225,8 +226,10 @@ class Iterator(PythonIterator[Any]):
             if item is not END:
                 self._pace.observe(item, perf_counter_ns() - started)
             return item
-        except BaseException:
+        except BaseException as error:
             self._shut()  # whatever was half done is done again from the last place
+            if self._resumed and isinstance(error, NONSENSE) and not isinstance(error, HeadraceError):
+                raise StateError(f"the pass cannot go on from this state: {type(error).__name__}: {error}") from error
             raise
         finally:
             self._pulling = False

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import headrace as hr
+from headrace.execute import state as states
 
 D = hr.Dataset
 
@@ -118,6 +119,38 @@ def test_what_is_no_state_is_refused(thing):
         pytest.skip("None means from the start")
     with pytest.raises(hr.StateError):
         D.range(3).iterator(thing)
+
+
+WRONG = {
+    "epoch": ["1", -1, None, 1.5, 2**70],
+    "delivered": [None, -3, [], True],
+    "over": [0, None, "no"],
+    "seeds": [None, "12", [None], [-1]],
+    "sizes": [[], {"a": "b"}],
+    "plan": [None, [1]],
+    "mark": ["x", -1, [], [1, 2], [1, 2, 3, 4], [None, None, 0], {"a": 1}, [7, {"t": 1}, 0], [7, ["a", [], {}], 1]],
+}
+
+
+@pytest.mark.parametrize(("part", "value"), [(part, value) for part, some in WRONG.items() for value in some], ids=str)
+def test_a_state_that_says_what_cannot_be_is_refused_though_its_checksum_is_right(part, value):
+    ds = D.range(40).filter(lambda x: x % 3 != 1).shuffle(5).batch(2)
+    it = iter(ds)
+    next(it)
+    state = {k: v for k, v in it.state().items() if k != "crc"} | {part: value}
+    with pytest.raises(hr.StateError):
+        list(ds.iterator({**state, "crc": states._checksum(state)}))
+
+
+def test_a_place_behind_the_rows_that_a_shuffle_held_is_refused():
+    ds = D.range(60).filter(lambda x: x % 3 != 1).shuffle(9)
+    it = iter(ds)
+    for _ in range(35):
+        next(it)
+    state = {k: v for k, v in it.state().items() if k != "crc"}
+    state["mark"] = [35, [35, 40, [2048, 0, 0]], 0]
+    with pytest.raises(hr.StateError, match="lies behind rows"):
+        list(ds.iterator({**state, "crc": states._checksum(state)}))
 
 
 def test_any_flipped_bit_is_noticed():

@@ -30,6 +30,16 @@ def test_no_page_breaks_a_reader_of_stored_rows():
     assert 0.5 * runs < refused < runs, "damage is noticed, and not all of it matters"
 
 
+@pytest.mark.parametrize("name", ["states", "indexes", "texts"])
+def test_no_state_index_or_text_breaks_a_reader(name):
+    command = [sys.executable, "-m", f"tests.fuzz.{name}", "--seconds", "4", "--seed", "1"]
+    root = Path(__file__).parents[2]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300, cwd=root)
+    assert done.returncode == 0, done.stderr
+    runs, some = map(int, re.findall(r"\d+", done.stdout)[1:])
+    assert 0 < some < runs, "damage is noticed, and not all of it matters"
+
+
 @pytest.mark.xdist_group("fuzz")
 @pytest.mark.parametrize("target", KERNELS)
 def test_no_input_breaks_a_kernel(programs, target, tmp_path):

@@ -1,6 +1,7 @@
 """Damage in Parquet and Arrow files: it costs the rows it lies in, and never the process."""
 
 import json
+import os
 import subprocess
 import sys
 
@@ -203,6 +204,25 @@ class TestWrongOffsets:
         code = f"import headrace as hr; print(len(list(hr.ArrowDataset({str(path)!r}).ignore_errors())))"
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
         assert (done.returncode, done.stdout) == (0, "998\n"), done.stderr
+
+
+@pytest.mark.parametrize("size", [0, 3, 40])
+def test_what_is_no_table_is_named(kind, tmp_path, size):
+    (tmp_path / "a").write_bytes(b"x" * size)
+    with pytest.raises((ValueError, OSError), match=str(tmp_path / "a")):
+        kind[1](str(tmp_path / "a"))
+
+
+def test_a_table_that_is_cut_while_it_is_read_is_errors_of_its_rows(tmp_path):
+    rows = 200
+    table = pa.table({"x": np.arange(rows), "s": [f"row {i}" for i in range(rows)]})
+    write_parquet(table, tmp_path / "a", 10)
+    it = iter(hr.ParquetDataset(str(tmp_path / "a")))
+    assert next(it)["x"] == 0
+    os.truncate(tmp_path / "a", (tmp_path / "a").stat().st_size // 3)
+    got = outcomes(it)
+    values = [int(value["x"]) for what, value in got if what == "value"]
+    assert len(got) == rows - 1 and values == list(range(1, 1 + len(values))) and errors(got)
 
 
 class TestFilesCutShort:

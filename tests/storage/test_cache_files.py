@@ -13,6 +13,7 @@ import pytest
 
 import headrace as hr
 from headrace.storage import files, rows
+from headrace.testing import outcomes
 
 D = hr.Dataset
 
@@ -70,6 +71,49 @@ def test_a_failure_is_kept_in_its_place(tmp_path):
             next(it)
         assert caught.value.ordinal == 2
         assert list(it) == [1]
+
+
+@pytest.mark.parametrize("kind", ["memory", "file", "snapshot"])
+@pytest.mark.parametrize("fault", [OSError(errno.EIO, "no"), ConnectionResetError("gone"), MemoryError()], ids=repr)
+def test_a_fault_that_may_pass_is_not_kept(tmp_path, kind, fault):
+    ill = []
+
+    def read(x):
+        if x in ill:
+            raise fault
+        return x
+
+    source = D.range(10).map(read, mode="eager")
+    ds = {
+        "memory": source.cache,
+        "file": lambda: source.cache(tmp_path / "rows"),
+        "snapshot": lambda: source.snapshot(tmp_path / "rows"),
+    }[kind]()
+    ill.append(4)
+    first, second = iter(ds), iter(ds)
+    assert [kind for kind, _ in outcomes(first, 5)] == ["value"] * 4 + ["error"]
+    state = first.state()
+    ill.clear()
+    assert [value for _, value in outcomes(second)] == list(range(10))
+    assert [value for _, value in outcomes(first)] == [5, 6, 7, 8, 9]
+    assert list(ds.iterator(state=state)) == [5, 6, 7, 8, 9]
+    ill += range(10)
+    assert list(ds) == list(range(10)), "all is kept by now"
+
+
+def test_a_row_by_number_that_is_not_there_just_now_is_its_own_error():
+    ill = [4]
+
+    def read(x):
+        if x in ill:
+            raise OSError(errno.EIO, "no")
+        return x
+
+    ds = D.range(10).map(read, mode="eager").cache()
+    with pytest.raises(hr.ElementError, match="map failed on element 4"):
+        ds[6]
+    ill.clear()
+    assert ds[6] == 6
 
 
 def test_a_cache_of_another_pipeline_is_refused_saying_why(tmp_path):

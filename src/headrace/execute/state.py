@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import zlib
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -114,6 +115,22 @@ def _checksum(state: dict[str, Any]) -> int:
     return zlib.crc32(json.dumps(state, sort_keys=True, separators=(",", ":")).encode())
 
 
+def _is_count(value: Any) -> bool:
+    return type(value) is int and 0 <= value < 1 << 63
+
+
+_FORM: dict[str, Callable[[Any], bool]] = {
+    "plan": lambda value: isinstance(value, list) and all(isinstance(line, str) for line in value),
+    "seeds": lambda value: isinstance(value, list) and all(map(_is_count, value)),
+    "sizes": lambda value: value is None or (isinstance(value, dict) and all(map(_is_count, value.values()))),
+    "epoch": _is_count,
+    "delivered": _is_count,
+    "over": lambda value: isinstance(value, bool),
+    "marks": lambda value: isinstance(value, dict),
+}
+"""What each part of a state looks like: a checksum that is right does not make it one of ours."""
+
+
 def check(state: Any, plan: Node) -> None:
     """Refuse a state that is damaged, of another version, or of another plan, and say what differs."""
     if not isinstance(state, dict) or "headrace" not in state:
@@ -126,6 +143,9 @@ def check(state: Any, plan: Node) -> None:
         intact = False
     if not intact:
         raise StateError("the state is damaged: its checksum does not match")
+    wrong = next((name for name, fits in _FORM.items() if not fits(state.get(name))), None)
+    if wrong is not None:
+        raise StateError(f"the state is none of headrace's: its {wrong} is {str(state.get(wrong))[:80]!r}")
     saved, here = state["plan"], description(plan)
     for i in range(max(len(saved), len(here))):
         was = saved[i] if i < len(saved) else "nothing more"

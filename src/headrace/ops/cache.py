@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from headrace.block import Block, Failure, Indices, concat, folded
-from headrace.errors import StorageError
+from headrace.errors import StorageError, may_pass
 from headrace.execute.context import Context
 from headrace.execute.inputs import Input
 from headrace.execute.registry import fetches, opens
@@ -145,6 +145,7 @@ class CacheStream(Stream):
         self._rows = node.store.rows(node.input)
         self._input: Input | None = None
         self._alone: Input | None = None
+        self._passing: Failure | None = None
         self._writing = False
         self._next = 0
 
@@ -168,6 +169,8 @@ class CacheStream(Stream):
         blocks = []
         for number in indices.tolist():
             item = self._rows.pull(number, 1)
+            if item is None and self._passing is not None:
+                raise self._passing.error
             if item is None:
                 raise StorageError(f"row {number} cannot be read by number while the cache cannot be written")
             if isinstance(item, Failure):
@@ -179,7 +182,7 @@ class CacheStream(Stream):
     def _read_on(self, until: int, want: int) -> bool:
         """Have at least `until` rows kept; False if there are not so many, or they cannot be kept."""
         rows = self._rows
-        while self._alone is None and rows.count < until and not rows.complete:
+        while self._alone is None and self._passing is None and rows.count < until and not rows.complete:
             with rows.lock:
                 if not self._begun():
                     return False
@@ -196,6 +199,8 @@ class CacheStream(Stream):
                     rows.finish()
                     self._input.close()
                     self._input = None
+                elif isinstance(item, Failure) and may_pass(item.error):
+                    self._passing = item  # the row may be there another time: whoever reads on then keeps it
                 else:
                     rows.add(item, self._input.mark())
         return rows.count >= until
@@ -207,13 +212,15 @@ class CacheStream(Stream):
     def _apart(self) -> Input:
         """The input from the next row on, for this pass alone."""
         if self._alone is None:
-            count, mark = self._rows.stored
+            _, mark = self._rows.stored
             if self._input is not None:
                 self._input.close()
                 self._input = None
             plan = self._rows.plan(self._node.input)
             self._alone = self._ctx.shared_path().open_plan(plan, mark, with_ids=True)
-            self._alone.skip(self._next - count, replay=True)
+        behind = self._next - self._alone.ordinal
+        if behind:  # rows that are kept, be it by another pass in the meantime
+            self._alone.skip(behind, replay=True)
         return self._alone
 
     def skip(self, count: int, *, replay: bool = False) -> int:

@@ -215,6 +215,8 @@ class ShuffleStream(Stream):
         done = 0
         while done < len(held):
             gap = int(held[done]) - self._input.ordinal
+            if gap < 0:
+                raise StateError("the state's place in the input of shuffle lies behind rows that its buffer held")
             if gap > 0:
                 self._input.skip(gap, replay=True)
             # Rows that cost a user's call are read run by run; others in one go, to pick from.

@@ -194,7 +194,7 @@ def _position(entry: Any) -> Position:
 
 
 def _is_count(value: Any) -> bool:
-    return type(value) is int and value >= 0
+    return type(value) is int and 0 <= value < 1 << 63
 
 
 def _plain(value: Any) -> Any:

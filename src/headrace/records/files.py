@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 from collections.abc import Iterable, Sequence
@@ -19,12 +20,14 @@ from headrace.records.identity import Identity, Token, local_identity, open_iden
 from headrace.records.redact import shown
 from headrace.records.remote import RemoteFile, Seekable, remote_identities, remote_identity
 from headrace.records.transport import ALONE, StorageOptions, Transport
-from headrace.storage.files import whole
+from headrace.storage.files import naming, whole
 
 Bytes = NDArray[np.uint8]
 
 FEW = 256
 """Of so many remote files each is looked at before a state is taken or restored; of more, only those being read."""
+NOT_TO_BE_HAD = {errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.EPERM, errno.ELOOP, errno.ENAMETOOLONG}
+"""Errors that say that there is no such file for us, and not that it could not be read just now."""
 AT_ONCE = 16
 """So many files are looked at at a time, where there are more."""
 
@@ -99,7 +102,8 @@ class LocalFile:
     def read_into(self, out: Bytes, offset: int) -> int:
         done = 0
         while done < len(out):
-            got = os.preadv(self._open(), [out[done:].data], offset + done)
+            with naming(self._path):
+                got = os.preadv(self._open(), [out[done:].data], offset + done)
             if not got:
                 break
             done += got
@@ -116,7 +120,7 @@ class LocalFile:
 
     def identity(self) -> Identity:
         """Which file it is."""
-        return open_identity(self._open())
+        return open_identity(self._open(), self._path)
 
     def duplicate(self) -> int:
         """Another descriptor of the file, as long as it is open."""
@@ -243,7 +247,9 @@ def local_identities(paths: Sequence[str]) -> list[Identity | None]:
 def _identity(path: str) -> Identity | None:
     try:
         return identity(path)
-    except OSError:
+    except OSError as error:
+        if error.errno not in NOT_TO_BE_HAD:  # else a state would be taken of what is not so
+            raise
         return None
 
 

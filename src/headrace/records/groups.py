@@ -54,7 +54,10 @@ class Groups(ABC):
     def damaged_column(self, group: int) -> str | None:
         """The first column of a group that cannot be read, None if it is not a column, or far to look for."""
         for name in self.names if local_path(self.path) is not None and len(self.names) > 1 else ():
-            alone = type(self)(self.path, Choice((name,)), None)
+            try:
+                alone = type(self)(self.path, Choice((name,)), None)
+            except Exception:  # the file is not what it was when it was opened: it is no column's fault
+                return None
             try:
                 for _ in alone.batches(group):
                     pass

@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import Any, Final, NamedTuple, Protocol
 
 from headrace.errors import StateError
+from headrace.storage.files import naming
 
 BLOCK, BLOCKS = 4096, 8
 """A file's content is told by so many blocks of so many bytes, from its first to its last."""
@@ -54,17 +55,18 @@ def local_identity(path: str) -> Identity:
         return Identity(found.st_size, known or "")
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        return open_identity(descriptor)
+        return open_identity(descriptor, path)
     finally:
         os.close(descriptor)
 
 
-def open_identity(descriptor: int) -> Identity:
-    """What an open local file is."""
+def open_identity(descriptor: int, path: str) -> Identity:
+    """What an open local file is; `path` is for errors."""
     found = os.fstat(descriptor)
     known = _known.get(_dated(found))
     if known is None:
-        known = _content(descriptor, found.st_size) if stat.S_ISREG(found.st_mode) else ""
+        with naming(path):
+            known = _content(descriptor, found.st_size) if stat.S_ISREG(found.st_mode) else ""
         if time.time() - max(found.st_mtime, found.st_ctime) > SETTLED:
             if len(_known) >= KNOWN:
                 _known.clear()
@@ -76,11 +78,21 @@ def _content(descriptor: int, size: int) -> str:
     """A checksum of the file's blocks, or of all of it where it is no more than these."""
     digest = hashlib.blake2b(digest_size=12)
     if size <= BLOCK * BLOCKS:
-        digest.update(os.pread(descriptor, size, 0))
+        digest.update(_read(descriptor, size, 0))
     else:
         for i in range(BLOCKS):
-            digest.update(os.pread(descriptor, BLOCK, (size - BLOCK) * i // (BLOCKS - 1)))
+            digest.update(_read(descriptor, BLOCK, (size - BLOCK) * i // (BLOCKS - 1)))
     return digest.hexdigest()
+
+
+def _read(descriptor: int, size: int, offset: int) -> bytes:
+    """So many bytes of a file; fewer only where it ends, though a system may give fewer at a time."""
+    parts: list[bytes] = []
+    while size and (got := os.pread(descriptor, size, offset)):
+        parts.append(got)
+        size -= len(got)
+        offset += len(got)
+    return b"".join(parts)
 
 
 class OpenFile(Protocol):
@@ -128,7 +140,7 @@ class Token:
         for descriptor in self._descriptors():
             try:
                 if signature(os.fstat(descriptor)) == self._seen:
-                    return open_identity(descriptor).token
+                    return open_identity(descriptor, self.path).token
             finally:
                 os.close(descriptor)
         return self.GONE

@@ -64,7 +64,9 @@ def stream_messages(file: Any, start: int) -> Stream:
     except ValueError as error:
         found.batches.append(Batch(at, at, 1, str(error)))
     if not found.preface:
-        raise ValueError("neither a file nor a stream of Arrow's")
+        import pyarrow as pa
+
+        raise pa.ArrowInvalid("neither a file nor a stream of Arrow's")
     return found
 
 

@@ -66,9 +66,12 @@ class Transport:
         """The same, with these options for the file system of whatever is read."""
         if not own:
             return self
-        made = copy.copy(self)
-        made._own = own
+        made = Transport.__new__(Transport)
+        made.__dict__.update(self.__dict__, _own=own)  # what waits and who ends it they share
         return made
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _unpickled, (self.retries, self.timeout, self._stores, self._own)
 
     def system(self, path: str) -> tuple[Any, str]:
         """The file system of a URL, and the file's name there."""
@@ -156,6 +159,12 @@ class Transport:
             waiting = list(self._waiting)
         for future in waiting:
             future.cancel()
+
+
+def _unpickled(retries: int, timeout: float, stores: Any, own: StorageOptions) -> Transport:
+    """In another process: the same options, and nothing that waits."""
+    made = Transport(Options(retries=retries, timeout=timeout, storage_options=stores))
+    return made.using(own)
 
 
 ALONE = Transport()

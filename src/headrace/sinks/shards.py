@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import IO, Any, Self
 
 from headrace.records.files import as_path, local_path, remote
-from headrace.storage.files import TEMPORARY, named_file, new_file
+from headrace.storage.files import TEMPORARY, named_file, naming, new_file
 from headrace.storage.swaps import NewFiles
 
 
@@ -48,7 +48,8 @@ class Shards(ABC):
         path, file = self._opened[number]
         file.flush()
         if self.local:
-            os.fsync(file.fileno())
+            with naming(f"{self._prefix}-{number:05d}{self._suffix}"):
+                os.fsync(file.fileno())
         file.close()
         return path
 

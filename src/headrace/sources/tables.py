@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.records.choice import Choice
 from headrace.records.groups import ArrowGroups, Groups, ParquetGroups
+from headrace.records.redact import shown
 from headrace.records.tables import spec_of
-from headrace.records.transport import ALONE, StorageOptions
+from headrace.records.transport import ALONE, StorageOptions, Transport
 from headrace.sources.files import read_files
 from headrace.sources.list_files import matching
 from headrace.sources.table_rows import TableRows, Tables, row_counts
@@ -104,6 +105,19 @@ def ArrowDataset(  # noqa: N802 - as tf.data's readers are named
     )
 
 
+def _opened(groups: type[Groups], path: str, choice: Choice, kept: Any, via: Transport) -> Groups:
+    """A file whose columns are to be known before anything is read; Arrow does not say which it was."""
+    import pyarrow as pa
+
+    try:
+        return groups(path, choice, kept, via)
+    except (pa.ArrowException, OSError) as error:
+        if shown(path) in str(error):
+            raise
+        kind = OSError if isinstance(error, OSError) else ValueError
+        raise kind(f"{shown(path)} cannot be read: {error}") from error
+
+
 def _read(
     reader: str,
     groups: type[Groups],
@@ -118,7 +132,7 @@ def _read(
 ) -> Dataset:
     files = matching(pattern, storage)
     via = ALONE.using(storage)
-    first = groups(files[0], choice, kept, via)
+    first = _opened(groups, files[0], choice, kept, via)
     try:
         choice.check(first.schema)
         form = Tables(groups, spec_of(first.schema, choice), choice, kept)

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from headrace.errors import StorageError
+from headrace.errors import NONSENSE, StorageError
 from headrace.storage.locks import lock, unlock
 
 TEMPORARY = ".hrtmp"
@@ -29,8 +29,6 @@ MANY_NAMES = 1_000
 SECONDS_BETWEEN_LOOKS = 60.0
 """A folder of more than so many names is looked through for what killed writers left once in so many seconds."""
 LONGEST_NAME = 200
-NONSENSE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
-"""What may happen where a page is believed that says something else than it should."""
 
 HERE = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 """How every file of ours is opened, where the system knows it: through no link, and not for other programs."""
@@ -46,18 +44,17 @@ class Unfinished:
 
     def __init__(self, path: Path, called: str | None = None) -> None:
         self.path = path
+        self._called = called or str(path)
         clear_stale(path.parent, path.name)
-        try:
+        with naming(self._called):
             self.temporary, descriptor = exclusive(lambda: temporary_name(path), new_file)
-        except OSError as error:
-            error.filename = called or str(path)
-            raise
-        self.file: BinaryIO = named_file(descriptor, called or str(path))
+        self.file: BinaryIO = named_file(descriptor, self._called)
 
     def publish(self) -> None:
         """Have all of it on the disk, under its own name."""
         self.file.flush()
-        os.fsync(self.file.fileno())
+        with naming(self._called):
+            os.fsync(self.file.fileno())
         self.temporary.replace(self.path)
         unlock(self.file.fileno())
         self.file.close()
@@ -82,6 +79,17 @@ def whole(path: Path) -> Iterator[BinaryIO]:
         raise
 
 
+@contextlib.contextmanager
+def naming(called: str | Path) -> Iterator[None]:
+    """Have errors of the system say which file they are about: those of open descriptors do not by themselves."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None or str(error.filename).endswith(TEMPORARY):
+            error.filename = str(called)
+        raise
+
+
 class _NamedFile(io.FileIO):
     """A file whose errors say which it is: those of writing do not by themselves."""
 
@@ -90,11 +98,8 @@ class _NamedFile(io.FileIO):
         self._called = called
 
     def write(self, data: Any, /) -> int:
-        try:
+        with naming(self._called):
             return super().write(data)
-        except OSError as error:
-            error.filename = self._called
-            raise
 
 
 def named_file(descriptor: int, called: str) -> BinaryIO:
@@ -186,7 +191,8 @@ def settle(directory: Path) -> None:
     """Have the names in a directory outlive a loss of power."""
     descriptor = os.open(directory, os.O_RDONLY)
     try:
-        os.fsync(descriptor)
+        with naming(directory):
+            os.fsync(descriptor)
     finally:
         os.close(descriptor)
 

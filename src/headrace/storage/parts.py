@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from headrace import _native
 from headrace.block import Block, Failure, Ids, Indices, Item, source_ids
-from headrace.errors import ElementError, StorageError
+from headrace.errors import NONSENSE, ElementError, StorageError
 from headrace.storage.columns import How, decoded
-from headrace.storage.files import NONSENSE, read_page
+from headrace.storage.files import read_page
 from headrace.storage.structures import Layout, Types, structure_of
 
 if TYPE_CHECKING:

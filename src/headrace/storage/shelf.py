@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from headrace.block import Item
-from headrace.errors import StorageError
-from headrace.storage.files import NONSENSE, TEMPORARY, locked, read_page, write_page
+from headrace.errors import NONSENSE, StorageError
+from headrace.storage.files import TEMPORARY, locked, read_page, write_page
 from headrace.storage.locks import unlock
 from headrace.storage.parts import DATA, PAGE, Part
 from headrace.storage.plans import Maker

@@ -11,10 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from headrace.errors import StorageError
+from headrace.errors import NONSENSE, StorageError
 from headrace.plan.spec import DatasetSpec, Spec, TensorSpec
 from headrace.plan.structure import LEAF, NONE, Structure, in_order, record_fields
-from headrace.storage.files import NONSENSE
 
 _KINDS: dict[str, type] = {"tuple": tuple, "dict": dict}
 
