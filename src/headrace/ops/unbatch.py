@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from headrace.block import FOLD, Block, Column, Failure, Ids, Item, Mark, later, ordinal, values
+from headrace.block import FOLD, Block, Column, Failure, Ids, Indices, Item, Mark, later, ordinal, values
 from headrace.errors import SpecError
 from headrace.execute.context import Context
 from headrace.execute.stream import END, Pending, Pulled, Stream
+from headrace.ops.gather import all_good
 from headrace.plan.cardinality import Cardinality
 from headrace.plan.node import Node
 from headrace.plan.spec import Spec
+from headrace.plan.structure import Structure
 from headrace.ragged import Ragged
 
 if TYPE_CHECKING:
@@ -57,6 +59,22 @@ class Unbatch(Node):
         size = self.input.leading
         return self.input.cardinality.vague if size is None else self.input.cardinality.times(size)
 
+    @property
+    def indexable(self) -> bool:
+        return bool(self.input.leading) and self.input.indexable
+
+    @property
+    def coarse(self) -> bool:
+        return True
+
+    def at(self, ctx: Context, indices: Indices) -> Block:
+        size = self.input.leading
+        assert size, "rows are found by number where every batch has as many"
+        batches, places = np.unique(indices // size, return_inverse=True)
+        block = self.input.at(ctx, batches)
+        block.mark = int(batches[0])
+        return all_good(split(self, block)).take(places * size + indices % size)
+
     def open(self, ctx: Context, mark: Mark) -> Stream:
         return UnbatchStream(self, ctx, mark)
 
@@ -80,6 +98,15 @@ class UnbatchStream(Stream):
             self._pending.add(made)
         return self._pending.pull(want)
 
+    def skip(self, count: int, *, replay: bool = False) -> int:
+        size = self._node.input.leading
+        if not size:
+            return super().skip(count, replay=replay)
+        done = self._pending.drop(count)
+        batches, rest = divmod(count - done, size)
+        done += self._input.skip(batches, replay=replay) * size
+        return done + (super().skip(rest, replay=replay) if done == count - rest else 0)
+
 
 def split(node: Unbatch, block: Block) -> list[Item]:
     """The rows of the rows of a block; a row whose components differ in number is one failure."""
@@ -92,12 +119,18 @@ def split(node: Unbatch, block: Block) -> list[Item]:
         return [Block(block.structure, columns, rows, block.mark, ids)] if rows else []
     if block.rows > 1:
         return [item for i in range(block.rows) for item in split(node, block.slice(i, i + 1))]
+    why = unequal(block.structure, [None if c is None else int(c[0]) for c in counts])
+    return failures(node, Failure(node.error(why, ordinal(block.mark)), block.mark))
+
+
+def unequal(structure: Structure, counts: list[int | None]) -> SpecError:
+    """Why an element whose components have so many rows cannot be split."""
+    if not counts:
+        return SpecError("the element has no components to split")
     found = ", ".join(
-        f"component{path} has {'no rows' if c is None else int(c[0])}"
-        for path, c in zip(block.structure.paths, counts, strict=True)
+        f"component{path} has {'no rows' if c is None else c}" for path, c in zip(structure.paths, counts, strict=True)
     )
-    error = node.error(SpecError(f"the components differ in their number of rows: {found}"), ordinal(block.mark))
-    return failures(node, Failure(error, block.mark))
+    return SpecError(f"the components differ in their number of rows: {found}")
 
 
 def failures(node: Unbatch, failure: Failure) -> list[Item]:
