@@ -47,7 +47,7 @@ class FlatMap(Node):
 
     @cached_property
     def pure(self) -> bool:
-        return self.template is not None and self.input.pure
+        return self.input.pure and (self.template is not None or self._building.pure(self.input.spec))
 
     @property
     def operation(self) -> str:
