@@ -6,12 +6,12 @@ import contextlib
 import threading
 from collections.abc import Callable
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 
 from headrace.block import Failure, Ids, Indices, Later, Mark, Place, ordinal, shifted, source_ids
-from headrace.errors import StateError
+from headrace.errors import ElementError, StateError
 from headrace.execute.autotune import MOST, Climb, Depth, Tuner
 from headrace.execute.budget import Memory, cpus
 from headrace.execute.channel import Cancelled, Limits
@@ -369,6 +369,14 @@ def _placed(here: int, own: Mark) -> Place:
     return Place(here, own.inner, own.offset) if isinstance(own, Later) else Place(here, own, 0)
 
 
+def _own(placed: Mark, row: int) -> Mark:
+    """The node's own mark of a row, out of the place of its block."""
+    return Later(placed.inner, placed.offset + row) if isinstance(placed, Place) else placed
+
+
+S = TypeVar("S", bound=Stream)
+
+
 class Input:
     """An open stream as its consumer sees it: counted, timed, and knowing where it is."""
 
@@ -441,6 +449,22 @@ class Input:
             own = failure.mark
             mark = shifted(own.inner, own.offset) if isinstance(own, Later) else own
             error.find_origin = Origin(node.inputs[0], self._context, mark).find
+
+    def stream(self, kind: type[S]) -> S | None:
+        """What is open, if it is of this kind: for who takes over a part of its work."""
+        return self._stream if isinstance(self._stream, kind) else None
+
+    def worked(self, nanoseconds: int) -> None:
+        """Count time that was spent on its rows elsewhere."""
+        self._counters.nanoseconds += nanoseconds
+
+    def failed_call(self, error: Exception, mark: Mark, row: int) -> ElementError:
+        """The error of a user's function for a row after `mark`, the place of a block of its arguments."""
+        node = self._calls
+        assert node is not None, "it calls a user's function"
+        failure = Failure(node.error(error, ordinal(mark) + row), _own(mark, row))
+        self._note_origin(failure, node)
+        return failure.error
 
     def skip(self, count: int, *, replay: bool = False) -> int:
         """Pass over `count` rows; returns how many there were."""

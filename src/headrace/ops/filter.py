@@ -12,7 +12,7 @@ import numpy as np
 from headrace.block import Block, Item, Mark
 from headrace.errors import SpecError
 from headrace.execute.context import Context
-from headrace.execute.stream import Pending, Pulled, Stream
+from headrace.execute.stream import Pending, Pulled, Stream, Unseen
 from headrace.ops.arguments import Mode, execution, function, width
 from headrace.ops.calls import Calls, Outcome, ParallelCalls, mapped, outcomes, single, with_failures
 from headrace.plan.cardinality import UNKNOWN, Cardinality
@@ -95,7 +95,8 @@ class FilterStream(Stream):
 
     def __init__(self, node: Filter, ctx: Context, mark: Mark) -> None:
         self._node = node
-        self._input = ctx.open(node.input, mark, any_order=True)
+        rows = ctx.open(node.input, mark, any_order=True)
+        self._input = Unseen(rows) if node.input.pure and not node.pure else rows
         self._pending = Pending()
         self._seen = self._kept = 1
 

@@ -11,9 +11,10 @@ from headrace.block import Block, Indices, Mark
 from headrace.execute.context import Context
 from headrace.execute.stream import Stream
 from headrace.ops.arguments import Mode, execution, function, width
-from headrace.ops.calls import MappingCalls, fetched, mapped, open_calls
+from headrace.ops.calls import MappingCalls, fetched, mapped, open_calls, promised
 from headrace.plan.node import TUNING, Node
 from headrace.plan.spec import Probe, Spec
+from headrace.plan.structure import Structure
 from headrace.trace.function import Function
 
 if TYPE_CHECKING:
@@ -76,7 +77,11 @@ class Map(MappingCalls):
 
     def open(self, ctx: Context, mark: Mark) -> Stream:
         call = partial(mapped, self.fn, self.signature) if self.mode == "process" else self._mapped
-        return open_calls(self, ctx, mark, call)
+        return open_calls(self, ctx, mark, call, one=self._one)
+
+    def _one(self, *args: Any) -> tuple[Structure, list[Any]]:
+        """What the function makes of one row."""
+        return promised(self.fn, self.fn(*args), self.signature)
 
     def at(self, ctx: Context, indices: Indices) -> Block:
         return fetched(self, ctx, indices, self._mapped)
