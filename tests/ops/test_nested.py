@@ -239,3 +239,20 @@ SEEN = []
 def note(line):
     SEEN.append(line)
     return line
+
+
+def test_a_function_within_is_traced_for_what_it_holds():
+    ds = D.range(6).flat_map(lambda n: D.range(4).map(lambda x: x * n))
+    assert numbers(ds) == [x * n for n in range(6) for x in range(4)]
+    ds = D.range(6).flat_map(lambda n: D.range(4).map(lambda x, k=n % 2 == 0: x if k else -x))
+    assert numbers(ds) == [x if n % 2 == 0 else -x for n in range(6) for x in range(4)]
+    for number in (2, 2.0, True, np.float32(2)):
+        (one,) = D.range(1).map(lambda x: x * number)  # noqa: B023
+        assert one.dtype == (np.int64(0) * number).dtype
+
+
+@pytest.mark.parametrize("rows", [1, 2, 70])
+def test_small_children_are_put_together_and_every_promise_kept(rows):
+    check_transformation(D.range(40).flat_map(lambda n: D.range(rows).batch(3)))
+    check_transformation(D.range(40).flat_map(lambda n: D.range(rows).map(lambda x: (x, n))))
+    check_transformation(D.range(40).batch(7).flat_map(D.from_tensor_slices).shuffle(5, seed=1))

@@ -8,10 +8,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from headrace import keys
-from headrace.block import Block, Mark
+from headrace.block import Block, Mark, concat
 from headrace.errors import StateError
 from headrace.execute.context import Context, Input
-from headrace.execute.stream import END, Pending, Pulled, Stream
+from headrace.execute.stream import END, Pending, Pulled, Stream, Unseen
 from headrace.ops.arguments import function
 from headrace.ops.children import OneRow, Parent, open_child
 from headrace.ops.template import BuildingFunction, Template
@@ -87,6 +87,10 @@ class FlatMap(Node):
         return FlatMapStream(self, ctx, mark, self.template)
 
 
+SMALL = 64
+"""Children of fewer rows are put together: a block costs as much as so many rows."""
+
+
 class FlatMapStream(Stream):
     """One child at a time, or many windows at once; the mark is the parent's and, within it, the child's."""
 
@@ -96,10 +100,12 @@ class FlatMapStream(Stream):
         self._stacked = template is not None
         self._template = None if ctx.with_ids else template
         parent, inner = mark or (None, None)
-        self._parents = ctx.open(node.input, parent, with_ids=True)
+        parents = ctx.open(node.input, parent, with_ids=True)
+        self._parents = Unseen(parents) if node.input.pure else parents
         self._waiting = Pending(own=False)
         self._made = Pending()
         self._child: Input | OneRow | None = None
+        self._unseen = node.pure
         self._parent: Mark = None
         if mark is not None and not ((not inner and self._at_once(1)) or self._next(inner)):
             raise StateError("the input of flat_map ended before the element where the state was taken")
@@ -136,22 +142,37 @@ class FlatMapStream(Stream):
         return True
 
     def pull(self, want: int) -> Pulled:
-        while True:
+        """The next rows; where nobody can tell, those of many small children at once."""
+        item = self._pull(want)
+        if not self._unseen or not isinstance(item, Block) or item.rows >= min(want, SMALL):
+            return item
+        parts, rows = [item], item.rows
+        while rows < min(want, SMALL):
+            other = self._pull(want - rows)
+            if not isinstance(other, Block) or other.structure != item.structure:
+                if other is not END:
+                    self._made.put_back(other)
+                break
+            parts.append(other)
+            rows += other.rows
+        return item if len(parts) == 1 else concat(parts)
+
+    def _pull(self, want: int) -> Pulled:
+        while not self._made:
             if self._child is not None:
                 item = self._child.pull(want)
                 if item is not END:
                     item.mark = (self._parent, item.mark)
                     return item
                 self._close_child()
-            if self._made or self._at_once(want):
-                return self._made.pull(want)
-            if not self._next():
+            if not self._at_once(want) and not self._next():
                 return END
+        return self._made.pull(want)
 
     def skip(self, count: int, *, replay: bool = False) -> int:
         if self._template is not None:
             return super().skip(count, replay=replay)
-        done = 0
+        done = self._made.drop(count)
         while done < count and (self._child is not None or self._next()):
             assert self._child is not None
             done += self._child.skip(count - done, replay=replay)
