@@ -70,6 +70,10 @@ class Cache(Keeping):
         """See the class. Rows are put into files in turn."""
         return self.input.indexable and self.pure and isinstance(self.store, MemoryStore)
 
+    @property
+    def in_memory(self) -> bool:  # type: ignore[override]
+        return isinstance(self.store, MemoryStore)
+
     def open(self, ctx: Context, mark: Mark) -> Stream:  # noqa: ARG002
         return CacheStream(self, ctx)
 

@@ -135,7 +135,7 @@ class ShuffleStream(Stream):
         # The input of a buffer that is tuned is a branch of its own, so that one further up has another name.
         self._input: Source = ctx.open(node.input, mark and mark[2], slot=int(tuned))
         self._capacity = ctx.buffer_rows("shuffle", self._row_bytes) if tuned else node.buffer_size
-        self._slots = Slots(self._capacity)
+        self._slots = Slots(self._capacity, kept=node.input.in_memory)
         self._failures: dict[int, Failure] = {}
         self._pending = Pending()
         self._past: deque[tuple[int, Mark]] = deque()
@@ -356,6 +356,6 @@ class ShuffleStream(Stream):
         total = self._node.cardinality
         rows = min(count - waiting, total - self._t) if total.known else count - waiting
         self._input.close()
-        self._slots, self._failures = Slots(self._capacity), {}
+        self._slots, self._failures = Slots(self._capacity, kept=self._node.input.in_memory), {}
         self._start(self._t + rows)
         return waiting + int(rows)
