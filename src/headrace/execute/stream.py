@@ -82,6 +82,8 @@ class Pace:
     NANOSECONDS = 1_000_000
     REMOTE_NANOSECONDS = 10_000_000
     ROWS = 1 << 15
+    SOME = 4
+    """So many rows that a function can show what it makes of a block are asked for even if one takes a millisecond."""
 
     def __init__(self, fixed: int | None = None, *, handover: bool = False, remote: bool = False) -> None:
         self.rows = fixed or 1
@@ -103,9 +105,12 @@ class Pace:
         """Learn how much a pull of so many rows moved, and how long it took."""
         if self._fixed:
             return
-        if nanoseconds > 4 * self._nanoseconds or nbytes > 4 * self._bytes:
+        some = self.rows <= self.SOME and nanoseconds < 2 * rows * self._nanoseconds
+        if (nanoseconds > 4 * self._nanoseconds and not some) or nbytes > 4 * self._bytes:
             self.rows = max(1, self.rows // 2)
-        elif rows >= self.rows < self.ROWS and nanoseconds < self._nanoseconds and nbytes < self._bytes:
+            return
+        quick = nanoseconds < self._nanoseconds or (some and self.rows < self.SOME)
+        if quick and rows >= self.rows < self.ROWS and nbytes < self._bytes:
             self.rows *= 2
 
 
