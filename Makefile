@@ -54,7 +54,7 @@ types: $(VENV)/.installed-test
 	$(BIN)/mypy
 
 fast: $(VENV)/.installed-test
-	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow and not tensorflow" $(FAST)
+	HEADRACE_TESTS=check $(BIN)/python -m pytest -n $(WORKERS) -m "not slow and not tensorflow" $(FAST)
 
 unit: $(VENV)/.installed-test
 	$(BIN)/python -m pytest -n $(WORKERS) --doctest-modules src/headrace tests
