@@ -74,6 +74,7 @@ bench: $(VENV)/.installed-bench
 	$(BIN)/python benchmarks/files.py
 	$(BIN)/python benchmarks/examples.py
 	$(BIN)/python benchmarks/functions.py
+	$(BIN)/python benchmarks/cliffs.py
 
 soak: $(VENV)/.installed-test
 	HEADRACE_TESTS=soak $(BIN)/python -m pytest -n $(WORKERS) --timeout 7200 tests/test_properties.py
