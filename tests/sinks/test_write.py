@@ -242,3 +242,13 @@ def test_given_features_are_all_that_is_parsed(tmp_path):
     ds = hr.Dataset.from_tfrecord(files, {"x": hr.io.FixedLenFeature([], np.int64)})
     assert list(ds) == [{"x": 0}, {"x": 1}, {"x": 2}]
     assert ds.element_spec == {"x": hr.TensorSpec((), np.int64)}
+
+
+@pytest.mark.parametrize("values", [[b"a\0", b""], ["text"], [1.5]])
+def test_the_first_rows_of_a_parquet_column_may_be_empty(tmp_path, values):
+    rows = [[], [], values, [], values]
+    ds = hr.Dataset.range(5).map(
+        lambda i: {"x": np.array(rows[int(i)], object if isinstance(values[0], str | bytes) else None)}
+    )
+    (file,) = ds.write_parquet(tmp_path / "t", shards=1)
+    assert pq.read_table(file)["x"].to_pylist() == rows
