@@ -55,7 +55,7 @@ types: $(VENV)/.installed-test
 	$(BIN)/mypy
 
 fast: $(VENV)/.installed-test
-	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow and not tensorflow" $(FAST)
+	HEADRACE_TESTS=check $(BIN)/python -m pytest -n $(WORKERS) -m "not slow and not tensorflow" $(FAST)
 
 unit: $(VENV)/.installed-test
 	$(BIN)/python -m pytest -n $(WORKERS) --doctest-modules src/headrace tests
@@ -75,6 +75,7 @@ bench: $(VENV)/.installed-bench
 	$(BIN)/python benchmarks/files.py
 	$(BIN)/python benchmarks/examples.py
 	$(BIN)/python benchmarks/functions.py
+	$(BIN)/python benchmarks/cliffs.py
 
 soak: $(VENV)/.installed-test
 	HEADRACE_TESTS=soak $(BIN)/python -m pytest -n $(WORKERS) --timeout 7200 tests/test_properties.py

@@ -14,6 +14,7 @@ from headrace.testing import our_threads
 faulthandler.enable()
 SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large]
 settings.register_profile("suite", max_examples=300, deadline=None, derandomize=True, suppress_health_check=SLOW)
+settings.register_profile("check", settings.get_profile("suite"), max_examples=40)
 SOAK = int(os.environ.get("HEADRACE_EXAMPLES", "20000"))
 settings.register_profile("soak", max_examples=SOAK, deadline=None, suppress_health_check=SLOW)
 settings.load_profile(os.environ.get("HEADRACE_TESTS", "suite"))
@@ -26,13 +27,27 @@ SLOW_FILES = {
     "test_processes.py",
     "test_properties.py",
     "test_sweep.py",
+    "test_table_numbers.py",
+    "test_untrusted.py",
 }
 """Files whose tests take more than half of the suite's time: `make check` leaves them out."""
+
+SLOW_TESTS = (
+    "test_a_chain_of_hundreds_of_datasets",
+    "test_a_type_checker_still_finds_misspellings",
+    "test_another_process_finds_nothing_changed_and_then_what_is",
+    "test_many_processes_at_once_all_get_the_right_elements",
+    "test_names_of_features_and_values",
+    "test_names_of_files",
+    "test_nothing_but_seed_epoch_and_element_matters[processes",
+    "test_threads_processes_and_a_resume_change_no_bit[{'mode': 'process'}",
+)
+"""How the names of single tests begin that take seconds each."""
 
 
 def pytest_collection_modifyitems(items):
     for item in items:
-        if item.path.name in SLOW_FILES:
+        if item.path.name in SLOW_FILES or item.name.startswith(SLOW_TESTS):
             item.add_marker(pytest.mark.slow)
 
 

@@ -131,8 +131,13 @@ def _reduced(*args):
     return np.exp(np.mean(args[0])), np.shape(args[0])[:1], np.asarray(args[0], np.float32)
 
 
+def _by_list(*args):
+    return args[0] * FACTORS[1] + len(FACTORS)
+
+
 TABLE = np.arange(20.0)
-TRACED = [_first, _doubled, _arithmetic, _table, _fixed, _reduced]
+FACTORS = [1.0, 0.5, TABLE[:2]]
+TRACED = [_first, _doubled, _arithmetic, _table, _fixed, _reduced, _by_list]
 
 
 def _count_to(n):

@@ -180,6 +180,8 @@ def leaf(value: Any) -> Any:
         return np.asarray(value)[()]
     if isinstance(value, list):
         return _listed(value)
+    if getattr(kind, "_headrace_component", False):  # a dataset, which is no array
+        return value
     return leaf(np.asarray(value)) if hasattr(value, "__array__") else value
 
 

@@ -24,6 +24,8 @@ from headrace.execute.passes import Pass
 from headrace.execute.starvation import Meter
 from headrace.execute.stats import Stats
 from headrace.execute.stream import END, End, Pulled
+from headrace.ops.calling import Calling
+from headrace.ops.calls import CallStream, One
 from headrace.ops.with_options import merged
 from headrace.optimise.rules import prepare, prepare_root
 from headrace.plan.explain import summary
@@ -136,6 +138,7 @@ class Iterator(PythonIterator[Any]):
         self._given_plan = plan = for_pass(plan)
         self._rows: PythonIterator[Any] = iter(())
         self._run: Pass | None = None
+        self._calls: One | None = None
         self._finalizer: weakref.finalize[[], Iterator] | None = None
         self._last_stats = Stats(stages=[])
         self._last_tuning = Tuning(chosen={}, log=[])
@@ -169,9 +172,19 @@ class Iterator(PythonIterator[Any]):
         try:
             for value in self._rows:
                 return value
+        except ElementError:
+            raise
         except Exception as error:
             raise self.failure(error) from error
+        except BaseException:
+            self._interrupted()
+            raise
         return self._next_block()
+
+    def _interrupted(self) -> None:
+        """A call did not come to its end: what was half done is done again from the last place."""
+        with self._lock:
+            self._shut()
 
     def failure(self, error: Exception) -> ElementError:
         """The error of the element given last, which could not be put together."""
@@ -183,8 +196,13 @@ class Iterator(PythonIterator[Any]):
                 try:
                     for value in self._rows:  # of a new block; or another thread was here first
                         return value
+                except ElementError:
+                    raise
                 except Exception as error:
                     raise self.failure(error) from error
+                except BaseException:
+                    self._interrupted()
+                    raise
                 self._enter_next()
 
     def _enter_next(self) -> None:
@@ -195,14 +213,32 @@ class Iterator(PythonIterator[Any]):
             item = self._pull()
         except Cancelled:  # closed meanwhile
             raise StopIteration from None
-        self._meter.given(self.stats)
+        if self._calls is None or not isinstance(item, Block):  # else they are made yet
+            self._meter.given(self.stats)
         block = self._entered(item)
         if block is END:
             raise StopIteration
+        if self._calls is not None:
+            self._call_later(block, self._calls)
+            return
         if self._settings.frozen:
             block.columns = [read_only(c) for c in block.columns]
         rows, left = block.counted_elements()
         self._standing = (block.mark, self._standing[1] + block.rows, block.rows, left)
+        self._rows = rows
+
+    def _call_later(self, block: Block, one: One) -> None:
+        """Have the function called on each row of a block when somebody asks for it."""
+        assert self._run is not None
+        itself = weakref.ref(self)
+
+        def stats() -> dict[str, Any]:
+            found = itself()
+            return {"stages": []} if found is None else found.stats()
+
+        frozen = self._settings.frozen
+        rows = Calling(block, self._run.root, one, self._lock, self._meter, stats, frozen=frozen)
+        self._standing = (block.mark, self._standing[1] + block.rows, block.rows, rows)
         self._rows = rows
 
     def _entered(self, item: Pulled) -> Block | Literal[End.END]:
@@ -263,6 +299,10 @@ class Iterator(PythonIterator[Any]):
             self._shut()
             raise
         self._standing = (place, delivered, 0, _NOTHING_LEFT)
+        calls = run.root.stream
+        if not self._whole and not settings.with_ids and isinstance(calls, CallStream) and not run.root.holds_rows:
+            self._calls = calls.give_as_read()
+            self._pace = self._pace if self._calls is None else run.pace()
         return run
 
     def blocks(self) -> PythonIterator[Block]:
@@ -372,7 +412,7 @@ class Iterator(PythonIterator[Any]):
 
     def _shut(self, *, trim: bool = True) -> None:
         self._rows = iter(())
-        run, self._run = self._run, None
+        run, self._run, self._calls = self._run, None, None
         if run is not None:
             self._last_stats = self._report(run)
             self._last_tuning = run.tuner.report()

@@ -122,7 +122,12 @@ GUESSES = {
     "Dataset.from_text": "it is hr.TextLineDataset",
     "Dataset.from_tensor": "hr.Dataset.from_tensors is of one element, from_tensor_slices of the rows of arrays",
     "Dataset.head": "it is ds.take(n)",
+    "Dataset.as_numpy": "it is ds.as_numpy_iterator()",
+    "Dataset.make_initializable_iterator": "iter(ds) says it",
+    "Dataset.make_one_shot_iterator": "iter(ds) says it",
     "Dataset.numpy": "it is ds.as_numpy_iterator()",
+    "Dataset.output_shapes": "it is ds.element_spec",
+    "Dataset.output_types": "it is ds.element_spec",
     "Dataset.to_list": "list(ds) says it",
     "Dataset.to_numpy": "ds.as_numpy_iterator() gives arrays, ds.batch(n).get_single_element() all at once",
     "io.TFRecordOptions": "hr.io.TFRecordWriter(path, compression_type) takes it",
@@ -156,7 +161,8 @@ def _hint(path: str, home: str, name: str) -> str:
         if path in table:
             return table[path]
     if path in ANOTHER_NAME:
-        return f"it is hr.{ANOTHER_NAME[path]} here"
+        there = ANOTHER_NAME[path]
+        return UNTIL_THEN.get(there, f"it is hr.{there} here")
     for other in ("hr", "hr.Dataset", "hr.io"):
         if name in _names(other):
             return f"it is {other}.{name}"

@@ -118,6 +118,13 @@ def test_sample_weights_and_class_weights():
     assert model().fit(plain.to_keras(), epochs=1, verbose=0).history["loss"][0] != losses[0]
 
 
+def test_weights_of_classes_leave_the_shapes_known_that_models_are_built_by():
+    plain = D.from_tensor_slices((X, Y)).batch(16)
+    x, y, weights = plain.to_keras(class_weight={1: 3.0})._dataset.element_spec
+    assert (x, y) == plain.element_spec
+    assert weights == hr.TensorSpec((None,), np.float32)
+
+
 def test_the_weight_of_a_class_whatever_form_labels_have():
     weighted = Weighted({1: 3.0})
     for labels in (Y, Y[:, None], np.eye(2, dtype=np.float32)[Y]):

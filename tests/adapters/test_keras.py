@@ -1,6 +1,10 @@
 """ds.to_keras(): the tests are in inside_keras.py."""
 
 import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -13,3 +17,13 @@ def test_inside_with_a_backend(backend):
         if importlib.util.find_spec(package) is None:
             pytest.skip(f"{package} is not installed")
     inside.run("tests/adapters/inside_keras.py", KERAS_BACKEND=backend)
+
+
+@pytest.mark.tensorflow
+def test_an_example_runs_on_the_backend_of_those_who_have_tensorflow():
+    pytest.importorskip("tensorflow")
+    environment = {**os.environ, "KERAS_BACKEND": "tensorflow", "TF_CPP_MIN_LOG_LEVEL": "3"}
+    example = Path(__file__).parents[2] / "examples" / "keras_fit.py"
+    done = subprocess.run([sys.executable, example], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "test accuracy 0.9" in done.stdout

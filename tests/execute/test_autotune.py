@@ -211,7 +211,7 @@ def slow_files(tmp_path, monkeypatch):
     read = Reader.read
     monkeypatch.setattr(Reader, "read", lambda self, want: (time.sleep(0.01), read(self, want))[1])
     for i in range(4):
-        (tmp_path / f"{i}.txt").write_text("".join(f"{i}-{j}\n" for j in range(4000)))
+        (tmp_path / f"{i}.txt").write_text("".join(f"{i}-{j}\n" for j in range(800)))
     return sorted(map(str, tmp_path.glob("*.txt")))
 
 

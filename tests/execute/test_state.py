@@ -128,7 +128,8 @@ WRONG = {
     "seeds": [None, "12", [None], [-1]],
     "sizes": [[], {"a": "b"}],
     "plan": [None, [1]],
-    "mark": ["x", -1, [], [1, 2], [1, 2, 3, 4], [None, None, 0], {"a": 1}, [7, {"t": 1}, 0], [7, ["a", [], {}], 1]],
+    "marks": ["x", -1, [], None, {"a": 1}, {"2": "x"}, {"2": -1}, {"2": 2**70}, {"2": [1, 2, 3]}, {"2": None}]
+    + [{"2": [7, 0, own, True], "1": [0, 0], "0": 0} for own in ([1], ["a", None], [1, 2, 3], {"t": 1}, [None, 4])],
 }
 
 
@@ -148,7 +149,7 @@ def test_a_place_behind_the_rows_that_a_shuffle_held_is_refused():
     for _ in range(35):
         next(it)
     state = {k: v for k, v in it.state().items() if k != "crc"}
-    state["mark"] = [35, [35, 40, [2048, 0, 0]], 0]
+    state["marks"] |= {"0": 0, "1": 39}
     with pytest.raises(hr.StateError, match="lies behind rows"):
         list(ds.iterator({**state, "crc": states._checksum(state)}))
 

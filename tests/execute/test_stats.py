@@ -45,7 +45,7 @@ def test_children_of_a_flat_map_are_one_stage():
     it = iter(D.range(10).flat_map(lambda n: D.range(n).map(lambda x: x)))
     list(it)
     lines = it.stats()["stages"]
-    assert [line["stage"].partition("(")[0] for line in lines] == ["range", "range", "map", "flat_map"]
+    assert [line["stage"].partition("(")[0] for line in lines] == ["range", "range", "map", "flat_map", "prefetch"]
     assert lines[-1]["rows"] == 45
 
 

@@ -313,3 +313,39 @@ def test_an_incomplete_bucket_can_be_dropped_when_padding_to_the_boundary(run):
     how = {"pad_to_bucket_boundary": True, "drop_remainder": True}
     ds = ragged(1, 2, 1, 4).bucket_by_sequence_length(len, [3, 6], [2, 2, 1], **how)
     assert [b.shape for b in run(ds)] == [(2, 2)]
+
+
+class TestUnbatchByNumber:
+    def test_of_batches_of_one_size(self):
+        ds = D.range(12).batch(4, drop_remainder=True).map(lambda x: {"x": x, "y": -x}).unbatch()
+        assert [ds[i]["y"] for i in (0, 5, -1)] == [0, -5, -11]
+        assert [int(e["x"]) for e in ds[3:6]] == [3, 4, 5]
+        assert sorted(int(e["x"]) for e in ds.shuffle()) == list(range(12))
+
+    def test_is_refused_where_sizes_are_not_known(self):
+        with pytest.raises(hr.NotIndexableError, match="unbatch"):
+            D.range(12).batch(4).unbatch()[0]
+
+    def test_a_batch_that_fails_fails_for_each_of_its_rows(self):
+        ds = D.range(12).map(lambda x: 1 // 0 if x == 5 else x).batch(4, drop_remainder=True).unbatch()
+        assert (ds[3], ds[8]) == (3, 8)
+        for i in range(4, 8):
+            with pytest.raises(hr.ElementError, match="map failed on element 5"):
+                ds[i]
+
+    def test_resumes_without_making_the_batches_before(self):
+        made = []
+        batches = D.range(40).batch(4, drop_remainder=True)
+        noted = batches.map(lambda x: (made.append(x[0]), x)[1], output_signature=hr.TensorSpec((4,), np.int64))
+        with iter(noted.unbatch()) as it:
+            for _ in range(22):
+                next(it)
+            state = it.state()
+        made.clear()
+        assert next(noted.unbatch().iterator(state=state)) == 22
+        assert made == [20]
+
+
+def test_elements_without_components_are_refused_by_unbatch_when_they_come(run):
+    with pytest.raises(hr.ElementError, match="no components"):
+        run(D.range(2).map(lambda x: (), mode="eager").unbatch())

@@ -1,5 +1,6 @@
 """take, skip, shard, repeat, concatenate, zip, enumerate, slices: which elements, and how often."""
 
+import numpy as np
 import pytest
 
 import headrace as hr
@@ -184,3 +185,19 @@ def test_batches_after_a_failure_are_whole():
     with pytest.raises(hr.ElementError):
         next(it)
     assert next(it).tolist() == [[16, 17], [24, 25]]
+
+
+def test_a_finite_cache_is_read_by_number_whatever_is_below():
+    calls = []
+    sums = D.range(8).scan(np.int64(0), lambda s, x: (calls.append(int(x)), (s + x, s + x))[1]).cache()
+    assert (sums[3], calls) == (6, [0, 1, 2, 3])
+    assert (sums[1], sums[-1], list(sums[2:4])) == (1, 28, [3, 6])
+    assert sorted(sums.shuffle()) == sorted(sums)
+
+
+def test_a_cache_reads_no_more_than_is_asked_for_by_number():
+    calls = []
+    ds = D.range(8).map(lambda x: (calls.append(int(x)), x)[1]).cache()
+    assert (ds[2], calls) == (2, [0, 1, 2])
+    with pytest.raises(hr.NotIndexableError, match="filter"):
+        D.range(8).filter(lambda x: x > 2).cache()[0]

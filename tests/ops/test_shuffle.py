@@ -1,5 +1,7 @@
 """shuffle: random order, with a buffer or of everything."""
 
+import tracemalloc
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -8,6 +10,7 @@ import headrace as hr
 from headrace.block import Block
 from headrace.ops.slots import Slots
 from headrace.plan.structure import LEAF, tuple_of
+from headrace.testing import check_transformation
 
 D = hr.Dataset
 
@@ -152,3 +155,25 @@ def test_rows_that_differ_find_room_beside_those_that_lie_anywhere():
     slots.place(np.array([62, 7]), first, [np.array([0, 1])])
     slots.place(np.array([20]), Block(tuple_of([LEAF]), [np.array([5])], 1), [np.array([2])])
     assert [list(slots.pop(slot).elements()) for slot in (7, 20, 62)] == [[b"b"], [(5,)], [b"a"]]
+
+
+@pytest.mark.parametrize("size", [3, 5000])
+def test_rows_of_a_cache_come_out_as_their_own(size):
+    rows = np.arange(40.0)[:, None] + np.zeros(size)
+    ds = D.from_generator(lambda: iter(rows), output_signature=hr.TensorSpec((size,), np.float64)).cache()
+    for mixed in (ds.shuffle(7, seed=1), ds.shuffle(7, seed=1).batch(3).unbatch(), ds.shuffle(100, seed=1)):
+        seen = [x.flags.writeable and x[0] for x in mixed]
+        assert sorted(seen) == list(range(40))
+        for x in mixed:
+            x[:] = -1
+    assert [x[0] for x in ds] == list(range(40))
+    check_transformation(ds.shuffle(7, seed=1).batch(3))
+
+
+def test_a_buffer_far_beyond_the_data_takes_no_more_memory_than_they():
+    tracemalloc.start()
+    try:
+        assert len(list(D.range(1000).filter(lambda x: x >= 0).shuffle(50_000_000, seed=1))) == 1000
+        assert tracemalloc.get_traced_memory()[1] < 20e6
+    finally:
+        tracemalloc.stop()

@@ -1,5 +1,7 @@
 """Functions that only build on their windows are asked once; all others see every window."""
 
+import functools
+
 import numpy as np
 import pytest
 
@@ -88,6 +90,11 @@ def test_a_mistake_in_the_function_is_an_error_of_each_window():
     assert [kind for kind, _ in outcomes(iter(ds))] == ["error", "error"]
 
 
+def _helper(w):
+    print(w)
+    return w
+
+
 def _default(w, n=[2]):  # noqa: B006
     return w.batch(n)
 
@@ -107,6 +114,12 @@ def _default(w, n=[2]):  # noqa: B006
         lambda w: w.batch(SHAPES),
         lambda w: not_there(w),  # noqa: F821
         lambda w: w.batch(len(w)),
+        lambda w: _helper(w),
+        lambda w: (lambda v: v.batch(2))(w),  # noqa: PLC3002
+        lambda w, f=_helper: f(w),
+        lambda w: w.apply(_helper),
+        functools.partial(_helper),
+        functools.partial(hr.TFRecordDataset, on_error=print),
     ],
 )
 def test_what_is_not_known_to_only_build(fn):
@@ -120,4 +133,8 @@ def test_what_only_builds():
     assert only_builds(lambda w, n=3: w.batch(n))
     assert only_builds(lambda a, b: D.zip(a, b))
     assert only_builds(lambda *w: hr.Dataset.zip(w))
+    assert only_builds(hr.TFRecordDataset)
+    assert only_builds(functools.partial(hr.TFRecordDataset, compression_type="GZIP"))
+    assert only_builds(lambda name: hr.TextLineDataset("folder/" + name).map(_helper).filter(lambda line: line != ""))
+    assert only_builds(lambda name: hr.CsvDataset(f"{name}.csv", [0, 0.0], header=True).take(size))
     assert only_builds(lambda w: hr.Dataset.zip({"x": w["x"].batch(2), "y": w["y"].batch(2)}))

@@ -210,3 +210,16 @@ def test_integers_at_the_edge(run):
     top = 2**63
     assert run(D.range(-top + 1, top - 1, 2**62))[-1] == -top + 1 + 3 * 2**62
     assert run(D.range(top, top + 3, output_type=np.uint64)) == [top, top + 1, top + 2]
+
+
+@pytest.mark.parametrize(
+    "make", [D.from_tensors, D.from_tensor_slices, np.array, lambda d: D.range(1).map(lambda _: (d,))]
+)
+def test_a_list_of_datasets_is_refused_and_not_read_out(make):
+    with pytest.raises((TypeError, hr.ElementError), match=r"a Dataset is no array: .* zip"):
+        list(make([D.range(3), D.range(3)]))
+
+
+def test_datasets_are_components_of_elements(run):
+    ((a, b),) = run(D.from_tensors((D.range(3), D.range(2))))
+    assert (list(a), list(b)) == ([0, 1, 2], [0, 1])

@@ -97,7 +97,7 @@ def test_a_fault_that_stays_is_raised_and_keeps_the_place(http, tmp_path, fault,
 @pytest.mark.parametrize("fault", ["503", "truncated", "short", "stall"])
 def test_of_any_store(store, fault):
     url = store.put("a", LARGE)
-    ds = hr.TextLineDataset(url).ignore_errors().with_options(quick(store, retries=1, timeout=0.5))
+    ds = hr.TextLineDataset(url).ignore_errors().with_options(quick(store, retries=1, timeout=2.0))
     it = iter(ds)
     got = [int(next(it))]
     store.proxy.fault = Now(always=fault)

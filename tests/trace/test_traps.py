@@ -3,6 +3,7 @@
 import functools
 import math
 import random
+import tempfile
 import time
 from collections import Counter
 from dataclasses import dataclass
@@ -22,7 +23,17 @@ LABEL = small("i8")
 TABLE = np.arange(30.0).reshape(10, 3)
 SCALE = 2.0
 SEEN = []
-LOOKUP = [1.0]
+LOOKUP = [1.0, 2.0]
+NESTED = [[1.0, 2.0], [3.0, 4.0]]
+TABLES = [np.arange(2.0), np.arange(3.0)]
+LOOP = [2.5]
+LOOP.append(LOOP)
+SETTINGS = {"scale": [1.0, 0.5]}
+MANY = [1.5] * 2000
+KINDS = {1, 2}
+with tempfile.NamedTemporaryFile() as mapped_file:
+    MAPPED = np.memmap(mapped_file, np.float64, "w+", shape=(10,))
+MAPPED[:] = np.arange(10) ** 2
 COUNT = 0
 
 
@@ -226,6 +237,15 @@ TRACED = {
     "a new axis by a flag": (lambda v: v[True], V),
     "a string method on a constant": (lambda x: {"X".lower(): x}, X),
     "star unpacking": (lambda v: [*v[:2], v[2] + 1], V),
+    "a list": (lambda x: x * LOOKUP[1] + len(LOOKUP), X),
+    "a list as an array": (lambda v: (v[:2] - np.array(LOOKUP), v[:2] * LOOKUP), V),
+    "a list by a number, which repeats it": (lambda y: np.array([1, 2] * 2) + y, LABEL),
+    "a list returned": (lambda x: (x, LOOKUP), X),
+    "a list of lists": (lambda x: [x * a + b for a, b in NESTED], X),
+    "a list of arrays": (lambda x: TABLES[1] * x, X),
+    "a list that holds itself": (lambda x: x * LOOP[1][1][0], X),
+    "a dict of lists": (lambda x: x * SETTINGS["scale"][1], X),
+    "a memmap": (lambda y: (MAPPED[y], MAPPED[2:4], MAPPED * y), LABEL),
     "sorted keys": (lambda d: tuple(d[k] for k in sorted(d)), {"b": X, "a": I}),
 }
 EAGER = {
@@ -236,7 +256,12 @@ EAGER = {
     "a write to a view": (writes_to_a_view, V, "another name or view"),
     "a view kept": (keeps_a_view, V, "another name or view"),
     "a write to a captured array": (writes_to_the_table, LABEL, "does not own"),
-    "a mutable capture": (lambda x: x * LOOKUP[0], X, "LOOKUP, a list"),
+    "a large list": (lambda x: x * MANY[0], X, "MANY, a list of 2,000 items"),
+    "a list changed": (lambda x: [LOOKUP.append(LOOKUP.pop() + 0.0), x][1], X, "changes LOOKUP, a list"),
+    "a list changed by its class": (lambda x: [list.reverse(NESTED), x][1], X, "changes NESTED, a list"),
+    "a list in a list changed": (lambda x: [NESTED[0].append(NESTED[0].pop(0)), x][1], X, "changes NESTED, a list"),
+    "an item of a list by data": (lambda y: LOOKUP[y % 2], LABEL, "Python number|eager"),
+    "a set": (lambda x: x * len(KINDS), X, "KINDS, a set"),
     "a callable object": (Doubler(), X, "Doubler"),
     "a method": (Doubler().double, X, "method"),
     "a local class": (lambda x: Doubler()(x), X, "Doubler"),
@@ -284,7 +309,7 @@ def test_what_cannot_be_traced_is_called_on_each(name):
         (lambda x: x + time.time(), "time"),
         (lambda x: x + np.random.default_rng().normal(), "numpy.random"),
         (counts, "assigns the global COUNT"),
-        (logs, "SEEN, a list"),
+        (logs, "changes SEEN, a list"),
         (nonlocal_counter(), "assigns calls"),
         (lambda x: print(x), "print"),
         (generates, "generator"),
@@ -311,6 +336,27 @@ def test_a_captured_array_may_change_between_epochs():
     table[:] = 1
     assert list(ds) == [2, 2, 2, 2]
     assert "vectorised" in ds.explain()
+
+
+def test_a_captured_list_may_change_between_epochs():
+    factors = [2.0]
+    ds = D.range(4).map(lambda i: i * factors[-1])
+    assert list(ds) == [0, 2, 4, 6]
+    factors.append(3.0)
+    assert list(ds) == [0, 3, 6, 9]
+    factors[-1] = 4.0
+    assert list(ds) == [0, 4, 8, 12]
+    assert "vectorised" in ds.explain()
+
+
+def test_a_captured_memmap_is_read_anew():
+    ds = D.range(3).map(lambda i: MAPPED[i])
+    assert list(ds) == [0, 1, 4]
+    MAPPED[1] = 7
+    try:
+        assert list(ds) == [0, 7, 4]
+    finally:
+        MAPPED[1] = 1
 
 
 def test_a_global_may_change_between_epochs():

@@ -18,6 +18,7 @@ from headrace.adapters.feed import Fed, Feed, framework
 from headrace.adapters.numpy import NumpyFeed
 from headrace.execute.stats import Stats
 from headrace.plan.cardinality import INFINITE
+from headrace.plan.spec import TensorSpec
 from headrace.plan.structure import Structure, flatten
 
 if TYPE_CHECKING:
@@ -39,8 +40,19 @@ def to_keras(self: Dataset, *, class_weight: Mapping[int, float] | None = None, 
     3
     """
     framework("keras", "to_keras")
-    batches = self if class_weight is None else self.map(Weighted(class_weight))
+    batches = self if class_weight is None else _weighted(self, class_weight)
     return _adapter_class()(_checked(batches), prefetch)
+
+
+def _weighted(batches: Dataset, class_weight: Mapping[int, float]) -> Dataset:
+    """With the weights of their rows; where shapes are known they stay so, since models are built by them."""
+    spec = batches._node.spec
+    pair = batches.element_spec if spec.known and not batches._node.tentative else None
+    signature = None
+    if isinstance(pair, tuple) and len(pair) == 2:
+        rows = batches._node.leading
+        signature = (*pair, TensorSpec((rows,), np.float32))
+    return batches.map(Weighted(class_weight), output_signature=signature)
 
 
 class Weighted:

@@ -8,7 +8,7 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING
 
 from headrace.block import Failure, Item
-from headrace.errors import StateError
+from headrace.errors import ElementError, StateError
 from headrace.execute.channel import Cancelled
 from headrace.execute.origin import Origin
 from headrace.execute.registry import opening
@@ -154,6 +154,19 @@ class Input:
         if error.find_origin is None and (error.operation, error.site) == (node.operation, node.site):
             error.find_origin = Origin(node.inputs[0], self._context, failure.mark.later(failure.offset)).find
 
+    def failed_call(self, error: Exception, mark: Mark, row: int) -> ElementError:
+        """The error of a user's function for a row after `mark`, the place of a block of its arguments."""
+        node = self._calls
+        assert node is not None, "it calls a user's function"
+        here = mark.later(row)
+        failure = Failure(node.error(error, here.ordinal), here)
+        self._note_origin(failure, node)
+        return failure.error
+
+    def worked(self, nanoseconds: int) -> None:
+        """Count time that was spent on its rows elsewhere."""
+        self._counters.nanoseconds += nanoseconds
+
     def skip(self, count: int, *, replay: bool = False) -> int:
         """Pass over `count` rows; how many there were."""
         done = 0
@@ -180,6 +193,11 @@ class Input:
     def mark(self) -> Mark:
         """The mark of the row that the next pull begins with."""
         return self._ready[0].mark if self._ready else self._mark.later(self._rows)
+
+    @property
+    def holds_rows(self) -> bool:
+        """Whether rows are made that nobody has taken yet."""
+        return bool(self._ready)
 
     @property
     def nbytes(self) -> int:

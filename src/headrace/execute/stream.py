@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterable
 from enum import Enum
+from time import perf_counter_ns
 from typing import Final, Literal, Protocol, TypeAlias
 
 from headrace.block import Block, Item
@@ -72,6 +73,8 @@ class Pace:
     NANOSECONDS = 1_000_000
     REMOTE_NANOSECONDS = 10_000_000
     ROWS = 1 << 15
+    SOME = 4
+    """So many rows that a function can show what it makes of a block are asked for even if one takes a millisecond."""
 
     def __init__(self, fixed: int | None = None, *, handover: bool = False, remote: bool = False) -> None:
         self.rows = fixed or 1
@@ -93,9 +96,12 @@ class Pace:
         """Learn how much a pull of so many rows moved, and how long it took."""
         if self._fixed:
             return
-        if nanoseconds > 4 * self._nanoseconds or nbytes > 4 * self._bytes:
+        some = self.rows <= self.SOME and nanoseconds < 2 * rows * self._nanoseconds
+        if (nanoseconds > 4 * self._nanoseconds and not some) or nbytes > 4 * self._bytes:
             self.rows = max(1, self.rows // 2)
-        elif rows >= self.rows < self.ROWS and nanoseconds < self._nanoseconds and nbytes < self._bytes:
+            return
+        quick = nanoseconds < self._nanoseconds or (some and self.rows < self.SOME)
+        if quick and rows >= self.rows < self.ROWS and nbytes < self._bytes:
             self.rows *= 2
 
 
@@ -145,3 +151,35 @@ class Pending:
         while done < count and self._items:
             done += self.pull(count - done).rows
         return done
+
+
+class Unseen:
+    """An input whose rows nobody sees being made: read in blocks, and given out as they are wanted.
+
+    For those who call a user's function on each row, and so are asked for one row at a time.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._read = Pending()
+        self._pace = Pace()
+
+    def pull(self, want: int) -> Pulled:
+        """The next rows."""
+        if self._read:
+            return self._read.pull(want)
+        ask = max(want, self._pace.rows)
+        started = perf_counter_ns()
+        item = self._source.pull(ask)
+        if item is END:
+            return END
+        self._pace.observe(item, perf_counter_ns() - started)
+        if item.rows <= want:
+            return item
+        self._read.add([item])
+        return self._read.pull(want)
+
+    def skip(self, count: int, *, replay: bool = False) -> int:
+        """Pass over rows; returns how many there were."""
+        done = self._read.drop(count)
+        return done + self._source.skip(count - done, replay=replay)

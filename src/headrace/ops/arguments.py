@@ -5,6 +5,7 @@ from __future__ import annotations
 import dis
 import inspect
 from collections.abc import Callable
+from functools import lru_cache
 from types import CellType, CodeType, FunctionType
 from typing import Any, Literal, get_args
 
@@ -76,14 +77,24 @@ def with_its_own_closure(fn: Any) -> Any:
     return own
 
 
-def _written(code: CodeType) -> set[str]:
+@lru_cache(maxsize=1024)  # functions within functions come by the row
+def _written(code: CodeType) -> frozenset[str]:
     """Variables of enclosing functions that this code, or a function within it, assigns."""
     stores = {"STORE_DEREF", "DELETE_DEREF"}
-    found = {str(i.argval) for i in dis.get_instructions(code) if i.opname in stores}
+    found = frozenset(str(i.argval) for i in dis.get_instructions(code) if i.opname in stores)
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             found |= _written(constant)
-    return found & set(code.co_freevars)
+    return found & frozenset(code.co_freevars)
+
+
+def _takes(fn: Any, count: int) -> bool:
+    """Whether it is plain that a function can be called with so many arguments."""
+    if not isinstance(fn, FunctionType) or hasattr(fn, "__wrapped__"):
+        return False
+    code = fn.__code__
+    least = code.co_argcount - len(fn.__defaults__ or ())
+    return least <= count <= code.co_argcount and len(fn.__kwdefaults__ or ()) == code.co_kwonlyargcount
 
 
 def function(operation: str, fn: Any, spec: Spec, *, and_a: str = "") -> Callable[..., Any]:
@@ -94,6 +105,8 @@ def function(operation: str, fn: Any, spec: Spec, *, and_a: str = "") -> Callabl
     if spec.structure is None:
         return fn  # type: ignore[no-any-return]
     count = len(spec.structure.children) if spec.structure.unpacks else 1
+    if _takes(fn, count + bool(and_a)):
+        return fn  # type: ignore[no-any-return]
     try:
         signature = inspect.signature(fn)
     except (TypeError, ValueError):  # some C functions do not tell

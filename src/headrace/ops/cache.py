@@ -66,12 +66,16 @@ class Cache(Keeping):
 
     @property
     def indexable(self) -> bool:
-        return self.input.indexable
+        return self.input.indexable or self.cardinality.known
 
     @property
     def addressable(self) -> bool:
         """See the class. Rows are put into files in turn."""
-        return self.indexable and self.pure and isinstance(self.store, MemoryStore)
+        return self.input.indexable and self.pure and isinstance(self.store, MemoryStore)
+
+    @property
+    def in_memory(self) -> bool:  # type: ignore[override]
+        return isinstance(self.store, MemoryStore)
 
 
 class Store(Protocol):
@@ -164,7 +168,9 @@ class CacheStream(Stream):
 
     def fetch(self, indices: Indices) -> Block:
         """Rows by number, read and kept as far as need be."""
-        self._read_on(int(indices.max()) + 1, SEALED_ROWS)
+        until = int(indices.max()) + 1
+        while self._rows.count < until and self._read_on(self._rows.count + 1, self._unseen(until)):
+            pass
         self.close()
         blocks = []
         for number in indices.tolist():
@@ -178,6 +184,10 @@ class CacheStream(Stream):
             item.ids = folded(item.ids, self._ctx.path) if self._ctx.with_ids else None
             blocks.append(item)
         return concat(blocks)
+
+    def _unseen(self, until: int) -> int:
+        """How many rows may be read on where `until` is needed: no more, where somebody could tell."""
+        return SEALED_ROWS if self._node.input.pure else until - self._rows.count
 
     def _read_on(self, until: int, want: int) -> bool:
         """Have at least `until` rows kept; False if there are not so many, or they cannot be kept."""

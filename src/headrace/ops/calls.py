@@ -25,7 +25,7 @@ from headrace.errors import SpecError
 from headrace.execute.context import Context
 from headrace.execute.origin import Origin
 from headrace.execute.parallel import in_processes, process_count, work_in_parallel
-from headrace.execute.stream import Made, Source, Stream
+from headrace.execute.stream import Made, Stream, Unseen
 from headrace.plan.cardinality import Cardinality
 from headrace.plan.marks import At
 from headrace.plan.node import Node, function_name
@@ -58,6 +58,8 @@ if TYPE_CHECKING:
         def error(self, cause: BaseException | str, ordinal: int) -> Any: ...
 
 
+One = Callable[..., tuple[Structure, list[Any]]]
+"""From the arguments of one call to the structure and the components of the row that is made."""
 Outcome = tuple[bool, Any]
 """True and what the function returned, or False and the exception."""
 
@@ -320,8 +322,13 @@ def placed(node: Caller, call: Call, keep_ids: bool, block: Block, numbers: Indi
     return items
 
 
-def open_calls(node: Caller, ctx: Context, at: At, call: Call, *, with_ids: bool = False) -> Stream:
-    """What `call` makes of the input's rows: in the puller's thread, on threads or in processes, as the node says."""
+def open_calls(
+    node: Caller, ctx: Context, at: At, call: Call, *, with_ids: bool = False, one: One | None = None
+) -> Stream:
+    """What `call` makes of the input's rows: in the puller's thread, on threads or in processes, as the node says.
+
+    `one` makes one row, for a consumer who wants them one by one.
+    """
     inner = ctx.identified() if with_ids else ctx
     ordered = node.positional or ctx.ordered(node.deterministic)  # a row that is known by its number keeps its place
     if node.mode == "process":
@@ -334,7 +341,7 @@ def open_calls(node: Caller, ctx: Context, at: At, call: Call, *, with_ids: bool
     apply = partial(placed, node, call, ctx.with_ids)
     threads = node.num_parallel_calls
     if threads is None and at.own is None:
-        return CallStream(inner, node.input, at, apply, unseen=node.traced)
+        return CallStream(inner, node.input, at, apply, unseen=node.traced, one=one)
     work = partial(_work, apply)
     return work_in_parallel(
         inner, node.input, at, work, width=threads or 1, ordered=ordered, one_by_one=not node.traced
@@ -362,14 +369,32 @@ class CallStream(Stream):
     """Rows of the input through a function that makes one of each, in the puller's own thread."""
 
     def __init__(
-        self, ctx: Context, node: Node, at: At, apply: Callable[[Block], list[Item]], *, unseen: bool = False
+        self,
+        ctx: Context,
+        node: Node,
+        at: At,
+        apply: Callable[[Block], list[Item]],
+        *,
+        unseen: bool = False,
+        one: One | None = None,
     ) -> None:
-        self._input: Source = ctx.open(node, at.inputs, any_order=True)
+        rows = ctx.open(node, at.inputs, any_order=True)
+        self._reads_blocks = node.pure and not unseen
+        self._input = Unseen(rows) if self._reads_blocks else rows
         self._apply = apply
         self._unseen = unseen
+        self._given_as_read = False
+        self._one = one
+
+    def give_as_read(self) -> One | None:
+        """Have rows come as they are read, for a consumer that calls the function itself, unless that would show."""
+        self._given_as_read = self._reads_blocks and self._one is not None
+        return self._one if self._given_as_read else None
 
     def pull(self, want: int) -> Made:
         item = self._input.pull(want)
+        if self._given_as_read:
+            return item
         return self._apply(item) if isinstance(item, Block) else item
 
     def skip(self, count: int, *, replay: bool = False) -> int:

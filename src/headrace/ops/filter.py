@@ -14,7 +14,7 @@ from headrace.errors import SpecError
 from headrace.execute.context import Context
 from headrace.execute.parallel import in_processes, process_count, work_in_parallel
 from headrace.execute.registry import opens
-from headrace.execute.stream import Made, Stream
+from headrace.execute.stream import Made, Stream, Unseen
 from headrace.ops.arguments import Mode, execution, function, width
 from headrace.ops.calls import Calls, Outcome, ParallelCalls, mapped, outcomes, single, with_failures
 from headrace.plan.cardinality import UNKNOWN, Cardinality
@@ -102,7 +102,8 @@ class FilterStream(Stream):
 
     def __init__(self, node: Filter, ctx: Context, at: At) -> None:
         self._node = node
-        self._input = ctx.open(node.input, at.inputs, any_order=True)
+        rows = ctx.open(node.input, at.inputs, any_order=True)
+        self._input = Unseen(rows) if node.input.pure and not node.pure else rows
         self._seen = self._kept = 1
 
     def pull(self, want: int) -> Made:

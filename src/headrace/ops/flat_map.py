@@ -8,12 +8,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from headrace import keys
-from headrace.block import Block
+from headrace.block import Block, Item, concat
 from headrace.errors import StateError
 from headrace.execute.context import Context
 from headrace.execute.inputs import Input
 from headrace.execute.registry import opens
-from headrace.execute.stream import END, Made, Pending, Stream
+from headrace.execute.stream import END, Made, Pending, Pulled, Stream, Unseen
 from headrace.ops.arguments import function
 from headrace.ops.children import OneRow, Parent, open_child
 from headrace.ops.template import BuildingFunction, Template
@@ -50,7 +50,7 @@ class FlatMap(Node):
 
     @cached_property
     def pure(self) -> bool:
-        return self.template is not None and self.input.pure
+        return self.input.pure and (self.template is not None or self._building.pure(self.input.spec))
 
     @property
     def operation(self) -> str:
@@ -100,6 +100,10 @@ def open_flat_map(node: FlatMap, ctx: Context, at: At) -> Stream:
     return FlatMapStream(node, ctx, at, node.template)
 
 
+SMALL = 64
+"""Children of fewer rows are put together: a block costs as much as so many rows."""
+
+
 class FlatMapStream(Stream):
     """One child at a time, or many windows at once."""
 
@@ -108,9 +112,11 @@ class FlatMapStream(Stream):
         self._ctx = ctx
         self._stacked = template is not None
         self._template = None if ctx.with_ids else template
-        self._parents = ctx.open(node.input, at.inputs, with_ids=True)
+        parents = ctx.open(node.input, at.inputs, with_ids=True)
+        self._parents = Unseen(parents) if node.input.pure else parents
         self._waiting = Pending()
         self._child: Input | OneRow | None = None
+        self._unseen = node.pure
         self._parent: Mark
         if at.own is not None and not self._next(at.own.mark):
             raise StateError("the input of flat_map ended before the element where the state was taken")
@@ -146,6 +152,23 @@ class FlatMapStream(Stream):
         return made
 
     def pull(self, want: int) -> Made:
+        """The next rows; where nobody can tell, those of many small children at once."""
+        item = self._pull(want)
+        if not self._unseen or not isinstance(item, Block) or item.rows >= min(want, SMALL):
+            return item
+        parts, rows = [item], item.rows
+        rest: list[Item] = []
+        while rows < min(want, SMALL) and not rest and (other := self._pull(want - rows)) is not END:
+            if isinstance(other, Block) and other.structure == item.structure:
+                parts.append(other)
+                rows += other.rows
+            else:
+                rest.append(other)
+        made = item if len(parts) == 1 else concat(parts)
+        made.own, made.offset = item.own, item.offset
+        return [made, *rest]
+
+    def _pull(self, want: int) -> Pulled:
         while True:
             if self._child is not None:
                 item = self._child.pull(want)

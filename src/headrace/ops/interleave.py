@@ -80,7 +80,9 @@ class Interleave(Node):
 
     probe: Probe = field(repr=False, default_factory=lambda: Probe(None))
 
-    pure = False
+    @cached_property
+    def pure(self) -> bool:
+        return self.deterministic is not False and self.input.pure and self._building.pure(self.input.spec)
 
     def remedy(self) -> str | None:
         return "give it num_parallel_calls=hr.AUTOTUNE" if self.num_parallel_calls is None else None

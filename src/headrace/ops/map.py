@@ -13,10 +13,11 @@ from headrace.execute.registry import fetches, opens
 from headrace.execute.stream import Stream
 from headrace.execute.unordered import Unordered
 from headrace.ops.arguments import Mode, execution, function, width
-from headrace.ops.calls import MappingCalls, fetched, mapped, open_calls
+from headrace.ops.calls import MappingCalls, fetched, mapped, open_calls, promised
 from headrace.plan.marks import At
 from headrace.plan.node import TUNING, Node
 from headrace.plan.spec import Probe, Spec
+from headrace.plan.structure import Structure
 from headrace.trace.function import Function
 
 if TYPE_CHECKING:
@@ -82,13 +83,19 @@ class Map(MappingCalls):
 def open_map(node: Map, ctx: Context, at: At) -> Stream:
     """Rows through the function, here or elsewhere."""
     elsewhere = node.mode == "process"
-    return open_calls(node, ctx, at, partial(mapped, node.fn, node.signature) if elsewhere else partial(map_rows, node))
+    call = partial(mapped, node.fn, node.signature) if elsewhere else partial(map_rows, node)
+    return open_calls(node, ctx, at, call, one=partial(map_one, node))
 
 
 @fetches(Map)
 def fetch_mapped(node: Map, ctx: Context, indices: Indices) -> Block:
     """What the function makes of these rows."""
     return fetched(node, ctx, indices, partial(map_rows, node))
+
+
+def map_one(node: Map, *args: Any) -> tuple[Structure, list[Any]]:
+    """What the function makes of one row."""
+    return promised(node.fn, node.fn(*args), node.signature)
 
 
 def map_rows(node: Map, block: Block) -> list[Block | Exception]:

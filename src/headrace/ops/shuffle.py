@@ -149,7 +149,7 @@ class ShuffleStream(Stream):
         # The input of a buffer that is tuned is a branch of its own, so that one further up has another name.
         self._input: Source = ctx.open(node.input, at.inputs, slot=int(tuned))
         self._capacity = tuned_buffer(ctx, "shuffle", self._row_bytes) if tuned else node.buffer_size
-        self._slots = Slots(self._capacity)
+        self._slots = Slots(self._capacity, kept=node.input.in_memory)
         self._failures: dict[int, Failure] = {}
         self._past: deque[Mark] = deque()
         self._base: Mark
@@ -368,6 +368,6 @@ class ShuffleStream(Stream):
         total = self._node.cardinality
         rows = min(count, total - self._t) if total.known else count
         self._input.close()
-        self._slots, self._failures = Slots(self._capacity), {}
+        self._slots, self._failures = Slots(self._capacity, kept=self._node.input.in_memory), {}
         self._start(self._t + rows)
         return int(rows)

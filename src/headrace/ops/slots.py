@@ -18,6 +18,12 @@ AT_ONCE = 1 << 30
 """Up to this size room for all slots is asked for at once: pages that are never touched take no memory."""
 
 
+MANY = 1 << 20
+"""More slots than this are made as rows come: their numbers take memory, whether rows lie in them or not."""
+
+LARGE = 1 << 14
+"""Bytes of a row that is not worth copying twice."""
+
 NOWHERE = -1
 """The place of the row of a slot that never held one."""
 
@@ -104,7 +110,8 @@ class ObjectStore:
 
     row_bytes = 16
 
-    def __init__(self) -> None:
+    def __init__(self, *, copies: bool = True) -> None:
+        self._copies = copies
         self._places = DenseStore(np.empty(0, np.int64), NOWHERE)
         self._pool = np.empty(0, object)
         self._touched = 0
@@ -131,14 +138,15 @@ class ObjectStore:
             more = max(self._touched, 2 * len(self._pool)) - len(self._pool)
             self._pool = np.concatenate([self._pool, np.empty(more, object)])
         places = np.concatenate(found)
-        self._pool[places] = _boxes(column)
+        self._pool[places] = _boxes(column, copies=self._copies)
         return places
 
     def _give(self, places: Indices) -> Column:
         rows = self._pool[places].tolist()
         self._pool[places] = None
         self._free.append(places)
-        return column(rows)
+        made = column(rows)
+        return made.copy() if not self._copies and len(rows) == 1 and isinstance(made, np.ndarray) else made
 
     def place(self, slots: Indices | slice, column: Column) -> None:
         self._places.place(slots, self._keep(column))
@@ -160,10 +168,14 @@ class ObjectStore:
 
 
 class Slots:
-    """Numbered places for rows. `extra` columns (ids, ordinals) travel with the rows."""
+    """Numbered places for rows. `extra` columns (ids, ordinals) travel with the rows.
 
-    def __init__(self, capacity: int) -> None:
+    Rows that are `kept` in memory anyway are not copied, if they are large.
+    """
+
+    def __init__(self, capacity: int, *, kept: bool = False) -> None:
         self._capacity = capacity
+        self._kept = kept
         self._room = 0
         self._top = 0
         self._structure: Structure | None = None
@@ -180,7 +192,7 @@ class Slots:
         """The rows as the stores take them, with slots up to `top`."""
         if self._structure is None:
             self._structure = block.structure
-            self._stores = [_store(c) for c in block.columns]
+            self._stores = [_store(c, self._kept) for c in block.columns]
             self._extra = [DenseStore(e, np.iinfo(e.dtype).max) for e in extra]
         elif not (self._whole or self._fits(block)):
             held = Block(self._structure, [s.peek(self._top) for s in self._stores], self._top)
@@ -201,7 +213,8 @@ class Slots:
         if size <= self._room:
             return
         every = [*self._stores, *self._extra]
-        at_once = self._capacity * (8 + sum(s.row_bytes for s in every)) <= AT_ONCE
+        row_bytes = 8 + sum(s.row_bytes for s in every)
+        at_once = self._capacity <= MANY and self._capacity * row_bytes <= AT_ONCE
         self._room = self._capacity if at_once else min(self._capacity, max(size, 2 * self._room))
         for store in every:
             store.grow(self._room)
@@ -244,14 +257,17 @@ class Slots:
         return [Block(self._structure, columns, rows, None, ids)]
 
 
-def _store(like: Column) -> Store:
-    return DenseStore(like) if isinstance(like, np.ndarray) and not like.dtype.hasobject else ObjectStore()
+def _store(like: Column, kept: bool) -> Store:
+    if not isinstance(like, np.ndarray) or like.dtype.hasobject:
+        return ObjectStore()
+    dense = DenseStore(like)
+    return ObjectStore(copies=False) if kept and dense.row_bytes >= LARGE else dense
 
 
-def _boxes(column: Column) -> NDArray[Any]:
-    """The rows as objects of their own."""
+def _boxes(column: Column, *, copies: bool = True) -> NDArray[Any]:
+    """The rows as objects, of their own unless they need not be copied."""
     if isinstance(column, list | np.ndarray | Ragged):
-        rows = (v.copy() if isinstance(v, np.ndarray) else v for v in column)
+        rows = (v.copy() if copies and isinstance(v, np.ndarray) else v for v in column)
         return np.fromiter(rows, object, len(column))
     return objects(column)
 

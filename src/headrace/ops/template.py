@@ -6,6 +6,7 @@ import dis
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from types import FunctionType
 from typing import Any
 
@@ -18,20 +19,34 @@ from headrace.ops.calls import arguments
 from headrace.plan.cardinality import UNKNOWN, Cardinality
 from headrace.plan.node import Node, rebuilt
 from headrace.plan.prepared import Prepared
-from headrace.plan.spec import DatasetSpec, Spec
+from headrace.plan.spec import DatasetSpec, LeafSpec, Spec
 from headrace.plan.structure import LEAF, Structure
 from headrace.sources.memory import Memory
 
-BUILDS = frozenset({"Dataset", "batch", "zip"})
-"""Attributes that a function may use which is called once for all windows: they make datasets, and do nothing else."""
+READERS = frozenset({"TFRecordDataset", "TextLineDataset", "FixedLengthRecordDataset", "CsvDataset"})
+"""Readers that know what their elements look like before they open a file."""
+
+SOURCES = frozenset({"from_tensor_slices", "from_tensors", "range"})
+"""Ways to make a `Dataset` of what is there."""
+
+BUILDS = READERS | SOURCES | frozenset({
+    "Dataset", "batch", "enumerate", "filter", "flat_map", "interleave", "map", "padded_batch", "prefetch",
+    "ragged_batch", "repeat", "shard", "shuffle", "skip", "take", "unbatch", "zip",
+})  # fmt: skip
+"""Attributes that a function may use which is called once for all rows: they make datasets, and do nothing else."""
 
 STEPS = frozenset({
-    "BINARY_SUBSCR", "BUILD_CONST_KEY_MAP", "BUILD_MAP", "BUILD_TUPLE", "CACHE", "CALL", "CALL_FUNCTION_EX", "CALL_KW",
-    "COPY", "COPY_FREE_VARS", "KW_NAMES", "LOAD_ATTR", "LOAD_CONST", "LOAD_DEREF", "LOAD_FAST", "LOAD_FAST_BORROW",
-    "LOAD_FAST_BORROW_LOAD_FAST_BORROW", "LOAD_FAST_LOAD_FAST", "LOAD_GLOBAL", "LOAD_METHOD", "LOAD_SMALL_INT", "NOP",
-    "POP_TOP", "PRECALL", "PUSH_NULL", "RESUME", "RETURN_VALUE", "STORE_FAST", "SWAP",
+    "BINARY_SUBSCR", "BUILD_CONST_KEY_MAP", "BUILD_LIST", "BUILD_MAP", "BUILD_STRING", "BUILD_TUPLE", "CACHE", "CALL",
+    "CALL_FUNCTION_EX", "CALL_KW", "CONVERT_VALUE", "COPY", "COPY_FREE_VARS", "FORMAT_SIMPLE", "FORMAT_VALUE",
+    "FORMAT_WITH_SPEC", "KW_NAMES", "LIST_EXTEND", "LOAD_ATTR", "LOAD_CLOSURE", "LOAD_CONST", "LOAD_DEREF", "LOAD_FAST",
+    "LOAD_FAST_BORROW", "LOAD_FAST_BORROW_LOAD_FAST_BORROW", "LOAD_FAST_LOAD_FAST", "LOAD_GLOBAL", "LOAD_METHOD",
+    "LOAD_SMALL_INT", "MAKE_CELL", "MAKE_FUNCTION", "NOP", "POP_TOP", "PRECALL", "PUSH_NULL", "RESUME", "RETURN_VALUE",
+    "SET_FUNCTION_ATTRIBUTE", "STORE_FAST", "SWAP",
 })  # fmt: skip
 """What such a function may consist of: no branches, no stores to anything but its own variables, no imports."""
+
+OPERATORS = frozenset({"[]", "+"})
+"""Of what `BINARY_OP` says: a subscript, as Python 3.14 spells it, and names of files put together."""
 
 
 def only_builds(fn: Any) -> bool:
@@ -40,22 +55,31 @@ def only_builds(fn: Any) -> bool:
     >>> only_builds(lambda w: w.batch(5)), only_builds(lambda w: print(w))
     (True, False)
     """
+    if isinstance(fn, partial):
+        return only_builds(fn.func) and all(_constant(v) for v in (*fn.args, *fn.keywords.values()))
+    if _makes(fn):
+        return True
     if not isinstance(fn, FunctionType) or fn.__code__.co_flags & _RUNS_LATER:
         return False
     code = fn.__code__
     steps = list(dis.get_instructions(code))
-    if any(s.opname not in STEPS and s.opname != "BINARY_OP" for s in steps):
-        return False
-    if any(s.opname == "BINARY_OP" and s.argrepr != "[]" for s in steps):  # how Python 3.14 spells a subscript
+    if any(s.opname not in STEPS and not (s.opname == "BINARY_OP" and s.argrepr in OPERATORS) for s in steps):
         return False
     used = {str(s.argval) for s in steps if s.opname in ("LOAD_ATTR", "LOAD_METHOD")}
     named = {str(s.argval) for s in steps if s.opname == "LOAD_GLOBAL"}
+    called = {str(s.argval) for s in steps if s.opname == "LOAD_GLOBAL" and (s.arg or 0) & 1}
+    passes = all(s.opname != "PUSH_NULL" for s in steps)  # what is not named is not called, only handed to operations
+    if not passes and any(s.opname == "MAKE_FUNCTION" for s in steps):
+        return False
     try:
-        values = [cell.cell_contents for cell in fn.__closure__ or ()] + [fn.__globals__[name] for name in named]
+        held = [cell.cell_contents for cell in fn.__closure__ or ()]
+        values = {name: fn.__globals__[name] for name in named}
     except (KeyError, ValueError):  # a builtin, or not assigned yet
         return False
-    values += [*(fn.__defaults__ or ()), *(fn.__kwdefaults__ or {}).values()]
-    return used <= BUILDS and all(_constant(v) for v in values)
+    held += [*(fn.__defaults__ or ()), *(fn.__kwdefaults__ or {}).values()]
+    held += [value for name, value in values.items() if name not in called]
+    fine = all(_constant(values[name]) for name in called)
+    return used <= BUILDS and fine and all(_constant(v) or (passes and isinstance(v, FunctionType)) for v in held)
 
 
 _RUNS_LATER = 0x20 | 0x80 | 0x200
@@ -66,7 +90,16 @@ def _constant(value: Any) -> bool:
     if isinstance(value, tuple):
         return type(value) is tuple and all(_constant(v) for v in value)
     ours = sys.modules["headrace"]
+    if _makes(value):
+        return True
     return value is None or type(value) in (bool, int, float, str, bytes) or value is ours or value is ours.Dataset
+
+
+def _makes(value: Any) -> bool:
+    """Whether it is a function of ours that makes a dataset."""
+    ours = sys.modules["headrace"]
+    homes = [(ours, READERS), (ours.Dataset, SOURCES)]
+    return any(value is getattr(home, name) for home, names in homes for name in names)
 
 
 def _plain(structure: Structure) -> bool:
@@ -91,41 +124,58 @@ class Unread(Node):
         return Cardinality(self.rows)
 
 
-def ask_once(fn: Callable[..., Any], structure: Structure, components: list[Unread]) -> Node | None:
-    """What a function makes of datasets, if all that it does is to build on them; None where it must see each."""
+def ask_once(fn: Callable[..., Any], structure: Structure | None, components: list[Any]) -> Node | None:
+    """What a function makes of these, if all that it does is to build on them; None where it must see each row."""
     from headrace.dataset import Dataset
 
-    if not only_builds(fn) or not _plain(structure):
+    if structure is None or not only_builds(fn) or not _plain(structure):
         return None
-    columns: list[Any] = [[Dataset(component)] for component in components]
+    columns: list[Any] = [[Dataset(c) if isinstance(c, Unread) else c] for c in components]
     try:
         with keyed_seeds(ROOT):
             made = fn(*next(arguments(Block(structure, columns, 1))))
-    except Exception:  # it is raised again where it belongs: for each window
+    except Exception:  # it is raised again where it belongs: for each row
         return None
     return made._node if isinstance(made, Dataset) else None
 
 
 class BuildingFunction:
-    """The datasets that a function builds on those which its arguments are: what their elements look like."""
+    """The datasets that a function builds on its arguments: what their elements are, and whether reading shows."""
 
     def __init__(self, fn: Callable[..., Any]) -> None:
         self._fn = fn
-        self._specs: dict[Spec, Spec] = {}
+        self._made: dict[Spec, Node | None] = {}
 
-    def spec(self, windows: Spec) -> Spec:
-        """Of arguments of this spec; each kind is asked for once."""
-        if windows not in self._specs:
-            self._specs[windows] = self._found(windows)
-        return self._specs[windows]
+    def spec(self, rows: Spec) -> Spec:
+        """Of the datasets it builds on rows of this spec."""
+        made = self._asked(rows)
+        sized = all(isinstance(s, DatasetSpec) or (s.shape is not None and None not in s.shape) for s in rows.leaves)
+        return Spec.UNKNOWN if made is None or not sized else made.spec
 
-    def _found(self, windows: Spec) -> Spec:
-        known = [leaf.elements for leaf in windows.leaves if isinstance(leaf, DatasetSpec) and leaf.shape == ()]
-        if windows.structure is None or not known or len(known) < len(windows.leaves):
-            return Spec.UNKNOWN
-        components = [Unread(i, UNKNOWN, elements) for i, elements in enumerate(known)]
-        node = ask_once(self._fn, windows.structure, components)
-        return Spec.UNKNOWN if node is None else node.spec
+    def pure(self, rows: Spec) -> bool:
+        """Whether nobody can tell when it is called, and when the rows of what it builds are made."""
+        made = self._asked(rows)
+        return made is not None and made.pure and not any(isinstance(leaf, DatasetSpec) for leaf in rows.leaves)
+
+    def _asked(self, rows: Spec) -> Node | None:
+        """What it builds on rows that stand for all of this spec; each kind is asked for once."""
+        if rows not in self._made:
+            stands = [_stand_in(i, leaf) for i, leaf in enumerate(rows.leaves)]
+            vague = any(stand is None for stand in stands)
+            self._made[rows] = None if vague else ask_once(self._fn, rows.structure, stands)
+        return self._made[rows]
+
+
+def _stand_in(number: int, leaf: LeafSpec) -> Any:
+    """A component of this spec, of the least value and size there is; None where the spec does not tell enough."""
+    if isinstance(leaf, DatasetSpec):
+        return Unread(number, UNKNOWN, leaf.elements) if leaf.shape == () else None
+    if leaf.dtype is None or leaf.shape is None:
+        return None
+    if leaf.dtype.kind in "US":
+        name = "headrace-unread"
+        return None if leaf.shape else name if leaf.dtype.kind == "U" else name.encode()
+    return None if leaf.dtype.kind == "O" else np.zeros([1 if n is None else n for n in leaf.shape], leaf.dtype)[()]
 
 
 @dataclass(frozen=True)

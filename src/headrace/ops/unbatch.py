@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from headrace.block import FOLD, Block, Column, Failure, Ids, Item, values
+from headrace.block import FOLD, Block, Column, Failure, Ids, Indices, Item, concat, values
 from headrace.errors import SpecError
 from headrace.execute.context import Context
-from headrace.execute.registry import opens
+from headrace.execute.registry import fetches, opens
 from headrace.execute.stream import END, Made, Stream
 from headrace.plan.cardinality import Cardinality
-from headrace.plan.marks import At
+from headrace.plan.marks import At, Mark
 from headrace.plan.node import Node
 from headrace.plan.spec import Spec
+from headrace.plan.structure import Structure
 from headrace.ragged import Ragged
 
 if TYPE_CHECKING:
@@ -59,6 +60,29 @@ class Unbatch(Node):
         size = self.input.leading
         return self.input.cardinality.vague if size is None else self.input.cardinality.times(size)
 
+    @property
+    def indexable(self) -> bool:
+        return bool(self.input.leading) and self.input.indexable
+
+    @property
+    def coarse(self) -> bool:
+        return True
+
+
+@fetches(Unbatch)
+def fetch_unbatched(node: Unbatch, ctx: Context, indices: Indices) -> Block:
+    """Rows of whichever batches they lie in."""
+    size = node.input.leading
+    assert size, "rows are found by number where every batch has as many"
+    batches, places = np.unique(indices // size, return_inverse=True)
+    block = ctx.fetch(node.input, batches)
+    block.mark = Mark(-1, int(batches[0]), 0)  # for errors: a batch has a number, though it lies nowhere
+    items = split(node, block)
+    for item in items:
+        if isinstance(item, Failure):
+            raise item.error
+    return concat([item for item in items if isinstance(item, Block)]).take(places * size + indices % size)
+
 
 @opens(Unbatch)
 class UnbatchStream(Stream):
@@ -77,6 +101,10 @@ class UnbatchStream(Stream):
         self._batch_rows = max(1, sum(m.rows for m in made) // item.rows)
         return made
 
+    def skip(self, count: int, *, replay: bool = False) -> int:
+        size = self._node.input.leading
+        return self._input.skip(count // size, replay=replay) * size if size else 0
+
 
 def split(node: Unbatch, block: Block) -> list[Item]:
     """The rows of the rows of a block; a row whose components differ in number is one failure."""
@@ -89,12 +117,18 @@ def split(node: Unbatch, block: Block) -> list[Item]:
         return [Block(block.structure, columns, rows, block.mark, ids)] if rows else []
     if block.rows > 1:
         return [item for i in range(block.rows) for item in split(node, block.slice(i, i + 1))]
+    why = unequal(block.structure, [None if c is None else int(c[0]) for c in counts])
+    return failures(node, Failure(node.error(why, block.mark.ordinal), block.mark))
+
+
+def unequal(structure: Structure, counts: list[int | None]) -> SpecError:
+    """Why an element whose components have so many rows cannot be split."""
+    if not counts:
+        return SpecError("the element has no components to split")
     found = ", ".join(
-        f"component{path} has {'no rows' if c is None else int(c[0])}"
-        for path, c in zip(block.structure.paths, counts, strict=True)
+        f"component{path} has {'no rows' if c is None else c}" for path, c in zip(structure.paths, counts, strict=True)
     )
-    error = node.error(SpecError(f"the components differ in their number of rows: {found}"), block.mark.ordinal)
-    return failures(node, Failure(error, block.mark))
+    return SpecError(f"the components differ in their number of rows: {found}")
 
 
 def failures(node: Unbatch, failure: Failure) -> list[Item]:

@@ -47,6 +47,7 @@ class Node(ABC):
     - `ready_made`: takes on rows by itself, as many as are sensible; who asks for more gets what is there, and no more.
     - `runs_ahead`: threads of its own make the next rows while the consumer computes.
     - `outlives`: its rows are kept beyond a pass.
+    - `in_memory`: its rows lie in memory and stay there, whoever holds them.
     - `transparent`: leaves no trace in marks and states; it may come and go between a save and a restore.
     - `scatters`: moves rows so that neighbours come from far apart; worth doing on row numbers.
     - `numbered`: row i has the id (path, i).
@@ -68,6 +69,7 @@ class Node(ABC):
     calls = False
     live = False
     outlives = False
+    in_memory = False
     transparent = False
     tells_inputs = False
 

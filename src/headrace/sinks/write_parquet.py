@@ -69,7 +69,7 @@ class ParquetEncoding(Encoding):
 
         tables = [self._table(block) for block in blocks]
         if self._schema is None:  # the first rows are encoded before there are threads
-            self._schema = tables[0].schema
+            self._schema = _common_schema(tables)
         return pa.concat_tables([self._cast(table) for table in tables]).combine_chunks()
 
     def _table(self, block: Block) -> pa.Table:
@@ -103,6 +103,18 @@ class ParquetEncoding(Encoding):
 
         schema = pa.schema([]) if self._schema is None else self._schema  # there are no rows to tell of columns
         return ParquetPart(file, schema, self._compression)
+
+
+def _common_schema(tables: list[pa.Table]) -> pa.Schema:
+    """The schema of the first table; a column without values there is of the kind that the next rows tell."""
+    import pyarrow as pa
+
+    schema = tables[0].schema
+    for i, name in enumerate(schema.names):
+        kinds = [t.schema.field(name).type for t in tables if name in t.schema.names]
+        told = (kind for kind in kinds if not pa.types.is_null(_innermost(kind)))
+        schema = schema.set(i, pa.field(name, next(told, kinds[0])))
+    return schema
 
 
 class ParquetPart(Part):

@@ -6,6 +6,7 @@ import dataclasses
 import enum
 import functools
 import math
+import operator
 from collections.abc import Callable
 from pathlib import Path
 from types import BuiltinFunctionType, CellType, FunctionType, MappingProxyType, MethodType, ModuleType
@@ -23,6 +24,8 @@ from headrace.trace.values import KINDS
 
 PLAIN = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis), range, slice, np.dtype)
 Guard = Callable[[], bool]
+MOST_ITEMS = 1000
+"""Containers that may change are looked at before every block: larger ones cost more than that saves."""
 
 
 class Capture:
@@ -33,6 +36,7 @@ class Capture:
         self.guards: list[Guard] = []
         self.decides = False
         self._copies: dict[int, Any] = {}
+        self._lists: list[tuple[str, list[Any], list[Any]]] = []
 
     def refuse(self, what: str) -> Untraceable:
         """End the trace before it has begun."""
@@ -68,8 +72,8 @@ class Capture:
                 raise self.refuse(f"captures {name}, {value.dtype}")
             return self.recorder.constant(value)
         if isinstance(value, np.ndarray):
-            return self.recorder.capture(value)
-        if type(value) in (tuple, frozenset, dict):
+            return self.recorder.capture(value.view(np.ndarray) if type(value) is np.memmap else value)
+        if type(value) in (tuple, frozenset, dict, list):
             return self._container(value, name)
         if isinstance(value, ModuleType):
             return self._module(value)
@@ -89,10 +93,25 @@ class Capture:
         raise self.refuse(f"captures {name}, a {type(value).__name__}, which may change")
 
     def _container(self, value: Any, name: str) -> Any:
-        if type(value) is not dict:
+        if type(value) in (tuple, frozenset):
             return type(value)([self.value(item, name) for item in value])
-        self.guards.append(_same_items(value))
-        return MappingProxyType({key: self.value(item, name) for key, item in value.items()})  # to be read only
+        if len(value) > MOST_ITEMS:
+            raise self.refuse(f"captures {name}, a {type(value).__name__} of {len(value):,} items, which may change")
+        if type(value) is dict:
+            self.guards.append(_same_items(value))
+            return MappingProxyType({key: self.value(item, name) for key, item in value.items()})  # to be read only
+        copy: list[Any] = []
+        self._copies[id(value)] = copy  # it may hold itself
+        copy += [self.value(item, name) for item in value]
+        self.guards.append(_same_list(value))
+        self._lists.append((name, copy, copy.copy()))
+        return copy
+
+    def check_lists(self) -> None:
+        """Refuse a function that has changed a list which is not its own: the trace changed a copy."""
+        for name, copy, before in self._lists:
+            if len(copy) != len(before) or any(a is not b for a, b in zip(copy, before, strict=True)):
+                raise self.refuse(f"changes {name}, a list")
 
     def _module(self, module: ModuleType) -> Any:
         if module is np or module.__name__ in ("numpy.linalg", "numpy.fft"):
@@ -199,6 +218,11 @@ def _same_items(given: dict[Any, Any]) -> Guard:
         return len(now) == len(before) and all(a is c and b is d for (a, b), (c, d) in zip(now, before, strict=True))
 
     return same
+
+
+def _same_list(given: list[Any]) -> Guard:
+    before = given.copy()
+    return lambda: len(given) == len(before) and all(map(operator.is_, given, before))
 
 
 def _same_contents(cell: CellType, contents: Any) -> Guard:

@@ -14,6 +14,7 @@ from headrace.plan.node import function_name
 from headrace.plan.spec import Spec
 from headrace.trace.errors import OPAQUE, Mismatch, Resized, VectorisedError
 from headrace.trace.graph import Graph, column_spec, trace
+from headrace.trace.known import KNOWN
 
 MODES = ("auto", "vectorized", "eager")
 FEW = 3
@@ -53,7 +54,11 @@ class Function:
         found = self._graphs.get(spec)
         if found is None or (isinstance(found, Graph) and not found.current()):
             with self._lock:
-                found = trace(self.fn, spec, exact=self.mode == "auto", draws=self.draws)
+                exact = self.mode == "auto"
+                found = KNOWN.get(self.fn, spec, exact=exact, draws=self.draws)
+                if found is None:
+                    found = trace(self.fn, spec, exact=exact, draws=self.draws)
+                    KNOWN.keep(self.fn, spec, found, exact=exact, draws=self.draws)
                 self._graphs[spec] = found
         return found
 

@@ -189,6 +189,7 @@ def _classes(structure: Structure) -> set[type]:
 def _finished(recorder: Recorder, capture: Capture, result: Any) -> Graph:
     if result is None:
         raise recorder.refuse("returns None")
+    capture.check_lists()
     if type(result) is list:
         result = tuple(result)
     structure, found = flatten(result)

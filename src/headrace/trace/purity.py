@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import dis
 import inspect
+from functools import cache, lru_cache
 from types import CodeType, FunctionType
 
 from headrace.identity.code import codes, instructions
@@ -26,8 +27,9 @@ EFFECTS = {
 }
 
 
+@cache
 def pure_builtins() -> dict[str, object]:
-    """The builtins a traced function may use."""
+    """The builtins a traced function may use; not to be written to."""
     return {
         name: value
         for name, value in vars(builtins).items()
@@ -37,9 +39,13 @@ def pure_builtins() -> dict[str, object]:
 
 def effect(fn: FunctionType) -> str | None:
     """What the function's code does that somebody could notice, None if nothing."""
-    code = fn.__code__
-    if code.co_flags & (inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):
+    if fn.__code__.co_flags & (inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):
         return f"{fn.__name__} is a generator or a coroutine"
+    return _effect(fn.__code__, fn.__code__.co_filename)
+
+
+@lru_cache(maxsize=1024)
+def _effect(code: CodeType, file: str) -> str | None:  # equal code may stand in several files
     for part in codes(code):
         line = part.co_firstlineno
         for instruction in instructions(part):
@@ -48,7 +54,7 @@ def effect(fn: FunctionType) -> str | None:
             if what is None and instruction.opname in ("STORE_DEREF", "DELETE_DEREF"):
                 what = "assigns {} of the function around it" if instruction.argval in code.co_freevars else None
             if what is not None:
-                return f"{what.format(instruction.argval)} at {code.co_filename}:{line}"
+                return f"{what.format(instruction.argval)} at {file}:{line}"
     return None
 
 
@@ -56,6 +62,7 @@ def _line(instruction: dis.Instruction) -> int | None:
     return getattr(instruction, "line_number", None)
 
 
+@lru_cache(maxsize=1024)
 def decides(code: CodeType) -> bool:
     """Whether the code can take another way for another value: it branches or loops."""
     return any("JUMP" in i.opname or i.opname == "FOR_ITER" for i in instructions(code))

@@ -39,7 +39,7 @@ from headrace.ops.rebatch import Rebatch, no_rows
 from headrace.ops.rejection_resample import RejectionResample
 from headrace.ops.scan import Scan
 from headrace.ops.take_while import TakeWhile
-from headrace.ops.unbatch import Unbatch
+from headrace.ops.unbatch import Unbatch, unequal
 from headrace.ops.unique import Unique, identity
 from headrace.ops.window import Window
 from headrace.plan.node import Node
@@ -166,13 +166,8 @@ def _(node: Unbatch, at: Place) -> Iterator[Row]:
             continue
         structure, leaves = parts_of(row.value)
         counts = [len(v) if isinstance(v, Ragged) or np.ndim(v) else None for v in leaves]
-        if None in counts or len(set(counts)) > 1:
-            found = ", ".join(
-                f"component{path} has {'no rows' if c is None else c}"
-                for path, c in zip(structure.paths, counts, strict=True)
-            )
-            why = SpecError(f"the components differ in their number of rows: {found}")
-            yield from [Row(row.id, node.error(why, number))] * places
+        if None in counts or len(set(counts)) != 1:
+            yield from [Row(row.id, node.error(unequal(structure, counts), number))] * places
             continue
         path = (row.id[0] * 0x9E3779B97F4A7C15 + row.id[1]) & _MASK
         for i in range(counts[0] or 0):

@@ -1,0 +1,74 @@
+"""Graphs of functions that are made again and again: a lambda within the function of a flat_map, one for each row."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
+
+from headrace.plan.spec import Spec
+from headrace.trace.graph import Graph
+
+MOST = 256
+Key = tuple[CodeType, Spec, bool, bool]
+
+
+class Known:
+    """The last graph of each code and spec, good for another function that holds the same.
+
+    Only of functions that hold next to nothing: they are kept alive.
+    """
+
+    def __init__(self) -> None:
+        self._found: OrderedDict[Key, tuple[FunctionType, Graph | str]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, fn: Any, spec: Spec, *, exact: bool, draws: bool) -> Graph | str | None:
+        """The graph of this function, or why there is none; None where it has to be found out."""
+        if not isinstance(fn, FunctionType):
+            return None
+        with self._lock:
+            known = self._found.get((fn.__code__, spec, exact, draws))
+        if known is None or not _same(fn, known[0]):
+            return None
+        found = known[1]
+        return None if isinstance(found, Graph) and not found.current() else found
+
+    def keep(self, fn: Any, spec: Spec, found: Graph | str, *, exact: bool, draws: bool) -> None:
+        """Remember it, if it costs nothing."""
+        if not isinstance(fn, FunctionType) or (isinstance(found, Graph) and found.captured):
+            return
+        if fn.__kwdefaults__ or not all(_light(value) for value in (*_held(fn), *(fn.__defaults__ or ()))):
+            return
+        with self._lock:
+            self._found[fn.__code__, spec, exact, draws] = fn, found
+            if len(self._found) > MOST:
+                self._found.popitem(last=False)
+
+
+KNOWN = Known()
+
+
+def _held(fn: FunctionType) -> list[Any]:
+    try:
+        return [cell.cell_contents for cell in fn.__closure__ or ()]
+    except ValueError:  # not assigned yet
+        return [object()]
+
+
+def _light(value: Any) -> bool:
+    plain = value is None or type(value) in (bool, int, float, str, bytes) or isinstance(value, ModuleType)
+    return plain or (isinstance(value, FunctionType) and not value.__closure__)
+
+
+def _same(fn: FunctionType, other: FunctionType) -> bool:
+    """Whether two functions of one code do the same."""
+    if fn.__globals__ is not other.__globals__ or fn.__kwdefaults__ or fn.__dict__ or other.__dict__:
+        return False
+    ours, theirs = (_held(fn), fn.__defaults__ or ()), (_held(other), other.__defaults__ or ())
+    return all(len(a) == len(b) and all(map(_same_value, a, b)) for a, b in zip(ours, theirs, strict=True))
+
+
+def _same_value(a: Any, b: Any) -> bool:
+    return a is b or (type(a) is type(b) and type(a) in (int, str, bytes) and a == b)

@@ -1,0 +1,29 @@
+"""How many rows are asked for at a time."""
+
+import pytest
+
+from headrace.execute.stream import Pace
+
+MS = 1_000_000
+
+
+def settled(nanoseconds, nbytes=8):
+    """Where the number of rows stays that take so long and so many bytes each: the least and the most of the last."""
+    pace = Pace()
+    seen = []
+    for _ in range(40):
+        seen.append(pace.rows)
+        pace.learn(pace.rows, pace.rows * nbytes, pace.rows * nanoseconds)
+    return min(seen[-8:]), max(seen[-8:])
+
+
+@pytest.mark.parametrize(
+    ("nanoseconds", "least", "most"), [(1, 1 << 15, 1 << 15), (MS // 100, 64, 256), (MS, 4, 4), (5 * MS, 1, 1)]
+)
+def test_about_a_millisecond_of_work_but_enough_rows_for_a_block(nanoseconds, least, most):
+    low, high = settled(nanoseconds)
+    assert least <= low <= high <= most
+
+
+def test_large_rows_come_one_by_one():
+    assert settled(1000, 10 << 20) == (1, 1)
