@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from headrace.errors import SpecError
 from headrace.records.choice import Choice
 from headrace.records.groups import ArrowGroups, Groups, ParquetGroups
+from headrace.records.redact import shown
 from headrace.records.tables import spec_of
 from headrace.records.transport import ALONE, StorageOptions
 from headrace.sources.files import read_files
@@ -122,6 +124,8 @@ def _read(
     try:
         choice.check(first.schema)
         form = Tables(groups, spec_of(first.schema, choice), choice, kept)
+    except (SpecError, ValueError) as error:
+        raise type(error)(f"{reader}: {shown(files[0])}: {error}") from None
     finally:
         first.close()
     return read_files(
