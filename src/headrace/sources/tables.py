@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from headrace.errors import SpecError
@@ -106,6 +107,17 @@ def ArrowDataset(  # noqa: N802 - as tf.data's readers are named
     )
 
 
+@contextmanager
+def _naming(where: str) -> Iterator[None]:
+    """Have errors about the columns of a file say which it is."""
+    try:
+        yield
+    except (SpecError, ValueError) as error:
+        if type(error) not in (SpecError, ValueError):
+            raise
+        raise type(error)(f"{where}: {error}") from None
+
+
 def _read(
     reader: str,
     groups: type[Groups],
@@ -120,14 +132,9 @@ def _read(
 ) -> Dataset:
     files = matching(pattern, storage)
     via = ALONE.using(storage)
-    first = groups(files[0], choice, kept, via)
-    try:
+    with _naming(f"{reader}: {shown(files[0])}"), closing(groups(files[0], choice, kept, via)) as first:
         choice.check(first.schema)
         form = Tables(groups, spec_of(first.schema, choice), choice, kept)
-    except (SpecError, ValueError) as error:
-        raise type(error)(f"{reader}: {shown(files[0])}: {error}") from None
-    finally:
-        first.close()
     return read_files(
         reader,
         files,
