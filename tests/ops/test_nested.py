@@ -60,7 +60,7 @@ def test_without_determinism_a_slow_strand_is_passed_over():
     def strand(i):
         def hold(x):
             if i == 0:
-                assert gate.wait(10)
+                assert gate.wait(100)
             return x
 
         return D.range(i * 10, i * 10 + 3).map(hold)
