@@ -1,9 +1,12 @@
 """Names that are not here tell where the thing is."""
 
 import copy
+import importlib
+import inspect
 import pickle
 import subprocess
 import sys
+from typing import Literal, get_origin
 
 import pytest
 
@@ -85,3 +88,14 @@ def test_a_type_checker_still_finds_misspellings(tmp_path):
     assert [
         line.split(":")[1] for line in done.stdout.splitlines() if "attr-defined" in line or "arg-type" in line
     ] == ["2", "3", "4", "5"], done.stdout
+
+
+@pytest.mark.parametrize(
+    ("function", "parameter"),
+    [(D.map, "mode"), (D.filter, "mode"), (D.random_map, "mode"), (D.prefetch, "mode"), (hr.Options, "on_change")],
+)
+def test_modes_have_types_that_say_which_there_are(function, parameter):
+    module = importlib.import_module(function.__module__)
+    annotation = inspect.signature(function).parameters[parameter].annotation
+    kinds = [kind for name in annotation.split(" | ") if get_origin(kind := getattr(module, name, None)) is Literal]
+    assert kinds or "Literal" in annotation

@@ -24,7 +24,7 @@ class Memory:
         self.gate.set()
 
     def lock(self, address, nbytes):
-        assert self.gate.wait(10)
+        assert self.gate.wait(100)
         self.calls += 1
         if self.works:
             self.held[address] = nbytes

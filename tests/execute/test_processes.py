@@ -400,7 +400,7 @@ def test_a_script_without_a_main_guard_works_and_is_not_run_again(tmp_path):
         ),
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")
@@ -443,7 +443,7 @@ def test_when_the_parent_is_killed_nothing_is_left(tmp_path, number):
             os.killpg(parent.pid, number)
         else:
             os.kill(parent.pid, number)
-        _, errors = parent.communicate(timeout=60)
+        _, errors = parent.communicate(timeout=600)
     finally:
         parent.kill()
         parent.communicate()
@@ -456,7 +456,7 @@ def test_when_the_parent_is_killed_nothing_is_left(tmp_path, number):
 @pytest.mark.parametrize("ending", ["", "del it", "it.close()", "raise SystemExit(0)", "os._exit(0)"])
 def test_the_interpreter_exits_with_workers_under_way(tmp_path, ending):
     source = ENDLESS + f"    {ending}\n"
-    done = subprocess.run(script(tmp_path, source), capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(script(tmp_path, source), capture_output=True, text=True, timeout=600, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert gone([int(p) for p in done.stdout.split()])
 

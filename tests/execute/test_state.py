@@ -189,9 +189,9 @@ def test_a_state_in_the_middle_of_a_large_shuffle_is_small_and_quick():
     with iter(ds) as it:
         for _ in range(100):
             next(it)
-        started = time.perf_counter()
+        started = time.thread_time()  # of the processor: others may use it too
         state = it.state()
-        took = time.perf_counter() - started
+        took = time.thread_time() - started
     assert len(json.dumps(state)) < 4096
     assert took < 0.1, "a state is a few numbers; this is a bound on nonsense, the benchmark has the real one"
 

@@ -80,7 +80,7 @@ class Overtaken:
 
     def __call__(self, x):
         if int(x) == self.late:
-            assert self.other.wait(10), "no other call came back"
+            assert self.other.wait(100), "no other call came back"
         elif self.late is not None:
             self.other.set()
         if int(x) % 4 == 3:
@@ -187,7 +187,7 @@ def test_what_a_source_has_given_is_not_held_back_for_more():
 
     def polite():
         for i in range(30):
-            assert handled.acquire(timeout=10)
+            assert handled.acquire(timeout=100)
             yield i
 
     def consume():

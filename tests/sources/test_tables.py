@@ -8,6 +8,7 @@ import pyarrow.compute as pc
 import pyarrow.feather as feather
 import pyarrow.parquet as pq
 import pytest
+from tests.tables import write_arrow as write_groups
 
 import headrace as hr
 from headrace.testing import check_transformation, outcomes, same
@@ -205,3 +206,26 @@ def test_remote_tables():
         pq.write_table(pa.table({"x": [1, 2]}), file)
     assert [int(r["x"]) for r in hr.ParquetDataset("memory://t/*.parquet")] == [1, 2]
     system.store.clear()
+
+
+@pytest.mark.parametrize(
+    ("table", "options", "said"),
+    [
+        (pa.table([[1], [2]], ["a", "a"]), {}, "more than one column is called 'a'"),
+        (pa.table({"price": [1]}), {"columns": ["prize"]}, "did you mean 'price'"),
+        (pa.table({"big": pa.array([1], pa.decimal128(30, 1))}), {}, "more digits"),
+    ],
+)
+def test_what_is_wrong_with_columns_names_the_file(tmp_path, table, options, said):
+    write_groups(table, tmp_path / "t.arrow", 3)
+    with pytest.raises(Exception, match=f"ArrowDataset: .*t.arrow: .*{said}"):
+        hr.ArrowDataset(tmp_path / "t.arrow", **options)
+
+
+def test_no_column_is_blamed_for_a_file_that_was_cut_short(tmp_path):
+    write_groups(pa.table({"x": np.arange(1000), "y": np.arange(1000)}), tmp_path / "t.arrow", 1000)
+    whole = (tmp_path / "t.arrow").read_bytes()
+    (tmp_path / "cut.arrow").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(hr.ElementError, match="ends within a record batch") as caught:
+        list(hr.ArrowDataset(tmp_path / "cut.arrow"))
+    assert "exclude" not in str(caught.value)

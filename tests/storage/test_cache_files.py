@@ -373,7 +373,7 @@ def test_many_processes_at_once_all_get_the_right_elements(tmp_path):
     workers = [context.Process(target=_read, args=(tmp_path / "c", queue)) for _ in range(3)]
     for worker in workers:
         worker.start()
-    results = [queue.get(timeout=120) for _ in workers]
+    results = [queue.get(timeout=600) for _ in workers]
     for worker in workers:
         worker.join()
     assert results == [[x * x for x in range(2000)]] * 3

@@ -52,7 +52,8 @@ class Groups(ABC):
         return rows
 
     def damaged_column(self, group: int) -> str | None:
-        """The first column of a group that cannot be read, None if it is not a column, or far to look for."""
+        """The first column of a group that cannot be read while others can; None if there is none, or far to look."""
+        damaged, others = None, False
         for name in self.names if local_path(self.path) is not None and len(self.names) > 1 else ():
             try:
                 alone = type(self)(self.path, Choice((name,)), None)
@@ -61,10 +62,13 @@ class Groups(ABC):
             try:
                 for _ in alone.batches(group):
                     pass
+                others = True
             except Exception:  # whatever it was that kept the group from being read
-                return name
+                damaged = damaged or name
             finally:
                 alone.close()
+            if damaged is not None and others:
+                return damaged
         return None
 
     @abstractmethod

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
+from headrace.errors import SpecError
 from headrace.records.choice import Choice
 from headrace.records.groups import ArrowGroups, Groups, ParquetGroups
 from headrace.records.redact import shown
@@ -118,6 +120,17 @@ def _opened(groups: type[Groups], path: str, choice: Choice, kept: Any, via: Tra
         raise kind(f"{shown(path)} cannot be read: {error}") from error
 
 
+@contextmanager
+def _naming(where: str) -> Iterator[None]:
+    """Have errors about the columns of a file say which it is."""
+    try:
+        yield
+    except (SpecError, ValueError) as error:
+        if type(error) not in (SpecError, ValueError):
+            raise
+        raise type(error)(f"{where}: {error}") from None
+
+
 def _read(
     reader: str,
     groups: type[Groups],
@@ -132,12 +145,9 @@ def _read(
 ) -> Dataset:
     files = matching(pattern, storage)
     via = ALONE.using(storage)
-    first = _opened(groups, files[0], choice, kept, via)
-    try:
+    with _naming(f"{reader}: {shown(files[0])}"), closing(_opened(groups, files[0], choice, kept, via)) as first:
         choice.check(first.schema)
         form = Tables(groups, spec_of(first.schema, choice), choice, kept)
-    finally:
-        first.close()
     return read_files(
         reader,
         files,
