@@ -50,6 +50,17 @@ def test_a_state_is_taken_where_a_file_is_not_there(tmp_path):
     assert outcomes(hr.TextLineDataset([str(tmp_path / "nowhere")]).iterator(state=it.state())) == []
 
 
+@pytest.mark.parametrize("kind", ["parquet", "arrow", "arrow stream"])
+def test_rows_that_cannot_be_counted_just_now_are_counted_later(tmp_path, monkeypatch, kind):
+    files = Files(random.Random(1), tmp_path, kind)
+    ds = files.dataset()
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "pread", failing)
+        with pytest.raises(OSError, match=str(files.paths[0])):
+            len(ds)
+    assert len(ds) == sum(files.counts) == len(outcomes(iter(ds)))
+
+
 WRITERS = {
     "write_tfrecord": lambda ds, path: ds.map(lambda x: {"x": x}).write_tfrecord(path),
     "write_parquet": lambda ds, path: ds.map(lambda x: {"x": x}).write_parquet(path),
