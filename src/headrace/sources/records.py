@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from headrace.block import Block, Failure, Indices, Item, Mark
-from headrace.errors import ElementError
+from headrace.errors import ElementError, may_pass
 from headrace.execute.context import Context
 from headrace.execute.state import plain
 from headrace.execute.stream import Stream
@@ -70,7 +70,9 @@ class RecordsStream(FileStream):
             self._at = At(*at)
             try:
                 self._open()
-            except OSError:
+            except OSError as error:
+                if may_pass(error):
+                    raise
                 self._token = NO_FILE
             found = plain(self._token)
             if plain(token) != found:
@@ -148,7 +150,8 @@ class RecordsStream(FileStream):
                 node.on_error.fine(found.rows)
             ids = self._ctx.ids_between(at.number, at.number + found.rows)
             return [Block(node.format.structure, found.columns, found.rows, mark, ids)]
-        if node.on_error is None:
+        # Where reading failed, and not what was read, the rows are there another time: nobody may leave them out.
+        if node.on_error is None or (cause is not None and may_pass(cause)):
             return [Failure(node.bad(cause or found.reason, at), mark)]
         node.on_error.keep(shown(node.path), at.offset, at.number, found.reason, found.pieces)
         return []
