@@ -90,6 +90,8 @@ PLAIN(pwrite64, WRITE, (int fd, const void* data, size_t size, off64_t at), at)
 VECTOR(readv, READ, (int fd, const struct iovec* parts, int count))
 VECTOR(preadv, READ, (int fd, const struct iovec* parts, int count, off_t at), at)
 VECTOR(preadv64, READ, (int fd, const struct iovec* parts, int count, off64_t at), at)
+VECTOR(preadv2, READ, (int fd, const struct iovec* parts, int count, off_t at, int flags), at, flags)
+VECTOR(preadv64v2, READ, (int fd, const struct iovec* parts, int count, off64_t at, int flags), at, flags)
 VECTOR(writev, WRITE, (int fd, const struct iovec* parts, int count))
 
 int fsync(int fd) { NEXT(fsync); return fate(SYNC, fd, NULL) < 0 ? -1 : next(fd); }

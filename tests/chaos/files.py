@@ -56,6 +56,10 @@ KINDS = {
     ),
     "records": (_records, lambda p, **k: hr.TFRecordDataset(p, buffer_size=90, index=False, **k)),
     "records, indexed": (_records, lambda p, **k: hr.TFRecordDataset(p, buffer_size=90, index=True, **k)),
+    "lines, zstd": (
+        lambda v: pa.compress(_lines(v), "zstd", asbytes=True),
+        lambda p, **k: hr.TextLineDataset(p, "ZSTD", buffer_size=50, **k),
+    ),
     "records, zlib": (
         lambda v: zlib.compress(_records(v)),
         lambda p, **k: hr.TFRecordDataset(p, "ZLIB", buffer_size=90, **k),

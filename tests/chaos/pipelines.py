@@ -43,8 +43,11 @@ def with_steps(ds, chance, most=4):
 def over_files(chance, folder, most=4):
     """A pipeline that reads files of some kind."""
     files = Files(chance, folder)
-    threads = chance.choice([None, None, 2, hr.AUTOTUNE]) if "indexed" not in files.kind else None
-    return with_steps(files.dataset(num_parallel_reads=threads), chance, most)
+    how = {}
+    if "indexed" not in files.kind:
+        how["num_parallel_reads"] = chance.choice([None, None, 2, hr.AUTOTUNE])
+        how["on_error"] = chance.choice(["raise", "skip"])
+    return with_steps(files.dataset(**how), chance, most)
 
 
 def in_processes(ds, chance):

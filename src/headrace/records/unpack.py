@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from headrace.errors import may_pass
 from headrace.records.files import Bytes, File
 
 CODECS = ("", "GZIP", "ZLIB", "ZSTD")
@@ -118,6 +119,8 @@ class Arrow:
         try:
             got = self._stream.read(min(len(out), UNPACKED))
         except OSError as error:
+            if may_pass(error):
+                raise
             self._empty = True
             raise DamagedError(f"not zstd data, or they end early: {error}") from None
         out[: len(got)] = np.frombuffer(got, np.uint8)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from headrace.block import Block, Failure, Indices, Item
-from headrace.errors import ElementError
+from headrace.errors import ElementError, may_pass
 from headrace.execute.context import Context
 from headrace.execute.registry import fetches, opens
 from headrace.plan.marks import At, OwnMark
@@ -83,7 +83,9 @@ class RecordsStream(FileStream):
             self._at = RecordAt(own.offset, own.number, own.line)
             try:
                 self._open()
-            except OSError:
+            except OSError as error:
+                if may_pass(error):
+                    raise
                 self._token = NO_FILE
             if own.token.to_json() != self._token.to_json():
                 self.close()
@@ -159,7 +161,8 @@ class RecordsStream(FileStream):
                 node.on_error.fine(found.rows)
             ids = self._ctx.ids_between(at.number, at.number + found.rows)
             return [Block(node.format.structure, found.columns, found.rows, None, ids, own)]
-        if node.on_error is None:
+        # Where reading failed, and not what was read, the rows are there another time: nobody may leave them out.
+        if node.on_error is None or (cause is not None and may_pass(cause)):
             return [Failure(node.bad(cause or found.reason, at), None, own)]
         node.on_error.keep(shown(node.path), at.offset, at.number, found.reason, found.pieces)
         return []

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from headrace.block import Block, Failure, Indices, Item
-from headrace.errors import ElementError, HeadraceError, SpecError, TransportError
+from headrace.errors import ElementError, HeadraceError, SpecError, TransportError, may_pass
 from headrace.execute.context import Context
 from headrace.execute.registry import fetches, opens
 from headrace.ops.gather import gathered_items
@@ -78,8 +78,10 @@ class Tables:
             groups = self.open(path, via)
         except TransportError:
             raise
-        except Exception:  # which is told when it is read
-            return Count(None)
+        except Exception as error:
+            if may_pass(error):  # else the file would have one row for as long as the dataset is there
+                raise OSError(f"the rows of {shown(path)} cannot be counted just now: {error}") from error
+            return Count(None)  # why is told when it is read
         try:
             return Count(before, tuple(groups.rows(group) for group in range(groups.count)))
         finally:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headrace.block import Block, Failure, Item
-from headrace.errors import TransportError
+from headrace.errors import TransportError, may_pass
 from headrace.execute.context import Context
 from headrace.plan.marks import At, OwnMark
 from headrace.records.files import identity
@@ -60,7 +60,9 @@ class TableStream(FileStream):
     def _resume(self, token: int) -> None:
         try:
             self._token = identity(self._node.path, self._node.via(self._ctx)).token
-        except OSError:
+        except OSError as error:
+            if may_pass(error):
+                raise
             self._token = NO_TOKEN
         if token != self._token:
             raise self._node.changed(gone=self._token == NO_TOKEN)
@@ -163,7 +165,8 @@ class TableStream(FileStream):
 
     def _bad(self, lost: Lost, *, opening: bool = False) -> list[Item]:
         node = self._node
-        if node.on_error is None or (lost.fault and not opening):
+        given = lost.fault if not opening else lost.cause is not None and may_pass(lost.cause)
+        if node.on_error is None or given:
             return self._failures(lost)
         number = self._number
         self._passed(lost.rows)
