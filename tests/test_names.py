@@ -70,7 +70,7 @@ def test_a_dataset_is_copied_pickled_and_asked_as_any_object():
     ds = D.range(5).batch(2)
     for same in (copy.copy(ds), copy.deepcopy(ds), pickle.loads(pickle.dumps(ds))):
         assert [b.tolist() for b in same] == [b.tolist() for b in ds]
-    assert not hasattr(ds, "__array_interface__")
+    assert not hasattr(ds, "__array__")
     assert not hasattr(ds, "shape")
     assert isinstance(hr.Dataset.range(1), hr.Dataset)
 

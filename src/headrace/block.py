@@ -180,13 +180,12 @@ def leaf(value: Any) -> Any:
         return np.asarray(value)[()]
     if isinstance(value, list):
         return _listed(value)
-    if getattr(kind, "_headrace_component", False):  # a dataset, which is no array
-        return value
     return leaf(np.asarray(value)) if hasattr(value, "__array__") else value
 
 
 def _listed(value: list[Any]) -> NDArray[Any]:
     """A list as an array; text as objects, since NumPy's own kind of bytes drops trailing zeros."""
+    _refuse_datasets(value)
     array = np.asarray(value)
     if array.dtype.kind not in "SU":
         return array
@@ -195,6 +194,20 @@ def _listed(value: list[Any]) -> NDArray[Any]:
     if len(kinds) > 1:
         raise ValueError(f"a list that mixes {' and '.join(sorted(kinds))} is no array")
     return array
+
+
+def _refuse_datasets(value: list[Any]) -> None:
+    """NumPy would read them out."""
+    kinds = {type(v) for v in value}
+    if any(getattr(kind, "_headrace_component", False) for kind in kinds):
+        raise TypeError(
+            "a Dataset is no array: np.array(list(ds)) reads it out; of several, zip, +, choose_from_datasets and "
+            "sample_from_datasets make one, and elements may be tuples and dicts of Datasets, not lists"
+        )
+    if list in kinds:
+        for inner in value:
+            if isinstance(inner, list):
+                _refuse_datasets(inner)
 
 
 def element(value: Any) -> tuple[Structure, list[Any]]:

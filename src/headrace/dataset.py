@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from headrace.adapters.jax import to_jax
 from headrace.adapters.keras import to_keras
@@ -184,13 +184,6 @@ class Dataset(metaclass=KnownNames):
 
     def __iter__(self) -> Iterator:
         return self.iterator()
-
-    def __array__(self, *_: Any, **__: Any) -> NoReturn:
-        """No array: NumPy would read it out wherever it makes arrays of lists."""
-        raise TypeError(
-            "a Dataset is no array: np.array(list(ds)) reads it out; of several, zip, +, choose_from_datasets and "
-            "sample_from_datasets make one, and elements may be tuples and dicts of Datasets, not lists"
-        )
 
     def iterator(self, state: dict[str, Any] | None = None) -> Iterator:
         """A new pass, from the start or from a state that an iterator's `state()` gave.

@@ -213,7 +213,8 @@ def test_integers_at_the_edge(run):
 
 
 @pytest.mark.parametrize(
-    "make", [D.from_tensors, D.from_tensor_slices, np.array, lambda d: D.range(1).map(lambda _: (d,))]
+    "make",
+    [D.from_tensors, D.from_tensor_slices, lambda d: D.range(1).map(lambda _: (d,)), lambda d: D.from_tensors([d])],
 )
 def test_a_list_of_datasets_is_refused_and_not_read_out(make):
     with pytest.raises((TypeError, hr.ElementError), match=r"a Dataset is no array: .* zip"):

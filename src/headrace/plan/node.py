@@ -54,7 +54,7 @@ class Node(ABC):
     - `tentative`: its spec may come from a look at the first element, and is known only once somebody has asked for it.
     - `leading`: the size of every row's first axis, as far as the plan tells, whoever has asked for what.
     - `tells_inputs`: what its inputs hold follows from its own parameters.
-    - `coarse`: `at` reads many rows for one, so that scattered ones are better asked for many at a time.
+    - `coarse`: fetching one row reads many, so that scattered ones are better asked for many at a time.
     """
 
     site: str | None = field(default=None, kw_only=True, repr=False)
