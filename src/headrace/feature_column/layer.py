@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from headrace.errors import what_there_is
 from headrace.feature_column.apply import Apply, Computation
 from headrace.feature_column.column import CategoricalColumn, DenseColumn, FeatureColumn, Matrix
 from headrace.feature_column.dense import EmbeddingColumn
 from headrace.feature_column.numeric import BucketizedColumn
 from headrace.feature_column.raw import Inputs
+from headrace.feature_column.trainable import Layout
 from headrace.plan.spec import TensorSpec
 
 OutputColumn = DenseColumn | EmbeddingColumn
@@ -26,7 +26,8 @@ class DenseFeatures:
 
     `layer(features)` takes a dict of features (arrays, Ragged, lists, the columns of a data frame) of one row or of
     many; `ds.map(layer)` runs on whole blocks, before or after `batch`, with the same numbers. `layer.ids` gives the
-    ids of the categorical columns instead, and `layer.inputs` what a model takes that learns tables.
+    ids of the categorical columns instead, and `layer.inputs` what the modules take that learn tables:
+    `layer.torch()`, `layer.keras()`, `layer.jax()`.
 
     One row is told from many by the features' axes: a feature without any is of one row. Where all of them have one
     axis they are many rows; `batched=False` says that they are lists of one.
@@ -119,18 +120,10 @@ class DenseFeatures:
         >>> layer({"day": 1})
         array([1.5], dtype=float32)
         """
-        wanted = {column.table: column for column in self.embeddings}
-        found = dict(self.tables)
-        for name, array in tables.items():
-            table = next((t for t in wanted if t == name or t in name.split("/")), None)
-            if table is None:
-                raise KeyError(f"no column has a table {name!r}: {what_there_is(name, wanted)}")
-            made = np.ascontiguousarray(array, np.float32)
-            if made.shape != wanted[table].table_shape:
-                raise ValueError(f"table {table!r} has the shape {wanted[table].table_shape}, not {made.shape}")
-            made.flags.writeable = False
-            found[table] = made
-        return replace(self, tables=found)
+        made = Layout.of(self).checked(tables)
+        for table in made.values():
+            table.flags.writeable = False
+        return replace(self, tables={**self.tables, **made})
 
     def to_json(self) -> str:
         """The columns as JSON, for a program in any language; tables that were loaded are not a part of it."""
@@ -173,6 +166,33 @@ class DenseFeatures:
         for row in rows:
             print("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())
         print(f"{first} columns in all")
+
+    def torch(self, seed: int | None = None) -> Any:
+        """A torch module of the same columns, whose tables are learnt; it takes what `layer.inputs` gives."""
+        from headrace.adapters.feed import framework
+
+        framework("torch", "DenseFeatures.torch")
+        from headrace.feature_column.torch import FeatureModule
+
+        return FeatureModule(self, seed)
+
+    def keras(self, seed: int | None = None, **named: Any) -> Any:
+        """A Keras layer of the same columns, whose tables are learnt; it takes what `layer.inputs` gives."""
+        from headrace.adapters.feed import framework
+
+        framework("keras", "DenseFeatures.keras")
+        from headrace.feature_column.keras import feature_layer
+
+        return feature_layer(self, seed, **named)
+
+    def jax(self, seed: int | None = None) -> Any:
+        """A pair of functions `init()` and `apply(parameters, inputs)`; inputs are what `layer.inputs` gives."""
+        from headrace.adapters.feed import framework
+
+        framework("jax", "DenseFeatures.jax")
+        from headrace.feature_column.jax import feature_functions
+
+        return feature_functions(self, seed)
 
 
 def categoricals(columns: Sequence[OutputColumn]) -> dict[str, CategoricalColumn]:
@@ -222,7 +242,7 @@ class _Matrix(Computation):
             if column.table not in self.layer.tables:
                 raise ValueError(
                     f"column {column.name!r} has no table: layer.load_tables gives it one; to learn it, "
-                    "take layer.inputs"
+                    "use layer.inputs with layer.torch(), layer.keras() or layer.jax()"
                 )
         return self.layer.tables
 
