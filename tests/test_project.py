@@ -88,6 +88,7 @@ def test_the_public_names():
         "feature_column",
         "io",
         "make_csv_dataset",
+        "preprocessing",
         "set_random_seed",
     ]
     public = [name for name in vars(hr.Dataset) if not name.startswith("_")]

@@ -10,7 +10,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from headrace import feature_column, io
+from headrace import feature_column, io, preprocessing
 from headrace.dataset import Dataset
 from headrace.errors import (
     ChangeWarning,
@@ -74,6 +74,7 @@ __all__ = [
     "feature_column",
     "io",
     "make_csv_dataset",
+    "preprocessing",
     "set_random_seed",
 ]
 

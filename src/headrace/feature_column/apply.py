@@ -13,7 +13,7 @@ from headrace.block import column as column_of
 from headrace.block import values
 from headrace.errors import what_there_is
 from headrace.feature_column.numeric import BucketizedColumn, NumericColumn
-from headrace.feature_column.raw import Inputs, plain_column
+from headrace.feature_column.raw import Inputs, is_single, plain_column
 from headrace.plan.spec import TensorSpec
 from headrace.plan.structure import flatten
 from headrace.ragged import Ragged
@@ -105,30 +105,24 @@ def compute(features: dict[str, Any], computation: Computation) -> Any:
 
 
 def _run(features: dict[str, Any], computation: Computation) -> Any:
-    features = {key: value if _is_single(value) else plain_column(value) for key, value in features.items()}
-    shapes = {key: _shape(value) for key, value in features.items()}
+    shapes: dict[str, tuple[Any, ...]] = {}
+    for key, value in features.items():
+        if is_single(value):
+            shapes[key] = ()
+        else:
+            features[key] = column = plain_column(value)
+            shapes[key] = column.shape if isinstance(column, np.ndarray | Ragged) else (len(column),)
     if is_batch(computation.layer, shapes):
         first = next(iter(shapes.values()))
         return computation.run(Inputs(features, first[0], rows_have_axes=False))
-    one = {key: _one_row(value) for key, value in features.items()}
+    one = {key: _one_row(value, shapes[key]) for key, value in features.items()}
     structure, leaves = flatten(computation.run(Inputs(one, 1, rows_have_axes=True)))
     return structure.pack([leaf[0] for leaf in leaves])
 
 
-def _is_single(value: Any) -> bool:
-    return value is None or isinstance(value, str | bytes) or (not hasattr(value, "__len__") and np.ndim(value) == 0)
-
-
-def _shape(value: Any) -> tuple[Any, ...]:
-    """The shape of a feature; its second axis may be ragged."""
-    if _is_single(value):
-        return ()
-    return value.shape if isinstance(value, np.ndarray | Ragged) else (len(value),)
-
-
-def _one_row(value: Any) -> Any:
+def _one_row(value: Any, shape: tuple[Any, ...]) -> Any:
     """A column of one row."""
-    if _shape(value) == ():
+    if shape == ():
         return [value.item() if isinstance(value, np.ndarray) else value]
     if isinstance(value, Ragged):
         raise ValueError("one row has a feature with rows of its own: give lists of lists as an array")
@@ -140,7 +134,7 @@ def is_batch(layer: Any, shapes: Mapping[str, tuple[Any, ...]]) -> bool:
     """Whether features of these shapes are of many rows."""
     if layer.batched is not None:
         return bool(layer.batched)
-    numbers = _numbers(layer.columns)
+    numbers = layer.number_shapes
     for key, shape in shapes.items():
         axes = len(numbers.get(key, ()))
         if shape == () or (axes and numbers[key] != (1,) and len(shape) == axes):
@@ -148,7 +142,7 @@ def is_batch(layer: Any, shapes: Mapping[str, tuple[Any, ...]]) -> bool:
     return True
 
 
-def _numbers(columns: Any) -> dict[str, tuple[int, ...]]:
+def number_shapes(columns: Any) -> dict[str, tuple[int, ...]]:
     """The shapes that numeric columns ask, by their features."""
     found: dict[str, tuple[int, ...]] = {}
     for column in columns:

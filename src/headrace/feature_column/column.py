@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from typing import Any
 
@@ -71,7 +72,7 @@ class DenseColumn(FeatureColumn):
     @property
     def width(self) -> int:
         """How many columns of the matrix are its own."""
-        return int(np.prod(self.variable_shape, dtype=int))
+        return math.prod(self.variable_shape)
 
     @abstractmethod
     def fill(self, inputs: Inputs, out: Matrix, first: int) -> None:

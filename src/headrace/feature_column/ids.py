@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,7 +38,7 @@ class Ids:
         """Where the ids of each row begin."""
         if self.splits is not None:
             return self.splits
-        return np.arange(self.rows + 1) * int(np.prod(self.shape, dtype=int))
+        return np.arange(self.rows + 1) * math.prod(self.shape)
 
     @property
     def known(self) -> Ints:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from headrace.feature_column.apply import Apply, Computation
+from headrace.feature_column.apply import Apply, Computation, number_shapes
 from headrace.feature_column.column import CategoricalColumn, DenseColumn, FeatureColumn, Matrix
 from headrace.feature_column.dense import EmbeddingColumn
 from headrace.feature_column.numeric import BucketizedColumn
@@ -47,6 +47,11 @@ class DenseFeatures:
     batched: bool | None = field(default=None, kw_only=True)
     tables: Mapping[str, Matrix] = field(default_factory=dict, kw_only=True, repr=False)
 
+    keys: tuple[str, ...] = field(init=False, repr=False)
+    """The raw features that are needed."""
+    number_shapes: dict[str, tuple[int, ...]] = field(init=False, repr=False)
+    """Of those that are numbers, the shape of a row."""
+
     _headrace_constant = True  # a traced function may hold on to it
 
     def __post_init__(self) -> None:
@@ -73,11 +78,8 @@ class DenseFeatures:
                 if shared.table_shape != column.table_shape:
                     raise ValueError(f"{shared.name!r} and {column.name!r} share {column.table!r}, of different shapes")
         object.__setattr__(self, "columns", tuple(ordered))
-
-    @property
-    def keys(self) -> tuple[str, ...]:
-        """The raw features that are needed."""
-        return tuple(dict.fromkeys(key for column in self.columns for key in column.keys))
+        object.__setattr__(self, "keys", tuple(dict.fromkeys(key for column in ordered for key in column.keys)))
+        object.__setattr__(self, "number_shapes", number_shapes(ordered))
 
     @property
     def width(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -70,14 +71,12 @@ class Raw:
         """Which values stand for nothing, None if none can."""
         if not self.dense:
             return None
-        mask = np.diff(self.text[1]) == 0 if self.text is not None else self.integers == -1
+        mask = self.text[1][1:] == self.text[1][:-1] if self.text is not None else self.integers == -1
         return mask if mask.any() else None
 
     def offsets(self) -> Ints:
         """Where the values of each row begin."""
-        return (
-            self.splits if self.splits is not None else np.arange(self.rows + 1) * int(np.prod(self.shape, dtype=int))
-        )
+        return self.splits if self.splits is not None else np.arange(self.rows + 1) * math.prod(self.shape)
 
 
 def hash_values(raw: Raw, salt: Hashes = NO_SALT) -> Hashes:
@@ -95,6 +94,10 @@ def raw_of(column: Any, *, rows_have_axes: bool = False) -> Raw:
 
     `rows_have_axes` says that these are single elements, not a batch: an axis of a row then holds any number of values.
     """
+    if type(column) is list and column and type(column[0]) is bytes:
+        joined = _native.join_bytes(column)
+        if joined is not None:  # a row of text, by the shortest way
+            return Raw(len(column), text=joined)
     column = plain_column(column)
     if isinstance(column, Ragged):
         if isinstance(column.values, Ragged) or column.values.ndim > 1:
@@ -105,6 +108,13 @@ def raw_of(column: Any, *, rows_have_axes: bool = False) -> Raw:
         shape = () if dense and column.shape[1:] == (1,) else column.shape[1:]
         return _flat(column.reshape(-1), len(column), shape=shape, dense=dense)
     return _flat(column, len(column))
+
+
+def is_single(value: Any) -> bool:
+    """Whether this is one value, without any axis."""
+    if isinstance(value, bytes | str | np.generic) or value is None:
+        return True
+    return not hasattr(value, "__len__") or (isinstance(value, np.ndarray) and value.ndim == 0)
 
 
 def plain_column(column: Any) -> Any:
@@ -171,26 +181,21 @@ def _arrow(column: Any) -> Any:
 def _flat(values: Any, rows: int, **layout: Any) -> Raw:
     if isinstance(values, np.ndarray) and values.dtype.kind in "iubf":
         return Raw(rows, numbers=values, **layout)
-    if isinstance(values, np.ndarray):
-        values = _text(values)
-    content, cuts = parts(values)
-    return Raw(rows, text=(content, cuts), **layout)
+    return Raw(rows, text=_text(values) if isinstance(values, np.ndarray) else parts(values), **layout)
 
 
-def _text(values: NDArray[Any]) -> Any:
+def _text(values: NDArray[Any]) -> tuple[NDArray[np.uint8], Ints]:
     """Text of any kind in Arrow's layout; None and NaN are empty."""
-    import pyarrow as pa
-
-    from headrace.text import binary
-
     if values.dtype.kind not in "OSU":
         raise TypeError(f"values of {values.dtype} are neither text nor numbers")
     rows = values.tolist()
     joined = _native.join_bytes(rows)
     if joined is not None:
-        return binary(*joined)
+        return joined
+    import pyarrow as pa
+
     try:
-        return _arrow(pa.array(rows, pa.large_string(), from_pandas=True))
+        return parts(_arrow(pa.array(rows, pa.large_string(), from_pandas=True)))
     except (pa.ArrowInvalid, pa.ArrowTypeError, UnicodeEncodeError) as error:
         raise TypeError(f"values are not all text: {error}") from None
 
