@@ -73,6 +73,7 @@ bench: $(VENV)/.installed-bench
 	$(BIN)/python benchmarks/autotune.py
 	$(BIN)/python benchmarks/files.py
 	$(BIN)/python benchmarks/examples.py
+	$(BIN)/python benchmarks/features.py
 	$(BIN)/python benchmarks/functions.py
 
 soak: $(VENV)/.installed-test

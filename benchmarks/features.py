@@ -100,6 +100,21 @@ def tf_forms() -> dict[str, Any]:
     }
 
 
+def our_thread() -> Any:
+    return ours(our_rows)["as written"]
+
+
+def tf_thread() -> Any:
+    def build() -> Any:
+        options = tensorflow().data.Options()
+        options.autotune.enabled = False
+        options.threading.private_threadpool_size = 1
+        options.threading.max_intra_op_parallelism = 1
+        return tf_ids(None).with_options(options)
+
+    return numpy_batches(build)
+
+
 @cache
 def strings() -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     numbers = np.random.default_rng(0).integers(0, 1 << 32, STRINGS)
@@ -122,6 +137,7 @@ def seconds_to_hash(rounds: int) -> list[float]:
 
 CASES: list[Case | Bound] = [
     Case("Examples to ids of 42 columns", {"tf.data": 8.0}, {"headrace": every_way(), "tf.data": tf_forms()}, ROWS),
+    Case("the same, one thread each", {}, {"headrace": our_thread(), "tf.data": tf_thread()}, ROWS),
     Bound("hashing a string of 8 bytes to an id, one core (15 M/s)", 1000 / 15, "ns", seconds_to_hash),
 ]
 

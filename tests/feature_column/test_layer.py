@@ -6,6 +6,10 @@ import numpy as np
 import pytest
 
 import headrace as hr
+from headrace.block import Block
+from headrace.plan.spec import Spec
+from headrace.plan.structure import flatten
+from headrace.trace.function import Function
 
 fc = hr.feature_column
 N = 50
@@ -220,3 +224,17 @@ def test_the_row_that_fails_is_the_only_one_that_does():
     column = fc.indicator_column(fc.categorical_column_with_identity("i", 3))
     ds = hr.Dataset.from_tensor_slices({"i": [0, 1, 7, 2, 1, 0]}).map(fc.DenseFeatures(column)).ignore_errors()
     assert np.stack(list(ds)).argmax(1).tolist() == [0, 1, 2, 1, 0]
+
+
+def test_one_row_at_a_time_still_runs_as_a_block():
+    """Else the calls, dear as they are, would have only one or two rows come at a time for ever."""
+    layer = fc.DenseFeatures(fc.numeric_column("x"))
+    structure, _ = flatten({"x": 0})
+    function = Function(layer)
+    block = Block(structure, [np.array([2.5], np.float32)], 1)
+    called = lambda rows: [(True, layer({"x": row["x"]})) for row in rows.elements()]  # noqa: E731
+    assert function.columns(block, called) is None, "not traced yet: a row is not worth it"
+    function.graph(Spec(structure, (hr.TensorSpec((), np.float32),)))
+    made = function.columns(block, called)
+    assert made is not None
+    assert made[1][0].tolist() == [[2.5]]

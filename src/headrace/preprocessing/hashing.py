@@ -107,7 +107,7 @@ def _equal(raw: Raw, value: Any) -> NDArray[np.bool_]:
     wanted = value.encode() if isinstance(value, str) else bytes(value)
     content, cuts = raw.text
     lengths = np.diff(cuts)
-    found = lengths == len(wanted)
+    found: NDArray[np.bool_] = lengths == len(wanted)
     for place, byte in enumerate(wanted):
         there = np.flatnonzero(found)
         found[there] = content[cuts[there] + place] == byte

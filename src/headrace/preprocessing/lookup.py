@@ -106,7 +106,7 @@ class Lookup(PreprocessingLayer):
             made[unknown] = self._first_unknown + self._unknown(raw)[unknown]
         if self.mask_token is not None:
             masked = Table((self._token(self.mask_token),)).places(raw) >= 0
-            made = np.where(masked, 0, made)
+            made = np.where(masked, 0 if self.output_mode == "int" else -1, made)
             unknown = unknown[~masked[unknown]]
         if not self.num_oov_indices and len(unknown):
             raise ValueError(
