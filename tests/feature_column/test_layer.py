@@ -1,6 +1,7 @@
 """One layer on rows, on batches, in pipelines and alone: the same numbers everywhere."""
 
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -238,3 +239,21 @@ def test_one_row_at_a_time_still_runs_as_a_block():
     made = function.columns(block, called)
     assert made is not None
     assert made[1][0].tolist() == [[2.5]]
+
+
+def test_a_state_knows_whether_the_columns_are_the_same():
+    def batches(buckets, words):
+        town = fc.indicator_column(fc.categorical_column_with_hash_bucket("t", buckets))
+        word = fc.indicator_column(fc.categorical_column_with_vocabulary_list("w", words))
+        rows = {"t": ["a", "b", "c"] * 4, "w": ["a", "b", "c"] * 4}
+        return hr.Dataset.from_tensor_slices(rows).map(fc.DenseFeatures([town, word])).batch(2)
+
+    it = batches(5, ["a", "b"]).iterator()
+    next(it)
+    state = it.state()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        np.testing.assert_array_equal(next(batches(5, ["a", "b"]).iterator(state=state)), next(it))
+    for other in (batches(6, ["a", "b"]), batches(5, ["a", "c"])):
+        with pytest.warns(hr.ChangeWarning, match="another DenseFeatures"):
+            next(other.iterator(state=state))

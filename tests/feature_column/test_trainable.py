@@ -112,3 +112,19 @@ def test_the_jax_functions_give_the_numbers_of_the_layer(layer):
     assert not np.asarray(slopes["city_embedding"]).any()
     assert np.asarray(slopes["all"]).any()
     assert all(np.isfinite(np.asarray(slope)).all() for slope in slopes.values())
+
+
+def test_batches_of_a_pipeline_are_what_the_modules_take(layer):
+    torch = pytest.importorskip("torch")
+    rows = [{key: column[i] for key, column in FEATURES.items()} for i in range(4)]
+    signature = {
+        "age": hr.TensorSpec((), np.float32), "city": hr.TensorSpec((), str), "other": hr.TensorSpec((), str),
+        "tags": hr.TensorSpec((None,), str), "share": hr.TensorSpec((None,), np.float32),
+    }  # fmt: skip
+    ds = hr.Dataset.from_generator(lambda: iter(rows), output_signature=signature).map(layer.inputs)
+    expected = layer(FEATURES)
+    module = layer.torch()
+    for batches in (ds.ragged_batch(4), ds.padded_batch(4, padding_values=np.int64(-1))):
+        (batch,) = batches.to_torch()
+        assert isinstance(batch["dense"], torch.Tensor)
+        np.testing.assert_allclose(module(batch).detach().numpy(), expected, rtol=1e-6, atol=1e-6)
