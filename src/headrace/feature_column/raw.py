@@ -17,6 +17,8 @@ from headrace.text import parts
 Ints = NDArray[np.int64]
 Hashes = NDArray[np.uint64]
 NO_SALT = np.empty(0, np.uint64)
+LARGE_TEXT = ("LargeBinaryArray", "LargeStringArray")
+"""Arrow's classes of the columns that blocks hold."""
 
 
 class Raw:
@@ -98,6 +100,8 @@ def raw_of(column: Any, *, rows_have_axes: bool = False) -> Raw:
         joined = _native.join_bytes(column)
         if joined is not None:  # a row of text, by the shortest way
             return Raw(len(column), text=joined)
+    if type(column).__name__ in LARGE_TEXT and not column.null_count:
+        return Raw(len(column), text=parts(column))
     column = plain_column(column)
     if isinstance(column, Ragged):
         if isinstance(column.values, Ragged) or column.values.ndim > 1:
