@@ -74,6 +74,7 @@ bench: $(VENV)/.installed-bench
 	$(BIN)/python benchmarks/autotune.py
 	$(BIN)/python benchmarks/files.py
 	$(BIN)/python benchmarks/examples.py
+	$(BIN)/python benchmarks/features.py
 	$(BIN)/python benchmarks/functions.py
 	$(BIN)/python benchmarks/cliffs.py
 

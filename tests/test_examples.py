@@ -22,6 +22,17 @@ PROGRAMS = {
     ),
     "text_vocabulary": ("numpy", ["20 words of 29", r"\(3, 10\)", r"\[\[8, 10, 10\], \[8, 15\]\]", "in buckets: "]),
     "keras_fit": ("keras", [r"test accuracy 0\.[89]", "of the points are taken to lie in the ring"]),
+    "tabular": (
+        "keras",
+        [
+            r"4 +age_bucketized_X_job|age_bucketized_X_job_embedding",
+            r"torch: test accuracy 0\.[89]",
+            "torch: stopped and resumed, the weights are the same: True",
+            r"keras: test accuracy 0\.[89]",
+            "keras: stopped and resumed, the weights are the same: True",
+            "with one's weights both predict the same: True",
+        ],
+    ),
     "parquet_groups": ("pyarrow", [r"ParquetDataset\(orders-00000-of-00002", r"\{0: \d+, .*6: \d+\}", r"Ragged\(\[\["]),
     "slow_functions": ("numpy", ["8 threads .* elements/s", "2 processes .* elements/s", "AUTOTUNE finds .* threads"]),
     "demo": (

@@ -19,6 +19,7 @@ LAYERS = [
     {"storage"},
     {"records"},
     {"io"},
+    {"feature_column", "preprocessing"},
     {"sources", "ops"},
     {"optimise"},
     {"iterator"},
@@ -84,8 +85,10 @@ def test_the_public_names():
         "TransportError",
         "UNKNOWN_CARDINALITY",
         "WorkerError",
+        "feature_column",
         "io",
         "make_csv_dataset",
+        "preprocessing",
         "set_random_seed",
     ]
     public = [name for name in vars(hr.Dataset) if not name.startswith("_")]

@@ -10,7 +10,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from headrace import io
+from headrace import feature_column, io, preprocessing
 from headrace.dataset import Dataset
 from headrace.errors import (
     ChangeWarning,
@@ -71,8 +71,10 @@ __all__ = [
     "TextLineDataset",
     "TransportError",
     "WorkerError",
+    "feature_column",
     "io",
     "make_csv_dataset",
+    "preprocessing",
     "set_random_seed",
 ]
 

@@ -185,6 +185,76 @@ void csv_convert(const uint8_t* data, const CsvLayout& layout, size_t column, Cs
 size_t csv_text_bytes(const CsvLayout& layout, size_t column, const std::string& fallback, const CsvRecords& records);
 size_t csv_text(const uint8_t* data, const CsvLayout& layout, size_t column, const std::string& fallback,
                 const CsvRecords& records, std::vector<CsvProblem>& problems, int64_t* offsets, uint8_t* out);
+// Hashes. Fingerprint64 of FarmHash, SipHash-2-4 under a key of two words, and how two hashes are made into one.
+uint64_t fingerprint64(const uint8_t* s, size_t size);
+uint64_t siphash(const uint8_t* s, size_t size, uint64_t low, uint64_t high);
+uint64_t combine(uint64_t one, uint64_t other);
+
+// The hash of each row, and of the decimal text of each number: Fingerprint64, or with a salt of two words SipHash.
+void hash_text(const uint8_t* values, const int64_t* offsets, int64_t rows, const uint64_t* salt, uint64_t* out);
+void hash_numbers(const int64_t* numbers, int64_t count, const uint64_t* salt, uint64_t* out);
+
+// The rest of a division by the same number again and again, exact, without a division.
+class Modulo {
+ public:
+  explicit Modulo(uint64_t divisor);
+  uint64_t operator()(uint64_t number) const {
+    const Wide low = inverse_ * number;
+    const Wide carried = (Wide(uint64_t(low)) * divisor_) >> 64;
+    return uint64_t((Wide(uint64_t(low >> 64)) * divisor_ + carried) >> 64);
+  }
+
+ private:
+  __extension__ typedef unsigned __int128 Wide;
+  uint64_t divisor_;
+  Wide inverse_;
+};
+
+// out[i] = first + hashes[i] modulo buckets.
+void hash_buckets(const uint64_t* hashes, int64_t count, uint64_t buckets, int64_t first, int64_t* out);
+
+// made[i] = combine(made[i], hashes[i])
+void cross_rows(uint64_t* made, const uint64_t* hashes, int64_t count);
+
+// Every combination of one value of each part, for each row, beginning with `key`; the last part turns fastest.
+struct CrossPart {
+  const uint64_t* hashes;
+  const int64_t* offsets;
+};
+void cross_product(const std::vector<CrossPart>& parts, int64_t rows, uint64_t key, uint64_t buckets, Growing<int64_t>& out,
+                   int64_t* offsets);
+
+// Which row of a list of texts another text is; of two that are the same, the first.
+class TextTable {
+ public:
+  TextTable(const uint8_t* values, const int64_t* offsets, int64_t rows);
+  // Rows that are not in the list get -1; `hashes` are their fingerprints.
+  void find(const uint8_t* values, const int64_t* offsets, int64_t rows, const uint64_t* hashes, int64_t* out) const;
+
+ private:
+  struct Slot {
+    uint64_t hash;
+    int64_t row;
+  };
+  size_t place(uint64_t hash, const uint8_t* text, size_t size) const;
+  std::vector<uint8_t> values_;
+  std::vector<int64_t> offsets_;
+  std::vector<Slot> slots_;
+};
+
+// out[i] = how many bounds are not greater than values[i]; all of them for NaN. Bounds rise.
+void bucketize(const float* values, int64_t count, const float* bounds, int64_t bounds_count, int64_t* out);
+
+// Row i has the ids[offsets[i] .. offsets[i + 1]]; those outside of [0, depth) do not count. Rows of `out` lie `width`
+// apart. Adds to each row how often it has each id, or the weights of these (which may be null).
+void add_counts(const int64_t* ids, const int64_t* offsets, int64_t rows, const float* weights, int64_t depth, float* out,
+                int64_t width);
+
+// The same with the rows of a table of depth x dimension put together, into rows of zeros.
+enum class Combiner : int { kSum = 0, kMean = 1, kSqrtn = 2 };
+void add_embeddings(const int64_t* ids, const int64_t* offsets, int64_t rows, const float* weights, const float* table,
+                    int64_t depth, int64_t dimension, Combiner combiner, float* out, int64_t width);
+
 // Has the system kill this process when the thread that started it is gone, where the system can.
 void die_with_parent();
 

@@ -116,5 +116,6 @@ void bind_csv(nb::module_& m);
 void bind_shuffle(nb::module_& m);
 void bind_ragged(nb::module_& m);
 void bind_random(nb::module_& m);
+void bind_features(nb::module_& m);
 
 }  // namespace headrace::python

@@ -20,7 +20,12 @@ from tests.by_hand import Generator, sequence_example, steps
 
 HERE = Path(__file__).parent
 NATIVE = HERE.parents[1] / "src" / "native"
-KERNELS = {"records": ["crc32c", "records"], "example": ["encode", "example"], "csv": ["csv"]}
+KERNELS = {
+    "records": ["crc32c", "records"],
+    "example": ["encode", "example"],
+    "csv": ["csv"],
+    "hashing": ["features", "hashing"],
+}
 PLAIN = ["-std=c++17", "-O2", "-g1"]
 CHECKS = [*PLAIN, "-fno-omit-frame-pointer", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 OPTIONS = {
@@ -77,6 +82,7 @@ def seeds(folder):
         values = [str(chance.randint(-(10**12), 10**12)), repr(chance.uniform(-9, 9)), '"a ""b""\n,;"', "NA", ""]
         lines = [",;"[number % 2].join(chance.choices(values, k=5)).encode() for _ in range(3)]
         end = chance.choice([b"\n", b"\r\n", b"\r"])
+        (folder / "hashing" / f"{number}").write_bytes(chance.randbytes(chance.randint(1, 300)))
         (folder / "csv" / f"{number}").write_bytes(bytes([chance.randrange(256)]) + end.join(lines))
 
 

@@ -206,16 +206,6 @@ class ElsewhereStream(Stream):
         self._worker = worker
         return worker
 
-    def _tell(self, worker: Worker, begin: Begin) -> None:
-        """Have it begin; one that could not, such as for a store that does not answer, is there for the next time."""
-        try:
-            worker.ask(begin)
-        except Died:
-            raise
-        except (Exception, SystemExit):
-            self._home.keep(self._plan, worker)
-            raise
-
     def _restart(self, death: Died) -> None:
         worker, self._worker = self._worker, None
         self._asked = False

@@ -46,7 +46,8 @@ class Capture:
 
     def callable(self, fn: Any) -> Any:
         """The copy of what was given to map."""
-        if isinstance(fn, FunctionType | functools.partial | np.ufunc) or _of_numpy(fn):
+        ours = getattr(fn, "_headrace_constant", False) is True
+        if ours or isinstance(fn, FunctionType | functools.partial | np.ufunc) or _of_numpy(fn):
             return self.value(fn, "the function")
         if isinstance(fn, MethodType):
             raise self.refuse(f"is a method: {type(fn.__self__).__name__} may change")

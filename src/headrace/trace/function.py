@@ -18,7 +18,10 @@ from headrace.trace.known import KNOWN
 
 MODES = ("auto", "vectorized", "eager")
 FEW = 3
-"""Blocks of fewer rows are not worth the steps of a graph."""
+"""Blocks of fewer rows are not worth the steps of a graph, unless operations of ours are among them.
+
+These cost the same for a row as for many. Were they called on rows, they would seem dear, and few would come at a time.
+"""
 
 
 LENGTHS = 16
@@ -95,13 +98,17 @@ class Function:
         `rows` calls the function on each row: the first rows of each kind are made both ways and compared. `more` is
         the column of the rows' generators, for a function that draws.
         """
-        if self.mode == "eager" or (block.rows < FEW and self.mode == "auto"):
-            self._few = True
+        if self.mode == "eager":
             return None
         key = (block.structure, *[_kind(c) for c in block.columns])
         spec = self._specs.get(key)
         if spec is None:
             spec = self._specs[key] = Spec(block.structure, tuple(column_spec(c) for c in block.columns))
+        if block.rows < FEW and self.mode == "auto":
+            known = self._graphs.get(spec)
+            if not isinstance(known, Graph) or not known.operations:
+                self._few = True
+                return None
         graph = self.graph(spec)
         if isinstance(graph, str):
             self.check(spec)

@@ -96,6 +96,8 @@ class Graph:
         return _spread(value, n) if output in self.unbatched else value
 
     unbatched: frozenset[int] = frozenset()
+    operations: bool = False
+    """Whether operations of ours are among the steps."""
     apart: bool = False
     """Whether the outputs are all that operations of ours gave, once each, in memory of their own."""
 
@@ -217,6 +219,7 @@ def _finished(recorder: Recorder, capture: Capture, result: Any) -> Graph:
         guards,
         recorder.sizes.used,
         unbatched=frozenset(unbatched),
+        operations=bool(own),
         apart=not used & recorder.own
         and all(isinstance(o, int) for o in outputs)
         and not unbatched

@@ -1,0 +1,154 @@
+"""What a layer computes, as a function of rows, of batches, and of columns in a traced function."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from headrace.block import column as column_of
+from headrace.block import values
+from headrace.errors import what_there_is
+from headrace.feature_column.numeric import BucketizedColumn, NumericColumn
+from headrace.feature_column.raw import Inputs, is_single, plain_column
+from headrace.plan.spec import TensorSpec
+from headrace.plan.structure import flatten
+from headrace.ragged import Ragged
+from headrace.trace.operation import traced_operation
+
+
+class Computation(ABC):
+    """Columns out of the raw features of rows; `spec` says what one row of them is, by the shapes of a row."""
+
+    layer: Any
+    name: str
+
+    @abstractmethod
+    def spec(self, shapes: Mapping[str, Any]) -> Any:
+        """TensorSpecs in the structure of the result."""
+
+    @abstractmethod
+    def run(self, inputs: Inputs) -> Any:
+        """Columns in that structure."""
+
+
+@dataclass(frozen=True, eq=False)
+class Apply:
+    """A computation as users call it, and give it to `map`."""
+
+    computation: Computation
+    _headrace_constant = True  # a traced function may hold on to it
+
+    @property
+    def __name__(self) -> str:
+        return self.computation.name
+
+    def __call__(self, features: Any) -> Any:
+        """The result for one row, or for many."""
+        keys = self.computation.layer.keys
+        if not isinstance(features, Mapping) and not hasattr(features, "columns"):
+            raise TypeError(f"features must be a dict or a data frame, not {type(features).__name__}")
+        names = features.columns if hasattr(features, "columns") else features.keys()
+        there = set(names)
+        for key in keys:
+            if key not in there:
+                owner = next(c.name for c in self.computation.layer.columns if key in c.keys)
+                raise KeyError(f"column {owner!r} needs the feature {key!r}: {what_there_is(key, names)}")
+        return compute({key: features[key] for key in keys}, self.computation)
+
+
+def _spec(features: dict[str, TensorSpec], computation: Computation) -> Any:
+    shapes = {key: _known(key, spec.shape) for key, spec in features.items()}
+    if not is_batch(computation.layer, shapes):
+        return computation.spec(shapes)
+    sizes = {shape[0] for shape in shapes.values()}
+    rows = sizes.pop() if len(sizes) == 1 else None
+    structure, specs = flatten(computation.spec({key: _row_shape(shape) for key, shape in shapes.items()}))
+    return structure.pack([TensorSpec((rows, *(spec.shape or ())), spec.dtype) for spec in specs])
+
+
+def _row_shape(shape: tuple[Any, ...]) -> tuple[Any, ...]:
+    return () if shape[1:] == (1,) else shape[1:]
+
+
+def _known(key: str, shape: Any) -> tuple[Any, ...]:
+    if shape is None:
+        raise ValueError(f"the axes of feature {key!r} are not known in advance")
+    return tuple(shape)
+
+
+def _block(features: dict[str, TensorSpec], computation: Computation) -> Callable[..., Any]:
+    shapes = {key: _known(key, spec.shape) for key, spec in features.items()}
+    if is_batch(computation.layer, shapes):
+        return lambda *columns: _batches(list(features), columns, computation)
+    return lambda *columns: computation.run(
+        Inputs(dict(zip(features, columns, strict=True)), len(columns[0]), rows_have_axes=True)
+    )
+
+
+def _batches(keys: list[str], columns: tuple[Any, ...], computation: Computation) -> Any:
+    """Each element is a batch of many rows."""
+    made = []
+    for batch in zip(*map(values, columns), strict=True):
+        structure, leaves = flatten(_run(dict(zip(keys, batch, strict=True)), computation))
+        made.append(leaves)
+    return structure.pack([column_of(list(rows)) for rows in zip(*made, strict=True)])
+
+
+@traced_operation(spec=_spec, block=_block)
+def compute(features: dict[str, Any], computation: Computation) -> Any:
+    """The computation's result for one row, or for many."""
+    return _run(features, computation)
+
+
+def _run(features: dict[str, Any], computation: Computation) -> Any:
+    shapes: dict[str, tuple[Any, ...]] = {}
+    for key, value in features.items():
+        if is_single(value):
+            shapes[key] = ()
+        else:
+            features[key] = column = plain_column(value)
+            shapes[key] = column.shape if isinstance(column, np.ndarray | Ragged) else (len(column),)
+    if is_batch(computation.layer, shapes):
+        first = next(iter(shapes.values()))
+        return computation.run(Inputs(features, first[0], rows_have_axes=False))
+    one = {key: _one_row(value, shapes[key]) for key, value in features.items()}
+    structure, leaves = flatten(computation.run(Inputs(one, 1, rows_have_axes=True)))
+    return structure.pack([leaf[0] for leaf in leaves])
+
+
+def _one_row(value: Any, shape: tuple[Any, ...]) -> Any:
+    """A column of one row."""
+    if shape == ():
+        return [value.item() if isinstance(value, np.ndarray) else value]
+    if isinstance(value, Ragged):
+        raise ValueError("one row has a feature with rows of its own: give lists of lists as an array")
+    array = value if isinstance(value, np.ndarray) else value.to_numpy(zero_copy_only=False)
+    return array[None]
+
+
+def is_batch(layer: Any, shapes: Mapping[str, tuple[Any, ...]]) -> bool:
+    """Whether features of these shapes are of many rows."""
+    if layer.batched is not None:
+        return bool(layer.batched)
+    numbers = layer.number_shapes
+    for key, shape in shapes.items():
+        axes = len(numbers.get(key, ()))
+        if shape == () or (axes and numbers[key] != (1,) and len(shape) == axes):
+            return False
+    return True
+
+
+def number_shapes(columns: Any) -> dict[str, tuple[int, ...]]:
+    """The shapes that numeric columns ask, by their features."""
+    found: dict[str, tuple[int, ...]] = {}
+    for column in columns:
+        inner = getattr(column, "categorical_column", column)
+        for part in getattr(inner, "crossed", (inner,)):
+            source = part.source_column if isinstance(part, BucketizedColumn) else part
+            if isinstance(source, NumericColumn):
+                found[source.key] = source.shape
+    return found

@@ -1,0 +1,186 @@
+"""Ids by the place of a value in a list or a file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from headrace import _native
+from headrace.feature_column.categorical import KeyedColumn, bucket_numbers
+from headrace.feature_column.column import categorical_raw, key_of, text_or_integers, whole
+from headrace.feature_column.ids import Ids
+from headrace.feature_column.raw import Inputs, Ints, Raw
+
+Entries = tuple[bytes, ...] | tuple[int, ...]
+
+
+class Table:
+    """Where each of some values stands in a list."""
+
+    def __init__(self, entries: Entries) -> None:
+        self._entries = entries
+        if entries and isinstance(entries[0], bytes):
+            joined = _native.join_bytes(list(entries))
+            assert joined is not None
+            self._text = _native.TextTable(*joined)
+        else:
+            numbers = np.array(entries, np.int64)
+            self._order = np.argsort(numbers, kind="stable")
+            self._sorted = numbers[self._order]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Table, (self._entries,)
+
+    def places(self, raw: Raw) -> Ints:
+        """The place of each value, -1 for those that are not in the list."""
+        if raw.text is not None:
+            made = np.empty(raw.size, np.int64)
+            self._text.find(*raw.text, raw.hashes(), made)
+            return made
+        values = raw.integers
+        at = np.minimum(np.searchsorted(self._sorted, values), len(self._sorted) - 1)
+        return np.where(self._sorted[at] == values, self._order[at], -1)
+
+
+@dataclass(frozen=True)
+class VocabularyCategoricalColumn(KeyedColumn):
+    """Ids by the place in a vocabulary: see `categorical_column_with_vocabulary_list`."""
+
+    key: str
+    vocabulary: Entries = field(repr=False)
+    dtype: str
+    default_value: int
+    num_oov_buckets: int
+    table: Table = field(repr=False, compare=False)
+
+    @property
+    def num_buckets(self) -> int:
+        """A place for each entry, and those for what is not among them."""
+        return len(self.vocabulary) + self.num_oov_buckets
+
+    def _ids(self, inputs: Inputs) -> Ids:
+        raw = categorical_raw(inputs, self.key, self.dtype, self.name)
+        made = self.table.places(raw)
+        if self.num_oov_buckets:
+            unknown = np.flatnonzero(made < 0)
+            made[unknown] = bucket_numbers(raw.hashes()[unknown], self.num_oov_buckets, len(self.vocabulary))
+        elif self.default_value != -1:
+            made[made < 0] = self.default_value
+        return Ids.like(raw, made, raw.missing())
+
+
+def vocabulary_column(
+    key: str, entries: Sequence[Any], dtype: Any, default_value: Any, num_oov_buckets: int
+) -> VocabularyCategoricalColumn:
+    """A column of checked entries."""
+    oov = whole(key, "num_oov_buckets", num_oov_buckets, 0)
+    default = -1 if default_value is None else whole(key, "default_value", default_value, -(2**62))
+    if not entries:
+        raise ValueError(f"column {key!r}: the vocabulary is empty")
+    if oov and default != -1:
+        raise ValueError(f"column {key!r}: say default_value or num_oov_buckets, not both")
+    if default >= len(entries):
+        raise ValueError(f"column {key!r}: default_value {default} is no place of {len(entries)} entries")
+    kind = text_or_integers(key, dtype) if dtype is not None else _kind(key, entries)
+    made = tuple(_entry(key, entry, kind) for entry in entries)
+    seen: dict[Any, int] = {}
+    for place, entry in enumerate(made):
+        if seen.setdefault(entry, place) != place:
+            raise ValueError(
+                f"column {key!r}: {entry!r} is in the vocabulary twice, as entry {seen[entry]} and {place}: keep one"
+            )
+    return VocabularyCategoricalColumn(key, made, kind, default, oov, Table(made))
+
+
+def _kind(key: str, entries: Sequence[Any]) -> str:
+    kinds = {"string" if isinstance(entry, str | bytes) else "int64" for entry in entries}
+    if len(kinds) > 1:
+        raise ValueError(f"column {key!r}: the vocabulary mixes text and numbers")
+    return kinds.pop()
+
+
+def _entry(key: str, entry: Any, kind: str) -> Any:
+    if kind == "string" and isinstance(entry, str | bytes):
+        return entry.encode() if isinstance(entry, str) else bytes(entry)
+    if kind == "int64" and hasattr(entry, "__index__") and not isinstance(entry, bool):
+        return int(entry)
+    raise TypeError(f"column {key!r}: the entry {entry!r} of the vocabulary is no {kind}")
+
+
+def categorical_column_with_vocabulary_list(
+    key: str,
+    vocabulary_list: Sequence[Any],
+    dtype: DTypeLike | None = None,
+    default_value: int = -1,
+    num_oov_buckets: int = 0,
+) -> VocabularyCategoricalColumn:
+    """Ids by the place in a list, of text or of integers.
+
+    Other values have no id, or `default_value`, or one of `num_oov_buckets` beyond the list, by their hash.
+
+    >>> size = hr.feature_column.categorical_column_with_vocabulary_list("size", ["S", "M", "L"], num_oov_buckets=1)
+    >>> layer = hr.feature_column.DenseFeatures([hr.feature_column.indicator_column(size)])
+    >>> layer({"size": ["M", "XXL"]})
+    array([[0., 1., 0., 0.],
+           [0., 0., 0., 1.]], dtype=float32)
+    """
+    return vocabulary_column(key_of(key), list(vocabulary_list), dtype, default_value, num_oov_buckets)
+
+
+def categorical_column_with_vocabulary_file(
+    key: str,
+    vocabulary_file: Any,
+    vocabulary_size: int | None = None,
+    dtype: DTypeLike = bytes,
+    default_value: int | None = None,
+    num_oov_buckets: int = 0,
+    file_format: str | None = None,
+) -> VocabularyCategoricalColumn:
+    """As `categorical_column_with_vocabulary_list`, with one entry a line of a file.
+
+    The first `vocabulary_size` lines count. The file is read now: the column holds its entries.
+    `file_format="tfrecord_gzip"` says that it has records.
+    """
+    key = key_of(key)
+    lines = _records(key, vocabulary_file) if file_format == "tfrecord_gzip" else _lines(vocabulary_file)
+    if file_format not in (None, "text", "tfrecord_gzip"):
+        raise ValueError(f"column {key!r}: file_format must be 'text' or 'tfrecord_gzip', not {file_format!r}")
+    if vocabulary_size is not None:
+        count = whole(key, "vocabulary_size", vocabulary_size, 1)
+        if len(lines) < count:
+            raise ValueError(f"column {key!r}: {vocabulary_file} has {len(lines)} lines where {count} are asked")
+        lines = lines[:count]
+    if b"" in lines:
+        raise ValueError(f"column {key!r}: line {lines.index(b'') + 1} of {vocabulary_file} is empty: take it out")
+    entries: list[Any] = lines
+    if text_or_integers(key, dtype) == "int64":
+        try:
+            entries = [int(line) for line in lines]
+        except ValueError as error:
+            raise ValueError(f"column {key!r}: {vocabulary_file} is not all of integers: {error}") from None
+    return vocabulary_column(key, entries, dtype, default_value, num_oov_buckets)
+
+
+def _lines(path: Any) -> list[bytes]:
+    import fsspec
+
+    with fsspec.open(str(path), "rb") as file:
+        content: bytes = file.read().replace(b"\r", b"")  # as TensorFlow reads lines
+    return content.removesuffix(b"\n").split(b"\n") if content else []
+
+
+def _records(key: str, path: Any) -> list[bytes]:
+    import gzip
+
+    import fsspec
+
+    with fsspec.open(str(path), "rb") as file:
+        content = gzip.decompress(file.read())
+    values, offsets, consumed, problem = _native.unframe(content, 0, 2**62, 2**62)
+    if problem or consumed != len(content):
+        raise ValueError(f"column {key!r}: {path} is no whole TFRecord file: damage at byte {consumed}")
+    return [bytes(values[a:b]) for a, b in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)]

@@ -1,0 +1,114 @@
+"""Hashes of values and of their combinations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace import _native
+from headrace.feature_column.categorical import bucket_numbers
+from headrace.feature_column.crossed import FIRST_HASH
+from headrace.feature_column.raw import NO_SALT, Raw, hash_values
+from headrace.plan.spec import TensorSpec
+from headrace.preprocessing.base import PreprocessingLayer, encode, encoded_spec, mode_of
+
+
+@dataclass(frozen=True)
+class Hashing(PreprocessingLayer):
+    """Text or integers to one of `num_bins`, as Keras's layer of this name; `mask_value` has bin 0 for itself.
+
+    With a `salt`, a number or two, the hash is SipHash-2-4 under that key, else FarmHash's Fingerprint64.
+
+    >>> hr.preprocessing.Hashing(num_bins=3)(["A", "B", "C", "D", "E"])
+    array([1, 0, 1, 1, 2])
+    """
+
+    num_bins: int
+    mask_value: Any = None
+    salt: Any = None
+    output_mode: str = "int"
+
+    def __post_init__(self) -> None:
+        bins(self.num_bins)
+        mode_of(self.output_mode)
+        salt = self.salt
+        if salt is not None:
+            words = (salt, salt) if isinstance(salt, int) else tuple(salt)
+            if len(words) != 2 or not all(isinstance(word, int) for word in words):
+                raise ValueError(f"salt must be an integer or two, not {self.salt!r}")
+            object.__setattr__(self, "salt", words)
+
+    def results(self, raws: list[Raw]) -> NDArray[np.int64]:
+        """A bin for each value."""
+        (raw,) = raws
+        if raw.numbers is not None and raw.numbers.dtype.kind == "f":
+            raw = Raw(raw.rows, numbers=raw.numbers.astype(np.int64))
+        salt = NO_SALT if self.salt is None else np.array([word % 2**64 for word in self.salt], np.uint64)
+        hashes = hash_values(raw, salt)
+        if self.mask_value is None or self.num_bins == 1:
+            return bucket_numbers(hashes, self.num_bins)
+        return np.where(_equal(raw, self.mask_value), 0, bucket_numbers(hashes, self.num_bins - 1, 1))
+
+    def encoded(self, made: Any, axes: int) -> Any:
+        """By `output_mode`."""
+        return encode(made, axes, self.output_mode, self.num_bins)
+
+    def spec(self, shape: tuple[int | None, ...]) -> TensorSpec:
+        """By `output_mode`."""
+        return encoded_spec(shape, self.output_mode, self.num_bins)
+
+
+@dataclass(frozen=True)
+class HashedCrossing(PreprocessingLayer):
+    """Each combination of values that stand at one place to one of `num_bins`, as Keras's layer of this name.
+
+    >>> hr.preprocessing.HashedCrossing(num_bins=5)((["A", "B", "A"], [101, 101, 102]))
+    array([1, 4, 3])
+    """
+
+    num_bins: int
+    output_mode: str = "int"
+    inputs = 2
+
+    def __post_init__(self) -> None:
+        bins(self.num_bins)
+        mode_of(self.output_mode, known=("int", "one_hot"))
+
+    def results(self, raws: list[Raw]) -> NDArray[np.int64]:
+        """A bin for each place."""
+        made = np.full(raws[0].size, FIRST_HASH, np.uint64)
+        for raw in raws:
+            if raw.kind not in ("text", "integers"):
+                raise TypeError(f"HashedCrossing takes text and integers, not {raw.kind}")
+            _native.cross_rows(made, raw.hashes() if raw.text is not None else raw.integers.view(np.uint64))
+        return bucket_numbers(made, self.num_bins)
+
+    def encoded(self, made: Any, axes: int) -> Any:
+        """By `output_mode`."""
+        return encode(made, axes, self.output_mode, self.num_bins)
+
+    def spec(self, shape: tuple[int | None, ...]) -> TensorSpec:
+        """By `output_mode`."""
+        return encoded_spec(shape, self.output_mode, self.num_bins)
+
+
+def bins(count: Any) -> None:
+    """A number of bins that there can be."""
+    if isinstance(count, bool) or not hasattr(count, "__index__") or count < 1:
+        raise ValueError(f"num_bins must be at least 1, not {count!r}")
+
+
+def _equal(raw: Raw, value: Any) -> NDArray[np.bool_]:
+    if raw.text is None:
+        return np.asarray(raw.numbers == value)
+    wanted = value.encode() if isinstance(value, str) else bytes(value)
+    content, cuts = raw.text
+    lengths = np.diff(cuts)
+    found: NDArray[np.bool_] = lengths == len(wanted)
+    for place, byte in enumerate(wanted):
+        there = np.flatnonzero(found)
+        found[there] = content[cuts[there] + place] == byte
+    return found

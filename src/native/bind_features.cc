@@ -1,0 +1,137 @@
+#include <nanobind/stl/pair.h>
+
+#include "kernels.h"
+#include "python.h"
+
+namespace headrace::python {
+namespace {
+
+using Hashes = nb::ndarray<uint64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Matrix = nb::ndarray<float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using ConstMatrix = nb::ndarray<const float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+
+// No salt, or two words.
+const uint64_t* salt_words(const ConstWords& salt) {
+  require(salt.shape(0) == 0 || salt.shape(0) == 2, "a salt has two words");
+  return salt.shape(0) ? salt.data() : nullptr;
+}
+
+void require_rows(const ConstInts& offsets, size_t rows) { require(offsets.shape(0) == rows + 1, "out does not fit"); }
+
+// Weights are one for each id, or none at all.
+const float* checked_weights(const ConstFloats& weights, const ConstInts& ids) {
+  require(weights.shape(0) == 0 || weights.shape(0) == ids.shape(0), "one weight for each id");
+  return weights.shape(0) ? weights.data() : nullptr;
+}
+
+// Where a part of `width` columns begins in the rows of a matrix.
+float* columns_of(const Matrix& out, int64_t first, int64_t width) {
+  require(first >= 0 && width >= 0 && first <= int64_t(out.shape(1)) && width <= int64_t(out.shape(1)) - first,
+          "columns beyond the matrix");
+  return out.data() + first;
+}
+
+nb::tuple cross_product(nb::list given, uint64_t key, uint64_t buckets) {
+  require(given.size() > 0, "at least one part");
+  require(buckets > 0, "buckets must be positive");
+  std::vector<std::pair<ConstWords, ConstInts>> arrays;
+  for (nb::handle part : given) arrays.push_back(nb::cast<std::pair<ConstWords, ConstInts>>(part));
+  headrace::Growing<int64_t> values, offsets;
+  {
+    nb::gil_scoped_release released;
+    std::vector<headrace::CrossPart> parts;
+    for (const auto& [hashes, cuts] : arrays) {
+      require_offsets(cuts, hashes.shape(0));
+      require(cuts.shape(0) == arrays[0].second.shape(0), "different numbers of rows");
+      parts.push_back({hashes.data(), cuts.data()});
+    }
+    const size_t rows = arrays[0].second.shape(0) - 1;
+    headrace::cross_product(parts, int64_t(rows), key, buckets, values, offsets.extend(rows + 1));
+  }
+  return nb::make_tuple(numpy(values), numpy(offsets));
+}
+
+}  // namespace
+
+void bind_features(nb::module_& m) {
+  m.def(
+      "hash_text",
+      [](ConstBytes values, ConstInts offsets, ConstWords salt, Hashes out) {
+        require_offsets(offsets, values.shape(0));
+        require_rows(offsets, out.shape(0));
+        headrace::hash_text(values.data(), offsets.data(), int64_t(out.shape(0)), salt_words(salt), out.data());
+      },
+      "values"_a, "offsets"_a, "salt"_a, "out"_a.noconvert(), Released());
+  m.def(
+      "hash_numbers",
+      [](ConstInts numbers, ConstWords salt, Hashes out) {
+        require(numbers.shape(0) == out.shape(0), "out does not fit");
+        headrace::hash_numbers(numbers.data(), int64_t(out.shape(0)), salt_words(salt), out.data());
+      },
+      "numbers"_a, "salt"_a, "out"_a.noconvert(), Released());
+  m.def(
+      "hash_buckets",
+      [](ConstWords hashes, uint64_t buckets, int64_t first, Ints out) {
+        require(hashes.shape(0) == out.shape(0), "out does not fit");
+        require(buckets > 0 && buckets <= uint64_t(INT64_MAX) && first >= 0 && first <= INT64_MAX - int64_t(buckets),
+                "buckets must be positive");
+        headrace::hash_buckets(hashes.data(), int64_t(out.shape(0)), buckets, first, out.data());
+      },
+      "hashes"_a, "buckets"_a, "first"_a, "out"_a.noconvert(), Released());
+  m.def(
+      "cross_rows",
+      [](Hashes made, ConstWords hashes) {
+        require(made.shape(0) == hashes.shape(0), "different numbers of rows");
+        headrace::cross_rows(made.data(), hashes.data(), int64_t(made.shape(0)));
+      },
+      "made"_a.noconvert(), "hashes"_a, Released());
+  m.def("cross_product", &cross_product, "parts"_a, "key"_a, "buckets"_a);
+  nb::class_<headrace::TextTable>(m, "TextTable")
+      .def(
+          "__init__",
+          [](headrace::TextTable* made, ConstBytes values, ConstInts offsets) {
+            require_offsets(offsets, values.shape(0));
+            new (made) headrace::TextTable(values.data(), offsets.data(), int64_t(offsets.shape(0)) - 1);
+          },
+          "values"_a, "offsets"_a)
+      .def(
+          "find",
+          [](const headrace::TextTable& table, ConstBytes values, ConstInts offsets, ConstWords hashes, Ints out) {
+            require_offsets(offsets, values.shape(0));
+            require_rows(offsets, out.shape(0));
+            require(hashes.shape(0) == out.shape(0), "one hash for each row");
+            table.find(values.data(), offsets.data(), int64_t(out.shape(0)), hashes.data(), out.data());
+          },
+          "values"_a, "offsets"_a, "hashes"_a, "out"_a.noconvert(), Released());
+  m.def(
+      "bucketize",
+      [](ConstFloats values, ConstFloats bounds, Ints out) {
+        require(values.shape(0) == out.shape(0), "out does not fit");
+        for (size_t i = 1; i < bounds.shape(0); ++i) require(bounds.data()[i - 1] <= bounds.data()[i], "bounds must rise");
+        headrace::bucketize(values.data(), int64_t(out.shape(0)), bounds.data(), int64_t(bounds.shape(0)), out.data());
+      },
+      "values"_a, "bounds"_a, "out"_a.noconvert(), Released());
+  m.def(
+      "add_counts",
+      [](ConstInts ids, ConstInts offsets, ConstFloats weights, int64_t depth, Matrix out, int64_t first) {
+        require_offsets(offsets, ids.shape(0));
+        require_rows(offsets, out.shape(0));
+        headrace::add_counts(ids.data(), offsets.data(), int64_t(out.shape(0)), checked_weights(weights, ids), depth,
+                             columns_of(out, first, depth), int64_t(out.shape(1)));
+      },
+      "ids"_a, "offsets"_a, "weights"_a, "depth"_a, "out"_a.noconvert(), "first"_a, Released());
+  m.def(
+      "add_embeddings",
+      [](ConstInts ids, ConstInts offsets, ConstFloats weights, ConstMatrix table, int combiner, Matrix out, int64_t first) {
+        require_offsets(offsets, ids.shape(0));
+        require_rows(offsets, out.shape(0));
+        require(combiner >= 0 && combiner <= int(headrace::Combiner::kSqrtn), "combiner");
+        const int64_t dimension = int64_t(table.shape(1));
+        headrace::add_embeddings(ids.data(), offsets.data(), int64_t(out.shape(0)), checked_weights(weights, ids),
+                                 table.data(), int64_t(table.shape(0)), dimension, headrace::Combiner(combiner),
+                                 columns_of(out, first, dimension), int64_t(out.shape(1)));
+      },
+      "ids"_a, "offsets"_a, "weights"_a, "table"_a, "combiner"_a, "out"_a.noconvert(), "first"_a, Released());
+}
+
+}  // namespace headrace::python
