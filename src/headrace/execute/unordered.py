@@ -13,7 +13,7 @@ Run = tuple[int, int]
 """The ordinal of a first row, and how many there are."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Unordered(OwnMark):
     """Read on where the input's mark says, leave out the rows in `done`, have those of the `lead` before all others.
 

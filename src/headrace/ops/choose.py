@@ -184,7 +184,7 @@ class Choose(Node):
         return INFINITE if chosen and self.branches[-1].cardinality == INFINITE else UNKNOWN
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Ended(OwnMark):
     """Which branches have no more rows."""
 

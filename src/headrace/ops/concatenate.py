@@ -79,7 +79,7 @@ def on_branch(block: Block, branch: int) -> Block:
     return block
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Branch(OwnMark):
     """Which branch it is that rows come from."""
 

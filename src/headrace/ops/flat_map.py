@@ -87,7 +87,7 @@ class FlatMap(Node):
         return None if template is None else replace(self, input=windows[0], template=template, stands_for=self)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Child(OwnMark):
     """Where in the dataset of a row the next one lies."""
 

@@ -162,7 +162,7 @@ def keys_of(node: Grouping, given: Iterator[Outcome]) -> Iterator[int | Exceptio
             yield key
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class GroupMark(OwnMark):
     """Which rows wait: those `read` since the oldest of them, the last ones of each key, so many as `waiting` says.
 

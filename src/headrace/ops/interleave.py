@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
+from operator import attrgetter
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -182,7 +183,7 @@ MERGED_BYTES = 4 << 20
 """Rows that lie ready are put in order up to so many bytes at a time, wanted or not: rows are cheap, turns are not."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class TurnsMark(OwnMark):
     """Whose turn it is, and what it has given in it; how many parents were read since the oldest live one.
 
@@ -258,7 +259,7 @@ class InterleaveStream(Stream):
         self._changed.clear()
         if self._oldest is None:
             live = [slot.parent for slot in self._slots if slot is not None]
-            self._oldest = min(live, key=lambda mark: mark.ordinal, default=None)
+            self._oldest = min(live, key=attrgetter("ordinal"), default=None)
         oldest = self._parents.mark() if self._oldest is None else self._oldest
         read = self._parents.ordinal - oldest.ordinal
         return oldest, TurnsMark(self._turn, self._given, read, tuple(self._entries.values()))

@@ -72,7 +72,7 @@ class Rebatch(Node):
         return self.input.cardinality.vague
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class BatchNumber(OwnMark):
     """Which batch it is; of an empty one, that of the batch before."""
 

@@ -124,7 +124,7 @@ class RejectionResample(Node):
         return bool(draw[0] / 2**53 < ratios[kind] / most)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ClassCounts(OwnMark):
     """How often each class was seen before a row, a value by nature."""
 

@@ -60,7 +60,7 @@ def fetch_repeated(node: Repeat, ctx: Context, indices: Indices) -> Block:
     return concat(parts).take(np.argsort(order))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Epoch(OwnMark):
     """Which time it is that the input is read."""
 

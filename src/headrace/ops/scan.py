@@ -58,7 +58,7 @@ class Scan(Node):
         return self.input.cardinality
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ScanMark(OwnMark):
     """The state before a row, which is a value by nature."""
 

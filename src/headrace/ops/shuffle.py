@@ -113,7 +113,7 @@ def fetch_shuffled(node: Shuffle, ctx: Context, indices: Indices) -> Block:
     return ctx.fetch(node.input, rows)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ShuffleMark(OwnMark):
     """The step, and how many rows there are, once that is known. The input is read again before every row held."""
 

@@ -150,7 +150,7 @@ class Snapshot(Node):
         return self.input.cardinality if self.reader_func is None else UNKNOWN
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class SnapshotMark(OwnMark):
     """Where the files stand, if rows come from these: they are found in their own order again."""
 

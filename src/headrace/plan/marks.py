@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Protocol, Self, TypeAlias, Union, get_args, 
 from headrace.errors import StateError
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class OwnMark:
     """What an operation must know, besides where its inputs stand, to go on: a subclass has the fields.
 

@@ -56,7 +56,7 @@ def _bad_at(node: Records, reason: str | OSError, index: Index, indices: Indices
     return node.bad(reason, RecordAt(int(index.starts(indices[:1])[0]), int(indices[0]), 0))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class RecordMark(OwnMark):
     """Which file it is, and where in it a record lies."""
 

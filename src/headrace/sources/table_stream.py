@@ -26,7 +26,7 @@ FAILURES = 256
 NO_TOKEN = NO_FILE.to_json()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class TableMark(OwnMark):
     """Which file it is, the group, rows passed in it, and rows passed in the file.
 
