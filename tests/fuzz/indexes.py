@@ -5,13 +5,11 @@ An index is believed or made again: either way the records are those of the file
 python -m tests.fuzz.indexes --seconds 600
 """
 
-import argparse
 import json
 import random
 import sys
 import tempfile
 import time
-import warnings
 import zlib
 from pathlib import Path
 
@@ -21,6 +19,7 @@ import headrace as hr
 from headrace.records.sidecar import KIND, VERSION
 from headrace.testing import outcomes
 from tests.framing import framed
+from tests.fuzz import command
 from tests.fuzz.pages import VALUES
 from tests.fuzz.states import changed
 
@@ -107,16 +106,6 @@ def run(seconds, seed):
     return runs, made_again
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=600)
-    parser.add_argument("--seed", type=int, default=random.randrange(2**32))
-    options = parser.parse_args()
-    warnings.simplefilter("ignore")
-    np.seterr(all="ignore")
-    runs, made_again = run(options.seconds, options.seed)
-    print(f"indexes (seed {options.seed}): {runs} changed, {made_again} of them made again")
-
-
 if __name__ == "__main__":
-    main()
+    np.seterr(all="ignore")
+    command.main("indexes", __doc__, run, "changed", "made again")

@@ -5,7 +5,6 @@ Whatever they say, reading them gives elements or a StorageError; no crash, no o
 python -m tests.fuzz.pages --seconds 600
 """
 
-import argparse
 import collections
 import json
 import random
@@ -13,7 +12,6 @@ import shutil
 import sys
 import tempfile
 import time
-import warnings
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +20,7 @@ import headrace as hr
 from headrace.errors import SpecError, StorageError
 from headrace.storage.files import sealed
 from headrace.storage.parts import checksum
+from tests.fuzz import command
 
 Pair = collections.namedtuple("Pair", "a b")
 VALUES = [
@@ -183,15 +182,5 @@ def run(seconds, seed):
     return runs, refused
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=600)
-    parser.add_argument("--seed", type=int, default=random.randrange(2**32))
-    options = parser.parse_args()
-    warnings.simplefilter("ignore")  # of classes that nobody names
-    runs, refused = run(options.seconds, options.seed)
-    print(f"pages (seed {options.seed}): {runs} damaged, {refused} of them refused")
-
-
 if __name__ == "__main__":
-    main()
+    command.main("pages", __doc__, run, "damaged", "refused")

@@ -5,7 +5,6 @@ Whatever they say, restoring them gives elements or an error of headrace's own; 
 python -m tests.fuzz.states --seconds 600
 """
 
-import argparse
 import copy
 import faulthandler
 import json
@@ -13,7 +12,6 @@ import random
 import sys
 import tempfile
 import time
-import warnings
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +19,7 @@ import numpy as np
 import headrace as hr
 from headrace.execute.state import _checksum
 from tests.chaos.files import KINDS, Files
+from tests.fuzz import command
 from tests.fuzz.pages import VALUES
 
 D = hr.Dataset
@@ -138,15 +137,5 @@ def run(seconds, seed):
     return runs, refused
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=600)
-    parser.add_argument("--seed", type=int, default=random.randrange(2**32))
-    options = parser.parse_args()
-    warnings.simplefilter("ignore")
-    runs, refused = run(options.seconds, options.seed)
-    print(f"states (seed {options.seed}): {runs} changed, {refused} of them refused")
-
-
 if __name__ == "__main__":
-    main()
+    command.main("states", __doc__, run, "changed", "refused")

@@ -3,12 +3,10 @@
 python -m tests.fuzz.texts --seconds 600
 """
 
-import argparse
 import random
 import sys
 import tempfile
 import time
-import warnings
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +14,7 @@ import pyarrow as pa
 
 import headrace as hr
 from headrace.testing import difference, outcomes, reference_outcomes
+from tests.fuzz import command
 
 CSV = b'n,f,s\n1,0.5,"a ""b"" c"\n-7,1e3,plain\n+3,,"two\nlines"\n9223372036854775807,nan,\xc3\xa4\r\n,0x10,""\n'
 JSON = (
@@ -97,15 +96,5 @@ def run(seconds, seed):
     return runs, with_errors
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=600)
-    parser.add_argument("--seed", type=int, default=random.randrange(2**32))
-    options = parser.parse_args()
-    warnings.simplefilter("ignore")
-    runs, with_errors = run(options.seconds, options.seed)
-    print(f"texts (seed {options.seed}): {runs} files, {with_errors} of them with errors")
-
-
 if __name__ == "__main__":
-    main()
+    command.main("texts", __doc__, run, "files", "with errors")

@@ -11,7 +11,7 @@ from typing import Any
 
 from headrace.errors import StateError
 from headrace.keys import Seed, mix
-from headrace.plan.marks import Marks, from_json, to_json
+from headrace.plan.marks import Marks, from_json, is_count, to_json
 from headrace.plan.node import Node, fields_of, rebuilt, walk
 
 VERSION = 2
@@ -115,16 +115,12 @@ def _checksum(state: dict[str, Any]) -> int:
     return zlib.crc32(json.dumps(state, sort_keys=True, separators=(",", ":")).encode())
 
 
-def _is_count(value: Any) -> bool:
-    return type(value) is int and 0 <= value < 1 << 63
-
-
 _FORM: dict[str, Callable[[Any], bool]] = {
     "plan": lambda value: isinstance(value, list) and all(isinstance(line, str) for line in value),
-    "seeds": lambda value: isinstance(value, list) and all(map(_is_count, value)),
-    "sizes": lambda value: value is None or (isinstance(value, dict) and all(map(_is_count, value.values()))),
-    "epoch": _is_count,
-    "delivered": _is_count,
+    "seeds": lambda value: isinstance(value, list) and all(map(is_count, value)),
+    "sizes": lambda value: value is None or (isinstance(value, dict) and all(map(is_count, value.values()))),
+    "epoch": is_count,
+    "delivered": is_count,
     "over": lambda value: isinstance(value, bool),
     "marks": lambda value: isinstance(value, dict),
 }

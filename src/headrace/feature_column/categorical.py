@@ -11,6 +11,7 @@ from numpy.typing import DTypeLike
 from headrace import _native
 from headrace.feature_column.column import (
     CategoricalColumn,
+    KeyedColumn,
     categorical,
     categorical_raw,
     key_of,
@@ -25,21 +26,10 @@ from headrace.io.features import VarLenFeature
 DTYPES: dict[str, Any] = {"string": bytes, "int64": np.int64}
 
 
-class KeyedColumn(CategoricalColumn):
+class KeyedIds(KeyedColumn, CategoricalColumn):
     """A column that makes ids of one raw feature."""
 
-    key: str
     dtype: str
-
-    @property
-    def name(self) -> str:
-        """The key."""
-        return self.key
-
-    @property
-    def keys(self) -> tuple[str, ...]:
-        """The one feature."""
-        return (self.key,)
 
     @property
     def parse_example_spec(self) -> dict[str, Feature]:
@@ -48,7 +38,7 @@ class KeyedColumn(CategoricalColumn):
 
 
 @dataclass(frozen=True)
-class IdentityCategoricalColumn(KeyedColumn):
+class IdentityCategoricalColumn(KeyedIds):
     """Integers that are ids: see `categorical_column_with_identity`."""
 
     key: str
@@ -93,7 +83,7 @@ def categorical_column_with_identity(
 
 
 @dataclass(frozen=True)
-class HashedCategoricalColumn(KeyedColumn):
+class HashedCategoricalColumn(KeyedIds):
     """Ids by hash: see `categorical_column_with_hash_bucket`."""
 
     key: str

@@ -37,6 +37,22 @@ class FeatureColumn(ABC):
         """How to parse these out of tf.Examples."""
 
 
+class KeyedColumn(FeatureColumn):
+    """A column of one raw feature, by whose key it is called."""
+
+    key: str
+
+    @property
+    def name(self) -> str:
+        """The key."""
+        return self.key
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The one feature."""
+        return (self.key,)
+
+
 class CategoricalColumn(FeatureColumn):
     """A column that makes ids."""
 

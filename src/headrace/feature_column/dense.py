@@ -17,16 +17,10 @@ Combiner = Literal["sum", "mean", "sqrtn"]
 NO_WEIGHTS = np.empty(0, np.float32)
 
 
-@dataclass(frozen=True)
-class IndicatorColumn(DenseColumn):
-    """How often a row has each id: see `indicator_column`."""
+class MadeOfIds(FeatureColumn):
+    """A column that needs what its ids need."""
 
     categorical_column: CategoricalColumn
-
-    @property
-    def name(self) -> str:
-        """The ids' name, and what became of them."""
-        return f"{self.categorical_column.name}_indicator"
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -37,6 +31,18 @@ class IndicatorColumn(DenseColumn):
     def parse_example_spec(self) -> dict[str, Feature]:
         """That of the ids."""
         return self.categorical_column.parse_example_spec
+
+
+@dataclass(frozen=True)
+class IndicatorColumn(MadeOfIds, DenseColumn):
+    """How often a row has each id: see `indicator_column`."""
+
+    categorical_column: CategoricalColumn
+
+    @property
+    def name(self) -> str:
+        """The ids' name, and what became of them."""
+        return f"{self.categorical_column.name}_indicator"
 
     @property
     def variable_shape(self) -> tuple[int, ...]:
@@ -62,7 +68,7 @@ def indicator_column(categorical_column: CategoricalColumn) -> IndicatorColumn:
 
 
 @dataclass(frozen=True)
-class EmbeddingColumn(FeatureColumn):
+class EmbeddingColumn(MadeOfIds):
     """The rows of a table that is learnt: see `embedding_column`."""
 
     categorical_column: CategoricalColumn
@@ -79,16 +85,6 @@ class EmbeddingColumn(FeatureColumn):
     def name(self) -> str:
         """The ids' name, and what became of them."""
         return f"{self.categorical_column.name}_{'shared_' if self.shared else ''}embedding"
-
-    @property
-    def keys(self) -> tuple[str, ...]:
-        """Those of the ids."""
-        return self.categorical_column.keys
-
-    @property
-    def parse_example_spec(self) -> dict[str, Feature]:
-        """That of the ids."""
-        return self.categorical_column.parse_example_spec
 
     @property
     def variable_shape(self) -> tuple[int, ...]:

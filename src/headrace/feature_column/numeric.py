@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from headrace import _native
-from headrace.feature_column.column import CategoricalColumn, DenseColumn, Matrix, key_of
+from headrace.feature_column.column import CategoricalColumn, DenseColumn, KeyedColumn, Matrix, key_of
 from headrace.feature_column.ids import Ids
 from headrace.feature_column.raw import Inputs
 from headrace.io.feature import Feature, frozen, sizes_of
@@ -20,7 +20,7 @@ from headrace.io.features import FixedLenFeature
 
 
 @dataclass(frozen=True)
-class NumericColumn(DenseColumn):
+class NumericColumn(KeyedColumn, DenseColumn):
     """Real values of one shape: see `numeric_column`."""
 
     key: str
@@ -28,16 +28,6 @@ class NumericColumn(DenseColumn):
     default_value: Any
     dtype: str
     normalizer_fn: Callable[[Any], Any] | None
-
-    @property
-    def name(self) -> str:
-        """The key."""
-        return self.key
-
-    @property
-    def keys(self) -> tuple[str, ...]:
-        """The one feature."""
-        return (self.key,)
 
     @property
     def parse_example_spec(self) -> dict[str, Feature]:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from headrace import _native
-from headrace.feature_column.categorical import KeyedColumn, bucket_numbers
+from headrace.feature_column.categorical import KeyedIds, bucket_numbers
 from headrace.feature_column.column import categorical_raw, key_of, text_or_integers, whole
 from headrace.feature_column.ids import Ids
 from headrace.feature_column.raw import Inputs, Ints, Raw
@@ -47,7 +47,7 @@ class Table:
 
 
 @dataclass(frozen=True)
-class VocabularyCategoricalColumn(KeyedColumn):
+class VocabularyCategoricalColumn(KeyedIds):
     """Ids by the place in a vocabulary: see `categorical_column_with_vocabulary_list`."""
 
     key: str

@@ -16,12 +16,12 @@ from headrace.execute.registry import opens
 from headrace.execute.stream import END, Made, Pending, Pulled, Stream, Unseen
 from headrace.ops.arguments import function
 from headrace.ops.children import OneRow, Parent, open_child
-from headrace.ops.template import BuildingFunction, Template
+from headrace.ops.template import BuildingNode, Template
 from headrace.ops.window import as_datasets
 from headrace.plan.cardinality import UNKNOWN, Cardinality
 from headrace.plan.marks import At, Mark, Marked, OwnMark
 from headrace.plan.node import TUNING, Node
-from headrace.plan.spec import Probe, Spec
+from headrace.plan.spec import Probe
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
@@ -37,7 +37,7 @@ def flat_map(self: Dataset, map_func: Callable[..., Dataset], name: str | None =
 
 
 @dataclass(frozen=True, eq=False)
-class FlatMap(Node):
+class FlatMap(BuildingNode):
     """Opens one dataset for each row."""
 
     input: Node
@@ -50,7 +50,7 @@ class FlatMap(Node):
 
     @cached_property
     def pure(self) -> bool:
-        return self.input.pure and (self.template is not None or self._building.pure(self.input.spec))
+        return self.input.pure and (self.template is not None or self.building.pure(self.input.spec))
 
     @property
     def operation(self) -> str:
@@ -58,22 +58,6 @@ class FlatMap(Node):
 
     def remedy(self) -> str | None:
         return "make it an interleave with num_parallel_calls=hr.AUTOTUNE"
-
-    @property
-    def spec(self) -> Spec:
-        return self.probe.spec or self._spec_it_builds
-
-    @cached_property
-    def tentative(self) -> bool:
-        return not self.probe.promised and (self.input.tentative or not self._spec_it_builds.complete)
-
-    @property
-    def _spec_it_builds(self) -> Spec:
-        return self._building.spec(self.input.spec)
-
-    @cached_property
-    def _building(self) -> BuildingFunction:
-        return BuildingFunction(self.fn)
 
     @property
     def cardinality(self) -> Cardinality:

@@ -25,12 +25,12 @@ from headrace.execute.workers import WorkerStream
 from headrace.ops.arguments import function, positive, width
 from headrace.ops.children import OneRow, Parent, open_child
 from headrace.ops.prefetch import Prefetch
-from headrace.ops.template import BuildingFunction
+from headrace.ops.template import BuildingNode
 from headrace.options import AUTOTUNE
 from headrace.plan.cardinality import Cardinality
 from headrace.plan.marks import At, Mark, Marked, OwnMark
 from headrace.plan.node import TUNING, Node
-from headrace.plan.spec import Probe, Spec
+from headrace.plan.spec import Probe
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
@@ -68,7 +68,7 @@ def interleave(
 
 
 @dataclass(frozen=True, eq=False)
-class Interleave(Node):
+class Interleave(BuildingNode):
     """Opens one dataset for each row, up to `cycle_length` at a time."""
 
     input: Node
@@ -83,26 +83,10 @@ class Interleave(Node):
 
     @cached_property
     def pure(self) -> bool:
-        return self.deterministic is not False and self.input.pure and self._building.pure(self.input.spec)
+        return self.deterministic is not False and self.input.pure and self.building.pure(self.input.spec)
 
     def remedy(self) -> str | None:
         return "give it num_parallel_calls=hr.AUTOTUNE" if self.num_parallel_calls is None else None
-
-    @property
-    def spec(self) -> Spec:
-        return self.probe.spec or self._spec_it_builds
-
-    @cached_property
-    def tentative(self) -> bool:
-        return not self.probe.promised and (self.input.tentative or not self._spec_it_builds.complete)
-
-    @property
-    def _spec_it_builds(self) -> Spec:
-        return self._building.spec(self.input.spec)
-
-    @cached_property
-    def _building(self) -> BuildingFunction:
-        return BuildingFunction(self.fn)
 
     @property
     def cardinality(self) -> Cardinality:

@@ -6,7 +6,7 @@ import dis
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from types import FunctionType
 from typing import Any
 
@@ -19,7 +19,7 @@ from headrace.ops.calls import arguments
 from headrace.plan.cardinality import UNKNOWN, Cardinality
 from headrace.plan.node import Node, rebuilt
 from headrace.plan.prepared import Prepared
-from headrace.plan.spec import DatasetSpec, LeafSpec, Spec
+from headrace.plan.spec import DatasetSpec, LeafSpec, Probe, Spec
 from headrace.plan.structure import LEAF, Structure
 from headrace.sources.memory import Memory
 
@@ -164,6 +164,31 @@ class BuildingFunction:
             vague = any(stand is None for stand in stands)
             self._made[rows] = None if vague else ask_once(self._fn, rows.structure, stands)
         return self._made[rows]
+
+
+class BuildingNode(Node):
+    """An operation whose function builds a dataset of each row."""
+
+    input: Node
+    fn: Callable[..., Any]
+    probe: Probe
+
+    @property
+    def spec(self) -> Spec:
+        return self.probe.spec or self._spec_it_builds
+
+    @cached_property
+    def tentative(self) -> bool:
+        return not self.probe.promised and (self.input.tentative or not self._spec_it_builds.complete)
+
+    @property
+    def _spec_it_builds(self) -> Spec:
+        return self.building.spec(self.input.spec)
+
+    @cached_property
+    def building(self) -> BuildingFunction:
+        """What is known of these datasets before there are rows."""
+        return BuildingFunction(self.fn)
 
 
 def _stand_in(number: int, leaf: LeafSpec) -> Any:

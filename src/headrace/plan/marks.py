@@ -184,16 +184,17 @@ def _number(name: Any) -> int:
 
 
 def _position(entry: Any) -> Position:
-    if _is_count(entry):
+    if is_count(entry):
         return Position(entry, entry, None, rooted=False)
-    if isinstance(entry, list) and len(entry) in (2, 4) and _is_count(entry[0]) and _is_count(entry[1]):
+    if isinstance(entry, list) and len(entry) in (2, 4) and is_count(entry[0]) and is_count(entry[1]):
         own, rooted = entry[2:] or (None, True)
         if isinstance(own, list | None) and isinstance(rooted, bool):
             return Position(entry[0], entry[1], own, rooted)
     raise StateError(f"the state is damaged: {entry!r:.80} is no position")
 
 
-def _is_count(value: Any) -> bool:
+def is_count(value: Any) -> bool:
+    """Whether this can be a number of rows, as JSON holds it."""
     return type(value) is int and 0 <= value < 1 << 63
 
 

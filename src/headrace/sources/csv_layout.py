@@ -16,7 +16,8 @@ from headrace.records.csv_header import first_rows
 from headrace.records.reader import first_bytes
 from headrace.records.redact import shown
 from headrace.records.transport import Transport
-from headrace.sources.csv import column
+from headrace.records.unpack import codec
+from headrace.sources.csv import column, delimiter
 
 PROBED = 1 << 20
 """Types are inferred from no more than these first bytes."""
@@ -37,6 +38,19 @@ class Asked:
     rows: int | None
     nulls: Mapping[str, Any]
     zero: bool = False
+
+
+def bare_form(
+    compression_type: str | None, header: bool, field_delim: str, use_quote_delim: bool, na_value: str
+) -> Csv:
+    """How records are written in such files, before anything is known of their columns."""
+    return Csv(
+        codec(compression_type),
+        header=bool(header),
+        delimiter=delimiter(field_delim),
+        quotes=bool(use_quote_delim),
+        na=na_value,
+    )
 
 
 def layout(path: str, form: Csv, asked: Asked, via: Transport) -> Csv:

@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from headrace.records.csv import Csv
 from headrace.records.transport import ALONE
-from headrace.records.unpack import codec
-from headrace.sources.csv import delimiter
-from headrace.sources.csv_layout import Asked, layout
+from headrace.sources.csv_layout import Asked, bare_form, layout
 from headrace.sources.files import read_files
 from headrace.sources.list_files import matching
 
@@ -61,13 +58,7 @@ def from_csv(
     files = matching(file_pattern, storage_options)
     form = layout(
         files[0],
-        Csv(
-            codec(compression_type),
-            header=bool(header),
-            delimiter=delimiter(field_delim),
-            quotes=bool(use_quote_delim),
-            na=na_value,
-        ),
+        bare_form(compression_type, header, field_delim, use_quote_delim, na_value),
         Asked(
             reader="from_csv",
             column_names=column_names,
