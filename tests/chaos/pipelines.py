@@ -85,6 +85,6 @@ def check_next_epoch(ds, ordered, number):
     check(outcomes(iter(ds)), reference_outcomes(ds, number), ordered, f"epoch {number}")
 
 
-def check_nothing_left(folder):
-    left = [path for path in folder.rglob("*") if path.name.endswith((TEMPORARY, SWAP))]
+def check_nothing_left(folder, endings=(TEMPORARY, SWAP)):
+    left = [path for path in folder.rglob("*") if path.name.endswith(endings)]
     assert not left, f"left behind: {left}"
