@@ -47,7 +47,7 @@ def rows(node: Node, at: Place) -> Iterator[Row]:
     raise NotImplementedError(f"the reference executor does not know {type(node).__name__}")
 
 
-def folded(id: tuple[int, int], value: int) -> tuple[int, int]:
+def fold_id(id: tuple[int, int], value: int) -> tuple[int, int]:
     """The id of a row that has become another."""
     return ((id[0] * 0x9E3779B97F4A7C15 + value) & _MASK, id[1])
 
@@ -103,7 +103,7 @@ def call(fn: Any, value: Any) -> Any:
     return fn(*value) if type(value) is tuple else fn(value)
 
 
-def boxed(value: Any) -> Any:
+def as_array(value: Any) -> Any:
     """A component as an array; what is none becomes an array of one object."""
     if isinstance(value, np.ndarray | np.generic):
         return np.asarray(value)
@@ -112,10 +112,22 @@ def boxed(value: Any) -> Any:
     return box
 
 
-def private(value: Any) -> Any:
+def private_copy(value: Any) -> Any:
     """An element with arrays of its own."""
     structure, leaves = parts_of(value)
     return structure.pack(v.copy() if isinstance(v, np.ndarray) else v for v in leaves)
+
+
+def rows_of(plan: Node, epoch: int = 0) -> Iterator[Row]:
+    """The rows of a plan, as an operation after it sees them."""
+    return rows(plan, Place().epoch(epoch))
+
+
+def run(plan: Node, epoch: int = 0) -> Iterator[Row]:
+    """The rows of a plan, as whoever iterates sees them."""
+    for number, row in enumerate(rows_of(plan, epoch)):
+        failed = isinstance(row.value, Unmade)
+        yield Row(row.id, plan.error(row.value.error, number)) if failed else row
 
 
 def draw(key: int, n: int, bound: int) -> int:
@@ -124,12 +136,7 @@ def draw(key: int, n: int, bound: int) -> int:
     k0, k1 = key & 0xFFFFFFFF, key >> 32
     for _ in range(10):
         p0, p1 = 0xD2511F53 * counter[0], 0xCD9E8D57 * counter[2]
-        counter = [
-            (p1 >> 32) ^ counter[1] ^ k0,
-            p1 & 0xFFFFFFFF,
-            (p0 >> 32) ^ counter[3] ^ k1,
-            p0 & 0xFFFFFFFF,
-        ]
+        counter = [(p1 >> 32) ^ counter[1] ^ k0, p1 & 0xFFFFFFFF, (p0 >> 32) ^ counter[3] ^ k1, p0 & 0xFFFFFFFF]
         k0, k1 = (k0 + 0x9E3779B9) & 0xFFFFFFFF, (k1 + 0xBB67AE85) & 0xFFFFFFFF
     half = counter[2 * (n & 1)] | counter[2 * (n & 1) + 1] << 32
     return (half * bound) >> 64

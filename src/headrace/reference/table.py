@@ -1,4 +1,4 @@
-"""What the sources mean that read tables and datasets of other libraries."""
+"""What `from_arrow`, `from_pandas`, `from_polars` mean."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 
 from headrace.block import leaf
-from headrace.execute.reference.base import Place, Row, element_of, rows
 from headrace.plan.spec import LeafSpec
 from headrace.ragged import Ragged
-from headrace.sources.map_style import MapStyle, row
+from headrace.reference.base import Place, Row, element_of, rows
 from headrace.sources.table import Table
 
 
@@ -54,12 +53,3 @@ def _array(values: list[Any], shape: tuple[int | None, ...], dtype: Any) -> Any:
         return np.array(values, dtype=dtype).reshape(len(values), *shape[1:])
     inner = _array([v for part in values for v in part], (None, *shape[2:]), dtype)
     return Ragged(inner, np.cumsum([0, *map(len, values)]))
-
-
-@rows.register
-def _(node: MapStyle, at: Place) -> Iterator[Row]:
-    for i in range(node.rows):
-        try:
-            yield Row((at.path, i), element_of(*row(node.dataset[i])))
-        except Exception as error:
-            yield Row((at.path, i), node.error(error, i))

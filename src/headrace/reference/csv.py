@@ -9,6 +9,7 @@ import numpy as np
 
 from headrace.records.csv import Csv
 from headrace.records.csv_columns import CsvColumn
+from headrace.reference.records import Found, Wrong, read_records
 
 Record = tuple[list[bytes], str | None, int]
 """The fields of a record, why it is bad if it is, and where the next one begins."""
@@ -17,22 +18,22 @@ RANGES = {"int32": (-(2**31), 2**31 - 1), "int64": (-(2**63), 2**63 - 1)}
 SPACE = b" \t\n\v\f\r"
 
 
-def csv_records(data: bytes, form: Csv) -> Iterator[tuple[Any, int, int]]:
-    """For each record its value or, as text, why it has none; the byte and the line where it begins."""
+@read_records.register
+def _(form: Csv, data: bytes, *, go_on: bool) -> Iterator[Found]:  # noqa: ARG001
     at = 3 if data.startswith(b"\xef\xbb\xbf") else 0
     if form.header:
         while data[at : at + 1] in (b"\n", b"\r"):
             at += 1
         wrong, end, over = _header(data, at, form)
         if wrong is not None:
-            yield wrong, 0, _line(data, at)
+            yield Wrong(wrong), 0, _line(data, at)
         if over:
             return
         at = end
     while at < len(data):
         fields, wrong, end = _record(data, at, form)
-        value = wrong if wrong is not None else _value(fields, form)
-        yield f"{value}: {_shown(data[at:end])}" if isinstance(value, str) else value, at, _line(data, at)
+        value = Wrong(wrong) if wrong is not None else _value(fields, form)
+        yield Wrong(f"{value}: {_quote(data[at:end])}") if isinstance(value, Wrong) else value, at, _line(data, at)
         at = end
 
 
@@ -40,7 +41,7 @@ def _line(data: bytes, at: int) -> int:
     return len(data[:at].replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")) - 1
 
 
-def _shown(record: bytes) -> str:
+def _quote(record: bytes) -> str:
     return repr(record[:40].decode(errors="replace").rstrip("\r\n") + ("…" if len(record) > 40 else ""))
 
 
@@ -53,8 +54,8 @@ def _header(data: bytes, at: int, form: Csv) -> tuple[str | None, int, bool]:
     if b"\n" in long_ago or b"\r" in long_ago or (wrong is not None and "never closed" in wrong):
         return "its header line opens quotes that are not closed", end, True
     if wrong is not None:
-        told = f"its header line cannot be read: {wrong}: {_shown(data[at:end])}"
-        return told, end, "not doubled" in wrong or form.heading is not None
+        why = f"its header line cannot be read: {wrong}: {_quote(data[at:end])}"
+        return why, end, "not doubled" in wrong or form.heading is not None
     if form.heading is not None and fields != [name.encode() for name in form.heading]:
         return f"its header line names other columns than {', '.join(form.heading)}", end, True
     return None, end, False
@@ -107,17 +108,17 @@ def _value(fields: list[bytes], form: Csv) -> Any:
     count = len(form.columns)
     kept = [f for i, f in enumerate(fields) if (i in form.select if form.select is not None else i not in form.exclude)]
     if len(kept) != count:
-        return f"{count} fields were expected, there are {'too few' if len(kept) < count else 'more'}"
+        return Wrong(f"{count} fields were expected, there are {'too few' if len(kept) < count else 'more'}")
     values = []
     for i, (field, column) in enumerate(zip(kept, form.columns, strict=True)):
         try:
-            values.append(_converted(field, column, form.na.encode(), form.names[i] if form.names else None))
+            values.append(_convert(field, column, form.na.encode(), form.names[i] if form.names else None))
         except ValueError as error:
-            return f"column {form.names[i]!r} {error}" if form.names else f"column {i} {error}"
+            return Wrong(f"column {form.names[i]!r} {error}" if form.names else f"column {i} {error}")
     return form.structure.pack(values if form.order is None else [values[i] for i in form.order])
 
 
-def _converted(field: bytes, column: CsvColumn, na: bytes, name: str | None) -> Any:
+def _convert(field: bytes, column: CsvColumn, na: bytes, name: str | None) -> Any:
     kind = column.kind
     if field in (b"", na):
         if column.default is None:

@@ -1,4 +1,4 @@
-"""What the sources and operations mean that read and write files of their own."""
+"""What `snapshot` means."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from headrace.errors import ElementError
-from headrace.execute.reference.base import Place, Row, call, element_of, pair, parts_of, private, rows
 from headrace.ops.snapshot import Snapshot, Tag, tag_of
-from headrace.sources.stored import Stored
+from headrace.reference.base import Place, Row, call, element_of, pair, parts_of, private_copy, rows
 
 
 @rows.register
@@ -28,14 +27,7 @@ def _(node: Tag, at: Place) -> Iterator[Row]:
         made = row.value
         if not isinstance(made, ElementError):
             try:
-                made = pair(made, np.int64(tag_of(call(node.shard_func, private(made)))))
+                made = pair(made, np.int64(tag_of(call(node.shard_func, private_copy(made)))))
             except Exception as error:
                 made = node.error(error, number)
         yield Row(row.id, made)
-
-
-@rows.register
-def _(node: Stored, at: Place) -> Iterator[Row]:
-    for number in range(node.cardinality):
-        row = node.rows_between(number, number + 1)
-        yield Row((at.path, number), element_of(row.structure, next(row.leaves())))
