@@ -50,6 +50,7 @@ from headrace.ops.with_options import options, with_options
 from headrace.ops.zip import zip
 from headrace.optimise.explain import explanation
 from headrace.plan.cardinality import INFINITE, UNKNOWN
+from headrace.plan.datasets import holds_plans
 from headrace.plan.explain import Explanation, plan_table, summary
 from headrace.plan.node import Node, rebuilt, user_site, walk
 from headrace.plan.spec import Spec
@@ -84,6 +85,7 @@ def _first_spec(node: Node) -> Spec | None:
             return None
 
 
+@holds_plans
 class Dataset(metaclass=KnownNames):
     """A sequence of elements: nested tuples and dicts of arrays. Made by a source, changed by operations, iterated.
 

@@ -11,7 +11,7 @@ from headrace.keys import keyed_seeds, mix
 from headrace.ops.group_by_window import GroupByWindow
 from headrace.plan.node import Node
 from headrace.reference.base import Place, Row, rows
-from headrace.reference.groups import dataset_of, groups_of
+from headrace.reference.groups import groups_of, window_of
 
 
 @rows.register
@@ -21,7 +21,7 @@ def _(node: GroupByWindow, at: Place) -> Iterator[Row]:
         try:
             key_of_seeds = mix(node.seed.key(at.path), path, number)
             with keyed_seeds(key_of_seeds):
-                made = node.reduce_func(np.int64(key), dataset_of(group, node.input.spec))
+                made = node.reduce_func(np.int64(key), window_of(group, node.input.spec))
             if not isinstance(getattr(made, "_node", None), Node):
                 raise TypeError(f"the function must return a Dataset, not {made!r}")
         except Exception as error:

@@ -7,6 +7,7 @@ from itertools import islice
 from typing import Any
 
 from headrace.errors import ElementError, SpecError
+from headrace.plan.datasets import dataset_of
 from headrace.plan.spec import Spec
 from headrace.reference.base import Place, Row, call, fold_id, parts_of, private_copy, rows
 from headrace.sources.memory import Memory
@@ -17,13 +18,11 @@ def first_error(group: list[Row]) -> ElementError | None:
     return next((row.value for row in group if isinstance(row.value, ElementError)), None)
 
 
-def dataset_of(group: list[Row], spec: Spec) -> Any:
+def window_of(group: list[Row], spec: Spec) -> Any:
     """A dataset of these elements, one structure."""
-    from headrace.dataset import Dataset
-
     structure = parts_of(group[0].value)[0]
     columns: list[Any] = [list(c) for c in zip(*(parts_of(row.value)[1] for row in group), strict=True)]
-    return Dataset(Memory(spec, len(group), structure, columns, "window"))
+    return dataset_of(Memory(spec, len(group), structure, columns, "window"))
 
 
 def batches_of(node: Any, at: Place, assemble: Any) -> Iterator[Row]:

@@ -8,7 +8,7 @@ from headrace.ops.window import Window
 from headrace.plan.spec import Spec
 from headrace.plan.structure import LEAF
 from headrace.reference.base import Place, Row, element_of, fold_id, parts_of, rows
-from headrace.reference.groups import dataset_of, first_error
+from headrace.reference.groups import first_error, window_of
 
 
 @rows.register
@@ -29,7 +29,7 @@ def _(node: Window, at: Place) -> Iterator[Row]:
             windows = []
             for i in range(len(leaves)):
                 column = [Row(row.id, parts_of(row.value)[1][i]) for row in group]
-                windows.append(dataset_of(column, Spec(LEAF, known.leaves[i : i + 1])))
+                windows.append(window_of(column, Spec(LEAF, known.leaves[i : i + 1])))
             made = element_of(structure, windows)
         yield Row(first, made)
         start += node.shift

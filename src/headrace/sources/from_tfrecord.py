@@ -11,6 +11,7 @@ from headrace.errors import ParseError
 from headrace.io.feature import Feature
 from headrace.io.infer import infer_features
 from headrace.io.parse import Plan, plan, specs
+from headrace.plan.datasets import dataset_of
 from headrace.plan.spec import Spec
 from headrace.plan.structure import Structure, flatten
 from headrace.records.files import Bytes
@@ -48,8 +49,6 @@ def from_tfrecord(
     >>> list(hr.Dataset.from_tfrecord(folder / "halves-*.tfrecord"))[2]
     {'half': np.float32(1.0), 'x': np.int64(2)}
     """
-    from headrace.dataset import Dataset
-
     files = matching(file_pattern, storage_options)
     inferred = features is None
     if features is None:
@@ -67,7 +66,7 @@ def from_tfrecord(
         storage_options=storage_options,
     )._node
     form = Examples(raw.format.compression, tuple(features.items()), inferred)
-    return Dataset(replace(raw, format=form, reader="from_tfrecord"))
+    return dataset_of(replace(raw, format=form, reader="from_tfrecord"))
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from headrace.block import Block, Column, Indices, leaf, read_only, take, text
 from headrace.execute.context import Context
 from headrace.execute.registry import fetches, opens
 from headrace.execute.stream import Stream
+from headrace.plan.datasets import dataset_of
 from headrace.plan.marks import At
 from headrace.plan.node import user_site
 from headrace.plan.spec import Spec, TensorSpec, leaf_spec
@@ -28,13 +29,11 @@ def from_tensors(tensors: Any, name: str | None = None) -> Dataset:
     >>> list(hr.Dataset.from_tensors({"x": [1, 2], "y": 3}))
     [{'x': array([1, 2]), 'y': np.int64(3)}]
     """
-    from headrace.dataset import Dataset
-
     structure, leaves = flatten(tensors)
     leaves = [leaf(v) for v in leaves]
     columns: list[Column] = [_single(v) for v in leaves]
     spec = Spec(structure, tuple(leaf_spec(v) for v in leaves))
-    return Dataset(Memory(spec, 1, structure, columns, "from_tensors", site=user_site(), name=name))
+    return dataset_of(Memory(spec, 1, structure, columns, "from_tensors", site=user_site(), name=name))
 
 
 def from_tensor_slices(tensors: Any, name: str | None = None) -> Dataset:
@@ -45,8 +44,6 @@ def from_tensor_slices(tensors: Any, name: str | None = None) -> Dataset:
     {'x': array([1, 2]), 'name': 'a'}
     {'x': array([3, 4]), 'name': 'b'}
     """
-    from headrace.dataset import Dataset
-
     structure, leaves = flatten(tensors)
     if not leaves:
         raise ValueError("from_tensor_slices needs at least one array to slice")
@@ -79,7 +76,7 @@ def from_tensor_slices(tensors: Any, name: str | None = None) -> Dataset:
         raise ValueError(f"from_tensor_slices needs arrays of one length: {found}")
     spec = Spec(structure, tuple(specs))
     node = Memory(spec, sizes[0], structure, columns, "from_tensor_slices", site=user_site(), name=name)
-    return Dataset(node)
+    return dataset_of(node)
 
 
 def _single(value: Any) -> Column:
