@@ -25,7 +25,8 @@ from headrace.errors import SpecError
 from headrace.execute.context import Context
 from headrace.execute.origin import Origin
 from headrace.execute.parallel import in_processes, process_count, work_in_parallel
-from headrace.execute.stream import Made, Stream, Unseen
+from headrace.execute.row_buffer import RowBuffer
+from headrace.execute.stream import Made, Stream
 from headrace.plan.cardinality import Cardinality
 from headrace.plan.marks import At
 from headrace.plan.node import Node, function_name
@@ -380,7 +381,7 @@ class CallStream(Stream):
     ) -> None:
         rows = ctx.open(node, at.inputs, any_order=True)
         self._reads_blocks = node.pure and not unseen
-        self._input = Unseen(rows) if self._reads_blocks else rows
+        self._input = RowBuffer(rows) if self._reads_blocks else rows
         self._apply = apply
         self._unseen = unseen
         self._given_as_read = False
