@@ -25,11 +25,11 @@ class HeadraceError(Exception):
 
 
 class TransportError(HeadraceError, RuntimeError):
-    """A remote file could not be read just now, for all that it was tried again: no element's error.
+    """A file could not be read just now: a store did not answer for all that it was asked again, or a disk failed.
 
-    `next()` raises it, whatever operations and policies stand between, and the iterator keeps its place: the next
-    `next()`, or a state, goes on exactly there. It is no OSError: who passes over files that cannot be read must not
-    pass over this.
+    It is no element's error: `next()` raises it, whatever operations and policies stand between, and the iterator keeps
+    its place: the next `next()`, or a state, goes on exactly there. It is no OSError: who passes over files that cannot
+    be read must not pass over this.
     """
 
 
@@ -164,3 +164,12 @@ def may_pass(error: BaseException) -> bool:
             return True
         cause = cause.__cause__
     return False
+
+
+def raise_if_passing(error: BaseException, file: str) -> None:
+    """Raise what a reader of `file` met, if it may pass: the rows are there, and nobody may go on without them."""
+    if isinstance(error, TransportError):
+        raise error
+    if may_pass(error):
+        what = (error.strerror if isinstance(error, OSError) else None) or f"{type(error).__name__}: {error}"
+        raise TransportError(f"{file} could not be read just now: {what}; the next call goes on from here") from error

@@ -11,7 +11,7 @@ import pytest
 from tests.chaos.files import KINDS, Files
 
 import headrace as hr
-from headrace.testing import outcomes
+from headrace.testing import outcomes, reference_outcomes
 
 
 def short(read):
@@ -64,22 +64,46 @@ class Failing:
         return failing_read
 
 
-@pytest.mark.parametrize("policy", ["skip", "quarantine"])
-@pytest.mark.parametrize("number", [0, 1])
+POLICIES = {
+    "raise": lambda ds: ds,
+    "skip": lambda ds: ds,
+    "ignore_errors": lambda ds: ds.ignore_errors(),
+    "shard": lambda ds: ds.shard(2, 1),
+    "skipped": lambda ds: ds.skip(3),
+    "windows": lambda ds: ds.map(lambda *row: 0).window(3, shift=5).flat_map(lambda each: each),
+    "shuffle": lambda ds: ds.shuffle(4, seed=1),
+    "parallel": lambda ds: ds.map(lambda *row: row, num_parallel_calls=2).prefetch(2),
+}
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("number", [0, 1, 2])
 @pytest.mark.parametrize("kind", ["lines, gzip", "lines, zstd", "records, zlib", "csv", "json", "parquet", "arrow"])
-def test_a_read_that_fails_is_an_error_whatever_is_left_out(tmp_path, monkeypatch, kind, number, policy):
+def test_a_read_that_fails_is_raised_whatever_is_left_out_and_the_rest_comes(
+    tmp_path, monkeypatch, kind, number, policy
+):
     files = Files(random.Random(1), tmp_path, kind)
-    on_error = "skip" if policy == "skip" else hr.Quarantine(tmp_path / "bad", max_fraction=0.9)
-    ds = files.dataset(on_error=on_error)
-    with monkeypatch.context() as patched:
-        fault = Failing(number)
+    ds = POLICIES[policy](files.dataset(on_error="skip" if policy == "skip" else "raise"))
+    want = reference_outcomes(ds)
+    got, raised = [], []
+    fault = Failing(number)
+    with monkeypatch.context() as patched, iter(ds) as it:
         patched.setattr(os, "preadv", fault(os.preadv))
         patched.setattr(os, "pread", fault(os.pread))
-        got = outcomes(iter(ds))
-        assert fault.left < 0 or [what for what, _ in got] == ["value"] * sum(files.counts)
-    lost = sum(files.counts) - [what for what, _ in got].count("value")
-    assert not lost or "error" in dict(got), "rows are lost without a word"
-    assert len(outcomes(iter(ds))) == sum(files.counts)
+        while True:
+            try:
+                got.append(("value", next(it)))
+            except StopIteration:
+                break
+            except hr.TransportError as error:
+                raised.append(str(error))
+                if len(raised) > 1:
+                    patched.undo()
+    assert len(raised) == (2 if fault.left < 0 else 0)
+    for said in raised:
+        assert str(files.folder) in said
+        assert "could not be read just now: Input/output error; the next call goes on" in said
+    assert [repr(each) for each in got] == [repr(each) for each in want]
 
 
 @pytest.mark.parametrize("kind", ["parquet", "arrow", "arrow stream"])

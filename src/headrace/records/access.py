@@ -8,7 +8,7 @@ import numpy as np
 
 from headrace import _native
 from headrace.errors import HeadraceError
-from headrace.records.files import Bytes, LocalFile, local_path, shrunk
+from headrace.records.files import Bytes, LocalFile, broken, local_path
 from headrace.records.format import Offsets
 from headrace.records.identity import Identity
 from headrace.records.index import Index
@@ -37,7 +37,7 @@ def gathered(path: str, index: Index, numbers: Offsets, shared: dict[Any, Any], 
         out = np.empty(int(lengths.sum()), np.uint8)
         _native.ragged_take(data, bounds.ravel(), 2 * order.astype(np.int64), out[:, None])
     if not file.intact:
-        raise shrunk()
+        raise broken(local, len(data))
     return out
 
 

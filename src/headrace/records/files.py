@@ -94,7 +94,7 @@ class LocalFile:
         self._descriptor: int | None = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
         found = os.fstat(self._descriptor)
         self.size: int | None = found.st_size
-        self._path = path
+        self.path = path
         self._seen = signature(found)
         if hasattr(os, "posix_fadvise"):
             os.posix_fadvise(self._descriptor, 0, 0, os.POSIX_FADV_SEQUENTIAL)
@@ -102,7 +102,7 @@ class LocalFile:
     def read_into(self, out: Bytes, offset: int) -> int:
         done = 0
         while done < len(out):
-            with naming(self._path):
+            with naming(self.path):
                 got = os.preadv(self._open(), [out[done:].data], offset + done)
             if not got:
                 break
@@ -116,11 +116,11 @@ class LocalFile:
     @property
     def token(self) -> Token:
         """Tells which file it is, once somebody asks."""
-        return Token(self._path, seen=self._seen, file=self)
+        return Token(self.path, seen=self._seen, file=self)
 
     def identity(self) -> Identity:
         """Which file it is."""
-        return open_identity(self._open(), self._path)
+        return open_identity(self._open(), self.path)
 
     def duplicate(self) -> int:
         """Another descriptor of the file, as long as it is open."""
@@ -137,9 +137,14 @@ class LocalFile:
             os.close(descriptor)
 
 
-def shrunk() -> OSError:
-    """What is wrong with a mapped file that is not intact any more."""
-    return OSError("the file has shrunk, or could not be read, while it was being read")
+def broken(path: str, size: int) -> OSError:
+    """What is wrong with a mapped file of `size` bytes that is not intact any more."""
+    try:
+        if Path(path).stat().st_size < size:
+            return OSError("the file has shrunk while it was being read")
+    except OSError as error:
+        return error
+    return OSError(errno.EIO, os.strerror(errno.EIO), path)
 
 
 def opened(path: str, via: Transport = ALONE) -> File:

@@ -6,10 +6,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from headrace.errors import TransportError
+from headrace.errors import raise_if_passing
 from headrace.records.choice import Choice
 from headrace.records.files import arrow_file, local_path
 from headrace.records.ipc import MAGIC, Batch, footer_batches, read_message, stream_messages
+from headrace.records.redact import shown
 from headrace.records.transport import ALONE, Transport
 
 if TYPE_CHECKING:
@@ -45,9 +46,8 @@ class Groups(ABC):
         try:
             for batch in self.batches(group):
                 rows += batch.num_rows
-        except TransportError:
-            raise
-        except Exception:  # which is told when it is read
+        except Exception as error:  # which is told when it is read
+            raise_if_passing(error, shown(self.path))
             return rows + 1
         return rows
 

@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from headrace.block import Column
-from headrace.errors import SpecError, TransportError
+from headrace.errors import SpecError, raise_if_passing
 from headrace.plan.structure import Structure
 from headrace.records.arrow import is_text
 from headrace.records.choice import Choice
 from headrace.records.damage import check_layout
 from headrace.records.groups import Groups
+from headrace.records.redact import shown
 from headrace.records.tables import rows_of
 
 if TYPE_CHECKING:
@@ -64,9 +65,8 @@ def group_pieces(groups: Groups, group: int, structure: Structure, choice: Choic
                 given += piece.rows
                 yield piece
         reason, left = f"there are but {given}", 0
-    except TransportError:
-        raise
     except Exception as error:  # Arrow raises what its file systems, codecs and types raise
+        raise_if_passing(error, shown(groups.path))
         reason, cause, left = blamed(groups, group, error), error, 1
     if rows is None and counted:
         rows = groups.rows(group)

@@ -55,7 +55,7 @@ START = RecordAt(0, 0, 0)
 class Reader:
     """Reads on by chunks. With `go_on` it looks for the next record behind a bad one; else a file may end there.
 
-    With `boxed`, text comes as objects.
+    With `boxed`, text comes as objects. After an OSError it is of no use any more: what was unpacked may be lost.
     """
 
     def __init__(
@@ -106,16 +106,13 @@ class Reader:
         if self._fresh and self._refusal() is not None:
             return 0
         while passed < count and not self._over and not self._stopped:
-            try:
-                if not window.final:
-                    window.more(SKIMMED)
-                if window.offset == 0:
-                    window.use(self._format.lead(window.data))
-                starts, used, wrong = self._format.starts(window.data, final=window.final and window.damage is None)
-                rows = min(len(starts), count - passed)
-                window.use(int(starts[rows]) if rows < len(starts) else used)
-            except OSError:  # `read` meets it again
-                break
+            if not window.final:
+                window.more(SKIMMED)
+            if window.offset == 0:
+                window.use(self._format.lead(window.data))
+            starts, used, wrong = self._format.starts(window.data, final=window.final and window.damage is None)
+            rows = min(len(starts), count - passed)
+            window.use(int(starts[rows]) if rows < len(starts) else used)
             self._number += rows
             passed += rows
             self._stopped = rows < len(starts) or wrong is not None or window.final

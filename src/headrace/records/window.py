@@ -6,7 +6,7 @@ from typing import Protocol
 
 import numpy as np
 
-from headrace.records.files import Bytes, File, LocalFile, shrunk
+from headrace.records.files import Bytes, File, LocalFile, broken
 from headrace.records.unpack import DamagedError, unpacked
 
 FIRST_CHUNK = 64 << 10
@@ -62,6 +62,7 @@ class Mapped:
 
     def __init__(self, file: LocalFile, offset: int, chunk: int) -> None:
         self._map = file.mapped()
+        self._path = file.path
         self._bytes = self._map.data
         self._largest = chunk
         self._chunk = min(FIRST_CHUNK, chunk)
@@ -78,7 +79,7 @@ class Mapped:
 
     def use(self, count: int) -> None:
         if not self._map.intact:
-            raise shrunk()
+            raise broken(self._path, len(self._bytes))
         self.offset += count
         self.data = self.data[count:]
         if self.offset - self._passed >= RESIDENT:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from headrace.block import Block, Failure, Indices, Item
-from headrace.errors import ElementError, may_pass
+from headrace.errors import ElementError, raise_if_passing
 from headrace.execute.context import Context
 from headrace.execute.registry import fetches, opens
 from headrace.plan.marks import At, OwnMark
@@ -42,6 +42,7 @@ def fetch_records(node: Records, ctx: Context, indices: Indices) -> Block:
     try:
         data = gathered(node.path, node.index, indices, ctx.run.shared, node.via(ctx))
     except OSError as error:
+        raise_if_passing(error, shown(node.path))
         raise _bad_at(node, error, node.index, indices) from error
     parts = node.format.bare.scan(data, Look()).parts
     found = parts[0] if parts else Bad("nothing there", 0, 0)
@@ -81,15 +82,22 @@ class RecordsStream(FileStream):
         own: RecordMark | None = at.own
         if own is not None:
             self._at = RecordAt(own.offset, own.number, own.line)
-            try:
-                self._open()
-            except OSError as error:
-                if may_pass(error):
-                    raise
-                self._token = NO_FILE
-            if own.token.to_json() != self._token.to_json():
+            if not self._resume(own.token):
                 self.close()
                 raise node.changed(gone=self._token is NO_FILE)
+
+    def _resume(self, token: Token) -> bool:
+        """Open the file; whether it is the one that a state tells of."""
+        try:
+            self._open()
+        except OSError as error:
+            raise_if_passing(error, shown(self._node.path))
+            self._token = NO_FILE
+        try:
+            return token.to_json() == self._token.to_json()
+        except OSError as error:
+            raise_if_passing(error, shown(self._node.path))
+            raise
 
     def skip(self, count: int, *, replay: bool = False) -> int:  # noqa: ARG002
         if self._over:
@@ -114,9 +122,11 @@ class RecordsStream(FileStream):
             return 0
         try:
             reader = self._reader or self._open()
-        except OSError:  # which is told when the next row is read
+            passed = reader.pass_over(count)
+        except OSError as error:
+            raise_if_passing(error, shown(self._node.path))
+            self.close()  # and the file is read again from the last place, where the error is met in its own
             return 0
-        passed = reader.pass_over(count)
         self._at = reader.at
         if self._node.on_error is not None:
             self._node.on_error.fine(passed)
@@ -147,6 +157,7 @@ class RecordsStream(FileStream):
         try:
             found = (self._reader or self._open()).read(want)
         except OSError as error:
+            raise_if_passing(error, shown(self._node.path))
             self._over = True
             return self._items(Wrong(said(error), self._at, []), error)
         self._over = not found
@@ -161,8 +172,7 @@ class RecordsStream(FileStream):
                 node.on_error.fine(found.rows)
             ids = self._ctx.ids_between(at.number, at.number + found.rows)
             return [Block(node.format.structure, found.columns, found.rows, None, ids, own)]
-        # Where reading failed, and not what was read, the rows are there another time: nobody may leave them out.
-        if node.on_error is None or (cause is not None and may_pass(cause)):
+        if node.on_error is None:
             return [Failure(node.bad(cause or found.reason, at), None, own)]
         node.on_error.keep(shown(node.path), at.offset, at.number, found.reason, found.pieces)
         return []

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from headrace.block import Block, Failure, Indices, Item
-from headrace.errors import ElementError, HeadraceError, SpecError, TransportError, may_pass
+from headrace.errors import ElementError, HeadraceError, SpecError, TransportError, may_pass, raise_if_passing
 from headrace.execute.context import Context
 from headrace.execute.registry import fetches, opens
 from headrace.ops.gather import gathered_items
@@ -158,9 +158,8 @@ def _refused(node: TableRows, ctx: Context) -> Lost:
     """Why a file could not be opened, which stands for its rows."""
     try:
         node.format.open(node.path, node.via(ctx)).close()
-    except TransportError:
-        raise
     except Exception as error:  # Arrow raises what its file systems, codecs and types raise
+        raise_if_passing(error, shown(node.path))
         return Lost(described(error), 1, cause=error)
     return Lost("it could not be opened when its rows were counted", 1)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headrace.block import Block, Failure, Item
-from headrace.errors import TransportError, may_pass
+from headrace.errors import raise_if_passing
 from headrace.execute.context import Context
 from headrace.plan.marks import At, OwnMark
 from headrace.records.files import identity
@@ -61,8 +61,7 @@ class TableStream(FileStream):
         try:
             self._token = identity(self._node.path, self._node.via(self._ctx)).token
         except OSError as error:
-            if may_pass(error):
-                raise
+            raise_if_passing(error, shown(self._node.path))
             self._token = NO_TOKEN
         if token != self._token:
             raise self._node.changed(gone=self._token == NO_TOKEN)
@@ -100,9 +99,8 @@ class TableStream(FileStream):
             return 0
         try:
             groups = self._groups or self._open()
-        except TransportError:
-            raise
-        except Exception:  # which is told when the next row is read
+        except Exception as error:  # which is told when the next row is read
+            raise_if_passing(error, shown(node.path))
             return 0
         if self._group == groups.count:
             return 0
@@ -121,9 +119,8 @@ class TableStream(FileStream):
             return self._failures(self._lost)
         try:
             groups = self._groups or self._open()
-        except TransportError:
-            raise
         except Exception as error:  # Arrow raises what its file systems, codecs and types raise
+            raise_if_passing(error, shown(self._node.path))
             self._over = True
             return self._bad(Lost(described(error), 1, cause=error), opening=True)
         if self._group == groups.count:
@@ -165,8 +162,7 @@ class TableStream(FileStream):
 
     def _bad(self, lost: Lost, *, opening: bool = False) -> list[Item]:
         node = self._node
-        given = lost.fault if not opening else lost.cause is not None and may_pass(lost.cause)
-        if node.on_error is None or given:
+        if node.on_error is None or (lost.fault and not opening):
             return self._failures(lost)
         number = self._number
         self._passed(lost.rows)
