@@ -144,7 +144,7 @@ def broken(path: str, size: int) -> OSError:
             return OSError("the file has shrunk while it was being read")
     except OSError as error:
         return error
-    return OSError(errno.EIO, os.strerror(errno.EIO), path)
+    return OSError(errno.EIO, "a part of the file could not be read, or had shrunk away in between", path)
 
 
 def opened(path: str, via: Transport = ALONE) -> File:
