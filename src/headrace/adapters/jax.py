@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.adapters.feed import Feed, Target, framework
-from headrace.block import Block, values
+from headrace.block import Block
+from headrace.columns import values
 from headrace.execute.starvation import Meter
 from headrace.plan.structure import Structure, flatten
 from headrace.ragged import Ragged

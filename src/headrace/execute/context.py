@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from headrace.block import Block, Failure, Ids, Indices, Item, concat, source_ids, structures_differ
+from headrace.block import Block, Failure, Ids, Item, concat, source_ids, structures_differ
+from headrace.columns import Indices
 from headrace.errors import ElementError, SpecError
 from headrace.execute.inputs import Input
 from headrace.execute.registry import fetching
@@ -28,7 +29,7 @@ class Context(NamedTuple):
 
     `opened` are the inputs of the stream that this context was made for. With `with_ids` somebody downstream wants ids;
     with `any_order` each item is passed on by itself, so that the order may be free; `share` stages like this one share
-    what memory is set aside for it. With `boxed`, objects are made of text in any case.
+    what memory is set aside for it.
     """
 
     run: Pass
@@ -40,7 +41,6 @@ class Context(NamedTuple):
     with_ids: bool = False
     any_order: bool = True
     share: int = 1
-    boxed: bool = False
 
     def epoch(self, number: int) -> Context:
         """The same place in another epoch. Epoch 0 is the place itself; nested repeats do not collide."""
@@ -64,8 +64,7 @@ class Context(NamedTuple):
 
     def _on(self, path: int, level: int) -> Context:
         return Context(
-            self.run, self.prepared, self.stage, self.opened, path, level, self.with_ids, self.any_order, self.share,
-            self.boxed,
+            self.run, self.prepared, self.stage, self.opened, path, level, self.with_ids, self.any_order, self.share
         )  # fmt: skip
 
     def note_origin(self, name: str) -> None:
@@ -89,13 +88,11 @@ class Context(NamedTuple):
         slot: int = 0,
         with_ids: bool = False,
         any_order: bool = False,
-        boxed: bool = False,
     ) -> Input:
         """The rows of an input from these positions on. It is closed with the stream that opened it, if not before.
 
         `any_order` says that each item is passed on by itself, so that a state needs no other item read again: only
-        below such operations may `deterministic=False` change the order. `boxed` says that objects are made of text in
-        any case, so that a source had better make them at once.
+        below such operations may `deterministic=False` change the order.
         """
         inner = Context(  # all of it: `_replace` takes several times as long
             self.run,
@@ -107,7 +104,6 @@ class Context(NamedTuple):
             with_ids or self.with_ids,
             any_order and self.any_order,
             self.share,
-            boxed,
         )
         return Input(node, inner, marks, self.opened)
 
@@ -117,7 +113,7 @@ class Context(NamedTuple):
         prepared = self.run.prepare(node)
         inner = Context(self.run, prepared, self.stage, self.opened, *self[4:])
         marks = START if mark is None else mark.marks()
-        return inner.open(prepared.plan, marks, slot=slot, with_ids=with_ids, boxed=self.boxed)
+        return inner.open(prepared.plan, marks, slot=slot, with_ids=with_ids)
 
     def fetch(self, node: Node, indices: Indices) -> Block:
         """The rows of a node with these ordinals, in this order; raises where one of them cannot be made."""

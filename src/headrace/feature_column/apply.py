@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from headrace.block import column as column_of
-from headrace.block import values
+from headrace.columns import column_of, values
 from headrace.errors import what_there_is
 from headrace.feature_column.numeric import BucketizedColumn, NumericColumn
 from headrace.feature_column.raw import Inputs, is_single, plain_column

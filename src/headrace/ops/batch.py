@@ -39,8 +39,6 @@ def batch(
 class Batch(Batching):
     """Rows stacked, which must be of one shape."""
 
-    boxes_text = True
-
     @property
     def spec(self) -> Spec:
         return self.input.spec.stacked(self.leading)

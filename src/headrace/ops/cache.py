@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from headrace.block import Block, Failure, Indices, concat, folded
+from headrace.block import Block, Failure, concat, folded
+from headrace.columns import Indices
 from headrace.errors import StorageError, may_pass
 from headrace.execute.context import Context
 from headrace.execute.inputs import Input

@@ -9,18 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headrace.block import (
-    Block,
-    Column,
-    Failure,
-    Indices,
-    Item,
-    concat,
-    element,
-    from_elements,
-    rows_one_by_one,
-    values,
-)
+from headrace.block import Block, Failure, Item, concat, element, from_elements, rows_one_by_one
+from headrace.columns import Column, Indices, values
 from headrace.errors import SpecError
 from headrace.execute.context import Context
 from headrace.execute.origin import Origin
@@ -165,7 +155,7 @@ def single(found: tuple[Graph, list[Column]] | None, kinds: str) -> np.ndarray[A
         return None
     (column,) = found[1]
     plain = isinstance(column, np.ndarray) and column.ndim == 1 and column.dtype.kind in kinds
-    return column if plain else None  # type: ignore[return-value]
+    return column if plain else None
 
 
 def private_elements(block: Block, *, keep: bool = False) -> Iterator[Any]:

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from headrace.block import Block, Indices
+from headrace.block import Block
+from headrace.columns import Indices
 from headrace.execute.context import Context
 from headrace.execute.registry import fetches, opens
 from headrace.execute.stream import Stream

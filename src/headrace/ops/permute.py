@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from headrace import _native, keys
-from headrace.block import Block, Indices
+from headrace.block import Block
+from headrace.columns import Indices
 from headrace.execute.context import Context
 from headrace.execute.registry import fetches, opens
 from headrace.execute.stream import Stream

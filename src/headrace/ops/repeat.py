@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from headrace.block import Block, Indices, concat
+from headrace.block import Block, concat
+from headrace.columns import Indices
 from headrace.execute.context import Context
 from headrace.execute.inputs import Input
 from headrace.execute.registry import fetches, opens

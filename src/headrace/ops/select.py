@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headrace.block import Block, Failure, Indices
+from headrace.block import Block, Failure
+from headrace.columns import Indices
 from headrace.errors import NotIndexableError
 from headrace.execute.context import Context
 from headrace.execute.passes import Pass

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from headrace import _native, keys
-from headrace.block import Block, Failure, Indices, Item
+from headrace.block import Block, Failure, Item
+from headrace.columns import Indices
 from headrace.errors import ElementError, StateError
 from headrace.execute.context import Context
 from headrace.execute.parallel import tuned_buffer

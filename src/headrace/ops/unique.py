@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headrace.block import Block, values
+from headrace.block import Block
+from headrace.columns import values
 from headrace.execute.context import Context
 from headrace.execute.registry import opens
 from headrace.execute.stream import Made, Stream

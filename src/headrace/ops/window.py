@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headrace.block import Block, Column, Failure, Item, concat, folded, structures_differ, take, values
+from headrace.block import Block, Failure, Item, concat, folded, structures_differ
+from headrace.columns import Column, take, values
 from headrace.errors import SpecError
 from headrace.execute.context import Context
 from headrace.execute.registry import opens

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from headrace.block import Block, Column, Failure, Indices, Item
+from headrace.block import Block, Failure, Item
+from headrace.columns import Column, Indices
 from headrace.execute.context import Context
 from headrace.execute.inputs import Input
 from headrace.execute.registry import fetches, opens

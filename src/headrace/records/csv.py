@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace import _native
-from headrace.block import Column
-from headrace.block import text as as_text
+from headrace.columns import Column
+from headrace.columns import text_column as as_text
 from headrace.plan.spec import Spec, TensorSpec
 from headrace.plan.structure import Structure
 from headrace.records.csv_columns import KINDS, CsvColumn

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headrace.block import Column, text
+from headrace.columns import Column, text_column
 from headrace.errors import SpecError
 from headrace.plan.spec import Spec
 from headrace.plan.structure import Structure
@@ -155,7 +155,7 @@ class JsonLines(Format):
         values = [filler if value is None else value for value in values]
         if None in values:
             raise SpecError(no_value(name))
-        return text([v if isinstance(v, str) else json.dumps(v, ensure_ascii=False) for v in values])
+        return text_column([v if isinstance(v, str) else json.dumps(v, ensure_ascii=False) for v in values])
 
     def _why(self, line: bytes, error: Exception) -> str:
         """What is wrong with a line, by column where that can be told."""

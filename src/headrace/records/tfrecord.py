@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from headrace import _native
-from headrace.block import Column
 from headrace.plan.spec import Spec, TensorSpec
 from headrace.plan.structure import LEAF
 from headrace.records.files import Bytes
@@ -32,12 +31,8 @@ class TFRecords(Format):
         return Spec(LEAF, (TensorSpec((), np.bytes_),))
 
     def scan(self, data: Bytes, look: Look) -> Scan:
-        column: Column
-        if look.boxed:
-            column, used, problem = _native.unframe_objects(data.data, look.most)
-        else:
-            values, offsets, used, problem = _native.unframe(data.data, 0, look.most, ALL)
-            column = binary(values, offsets)
+        values, offsets, used, problem = _native.unframe(data.data, 0, look.most, ALL)
+        column = binary(values, offsets)
         rows = len(column)
         parts: list[Part] = [Rows([column], rows, 0)] if rows else []
         if rows == look.most and not problem and used < len(data):

@@ -7,7 +7,8 @@ from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
-from headrace.block import Block, Column, values
+from headrace.block import Block
+from headrace.columns import Column, values
 from headrace.plan.spec import DatasetSpec, Spec, TensorSpec
 from headrace.ragged import Ragged
 from headrace.records.arrow import is_list

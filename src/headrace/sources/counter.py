@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from headrace import _native, keys
-from headrace.block import Block, Indices, scalar_block
+from headrace.block import Block, scalar_block
+from headrace.columns import Indices
 from headrace.execute.context import Context
 from headrace.execute.registry import fetches, opens
 from headrace.execute.stream import Stream

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from headrace import keys
-from headrace.block import Block, Indices, Item, gathered
+from headrace.block import Block, Item, gathered
+from headrace.columns import Indices
 from headrace.execute.context import CYCLE, Context
 from headrace.execute.passes import Pass
 from headrace.execute.registry import fetches, opens

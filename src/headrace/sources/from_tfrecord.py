@@ -101,7 +101,7 @@ class Examples(Format):
         return f"{error}{remedy}" if self.inferred else str(error)
 
     def scan(self, data: Bytes, look: Look) -> Scan:
-        framed = FRAMED.scan(data, look._replace(boxed=False))
+        framed = FRAMED.scan(data, look)
         parse = self.plan.fixed_columns
         parts: list[Part] = []
         for part in framed.parts:

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Any
 
-from headrace.block import column_bytes
+from headrace.columns import column_bytes
 from headrace.execute.passes import Pass
 from headrace.records.pieces import Good, Piece
 

@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headrace.block import Block, Column, Indices, leaf, read_only, take, text
+from headrace.block import Block, leaf
+from headrace.columns import Column, Indices, read_only, take, text_column
 from headrace.execute.context import Context
 from headrace.execute.registry import fetches, opens
 from headrace.execute.stream import Stream
 from headrace.plan.datasets import dataset_of
 from headrace.plan.marks import At
 from headrace.plan.node import user_site
-from headrace.plan.spec import Spec, TensorSpec, leaf_spec
+from headrace.plan.spec import LeafSpec, Spec, TensorSpec, leaf_spec
 from headrace.plan.structure import Structure, flatten
 from headrace.ragged import Ragged
 from headrace.sources.numbered import Held, NumberedStream
@@ -48,7 +49,7 @@ def from_tensor_slices(tensors: Any, name: str | None = None) -> Dataset:
     if not leaves:
         raise ValueError("from_tensor_slices needs at least one array to slice")
     columns: list[Column] = []
-    specs: list[TensorSpec] = []
+    specs: list[LeafSpec] = []
     sizes: list[int] = []
     for path, value in zip(structure.paths, leaves, strict=True):
         try:
@@ -64,10 +65,10 @@ def from_tensor_slices(tensors: Any, name: str | None = None) -> Dataset:
             array = array.astype(array.dtype.newbyteorder("="))
         if not isinstance(array, np.ndarray):
             raise ValueError(f"from_tensor_slices: component{path} is a scalar, {array!r}; there is nothing to slice")
-        specs.append(TensorSpec(array.shape[1:], leaf_spec(array).dtype))
+        specs.append(leaf_spec(array).shaped(array.shape[1:]))
         sizes.append(len(array))
         columns.append(
-            read_only(text(array.tolist()))
+            read_only(text_column(array.tolist()))
             if array.dtype == object and array.ndim == 1 and len(array)
             else read_only(array)
         )

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from headrace.block import Block, Failure, Indices, Item
+from headrace.block import Block, Failure, Item
+from headrace.columns import Indices
 from headrace.errors import ElementError, raise_if_passing
 from headrace.execute.context import Context
 from headrace.execute.registry import fetches, opens
@@ -146,7 +147,6 @@ class RecordsStream(FileStream):
             self._at,
             go_on=go_on,
             chunk=node.buffer_size,
-            boxed=self._ctx.boxed,
             via=node.via(self._ctx),
         )
         node.remember(self._reader.identity)

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.block import Block, Indices, gathered
+from headrace.block import Block, gathered
+from headrace.columns import Indices
 from headrace.errors import SpecError, StorageError
 from headrace.execute.context import Context
 from headrace.execute.registry import fetches, opens

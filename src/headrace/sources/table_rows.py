@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from headrace.block import Block, Failure, Indices, Item
+from headrace.block import Block, Failure, Item
+from headrace.columns import Indices
 from headrace.errors import ElementError, HeadraceError, SpecError, TransportError, may_pass, raise_if_passing
 from headrace.execute.context import Context
 from headrace.execute.registry import fetches, opens

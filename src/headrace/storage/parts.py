@@ -17,9 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace import _native
-from headrace.block import Block, Failure, Ids, Indices, Item, source_ids
+from headrace.block import Block, Failure, Ids, Item, source_ids
+from headrace.columns import Indices, Notes
 from headrace.errors import NONSENSE, ElementError, StorageError
-from headrace.storage.columns import How, decoded
+from headrace.storage.columns import decoded
 from headrace.storage.files import read_page
 from headrace.storage.structures import Layout, Types, structure_of
 
@@ -73,7 +74,7 @@ class Part:
 
     @property
     def rows(self) -> int:
-        """How many rows there are, failures included."""
+        """Notes many rows there are, failures included."""
         return self._starts[-1]
 
     def pull(self, offset: int, want: int) -> Item:
@@ -199,7 +200,7 @@ class Part:
         return StorageError(f"{self.path} is damaged: it does not hold what its page says ({error})")
 
 
-_ID_COLUMN: How = {"kind": "dense", "dtype": "<u8", "shape": [2]}
+_ID_COLUMN: Notes = {"kind": "dense", "dtype": "<u8", "shape": [2]}
 
 
 def _nonsense() -> tuple[type[BaseException], ...]:
