@@ -17,9 +17,10 @@ from headrace.execute.registry import fetches, opens
 from headrace.execute.stream import END, Made, Source, Stream
 from headrace.ops.arguments import integer, positive
 from headrace.ops.buffer_size import Peeked, row_bytes
+from headrace.ops.gather import NumberStream
 from headrace.ops.passing import Moving
 from headrace.ops.permute import Permute
-from headrace.ops.shuffle_numbers import NumberShuffleStream
+from headrace.ops.shuffle_numbers import BufferOrder, draw_key
 from headrace.ops.slots import Dense, Slots
 from headrace.options import AUTOTUNE
 from headrace.plan.cardinality import UNKNOWN, Cardinality
@@ -99,11 +100,6 @@ class Shuffle(Moving):
         return self.input.indexable and self.buffer_size != AUTOTUNE
 
 
-def draw_key(node: Shuffle, ctx: Context) -> int:
-    """What the kernels draw with."""
-    return node.seed.key(ctx.path if node.reshuffle else keys.ROOT)
-
-
 @fetches(Shuffle)
 def fetch_shuffled(node: Shuffle, ctx: Context, indices: Indices) -> Block:
     """Rows by where the draws put them."""
@@ -130,7 +126,8 @@ def open_shuffle(node: Shuffle, ctx: Context, at: At) -> Stream:
     if rows.addressable and rows.numbered:
         slots = min(node.buffer_size, rows.cardinality) if rows.cardinality.known else node.buffer_size
         if slots <= NUMBERED_SLOTS:
-            return NumberShuffleStream(ctx, rows, draw_key(node, ctx), node.buffer_size)
+            order = BufferOrder(draw_key(node, ctx), node.buffer_size, rows.cardinality)
+            return NumberStream(ctx, rows, order.count, order)
     return ShuffleStream(node, ctx, at)
 
 
