@@ -27,8 +27,8 @@ class Context(NamedTuple):
     """Where in the plan, on which path and in which pass a node is opened.
 
     `opened` are the inputs of the stream that this context was made for. With `with_ids` somebody downstream wants ids;
-    with `any_order` each item is passed on by itself, so that the order may be free; `share` stages like this one share
-    what memory is set aside for it. With `boxed`, objects are made of text in any case.
+    with `any_order` each item is passed on by itself, so that the order may be free; `sharers` stages like this one
+    share what memory is set aside for it. With `boxed`, objects are made of text in any case.
     """
 
     run: Pass
@@ -39,7 +39,7 @@ class Context(NamedTuple):
     level: int = 0
     with_ids: bool = False
     any_order: bool = True
-    share: int = 1
+    sharers: int = 1
     boxed: bool = False
 
     def epoch(self, number: int) -> Context:
@@ -52,7 +52,7 @@ class Context(NamedTuple):
 
     def one_of(self, count: int) -> Context:
         """The same place for each of several inputs that are open at a time, and share what memory there is."""
-        return self._replace(share=self.share * count)
+        return self._replace(sharers=self.sharers * count)
 
     def identified(self) -> Context:
         """The same place, with ids for the rows of its inputs."""
@@ -64,7 +64,7 @@ class Context(NamedTuple):
 
     def _on(self, path: int, level: int) -> Context:
         return Context(
-            self.run, self.prepared, self.stage, self.opened, path, level, self.with_ids, self.any_order, self.share,
+            self.run, self.prepared, self.stage, self.opened, path, level, self.with_ids, self.any_order, self.sharers,
             self.boxed,
         )  # fmt: skip
 
@@ -106,7 +106,7 @@ class Context(NamedTuple):
             self.level,
             with_ids or self.with_ids,
             any_order and self.any_order,
-            self.share,
+            self.sharers,
             boxed,
         )
         return Input(node, inner, marks, self.opened)

@@ -10,14 +10,14 @@ from headrace.execute.context import Context
 from headrace.execute.registry import fetches, opens
 from headrace.execute.stream import Stream
 from headrace.ops.gather import NumberStream
-from headrace.ops.passing import Moving
 from headrace.ops.shuffle_numbers import UniformOrder, draw_key, numbers_at
+from headrace.ops.unchanged_rows import MovedRows
 from headrace.plan.cardinality import Cardinality
 from headrace.plan.marks import At
 
 
 @dataclass(frozen=True, eq=False)
-class Permute(Moving):
+class Permute(MovedRows):
     """Row i is row p(i) of the input, p a permutation given by the key."""
 
     seed: keys.Seed

@@ -18,10 +18,10 @@ from headrace.execute.stream import END, Made, Source, Stream
 from headrace.ops.arguments import integer, positive
 from headrace.ops.buffer_size import Peeked, row_bytes
 from headrace.ops.gather import NumberStream
-from headrace.ops.passing import Moving
 from headrace.ops.permute import Permute
 from headrace.ops.shuffle_numbers import BufferOrder, draw_key
 from headrace.ops.slots import Dense, Slots
+from headrace.ops.unchanged_rows import MovedRows
 from headrace.options import AUTOTUNE
 from headrace.plan.cardinality import UNKNOWN, Cardinality
 from headrace.plan.marks import At, Mark, OwnMark
@@ -79,7 +79,7 @@ NUMBERED_SLOTS = 1 << 24
 
 
 @dataclass(frozen=True, eq=False)
-class Shuffle(Moving):
+class Shuffle(MovedRows):
     """Draws uniformly from a full buffer, refilled by the next row. Slot t is a function of (key, t).
 
     How many rows an AUTOTUNE buffer holds is known only while it runs: then rows are not found by number.
@@ -160,9 +160,9 @@ class ShuffleStream(Stream):
 
     def _row_bytes(self, room: int) -> int:
         """What a row takes, by the spec or by the first rows."""
-        told = row_bytes(self._node.spec)
-        if told is not None:
-            return told
+        known = row_bytes(self._node.spec)
+        if known is not None:
+            return known
         self._input = peeked = Peeked(self._input)
         return peeked.row_bytes(room)
 

@@ -12,7 +12,7 @@ from headrace.block import Column, text
 from headrace.plan.spec import Spec, TensorSpec
 from headrace.plan.structure import LEAF
 from headrace.records.files import Bytes
-from headrace.records.format import Bad, Format, Look, Offsets, Part, Rows, Scan
+from headrace.records.format import Bad, Format, Offsets, Part, Rows, Scan, ScanHints
 from headrace.text import binary
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Lines(Format):
     def spec(self) -> Spec:
         return Spec(LEAF, (TensorSpec((), np.bytes_ if self.encoding is None else np.str_),))
 
-    def scan(self, data: Bytes, look: Look) -> Scan:
+    def scan(self, data: Bytes, look: ScanHints) -> Scan:
         lead = marked(data, final=look.final) if look.first else 0
         if lead is None:
             return Scan([], 0)
@@ -66,7 +66,7 @@ class Lines(Format):
         parts = [_moved(part, lead) for part in scan.parts]
         return scan._replace(parts=parts, used=scan.used + lead) if scan.used or look.final else scan
 
-    def _scan(self, data: Bytes, look: Look) -> Scan:
+    def _scan(self, data: Bytes, look: ScanHints) -> Scan:
         if look.boxed and self.encoding in (None, "utf-8"):
             raw = data.tobytes()
             if b"\r" not in raw and raw.isascii():
@@ -160,7 +160,7 @@ def _moved(part: Part, by: int) -> Part:
     return part._replace(start=part.start + by)
 
 
-def _split(content: Any, end: Any, look: Look) -> Scan:
+def _split(content: Any, end: Any, look: ScanHints) -> Scan:
     """Lines as objects, of text in which every character is a byte."""
     lines = content.split(end, look.most)
     limited = len(lines) > look.most

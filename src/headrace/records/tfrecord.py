@@ -11,7 +11,7 @@ from headrace.block import Column
 from headrace.plan.spec import Spec, TensorSpec
 from headrace.plan.structure import LEAF
 from headrace.records.files import Bytes
-from headrace.records.format import ALL, Bad, Format, Look, Offsets, Part, Rows, Scan
+from headrace.records.format import ALL, Bad, Format, Offsets, Part, Rows, Scan, ScanHints
 from headrace.records.packed import likely_packing, remedy
 from headrace.text import binary
 
@@ -31,7 +31,7 @@ class TFRecords(Format):
     def spec(self) -> Spec:
         return Spec(LEAF, (TensorSpec((), np.bytes_),))
 
-    def scan(self, data: Bytes, look: Look) -> Scan:
+    def scan(self, data: Bytes, look: ScanHints) -> Scan:
         column: Column
         if look.boxed:
             column, used, problem = _native.unframe_objects(data.data, look.most)
