@@ -29,6 +29,7 @@ from headrace.ops.map import map
 from headrace.ops.map_batches import map_batches
 from headrace.ops.padded_batch import padded_batch
 from headrace.ops.prefetch import prefetch
+from headrace.ops.progress import progress
 from headrace.ops.ragged_batch import ragged_batch
 from headrace.ops.random_map import random_map
 from headrace.ops.rebatch import rebatch
@@ -42,9 +43,9 @@ from headrace.ops.skip import skip
 from headrace.ops.snapshot import snapshot
 from headrace.ops.take import take
 from headrace.ops.take_while import take_while
+from headrace.ops.throttle import throttle
 from headrace.ops.unbatch import unbatch
 from headrace.ops.unique import unique
-from headrace.ops.watch import progress, throttle
 from headrace.ops.window import window
 from headrace.ops.with_options import options, with_options
 from headrace.ops.zip import zip

@@ -28,8 +28,8 @@ class Context(NamedTuple):
     """Where in the plan, on which path and in which pass a node is opened.
 
     `opened` are the inputs of the stream that this context was made for. With `with_ids` somebody downstream wants ids;
-    with `any_order` each item is passed on by itself, so that the order may be free; `share` stages like this one share
-    what memory is set aside for it.
+    with `any_order` each item is passed on by itself, so that the order may be free; `sharers` stages like this one
+    share what memory is set aside for it.
     """
 
     run: Pass
@@ -40,7 +40,7 @@ class Context(NamedTuple):
     level: int = 0
     with_ids: bool = False
     any_order: bool = True
-    share: int = 1
+    sharers: int = 1
 
     def epoch(self, number: int) -> Context:
         """The same place in another epoch. Epoch 0 is the place itself; nested repeats do not collide."""
@@ -52,7 +52,7 @@ class Context(NamedTuple):
 
     def one_of(self, count: int) -> Context:
         """The same place for each of several inputs that are open at a time, and share what memory there is."""
-        return self._replace(share=self.share * count)
+        return self._replace(sharers=self.sharers * count)
 
     def identified(self) -> Context:
         """The same place, with ids for the rows of its inputs."""
@@ -64,7 +64,7 @@ class Context(NamedTuple):
 
     def _on(self, path: int, level: int) -> Context:
         return Context(
-            self.run, self.prepared, self.stage, self.opened, path, level, self.with_ids, self.any_order, self.share
+            self.run, self.prepared, self.stage, self.opened, path, level, self.with_ids, self.any_order, self.sharers
         )  # fmt: skip
 
     def note_origin(self, name: str) -> None:
@@ -103,7 +103,7 @@ class Context(NamedTuple):
             self.level,
             with_ids or self.with_ids,
             any_order and self.any_order,
-            self.share,
+            self.sharers,
         )
         return Input(node, inner, marks, self.opened)
 

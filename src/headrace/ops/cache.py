@@ -16,7 +16,7 @@ from headrace.execute.inputs import Input
 from headrace.execute.registry import fetches, opens
 from headrace.execute.stream import END, Made, Pulled, Stream
 from headrace.keys import Seed
-from headrace.ops.passing import Keeping
+from headrace.ops.unchanged_rows import UnchangedRows
 from headrace.plan.cardinality import Cardinality
 from headrace.plan.marks import At
 from headrace.plan.node import Node, walk
@@ -53,7 +53,7 @@ def cache(
 
 
 @dataclass(frozen=True, eq=False)
-class Cache(Keeping):
+class Cache(UnchangedRows):
     """The input, remembered: in memory as long as the dataset lives, in files until they are deleted."""
 
     store: Store = field(repr=False)

@@ -109,9 +109,9 @@ class ParallelCalls(Calls):
         if self.traced:
             return threads if self.num_parallel_calls is None else None
         python = 'mode="process" if it is Python code, where threads take turns'
-        told = python if self.num_parallel_calls is not None else f"{threads}, {python}"
+        advice = python if self.num_parallel_calls is not None else f"{threads}, {python}"
         plain = "; as plain NumPy it would run on whole blocks (explain() says what is in the way)"
-        return told + plain * (self.mode == "auto")
+        return advice + plain * (self.mode == "auto")
 
     @property
     def ready_made(self) -> bool:

@@ -6,12 +6,12 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 from headrace.execute.context import Context
-from headrace.execute.elsewhere import ElsewhereStream, Home
 from headrace.execute.parallel import read_ahead
+from headrace.execute.plan_process import ProcessKeeper, ProcessStream
 from headrace.execute.registry import opens
 from headrace.execute.stream import Stream
 from headrace.ops.arguments import integer, one_of
-from headrace.ops.passing import Passing
+from headrace.ops.unchanged_rows import PassThrough
 from headrace.options import AUTOTUNE
 from headrace.plan.marks import At
 from headrace.plan.node import FOUND_WHILE_RUNNING, TUNING, walk
@@ -51,7 +51,7 @@ def prefetch(self: Dataset, buffer_size: int | None, name: str | None = None, *,
 
 
 @dataclass(frozen=True, eq=False)
-class Prefetch(Passing):
+class Prefetch(PassThrough):
     """Reads its input on a thread or in a process, at most `buffer_size` rows ahead, None a sensible number.
 
     `if_it_helps`: only once that is seen to save the consumer time, where nobody can tell. `final`: no user wrote
@@ -62,7 +62,7 @@ class Prefetch(Passing):
     mode: str = field(default="thread", metadata=TUNING)
     if_it_helps: bool = field(default=False, repr=False, metadata=TUNING)
     final: bool = field(default=False, repr=False, metadata=TUNING)
-    home: Home = field(default_factory=Home, repr=False, metadata=TUNING)
+    keeper: ProcessKeeper = field(default_factory=ProcessKeeper, repr=False, metadata=TUNING)
 
     @property
     def ready_made(self) -> bool:
@@ -78,7 +78,7 @@ def open_prefetch(node: Prefetch, ctx: Context, at: At) -> Stream:
     """Rows read on a thread, or in a process."""
     if node.mode == "process":
         inside = replace(node, mode="thread", if_it_helps=False)
-        return ElsewhereStream(inside, ctx, at.inputs, node.home)
+        return ProcessStream(inside, ctx, at.inputs, node.keeper)
     stage = "final prefetch" if node.final else ctx.stage.path
     tuned = stage if node.if_it_helps and node.input.pure else None
     return read_ahead(ctx, node.input, at.inputs, rows=node.buffer_size, if_it_helps=tuned)

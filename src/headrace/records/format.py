@@ -45,7 +45,7 @@ class Bad(NamedTuple):
 Part: TypeAlias = Rows | Bad
 
 
-class Look(NamedTuple):
+class ScanHints(NamedTuple):
     """How to look at some bytes.
 
     `first` and `final` say that they are the beginning and the end of the file; `left` how many bytes it has from there
@@ -110,7 +110,7 @@ class Format(ABC):
         return self
 
     @abstractmethod
-    def scan(self, data: Bytes, look: Look) -> Scan:
+    def scan(self, data: Bytes, look: ScanHints) -> Scan:
         """Cut bytes into rows; what is not used comes again, with more behind it unless they are the final ones."""
 
     def refusal(self, size: int) -> str | None:  # noqa: ARG002

@@ -16,7 +16,7 @@ from headrace.plan.spec import Spec
 from headrace.plan.structure import Structure
 from headrace.records.choice import EVERYTHING, OBJECT, Choice, as_objects, no_value
 from headrace.records.files import Bytes
-from headrace.records.format import Bad, Format, Look, Part, Rows, Scan
+from headrace.records.format import Bad, Format, Part, Rows, Scan, ScanHints
 from headrace.records.json_text import BOM, ObjectLines, TwiceError, loaded
 from headrace.records.json_types import misfits, unexpected, unexpected_types
 from headrace.records.tables import Path, rows_of, spec_of
@@ -78,7 +78,7 @@ class JsonLines(Format):
 
         return pa.struct(list(self.schema))
 
-    def scan(self, data: Bytes, look: Look) -> Scan:
+    def scan(self, data: Bytes, look: ScanHints) -> Scan:
         ends = np.flatnonzero(data == LF) + 1
         used = len(data) if look.final else int(ends[-1]) if len(ends) else 0
         if not used:

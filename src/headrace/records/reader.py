@@ -8,7 +8,7 @@ import numpy as np
 
 from headrace.columns import Column
 from headrace.records.files import opened
-from headrace.records.format import ALL, Bad, Format, Look, Scan
+from headrace.records.format import ALL, Bad, Format, Scan, ScanHints
 from headrace.records.packed import LEAST, PROBED, packing, remedy
 from headrace.records.redact import shown
 from headrace.records.transport import ALONE, Transport
@@ -169,7 +169,7 @@ class Reader:
     def _look(self, want: int) -> Scan:
         window = self._window
         whole = window.final and window.damage is None
-        look = Look(window.offset == 0, whole, self._left(), self._most(want))
+        look = ScanHints(window.offset == 0, whole, self._left(), self._most(want))
         scan = self._format.scan(window.data, look)
         self._row_bytes = -(-scan.used // scan.rows) if scan.rows else 0
         return scan

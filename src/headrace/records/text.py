@@ -12,7 +12,7 @@ from headrace.columns import Column, text_column
 from headrace.plan.spec import Spec, TensorSpec
 from headrace.plan.structure import LEAF
 from headrace.records.files import Bytes
-from headrace.records.format import Bad, Format, Look, Offsets, Part, Rows, Scan
+from headrace.records.format import Bad, Format, Offsets, Part, Rows, Scan, ScanHints
 from headrace.text import binary
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Lines(Format):
     def spec(self) -> Spec:
         return Spec(LEAF, (TensorSpec((), np.bytes_ if self.encoding is None else np.str_),))
 
-    def scan(self, data: Bytes, look: Look) -> Scan:
+    def scan(self, data: Bytes, look: ScanHints) -> Scan:
         lead = marked(data, final=look.final) if look.first else 0
         if lead is None:
             return Scan([], 0)
@@ -66,7 +66,7 @@ class Lines(Format):
         parts = [_moved(part, lead) for part in scan.parts]
         return scan._replace(parts=parts, used=scan.used + lead) if scan.used or look.final else scan
 
-    def _scan(self, data: Bytes, look: Look) -> Scan:
+    def _scan(self, data: Bytes, look: ScanHints) -> Scan:
         ends = np.flatnonzero(data == LF)
         more = len(ends) > look.most
         final = look.final and not more

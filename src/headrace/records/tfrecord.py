@@ -10,7 +10,7 @@ from headrace import _native
 from headrace.plan.spec import Spec, TensorSpec
 from headrace.plan.structure import LEAF
 from headrace.records.files import Bytes
-from headrace.records.format import ALL, Bad, Format, Look, Offsets, Part, Rows, Scan
+from headrace.records.format import ALL, Bad, Format, Offsets, Part, Rows, Scan, ScanHints
 from headrace.records.packed import likely_packing, remedy
 from headrace.text import binary
 
@@ -30,7 +30,7 @@ class TFRecords(Format):
     def spec(self) -> Spec:
         return Spec(LEAF, (TensorSpec((), np.bytes_),))
 
-    def scan(self, data: Bytes, look: Look) -> Scan:
+    def scan(self, data: Bytes, look: ScanHints) -> Scan:
         values, offsets, used, problem = _native.unframe(data.data, 0, look.most, ALL)
         column = binary(values, offsets)
         rows = len(column)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from headrace.block import Block
-from headrace.records.format import Bad, Look
+from headrace.records.format import Bad, ScanHints
 from headrace.records.jsonl import JsonLines
 from headrace.reference.records import Found, Wrong, read_records
 
@@ -16,7 +16,7 @@ from headrace.reference.records import Found, Wrong, read_records
 def _(form: JsonLines, data: bytes, *, go_on: bool) -> Iterator[Found]:  # noqa: ARG001
     offset = 0
     for number, line in enumerate(data.split(b"\n")):
-        for part in form.scan(np.frombuffer(line, np.uint8), Look(first=not number)).parts:
+        for part in form.scan(np.frombuffer(line, np.uint8), ScanHints(first=not number)).parts:
             if isinstance(part, Bad):
                 yield Wrong(part.reason), offset + part.start, number
             else:

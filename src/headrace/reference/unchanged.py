@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from headrace.ops.prefetch import Prefetch
-from headrace.ops.watch import Progress, Throttle
+from headrace.ops.progress import Progress
+from headrace.ops.throttle import Throttle
 from headrace.ops.with_options import WithOptions
 from headrace.reference.base import Place, Row, rows
 

@@ -113,8 +113,8 @@ def _common_schema(tables: list[pa.Table]) -> pa.Schema:
     schema = tables[0].schema
     for i, name in enumerate(schema.names):
         kinds = [t.schema.field(name).type for t in tables if name in t.schema.names]
-        told = (kind for kind in kinds if not pa.types.is_null(_innermost(kind)))
-        schema = schema.set(i, pa.field(name, next(told, kinds[0])))
+        typed = (kind for kind in kinds if not pa.types.is_null(_innermost(kind)))
+        schema = schema.set(i, pa.field(name, next(typed, kinds[0])))
     return schema
 
 

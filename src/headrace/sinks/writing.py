@@ -14,7 +14,7 @@ from headrace.block import Block
 from headrace.execute.budget import cpus
 from headrace.iterator import Iterator as Pass
 from headrace.ops.arguments import positive
-from headrace.ops.watch import started_bar
+from headrace.ops.progress import start_bar
 from headrace.plan.cardinality import INFINITE, Cardinality
 from headrace.sinks.deal import PROBED, Rows, dealing, dealt
 from headrace.sinks.shards import Shards, shards_of
@@ -150,7 +150,7 @@ def _bar(text: str, count: Cardinality, progress: bool | None) -> Iterator[Any]:
     if progress is False or (progress is None and not sys.stderr.isatty()):
         yield lambda _: None
         return
-    bar, task = started_bar(text, count)
+    bar, task = start_bar(text, count)
     try:
         yield lambda rows: bar.advance(task, rows)
     finally:

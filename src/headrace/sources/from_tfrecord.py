@@ -15,7 +15,7 @@ from headrace.plan.datasets import dataset_of
 from headrace.plan.spec import Spec
 from headrace.plan.structure import Structure, flatten
 from headrace.records.files import Bytes
-from headrace.records.format import Bad, Format, Look, Offsets, Part, Rows, Scan
+from headrace.records.format import Bad, Format, Offsets, Part, Rows, Scan, ScanHints
 from headrace.records.tfrecord import FOOTER, HEADER, TFRecords
 from headrace.sources.list_files import matching
 from headrace.sources.tfrecord import TFRecordDataset
@@ -100,7 +100,7 @@ class Examples(Format):
         remedy = "; the features were inferred from the first records: features= says what is read"
         return f"{error}{remedy}" if self.inferred else str(error)
 
-    def scan(self, data: Bytes, look: Look) -> Scan:
+    def scan(self, data: Bytes, look: ScanHints) -> Scan:
         framed = FRAMED.scan(data, look)
         parse = self.plan.fixed_columns
         parts: list[Part] = []

@@ -16,7 +16,7 @@ from headrace.plan.spec import Spec
 
 
 @dataclass(frozen=True, eq=False)
-class Share(Node):
+class EvenShard(Node):
     """Element `index` of every `readers` elements; elements at the end that do not go round are left out.
 
     Readers that train in step would wait for each other for ever if one had an element more.
@@ -25,6 +25,10 @@ class Share(Node):
     input: Node
     readers: int
     index: int
+
+    @property
+    def operation(self) -> str:
+        return "shard"
 
     @property
     def spec(self) -> Spec:
@@ -39,17 +43,17 @@ class Share(Node):
         return self.input.indexable
 
 
-@fetches(Share)
-def fetch_in_step(node: Share, ctx: Context, indices: Indices) -> Block:
+@fetches(EvenShard)
+def fetch_even_shard(node: EvenShard, ctx: Context, indices: Indices) -> Block:
     """Every n-th row."""
     return ctx.fetch(node.input, indices * node.readers + node.index)
 
 
-@opens(Share)
-class ShareStream(Stream):
+@opens(EvenShard)
+class EvenShardStream(Stream):
     """Takes its own element and passes over those of the others, to know that they are there."""
 
-    def __init__(self, node: Share, ctx: Context, at: At) -> None:
+    def __init__(self, node: EvenShard, ctx: Context, at: At) -> None:
         self._readers = node.readers
         self._index = node.index
         self._input = ctx.open(node.input, at.inputs)

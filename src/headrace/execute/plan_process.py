@@ -105,7 +105,7 @@ class Idle(NamedTuple):
     worker: Worker
 
 
-class Home:
+class ProcessKeeper:
     """Keeps the process of a plan from one pass to the next, while the plan lives."""
 
     def __init__(self) -> None:
@@ -113,7 +113,7 @@ class Home:
         weakref.finalize(self, _end, self._idle)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Home, ()
+        return ProcessKeeper, ()
 
     def take(self, plan: list[str]) -> Worker | None:
         """The process that waits, if it is this one's, runs this plan and lives."""
@@ -135,13 +135,13 @@ def _end(idle: list[Idle]) -> None:
         idle.pop().worker.close()
 
 
-class ElsewhereStream(Stream):
+class ProcessStream(Stream):
     """The rows of a plan, made by another process."""
 
-    def __init__(self, node: Node, ctx: Context, marks: Marks, home: Home) -> None:
+    def __init__(self, node: Node, ctx: Context, marks: Marks, keeper: ProcessKeeper) -> None:
         self._node = node
         self._ctx = ctx
-        self._home = home
+        self._keeper = keeper
         self._plan = [*description(node), *map(str, drawn_seeds(node))]  # a restored state may bring other seeds
         self._next: Marked = Saved(marks)
         self._asked = self._over = self._died = False
@@ -159,7 +159,7 @@ class ElsewhereStream(Stream):
         return END
 
     def _receive(self, want: int) -> Item | None:
-        worker = self._worker or self._begun()
+        worker = self._worker or self._begin_worker()
         if not self._asked:
             worker.send(Want(want))
         self._asked = False  # what comes is the answer, though it be an exception
@@ -186,10 +186,10 @@ class ElsewhereStream(Stream):
         error = made if isinstance(made, ElementError) else self._node.error(made, mark.ordinal)
         return Failure(error, mark)
 
-    def _begun(self) -> Worker:
+    def _begin_worker(self) -> Worker:
         """The process of an earlier pass, or a new one, told where to begin."""
         run, ctx = self._ctx.run, self._ctx
-        worker = self._home.take(self._plan)
+        worker = self._keeper.take(self._plan)
         begin = Begin(
             self._next.marks(), ctx.path, ctx.level, ctx.with_ids, ctx.any_order, run.options, run.sizes, run.prepare,
             run.block_rows,
@@ -225,7 +225,7 @@ class ElsewhereStream(Stream):
         with contextlib.suppress(Died), _closed_unless_done(worker):
             worker.send(Stop())
             worker.forget_answers()
-            self._home.keep(self._plan, worker)
+            self._keeper.keep(self._plan, worker)
 
 
 @contextlib.contextmanager

@@ -16,7 +16,7 @@ from headrace.plan.spec import Spec
 
 
 @dataclass(frozen=True, eq=False)
-class Keeping(Node):
+class UnchangedRows(Node):
     """Rows of the input as they are: a subclass says which, in what order."""
 
     input: Node
@@ -31,7 +31,7 @@ class Keeping(Node):
 
 
 @dataclass(frozen=True, eq=False)
-class Moving(Keeping):
+class MovedRows(UnchangedRows):
     """Rows that are found by number if those of the input are."""
 
     moves_rows = True
@@ -42,7 +42,7 @@ class Moving(Keeping):
 
 
 @dataclass(frozen=True, eq=False)
-class Passing(Keeping):
+class PassThrough(UnchangedRows):
     """All rows, one for one, and no trace in states; a subclass says how it is opened."""
 
     transparent = True
@@ -65,11 +65,11 @@ class Passing(Keeping):
         return self.input.runs_ahead
 
 
-@opens(Passing)
-class PassingStream(Stream):
+@opens(PassThrough)
+class PassThroughStream(Stream):
     """Rows as they come."""
 
-    def __init__(self, node: Passing, ctx: Context, at: At) -> None:
+    def __init__(self, node: PassThrough, ctx: Context, at: At) -> None:
         self._input = ctx.open(node.input, at.inputs, any_order=True)
 
     def pull(self, want: int) -> Made:
@@ -79,7 +79,7 @@ class PassingStream(Stream):
         return self._input.skip(count, replay=replay)
 
 
-@fetches(Passing)
-def fetch_passed(node: Passing, ctx: Context, indices: Indices) -> Block:
+@fetches(PassThrough)
+def fetch_unchanged(node: PassThrough, ctx: Context, indices: Indices) -> Block:
     """The input's rows."""
     return ctx.fetch(node.input, indices)
