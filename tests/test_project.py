@@ -13,6 +13,7 @@ LAYERS = [
     {"ragged", "random", "text"},
     {"plan"},
     {"identity"},
+    {"columns"},
     {"block"},
     {"trace"},
     {"execute"},

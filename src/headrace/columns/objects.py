@@ -17,7 +17,7 @@ from headrace.columns.ragged import group_rows
 from headrace.errors import StorageError
 from headrace.plan import mismatch
 from headrace.plan.spec import TensorSpec, leaf_spec
-from headrace.ragged import Ragged, joined_ragged
+from headrace.ragged import Ragged
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -45,16 +45,12 @@ class ObjectKind(Kind):
         made = column_of(column)
         if not isinstance(made, list):
             return kind_of(made).stack(made, size, path)
-        if all(isinstance(row, Ragged) for row in column):
-            ragged = rows_of_ragged(column)
-            if ragged is not None:
-                return group_rows(ragged, size)
-        if not any(isinstance(row, np.ndarray | np.generic | Ragged) for row in column):
+        if any(isinstance(row, Ragged) for row in column):
+            return _stack_ragged(column, size, path)
+        if not any(isinstance(row, np.ndarray | np.generic) for row in column):
             return boxes(column).reshape(-1, size)
         specs = [leaf_spec(row) for row in column]
-        other = next((i for i, spec in enumerate(specs) if not mismatch.alike(specs[0], spec)), None)
-        if other is None:
-            return mismatch.why_ragged_rows_are_refused(path)
+        other = next(i for i, spec in enumerate(specs) if not mismatch.alike(specs[0], spec))
         return mismatch.why_components_differ(path, specs[0], specs[other], other)
 
     def unstack(self, column: list[Any]) -> tuple[list[Any], Indices] | None:
@@ -92,13 +88,12 @@ def boxes(rows: Sequence[Any]) -> NDArray[Any]:
     return made
 
 
-def rows_of_ragged(rows: list[Ragged]) -> Ragged | None:
-    """Ragged rows as a column of them; None where they differ in dtype or rank."""
-    first = rows[0]
-    if any(row.dtype != first.dtype or row.shape[2:] != first.shape[2:] for row in rows):
-        return None
-    offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum([len(row) for row in rows])])
-    return Ragged._of(joined_ragged(rows), offsets)
+def _stack_ragged(rows: list[Any], size: int, path: str) -> Column | str:
+    try:
+        whole = Ragged.from_rows(rows) if all(isinstance(row, Ragged) for row in rows) else None
+    except ValueError:
+        whole = None
+    return mismatch.why_ragged_rows_differ(path, rows) if whole is None else group_rows(whole, size)
 
 
 def object_bytes(rows: Sequence[Any] | NDArray[Any]) -> int:

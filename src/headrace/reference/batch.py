@@ -39,11 +39,15 @@ def stack_elements(node: Node, values: list[Any], number: int) -> Any:
     if other is not None:
         why = mismatch.why_structures_differ(Spec.of(values[0]), Spec.of(values[other]), other)
         return node.error(SpecError(why), number)
-    leaves = []
+    leaves: list[Any] = []
     for i, path in enumerate(structure.paths):
         column = [row[i] for _, row in flat]
         if any(isinstance(v, Ragged) for v in column):
-            return node.error(SpecError(mismatch.why_ragged_rows_are_refused(path)), number)
+            kinds = {(type(v), v.dtype, v.shape[1:]) for v in column}
+            if len(kinds) > 1:
+                return node.error(SpecError(mismatch.why_ragged_rows_differ(path, column)), number)
+            leaves.append(Ragged.from_rows(column))
+            continue
         arrays = [as_array(v) for v in column]
         for row, array in enumerate(arrays):
             if (array.shape, array.dtype) != (arrays[0].shape, arrays[0].dtype):

@@ -24,7 +24,7 @@ def _ragged(node: RaggedBatch, values: list[Any]) -> Any:
     leaves: list[Any] = []
     for i, spec in enumerate(known):
         column = [parts_of(v)[1][i] for v in values]
-        if (spec is not None and fixed(spec)) or not np.ndim(column[0]):
+        if (spec is not None and fixed(spec)) or not (isinstance(column[0], Ragged) or np.ndim(column[0])):
             leaves.append(np.stack([as_array(v) for v in column]))
         else:
             leaves.append(Ragged.from_rows(column))
