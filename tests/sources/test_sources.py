@@ -239,3 +239,13 @@ def test_lists_of_datasets_that_make_no_array(lists, said):
 def test_datasets_are_components_of_elements(run):
     ((a, b),) = run(D.from_tensors((D.range(3), D.range(2))))
     assert (list(a), list(b)) == ([0, 1, 2], [0, 1])
+
+
+def lists(rows):
+    return [r.tolist() for r in rows]
+
+
+def test_random_is_the_same_in_each_epoch_unless_asked_otherwise():
+    fixed, fresh = D.random(seed=1).take(5), D.random(seed=1, rerandomize_each_iteration=True).take(5)
+    assert lists(fixed) == lists(fixed)
+    assert lists(fresh) != lists(fresh)

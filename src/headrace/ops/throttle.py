@@ -58,6 +58,8 @@ class ThrottleStream(Stream):
         self._input = ctx.open(node.input, at.inputs, any_order=True)
         self._closed = threading.Event()
         self._due: float | None = None
+        self._run = ctx.run
+        self._run.watch(self)  # a thread that reads ahead may be the one that waits
 
     def pull(self, want: int) -> Made:
         if self._due is not None:
@@ -71,5 +73,10 @@ class ThrottleStream(Stream):
     def skip(self, count: int, *, replay: bool = False) -> int:
         return self._input.skip(count, replay=replay)
 
-    def close(self) -> None:
+    def cancel(self) -> None:
+        """End the wait, whoever waits."""
         self._closed.set()
+
+    def close(self) -> None:
+        self.cancel()
+        self._run.forget(self)
