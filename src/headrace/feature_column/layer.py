@@ -10,7 +10,14 @@ from typing import Any
 import numpy as np
 
 from headrace.feature_column.apply import Apply, Computation, number_shapes
-from headrace.feature_column.column import CategoricalColumn, DenseColumn, FeatureColumn, Matrix
+from headrace.feature_column.column import (
+    CategoricalColumn,
+    DenseColumn,
+    FeatureColumn,
+    Matrix,
+    incomplete,
+    incomplete_columns,
+)
 from headrace.feature_column.dense import EmbeddingColumn
 from headrace.feature_column.numeric import BucketizedColumn
 from headrace.feature_column.raw import Inputs
@@ -73,7 +80,7 @@ class DenseFeatures:
                 raise ValueError(f"two columns have the name {one.name!r}: keep one")
         tables: dict[str, EmbeddingColumn] = {}
         for column in ordered:
-            if isinstance(column, EmbeddingColumn):
+            if isinstance(column, EmbeddingColumn) and not list(incomplete_columns(column)):
                 shared = tables.setdefault(column.table, column)
                 if shared.table_shape != column.table_shape:
                     raise ValueError(f"{shared.name!r} and {column.name!r} share {column.table!r}, of different shapes")
@@ -126,6 +133,26 @@ class DenseFeatures:
         for table in made.values():
             table.flags.writeable = False
         return replace(self, tables={**self.tables, **made})
+
+    def adapt(
+        self, data: Any, *, state: Any = None, save_every: float = 30.0, progress: bool | None = None
+    ) -> DenseFeatures:
+        """The layer with all that its columns leave to data: normalizers, quantiles and vocabularies, in one pass.
+
+        `data` is a dataset of dicts, rows or batches, or a dict of arrays or a data frame. With `state`, the name of a
+        file, a pass that is broken off or killed goes on from there when it is called again: what was gathered is kept
+        every `save_every` seconds. A bar is shown on a terminal, or as `progress` says.
+
+        >>> fc = hr.feature_column
+        >>> age = fc.numeric_column("age", normalizer="adapt")
+        >>> layer = fc.DenseFeatures(age).adapt(hr.Dataset.from_tensor_slices({"age": [20.0, 40.0]}))
+        >>> layer({"age": [20.0, 30.0, 60.0]}).ravel()
+        array([-1.,  0.,  3.], dtype=float32)
+        """
+        from headrace.feature_column.adapt import adapted_columns
+
+        columns = adapted_columns(self, data, state=state, save_every=save_every, progress=progress)
+        return replace(self, columns=columns)
 
     def to_json(self) -> str:
         """The columns as JSON, for a program in any language; tables that were loaded are not a part of it."""
@@ -242,6 +269,8 @@ class _Matrix(Computation):
     def _tables(self) -> Mapping[str, Matrix]:
         for column in self.layer.embeddings:
             if column.table not in self.layer.tables:
+                for part in incomplete_columns(column):
+                    raise incomplete(part.name, "a part of it is")
                 raise ValueError(
                     f"column {column.name!r} has no table: layer.load_tables gives it one; to learn it, "
                     "use layer.inputs with layer.torch(), layer.keras() or layer.jax()"

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -140,3 +143,16 @@ def started_bar(description: str, count: Cardinality) -> tuple[Any, Any]:
     bar = Progress(*columns, TimeRemainingColumn(), console=console, disable=not console.is_terminal)
     bar.start()
     return bar, bar.add_task(description, total=count if count.known else None)
+
+
+@contextmanager
+def progress_bar(text: str, count: Cardinality, progress: bool | None) -> Iterator[Callable[[int], None]]:
+    """A function that takes how many rows more are done; None shows them where standard error is a terminal."""
+    if progress is False or (progress is None and not sys.stderr.isatty()):
+        yield lambda _: None
+        return
+    bar, task = started_bar(text, count)
+    try:
+        yield lambda rows: bar.advance(task, rows)
+    finally:
+        bar.stop()
