@@ -34,7 +34,7 @@ class DenseFeatures:
     `layer(features)` takes a dict of features (arrays, Ragged, lists, the columns of a data frame) of one row or of
     many; `ds.map(layer)` runs on whole blocks, before or after `batch`, with the same numbers. `layer.ids` gives the
     ids of the categorical columns instead, and `layer.inputs` what the modules take that learn tables:
-    `layer.torch()`, `layer.keras()`, `layer.jax()`.
+    `layer.torch()`, `layer.keras()`, `layer.flax()`, `layer.jax()`.
 
     One row is told from many by the features' axes: a feature without any is of one row. Where all of them have one
     axis they are many rows; `batched=False` says that they are lists of one.
@@ -222,6 +222,18 @@ class DenseFeatures:
         from headrace.feature_column.jax import feature_functions
 
         return feature_functions(self, seed)
+
+    def flax(self, seed: int | None = None) -> Any:
+        """A Flax module (nnx) of the same columns, whose tables are learnt; it takes what `layer.inputs` gives.
+
+        Within `nnx.jit`, ids must be dense or padded with -1.
+        """
+        from headrace.adapters.feed import framework
+
+        framework("flax", "DenseFeatures.flax")
+        from headrace.feature_column.flax import FlaxFeatures
+
+        return FlaxFeatures(self, seed)
 
 
 def categoricals(columns: Sequence[OutputColumn]) -> dict[str, CategoricalColumn]:
