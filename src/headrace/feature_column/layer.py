@@ -20,6 +20,7 @@ from headrace.feature_column.column import (
 )
 from headrace.feature_column.dense import EmbeddingColumn
 from headrace.feature_column.numeric import BucketizedColumn
+from headrace.feature_column.program import program_of
 from headrace.feature_column.raw import Inputs
 from headrace.feature_column.trainable import Layout
 from headrace.plan.spec import TensorSpec
@@ -118,7 +119,7 @@ class DenseFeatures:
     @property
     def inputs(self) -> Apply:
         """A function of features: the matrix of all columns but the embeddings under "dense", ids under "ids"."""
-        return Apply(_TrainingInputs(self, categoricals(self.embeddings)))
+        return Apply(_TrainingInputs(self, _Ids(self, categoricals(self.embeddings))))
 
     def load_tables(self, tables: Mapping[str, Any]) -> DenseFeatures:
         """The layer with these arrays as its tables: by the table's name, or a checkpoint's name that it is a part of.
@@ -307,9 +308,13 @@ class _Ids(Computation):
         return made
 
     def run(self, inputs: Inputs) -> dict[str, Any]:
+        at_once = program_of(self, self.categoricals).run(inputs)
         made: dict[str, Any] = {}
         given: set[int] = set()
         for name, column in self.categoricals.items():
+            if name in at_once:
+                made[name] = at_once[name]
+                continue
             ids = column.ids(inputs)
             if ids.missing is None and id(ids.values) in given:
                 ids = replace(ids, values=ids.values.copy())
@@ -323,13 +328,13 @@ class _Ids(Computation):
 @dataclass(frozen=True, eq=False)
 class _TrainingInputs(Computation):
     layer: DenseFeatures
-    categoricals: dict[str, CategoricalColumn]
+    ids: _Ids
 
     name = "feature_inputs"
 
     def spec(self, shapes: Mapping[str, Any]) -> dict[str, Any]:
         width = sum(column.width for column in self.layer.fixed)
-        return {"dense": TensorSpec((width,), np.float32), "ids": _Ids(self.layer, self.categoricals).spec(shapes)}
+        return {"dense": TensorSpec((width,), np.float32), "ids": self.ids.spec(shapes)}
 
     def run(self, inputs: Inputs) -> dict[str, Any]:
         fixed = self.layer.fixed
@@ -338,4 +343,4 @@ class _TrainingInputs(Computation):
         for column in fixed:
             column.fill(inputs, out, first)
             first += column.width
-        return {"dense": out, "ids": _Ids(self.layer, self.categoricals).run(inputs)}
+        return {"dense": out, "ids": self.ids.run(inputs)}
