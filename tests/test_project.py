@@ -87,7 +87,9 @@ def test_the_public_names():
         "feature_column",
         "io",
         "make_csv_dataset",
+        "most_frequent",
         "preprocessing",
+        "quantiles",
         "set_random_seed",
     ]
     public = [name for name in vars(hr.Dataset) if not name.startswith("_")]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -81,3 +84,16 @@ def start_bar(description: str, count: Cardinality) -> tuple[Any, Any]:
     bar = Progress(*columns, TimeRemainingColumn(), console=console, disable=not console.is_terminal)
     bar.start()
     return bar, bar.add_task(description, total=count if count.known else None)
+
+
+@contextmanager
+def progress_bar(text: str, count: Cardinality, progress: bool | None) -> Iterator[Callable[[int], None]]:
+    """A function that takes how many rows more are done; None shows them where standard error is a terminal."""
+    if progress is False or (progress is None and not sys.stderr.isatty()):
+        yield lambda _: None
+        return
+    bar, task = start_bar(text, count)
+    try:
+        yield lambda rows: bar.advance(task, rows)
+    finally:
+        bar.stop()
