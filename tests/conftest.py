@@ -6,8 +6,8 @@ import os
 import pytest
 from hypothesis import HealthCheck, settings
 
+from headrace import reference
 from headrace.errors import ElementError
-from headrace.execute import reference
 from headrace.iterator import Settings
 from headrace.testing import our_threads
 

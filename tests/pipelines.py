@@ -287,7 +287,9 @@ fresh = st.sampled_from([None, False])
 def steps(other):
     """One more operation on a dataset; `other` makes second datasets for zip and concatenate."""
     simple = st.one_of(
-        counts.map(lambda n: lambda d: d.batch(n)),
+        st.tuples(counts, st.sampled_from([None, 2, hr.AUTOTUNE])).map(
+            lambda a: lambda d: d.batch(a[0], num_parallel_calls=a[1])
+        ),
         counts.map(lambda n: lambda d: d.batch(n, drop_remainder=True)),
         st.tuples(counts, seeds, fresh).map(lambda a: lambda d: d.shuffle(*a)),
         seeds.map(lambda seed: lambda d: d.shuffle(hr.AUTOTUNE, seed)),

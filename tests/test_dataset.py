@@ -54,3 +54,14 @@ def test_a_length_that_is_not_known_says_who_does_not_tell_it():
         len(D.range(4).filter(bool).repeat(2).batch(2))
     with pytest.raises(TypeError, match=r"infinite; take\(n\)"):
         len(D.range(4).repeat().batch(2))
+
+
+def ragged(*lengths):
+    return D.from_tensor_slices(hr.Ragged.from_rows([np.full(n, n) for n in lengths]))
+
+
+def test_arrays_of_a_numpy_iterator_cannot_be_written_to():
+    for ds in (D.range(4).batch(2), ragged(1, 2), D.range(2).map(lambda n: (n, np.zeros(3)))):
+        for element in ds.as_numpy_iterator():
+            for leaf in element if isinstance(element, tuple) else [element]:
+                assert not isinstance(leaf, np.ndarray) or not leaf.flags.writeable

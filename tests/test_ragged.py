@@ -83,3 +83,16 @@ def test_what_a_tensor_is_filled_with():
         ragged([[1]]).to_tensor(shape=(1, 1, 1))
     with pytest.raises(ValueError, match="does not fit"):
         pairs.to_tensor(shape=(None, None, 3))
+
+
+def test_ragged_converts():
+    r = hr.Ragged.from_rows([[1, 2], [], [3]])
+    assert r.to_arrow().to_pylist() == [[1, 2], [], [3]]
+    assert r.take(np.array([2, 0])).to_list() == [[3], [1, 2]]
+    assert r[1:].to_padded(9, 2).tolist() == [[9, 9], [3, 9]]
+    with pytest.raises(ValueError, match="more than the 1"):
+        r.to_padded(length=1)
+    with pytest.raises(ValueError, match="offsets"):
+        hr.Ragged([1, 2], [0, 3])
+    torch = pytest.importorskip("torch")
+    assert torch.equal(r.to_torch().unbind()[0], torch.tensor([1, 2]))

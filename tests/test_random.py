@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace import _native
-from headrace.execute.reference import draw
 from headrace.keys import Seed, mix
 from headrace.random import BlockGenerator, RowGenerator, row_key
+from headrace.reference import draw
 
 KEY = row_key(Seed(42, explicit=True), 0)
 ROWS = 4096

@@ -25,6 +25,7 @@ from headrace.errors import (
     TransportError,
     WorkerError,
 )
+from headrace.feature_column.learnable import most_frequent, quantiles
 from headrace.iterator import Iterator
 from headrace.keys import set_random_seed
 from headrace.options import AUTOTUNE, Options
@@ -74,7 +75,9 @@ __all__ = [
     "feature_column",
     "io",
     "make_csv_dataset",
+    "most_frequent",
     "preprocessing",
+    "quantiles",
     "set_random_seed",
 ]
 

@@ -1,8 +1,6 @@
-"""Columns and blocks: a run of consecutive elements, stored by column.
+"""Blocks: runs of consecutive elements, stored by column.
 
-A column is a dense array with the rows on axis 0, a Ragged where rows differ in their first axis, a pyarrow array
-(strings and bytes), or, as a last resort, a list of objects. A block has one owner: who passes it on must not look at
-it again.
+A block has one owner: who passes it on must not look at it again.
 """
 
 from __future__ import annotations
@@ -14,22 +12,16 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.columns import Column, Indices, boxes, column_bytes, column_of, join, kind_of, pick, take, values
 from headrace.errors import ElementError, SpecError
 from headrace.plan import mismatch
 from headrace.plan.marks import NOWHERE
 from headrace.plan.spec import Spec, leaf_spec
 from headrace.plan.structure import LEAF, Structure, flatten
-from headrace.ragged import Ragged, as_ragged, joined_ragged, row_views
-from headrace.text import nbytes as text_bytes
-from headrace.text import picked as picked_text
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from headrace.plan.marks import Mark, OwnMark
 
-Column: TypeAlias = "NDArray[Any] | Ragged | list[Any] | pa.Array"
-Indices = NDArray[np.int64]
 Ids = NDArray[np.uint64]
 """Row ids: one (path key, ordinal) pair a row."""
 
@@ -115,7 +107,7 @@ class Block:
             left = repeat((), self.rows)
             return map(self.structure.pack, left), left
         try:
-            columns = [iter(row_views(c)) if isinstance(c, Ragged) else values(c) for c in self.columns]
+            columns = [values(c) for c in self.columns]
             return self.structure.rows(columns, self.rows), columns[0]
         except Exception:
             left = iter(range(self.rows))
@@ -184,8 +176,11 @@ def leaf(value: Any) -> Any:
 
 
 def _listed(value: list[Any]) -> NDArray[Any]:
-    """A list as an array; text as objects, since NumPy's own kind of bytes drops trailing zeros."""
-    _refuse_datasets(value)
+    """A list as an array; text as objects, since NumPy's own kind of bytes drops trailing zeros; datasets as such."""
+    if any(map(_is_dataset, value)):
+        return _datasets(value)
+    if any(isinstance(inner, list) and any(map(_is_dataset, inner)) for inner in value):
+        raise TypeError("a list of lists of Datasets is no array: elements may hold Datasets, and flat lists of them")
     array = np.asarray(value)
     if array.dtype.kind not in "SU":
         return array
@@ -196,18 +191,20 @@ def _listed(value: list[Any]) -> NDArray[Any]:
     return array
 
 
-def _refuse_datasets(value: list[Any]) -> None:
-    """NumPy would read them out."""
-    kinds = {type(v) for v in value}
-    if any(getattr(kind, "_headrace_component", False) for kind in kinds):
-        raise TypeError(
-            "a Dataset is no array: np.array(list(ds)) reads it out; of several, zip, +, choose_from_datasets and "
-            "sample_from_datasets make one, and elements may be tuples and dicts of Datasets, not lists"
-        )
-    if list in kinds:
-        for inner in value:
-            if isinstance(inner, list):
-                _refuse_datasets(inner)
+def _is_dataset(value: Any) -> bool:
+    return getattr(type(value), "_headrace_component", False)
+
+
+def _datasets(value: list[Any]) -> NDArray[Any]:
+    """Datasets in an array, which NumPy would read out."""
+    if not all(map(_is_dataset, value)):
+        raise TypeError("a list that mixes Datasets and other values is no array: put them into a tuple")
+    first = value[0]._node.spec
+    for number, other in enumerate(value):
+        why = first.mismatch(other._node.spec)
+        if why:
+            raise SpecError(f"the Datasets of a list differ in their elements: that of number {number} has {why}")
+    return boxes(value)
 
 
 def element(value: Any) -> tuple[Structure, list[Any]]:
@@ -222,29 +219,6 @@ def own_leaf(value: Any) -> Any:
     return made.copy() if isinstance(made, np.ndarray) else made
 
 
-def column(rows: list[Any]) -> Column:
-    """A column of leaves: dense where all have one dtype and shape, ragged where only lengths differ, else the list."""
-    first = rows[0]
-    kind = type(first)
-    if isinstance(first, np.generic):
-        alike = all(type(r) is kind for r in rows) and kind not in _PARAMETRIC
-        if not alike:  # types may differ where dtypes do not, and the other way round
-            alike = all(isinstance(r, np.generic) and r.dtype == first.dtype for r in rows)
-        return np.array(rows, first.dtype) if alike else rows
-    if kind is np.ndarray:
-        shape, dtype = first.shape, first.dtype
-        if len(rows) == 1:
-            return first[None]
-        if all(type(r) is np.ndarray and r.shape[1:] == shape[1:] and r.dtype == dtype and r.ndim for r in rows):
-            same = all(len(r) == len(first) for r in rows)
-            return np.stack(rows) if same else rows if dtype.hasobject else Ragged.from_rows(rows)
-    return rows
-
-
-_PARAMETRIC = (np.datetime64, np.timedelta64, np.void)
-"""Scalars whose type alone does not tell their dtype."""
-
-
 def from_elements(elements: Sequence[tuple[Structure, list[Any]]], ids: Ids | None = None) -> list[Block]:
     """Blocks of these elements: one, or one for each run of equal structure."""
     blocks = []
@@ -255,116 +229,10 @@ def from_elements(elements: Sequence[tuple[Structure, list[Any]]], ids: Ids | No
         while stop < len(elements) and (elements[stop][0] is structure or elements[stop][0] == structure):
             stop += 1
         leaves = [e[1] for e in elements[start:stop]]
-        columns = [column(list(rows)) for rows in zip(*leaves, strict=True)]
+        columns = [column_of(list(rows)) for rows in zip(*leaves, strict=True)]
         blocks.append(Block(structure, columns, stop - start, None, None if ids is None else ids[start:stop]))
         start = stop
     return blocks
-
-
-def text(rows: Sequence[Any]) -> Column:
-    """A column of str or bytes in Arrow's layout, or the list where Arrow has no type for it."""
-    import pyarrow as pa
-
-    kinds = {type(r) for r in rows}
-    if kinds in ({str}, {bytes}):
-        try:
-            return pa.array(rows, pa.large_string() if kinds == {str} else pa.large_binary())
-        except (pa.ArrowInvalid, UnicodeEncodeError):  # lone surrogates are no UTF-8
-            return list(rows)
-    return list(rows)
-
-
-def column_bytes(column: Column) -> int:
-    """The memory of a column; of objects, judged by some of them: arrays and strings."""
-    if isinstance(column, np.ndarray) and column.dtype.kind == "O":
-        column = column.ravel()
-    elif not isinstance(column, list):
-        return int(column.nbytes) if isinstance(column, np.ndarray | Ragged) else text_bytes(column)
-    some = column[:: len(column) // SAMPLED | 1]  # an odd distance: rows of two kinds may take turns
-    size = sum([_object_bytes(v) for v in some])
-    return size * len(column) // max(1, len(some))
-
-
-SAMPLED = 8
-
-
-def _object_bytes(value: Any) -> int:
-    return len(value) if isinstance(value, bytes | str) else getattr(value, "nbytes", 0) or 64
-
-
-def values(column: Column) -> Iterator[Any]:
-    """The rows of a column as components of elements."""
-    if isinstance(column, np.ndarray | list | Ragged):
-        return iter(column)
-    return iter(objects(column).tolist())
-
-
-def objects(column: pa.Array) -> NDArray[Any]:
-    """An Arrow column as an array of objects; text far faster than through a list."""
-    import pyarrow as pa
-
-    if column.type in (pa.large_string(), pa.large_binary()):
-        made: NDArray[Any] = column.to_numpy(zero_copy_only=False)
-        return made
-    made = np.empty(len(column), object)
-    made[:] = column.to_pylist()
-    return made
-
-
-def boxed(block: Block) -> Block:
-    """With text as objects, which is what a batch holds."""
-    columns = [c if isinstance(c, np.ndarray | Ragged | list) else objects(c) for c in block.columns]
-    return Block(block.structure, columns, block.rows, block.mark, block.ids)
-
-
-def take(column: Column, indices: Indices) -> Column:
-    """These rows of a column, copied."""
-    if isinstance(column, np.ndarray):
-        return column.take(indices, axis=0)
-    return [column[i] for i in indices] if isinstance(column, list) else column.take(indices)
-
-
-def joined(columns: Sequence[Column]) -> Column:
-    """Columns one after another: of the first one's kind if all are, ragged if that is enough, else a list."""
-    first = columns[0]
-    if isinstance(first, np.ndarray | Ragged):
-        arrays = [c for c in columns if isinstance(c, np.ndarray | Ragged) and c.dtype == first.dtype]
-        if len(arrays) == len(columns):
-            dense = [a for a in arrays if isinstance(a, np.ndarray) and a.shape[1:] == first.shape[1:]]
-            if len(dense) == len(arrays):
-                return np.concatenate(dense)
-            if len({a.shape[2:] for a in arrays}) == 1 and all(len(a.shape) > 1 for a in arrays):
-                return joined_ragged([a if isinstance(a, Ragged) else as_ragged(a) for a in arrays])
-    elif not isinstance(first, list):
-        import pyarrow as pa
-
-        if all(isinstance(c, pa.Array) and c.type == first.type for c in columns):
-            return pa.concat_arrays(columns)
-    return [v for c in columns for v in values(c)]
-
-
-def read_only(column: Column) -> Column:
-    """The column as nobody can write to it, sharing memory."""
-    return _each_array(column, lambda array: _locked(array.view()))
-
-
-def owned(column: Column) -> Column:
-    """A copy that nobody can write to."""
-    return _each_array(column, lambda array: _locked(array.copy()))
-
-
-def _each_array(column: Column, change: Callable[[NDArray[Any]], NDArray[Any]]) -> Column:
-    """The column with every array in it changed; Arrow's cannot be written to anyway."""
-    if isinstance(column, np.ndarray):
-        return change(column)
-    if isinstance(column, Ragged):
-        return Ragged(_each_array(column.values, change), column.offsets)
-    return [change(v) if isinstance(v, np.ndarray) else v for v in column] if isinstance(column, list) else column
-
-
-def _locked(array: NDArray[Any]) -> NDArray[Any]:
-    array.flags.writeable = False
-    return array
 
 
 def concat(blocks: Sequence[Block]) -> Block:
@@ -375,7 +243,7 @@ def concat(blocks: Sequence[Block]) -> Block:
     differ = structures_differ(blocks)
     if differ:
         raise SpecError(differ)
-    columns = [joined(cs) for cs in zip(*(b.columns for b in blocks), strict=True)]
+    columns = [join(cs) for cs in zip(*(b.columns for b in blocks), strict=True)]
     ids = None if first.ids is None else np.concatenate([b.ids for b in blocks if b.ids is not None])
     made = Block(first.structure, columns, sum(b.rows for b in blocks), first.mark, ids)
     made._nbytes = sum(b._nbytes for b in blocks) if min(b._nbytes for b in blocks) >= 0 else -1
@@ -399,14 +267,9 @@ def _row_spec(block: Block) -> Spec:
 def picked(blocks: Sequence[Block], order: Indices) -> Block:
     """Rows of several blocks of one structure by their numbers among all of them; the mark is that of the first."""
     first = blocks[0]
-    columns = [_picked(columns, order) for columns in zip(*(b.columns for b in blocks), strict=True)]
+    columns = [pick(columns, order) for columns in zip(*(b.columns for b in blocks), strict=True)]
     ids = None if first.ids is None else np.concatenate([b.ids for b in blocks if b.ids is not None])[order]
     return Block(first.structure, columns, len(order), first.mark, ids)
-
-
-def _picked(columns: Sequence[Column], order: Indices) -> Column:
-    kinds = {None if isinstance(c, np.ndarray | Ragged | list) else c.type for c in columns}
-    return take(joined(columns), order) if None in kinds or len(kinds) > 1 else picked_text(columns, order)
 
 
 def gathered(starts: Indices, numbers: Indices, read: Callable[[int, Indices], Block]) -> Block:
@@ -435,53 +298,15 @@ def in_runs(starts: Indices, numbers: Indices) -> tuple[Indices, list[tuple[int,
     return by_run, [(run, within[a:b]) for run, a, b in zip(runs.tolist(), [0, *ends], ends, strict=False)]
 
 
-def stackable(column: Column, path: str = "") -> NDArray[Any] | str:
-    """The column as a dense array, strings as objects; or, where the rows of a batch do not fit together, why not."""
-    if isinstance(column, np.ndarray):
-        return column
-    if isinstance(column, Ragged):
-        lengths, dense = column.row_lengths(), column.values
-        if isinstance(dense, Ragged):
-            return mismatch.why_ragged_rows_are_refused(path)
-        if (lengths == lengths[0]).all():
-            stacked: NDArray[Any] = dense.reshape(len(column), int(lengths[0]), *dense.shape[1:])
-            return stacked
-        row = int(np.flatnonzero(lengths != lengths[0])[0])
-        return mismatch.why_components_differ(path, leaf_spec(column[0]), leaf_spec(column[row]), row)
-    if not isinstance(column, list):
-        return objects(column)
-    if any(isinstance(v, Ragged) for v in column):
-        return mismatch.why_ragged_rows_are_refused(path)
-    joined = joined_leaves(column)
-    if joined is not None:
-        return joined
-    specs = [leaf_spec(v) for v in column]
-    row = next(i for i, spec in enumerate(specs) if not mismatch.alike(specs[0], spec))
-    return mismatch.why_components_differ(path, specs[0], specs[row], row)
-
-
-def joined_leaves(rows: list[Any]) -> NDArray[Any] | None:
-    """Rows of a list as one dense array, None where they differ in dtype or shape."""
-    made = column(rows)
-    if isinstance(made, np.ndarray):
-        return made
-    if any(isinstance(r, np.ndarray | np.generic) for r in rows):
-        return None
-    boxes = np.empty(len(rows), dtype=object)
-    for i, row in enumerate(rows):
-        boxes[i] = row
-    return boxes
-
-
 def fold(block: Block, size: int) -> Block | str:
     """Every `size` rows as one, a multiple of them; or why the rows of a component cannot be stacked."""
     groups = block.rows // size
     columns: list[Column] = []
     for path, col in zip(block.structure.paths, block.columns, strict=True):
-        dense = stackable(col, path)
-        if isinstance(dense, str):
-            return dense
-        columns.append(dense[None] if groups == 1 else dense.reshape(groups, size, *dense.shape[1:]))
+        stacked = kind_of(col).stack(col, size, path)
+        if isinstance(stacked, str):
+            return stacked
+        columns.append(stacked)
     made = Block(block.structure, columns, groups, block.mark, None if block.ids is None else block.ids[::size])
     made._nbytes = block._nbytes
     return made

@@ -29,6 +29,7 @@ from headrace.ops.map import map
 from headrace.ops.map_batches import map_batches
 from headrace.ops.padded_batch import padded_batch
 from headrace.ops.prefetch import prefetch
+from headrace.ops.progress import progress
 from headrace.ops.ragged_batch import ragged_batch
 from headrace.ops.random_map import random_map
 from headrace.ops.rebatch import rebatch
@@ -42,14 +43,15 @@ from headrace.ops.skip import skip
 from headrace.ops.snapshot import snapshot
 from headrace.ops.take import take
 from headrace.ops.take_while import take_while
+from headrace.ops.throttle import throttle
 from headrace.ops.unbatch import unbatch
 from headrace.ops.unique import unique
-from headrace.ops.watch import progress, throttle
 from headrace.ops.window import window
 from headrace.ops.with_options import options, with_options
 from headrace.ops.zip import zip
 from headrace.optimise.explain import explanation
 from headrace.plan.cardinality import INFINITE, UNKNOWN
+from headrace.plan.datasets import holds_plans
 from headrace.plan.explain import Explanation, plan_table, summary
 from headrace.plan.node import Node, rebuilt, user_site, walk
 from headrace.plan.spec import Spec
@@ -84,6 +86,7 @@ def _first_spec(node: Node) -> Spec | None:
             return None
 
 
+@holds_plans
 class Dataset(metaclass=KnownNames):
     """A sequence of elements: nested tuples and dicts of arrays. Made by a source, changed by operations, iterated.
 

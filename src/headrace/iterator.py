@@ -14,7 +14,8 @@ from types import TracebackType
 from typing import Any, Literal, Self, TypeAlias
 
 from headrace import _native
-from headrace.block import Block, Failure, read_only
+from headrace.block import Block, Failure
+from headrace.columns import read_only
 from headrace.errors import NONSENSE, ElementError, HeadraceError, StateError
 from headrace.execute import changes
 from headrace.execute import state as states

@@ -52,13 +52,23 @@ class Ragged:
         return made
 
     @classmethod
-    def from_rows(cls, rows: Sequence[ArrayLike], dtype: DTypeLike | None = None) -> Ragged:
-        """Of arrays or lists that differ in their first axis only."""
+    def from_rows(cls, rows: Sequence[ArrayLike | Ragged], dtype: DTypeLike | None = None) -> Ragged:
+        """Of arrays or lists that differ in their first axis only; of Ragged rows, with one rank more."""
+        nested = [row for row in rows if isinstance(row, Ragged)]
+        if nested and len(nested) == len(rows):
+            return cls._nested(nested)
         arrays = [np.asarray(row, dtype) for row in rows]
         full = [a for a in arrays if len(a)] or arrays[:1]
         lengths = np.array([len(a) for a in arrays], np.int64)
         offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
         return cls._of(np.concatenate(full) if full else np.empty(0, dtype or np.float64), offsets)
+
+    @classmethod
+    def _nested(cls, rows: list[Ragged]) -> Ragged:
+        if len({(row.dtype, row.shape[1:]) for row in rows}) > 1:
+            raise ValueError("Ragged rows of different dtypes or ranks make no Ragged")
+        offsets = np.cumsum([0, *map(len, rows)], dtype=np.int64)
+        return cls._of(joined_ragged(rows), offsets)
 
     @property
     def values(self) -> Any:

@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
+from headrace import reference
 from headrace.block import Block
 from headrace.dataset import Dataset
 from headrace.errors import ElementError
-from headrace.execute import reference
 from headrace.execute.passes import Pass
 from headrace.execute.stream import END
 from headrace.iterator import Epochs, Iterator, Settings

@@ -1,5 +1,10 @@
 #include <nanobind/stl/pair.h>
+#include <nanobind/stl/vector.h>
 
+#include <utility>
+#include <vector>
+
+#include "id_program.h"
 #include "kernels.h"
 #include "python.h"
 
@@ -17,6 +22,10 @@ const uint64_t* salt_words(const ConstWords& salt) {
 }
 
 void require_rows(const ConstInts& offsets, size_t rows) { require(offsets.shape(0) == rows + 1, "out does not fit"); }
+
+void require_rising(const ConstFloats& bounds) {
+  for (size_t i = 1; i < bounds.shape(0); ++i) require(bounds.data()[i - 1] <= bounds.data()[i], "bounds must rise");
+}
 
 // Weights are one for each id, or none at all.
 const float* checked_weights(const ConstFloats& weights, const ConstInts& ids) {
@@ -49,6 +58,34 @@ nb::tuple cross_product(nb::list given, uint64_t key, uint64_t buckets) {
     headrace::cross_product(parts, int64_t(rows), key, buckets, values, offsets.extend(rows + 1));
   }
   return nb::make_tuple(numpy(values), numpy(offsets));
+}
+
+uint64_t checked_buckets(uint64_t buckets) {
+  require(buckets > 0 && buckets <= uint64_t(INT64_MAX), "buckets must be positive");
+  return buckets;
+}
+
+void run_ids(const headrace::IdProgram& program, nb::list given_texts, nb::list given_features, Numbers out) {
+  const size_t rows = out.shape(1);
+  require(out.shape(0) == program.columns(), "out does not fit");
+  require(given_texts.size() >= program.texts() && given_features.size() >= program.features(), "features are missing");
+  std::vector<std::pair<ConstBytes, ConstInts>> arrays;
+  std::vector<ConstFloats> floats;
+  for (nb::handle text : given_texts) arrays.push_back(nb::cast<std::pair<ConstBytes, ConstInts>>(text, false));
+  for (nb::handle feature : given_features) floats.push_back(nb::cast<ConstFloats>(feature, false));
+  nb::gil_scoped_release released;
+  std::vector<headrace::Text> texts;
+  for (const auto& [values, offsets] : arrays) {
+    require_offsets(offsets, values.shape(0));
+    require_rows(offsets, rows);
+    texts.push_back({values.data(), offsets.data()});
+  }
+  std::vector<const float*> features;
+  for (const ConstFloats& feature : floats) {
+    require(feature.shape(0) == rows, "different numbers of rows");
+    features.push_back(feature.data());
+  }
+  program.run(texts, features, int64_t(rows), out.data());
 }
 
 }  // namespace
@@ -107,10 +144,32 @@ void bind_features(nb::module_& m) {
       "bucketize",
       [](ConstFloats values, ConstFloats bounds, Ints out) {
         require(values.shape(0) == out.shape(0), "out does not fit");
-        for (size_t i = 1; i < bounds.shape(0); ++i) require(bounds.data()[i - 1] <= bounds.data()[i], "bounds must rise");
+        require_rising(bounds);
         headrace::bucketize(values.data(), int64_t(out.shape(0)), bounds.data(), int64_t(bounds.shape(0)), out.data());
       },
       "values"_a, "bounds"_a, "out"_a.noconvert(), Released());
+  nb::class_<headrace::IdProgram>(m, "IdProgram")
+      .def(nb::init<>())
+      .def(
+          "add_buckets",
+          [](headrace::IdProgram& program, size_t feature, ConstFloats bounds) {
+            require_rising(bounds);
+            program.add_buckets(feature, {bounds.data(), bounds.data() + bounds.shape(0)});
+          },
+          "feature"_a, "bounds"_a)
+      .def(
+          "add_hashed",
+          [](headrace::IdProgram& program, size_t text, uint64_t buckets) {
+            program.add_hashed(text, checked_buckets(buckets));
+          },
+          "text"_a, "buckets"_a)
+      .def(
+          "add_crossed",
+          [](headrace::IdProgram& program, std::vector<size_t> texts, uint64_t key, uint64_t buckets) {
+            program.add_crossed(std::move(texts), key, checked_buckets(buckets));
+          },
+          "texts"_a, "key"_a, "buckets"_a)
+      .def("run", &run_ids, "texts"_a, "features"_a, "out"_a.noconvert());
   m.def(
       "add_counts",
       [](ConstInts ids, ConstInts offsets, ConstFloats weights, int64_t depth, Matrix out, int64_t first) {

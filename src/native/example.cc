@@ -307,22 +307,29 @@ Word load(const uint8_t* at) {
   return word;
 }
 
-// Reads records that have the same names in the same order as the one before, and one number each where it was asked
-// for: in one go, by comparing with what must stand there. Anything else it refuses, and leaves to the others.
+// Reads records that have the same names in the same order as the one before, and one number or one short text each where
+// it was asked for: in one go, by comparing with what must stand there. Anything else it refuses, and leaves to the others.
 class SameAgain {
  public:
   // Records end at `end` at the latest.
   SameAgain(const std::vector<Request>& requests, const std::vector<size_t>& numbers, std::vector<Column>& columns,
-            const uint8_t* end)
-      : requests_(requests), columns_(columns), end_(end), request_of_(numbers.size(), -1) {
+            const uint8_t* end, bool closed)
+      : requests_(requests), columns_(columns), end_(end), closed_(closed), request_of_(numbers.size(), -1) {
     for (size_t i = 0; i < requests.size(); ++i) {
-      possible_ = possible_ && requests[i].single_number() && request_of_[numbers[i]] < 0;
+      const bool single = requests[i].single_number() || requests[i].single_text();
+      possible_ = possible_ && single && request_of_[numbers[i]] < 0;
       request_of_[numbers[i]] = int64_t(i);
     }
   }
 
   bool read(Reader record, size_t row) {
-    if (entries_.empty() || !read_all(record, row)) return false;
+    if (entries_.empty()) return false;
+    if (!read_all(record, row)) {
+      for (const Entry& entry : entries_) {  // each has had one text of every record before
+        if (entry.text) entry.text->shrink_text(row);
+      }
+      return false;
+    }
     wait_ = 0;
     return true;
   }
@@ -339,7 +346,8 @@ class SameAgain {
   struct Entry {
     std::string_view name;
     int64_t* int_of;
-    float* float_of;  // both null if nobody asked for it
+    float* float_of;
+    Column* text;  // all null if nobody asked for it
     size_t prefix;
     uint32_t head;   // before the name: tag, size, tag, size
     uint64_t after;  // after it
@@ -353,7 +361,8 @@ class SameAgain {
     for (const auto* seen = features.seen_begin(); seen != features.seen_end(); ++seen) {
       const int64_t request = seen->number < 0 ? -1 : request_of_[size_t(seen->number)];
       if (request < 0) {
-        entries_.push_back({seen->name, nullptr, nullptr, 0, 0, 0});
+        if (closed_) return false;  // it holds nothing here, and may hold something in the next
+        entries_.push_back({seen->name, nullptr, nullptr, nullptr, 0, 0, 0});
         continue;
       }
       if (seen->name.size() > kLongestName || there[size_t(request)]) return false;  // of two the last one counts
@@ -363,15 +372,16 @@ class SameAgain {
     return found == requests_.size();  // else there are defaults to be put
   }
 
-  // Before the name: tag, size, tag, size. After it, where the number takes n bytes: tag, n + 4, the tag of the kind, n + 2,
+  // Before the name: tag, size, tag, size. After it, where the value takes n bytes: tag, n + 4, the tag of the kind, n + 2,
   // tag, n. What depends on n is added when it is known.
   void add(std::string_view name, size_t request) {
-    const Column& column = columns_[request];
+    Column& column = columns_[request];
     const size_t prefix = name.size() + 10;
     const uint8_t kind = uint8_t(tag(uint32_t(requests_[request].kind), kDelimited));
     const uint8_t head[4] = {kField1, uint8_t(prefix - 2), kField1, uint8_t(name.size())};
     const uint8_t after[8] = {kField2, 4, kind, 2, kField1};
-    entries_.push_back({name, column.int_of, column.float_of, prefix, load<uint32_t>(head), load<uint64_t>(after)});
+    Column* const text = requests_[request].single_text() ? &column : nullptr;
+    entries_.push_back({name, column.int_of, column.float_of, text, prefix, load<uint32_t>(head), load<uint64_t>(after)});
     reach_ += prefix + kLongestNumber;
   }
 
@@ -382,7 +392,9 @@ class SameAgain {
     const uint8_t *at = map.data(), *const stop = at + map.size();
     if (size_t(end_ - at) < reach_) return false;
     for (const Entry& entry : entries_) {
-      if (!entry.int_of && !entry.float_of) {
+      if (entry.text) {
+        if (!read_text(entry, at) || size_t(end_ - at) < reach_) return false;
+      } else if (!entry.int_of && !entry.float_of) {
         if (at >= stop) return false;
         map = Reader(at, size_t(stop - at));
         if (!read_short_entry(map, key, value) || !same(key.text(), entry.name)) return false;
@@ -395,11 +407,26 @@ class SameAgain {
     return at == stop;  // numbers may have been looked for beyond it, in other records
   }
 
+  // Whether a value of so many bytes stands where it should, under its name.
+  static bool begins(const Entry& entry, const uint8_t* at, uint64_t bytes) {
+    return load<uint32_t>(at) == entry.head + uint32_t(bytes << 8) &&
+           same({reinterpret_cast<const char*>(at + 4), entry.name.size()}, entry.name) &&
+           !((load<uint64_t>(at + entry.prefix - 6) ^ (entry.after + bytes * 0x010001000100u)) << 16);
+  }
+
+  bool read_text(const Entry& entry, const uint8_t*& at) const {
+    const uint64_t bytes = at[entry.prefix - 1];
+    if (bytes > kLongestEntry - (entry.prefix - 2) || !begins(entry, at, bytes)) return false;
+    at += entry.prefix;
+    if (size_t(end_ - at) < bytes) return false;
+    entry.text->push_text(at, bytes, end_);
+    at += bytes;
+    return true;
+  }
+
   bool read_number(const Entry& entry, const uint8_t*& at, size_t row) const {
     const uint64_t bytes = entry.float_of ? 4 : at[entry.prefix - 1];
-    if (bytes > kLongestNumber || load<uint32_t>(at) != entry.head + uint32_t(bytes << 8)) return false;
-    if (!same({reinterpret_cast<const char*>(at + 4), entry.name.size()}, entry.name)) return false;
-    if ((load<uint64_t>(at + entry.prefix - 6) ^ (entry.after + bytes * 0x010001000100u)) << 16) return false;
+    if (bytes > kLongestNumber || !begins(entry, at, bytes)) return false;
     at += entry.prefix;
     if (entry.float_of) {
       std::memcpy(entry.float_of + row, at, 4);
@@ -438,10 +465,12 @@ class SameAgain {
 
   static constexpr size_t kLongestName = 100;  // so that all sizes take one byte
   static constexpr size_t kLongestNumber = 10;  // of a varint
+  static constexpr size_t kLongestEntry = 127;
 
   const std::vector<Request>& requests_;
   std::vector<Column>& columns_;
   const uint8_t* end_;
+  const bool closed_;
   std::vector<int64_t> request_of_;  // by the number of a name
   std::vector<Entry> entries_;
   size_t reach_ = 0;  // so many bytes all the numbers take at most, and no word that is looked at lies beyond them
@@ -511,6 +540,23 @@ bool read_column(const Slot& slot, const Request& request, Column& out, size_t r
 
 }  // namespace
 
+void Column::push_text(const uint8_t* from, size_t size, const uint8_t* end) {
+  constexpr size_t kAtOnce = 16;
+  const size_t before = bytes.size();
+  if (size <= kAtOnce && size_t(end - from) >= kAtOnce) {  // most text is short: without a call
+    std::memcpy(bytes.extend(kAtOnce), from, kAtOnce);
+    bytes.shrink(before + size);
+  } else {
+    bytes.append(from, size);
+  }
+  byte_ends.push(int64_t(before + size));
+}
+
+void Column::shrink_text(size_t values) {
+  byte_ends.shrink(values + 1);
+  bytes.shrink(size_t(byte_ends[values]));
+}
+
 size_t Column::values(Kind kind) const {
   return kind == Kind::kInt64 ? ints.size() : kind == Kind::kFloat ? floats.size() : byte_ends.size() - 1;
 }
@@ -534,6 +580,7 @@ Columns ExampleParser::begin(size_t rows) const {
   for (size_t i = 0; i < requests_.size(); ++i) {
     const Request& request = requests_[i];
     Column& column = made.columns[i];
+    if (request.single_text()) column.byte_ends.extend(rows + 1), column.byte_ends.shrink(0);
     if (request.kind == Kind::kBytes) column.byte_ends.push(0);
     if (request.size < 0) column.splits.push(0);
     if (request.in_steps) column.steps.push(0);
@@ -547,7 +594,7 @@ Columns ExampleParser::begin(size_t rows) const {
 Columns ExampleParser::parse(const uint8_t* values, const int64_t* offsets, int64_t rows, Refusal& refusal) const {
   Columns made = begin(size_t(rows));
   Features features(features_, closed_), lists(lists_, closed_);
-  SameAgain same_again(requests_, numbers_, made.columns, values + offsets[rows]);
+  SameAgain same_again(requests_, numbers_, made.columns, values + offsets[rows], closed_);
   std::string wrong;
   for (int64_t row = 0; row < rows; ++row) {
     const Reader whole(values + offsets[row], size_t(offsets[row + 1] - offsets[row]));

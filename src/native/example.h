@@ -27,6 +27,7 @@ struct Request {
 
   // Whether there is one number in each record.
   bool single_number() const { return size == 1 && !in_steps && kind != Kind::kBytes; }
+  bool single_text() const { return size == 1 && !in_steps && kind == Kind::kBytes; }
 
   // What a record without the feature gets: as many values as `size` says.
   Growing<int64_t> default_ints;
@@ -48,6 +49,11 @@ struct Column {
   Growing<int64_t> steps;      // of columns in steps: where the steps of each record end, after a 0
 
   size_t values(Kind kind) const;
+
+  // One text more; the bytes that it is read from go on to `end`.
+  void push_text(const uint8_t* from, size_t size, const uint8_t* end);
+  // No more than so many texts.
+  void shrink_text(size_t values);
 };
 
 // What the records hold: a column a request. Those of single numbers lie one after another in `ints` and in `floats`.

@@ -7,7 +7,7 @@ import pytest
 
 import headrace as hr
 from headrace.dataset import Dataset
-from headrace.ops.share import Share
+from headrace.ops.even_shard import EvenShard
 from headrace.testing import check_transformation
 from tests.adapters.pipelines import labels_of, pairs
 
@@ -131,7 +131,7 @@ def test_shares_of_a_dataset_whose_length_nobody_knows():
 @pytest.mark.parametrize("rows", [0, 2, 3, 10])
 def test_a_share_keeps_every_promise(index, rows):
     for ds in (D.range(rows), D.range(rows).filter(lambda x: True), D.range(rows).map(lambda x: 6 // (int(x) - 4))):
-        check_transformation(Dataset(Share(ds._node, 3, index)))
+        check_transformation(Dataset(EvenShard(ds._node, 3, index)))
 
 
 def test_an_order_that_each_process_would_draw_for_itself_is_refused():

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace import _native
-from headrace.execute.reference import draw
 from headrace.keys import ROOT, mix
+from headrace.reference import draw
 
 
 def naive_shuffle(key, capacity, total):

@@ -1,4 +1,4 @@
-"""The modules of torch, Keras and JAX: the numbers of the layer with the same tables, and gradients."""
+"""The modules of torch, Keras, JAX and Flax: the numbers of the layer with the same tables, and gradients."""
 
 import os
 
@@ -112,6 +112,46 @@ def test_the_jax_functions_give_the_numbers_of_the_layer(layer):
     assert not np.asarray(slopes["city_embedding"]).any()
     assert np.asarray(slopes["all"]).any()
     assert all(np.isfinite(np.asarray(slope)).all() for slope in slopes.values())
+
+
+def test_the_flax_module_gives_the_numbers_of_the_layer(layer):
+    nnx = pytest.importorskip("flax.nnx")
+    module = layer.flax()
+    inputs = layer.inputs(FEATURES)
+    expected = layer(FEATURES)
+    np.testing.assert_allclose(module(inputs), expected, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(nnx.jit(lambda m, x: m(x))(module, padded(inputs)), expected, rtol=1e-6, atol=1e-6)
+    assert module.out_features == layer.width
+    slopes = nnx.grad(lambda m: m(inputs).sum())(module)["tables"]
+    assert set(slopes) == {name for name in module.tables if name != "city_embedding"}
+    assert all(np.isfinite(np.asarray(slope[...])).all() for slope in slopes.values())
+    assert np.asarray(slopes["all"][...]).any()
+    again = fc.DenseFeatures(columns()).load_tables(module.table_arrays())
+    np.testing.assert_array_equal(again(FEATURES), expected)
+    other = fc.DenseFeatures(columns()).flax(seed=3)
+    assert not np.allclose(other(inputs), expected)
+    other.load_tables({f"m/{k}/x": v for k, v in layer.tables.items()})
+    np.testing.assert_allclose(other(inputs), expected, rtol=1e-6, atol=1e-6)
+
+
+def test_a_flax_module_learns(layer):
+    nnx = pytest.importorskip("flax.nnx")
+    optax = pytest.importorskip("optax")
+    module = layer.flax()
+    before = module.table_arrays()
+    inputs = padded(layer.inputs(FEATURES))
+    optimizer = nnx.Optimizer(module, optax.sgd(0.1), wrt=nnx.Param)
+
+    @nnx.jit
+    def step(module, optimizer):
+        loss, slopes = nnx.value_and_grad(lambda m: (m(inputs)[:, -4:] ** 2).sum())(module)
+        optimizer.update(module, slopes)
+        return loss
+
+    losses = [float(step(module, optimizer)) for _ in range(5)]
+    assert losses == sorted(losses, reverse=True)
+    assert losses[-1] < losses[0]
+    np.testing.assert_array_equal(module.table_arrays()["city_embedding"], before["city_embedding"])
 
 
 def test_batches_of_a_pipeline_are_what_the_modules_take(layer):

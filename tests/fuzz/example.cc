@@ -45,14 +45,16 @@ const ExampleParser& parser(int which) {
     }
     return some;
   }());
-  static const ExampleParser numbers([] {
+  static const ExampleParser singles([] {
     std::vector<Request> some;
     some.push_back(request("i", Kind::kInt64, false, 1, 1, true, true));
     some.push_back(request("f", Kind::kFloat, false, 1, 1, true, true));
+    some.push_back(request("b", Kind::kBytes, false, 1, 1, false, false));
+    some.back().default_bytes = {"no"};
     return some;
   }());
   static const ExampleParser closed(requests(false), true);
-  return which == 0 ? strict : which == 1 ? lenient : which == 2 ? loose : which == 3 ? numbers : closed;
+  return which == 0 ? strict : which == 1 ? lenient : which == 2 ? loose : which == 3 ? singles : closed;
 }
 
 void check_cuts(const Growing<int64_t>& cuts, size_t count, size_t values) {
@@ -138,6 +140,10 @@ void alike(const uint8_t* data, size_t size) {
     if (!each || !good) continue;
     CHECK(together.columns[0].int_of[row] == alone.columns[0].int_of[0]);
     CHECK(std::memcmp(together.columns[1].float_of + row, alone.columns[1].float_of, 4) == 0);
+    const Column &texts = together.columns[2], &text = alone.columns[2];
+    const int64_t first = texts.byte_ends.data()[row], last = texts.byte_ends.data()[row + 1];
+    CHECK(size_t(last - first) == text.bytes.size());
+    CHECK(text.bytes.size() == 0 || std::memcmp(texts.bytes.data() + first, text.bytes.data(), text.bytes.size()) == 0);
   }
   CHECK(each == good);
 }

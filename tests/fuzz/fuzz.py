@@ -24,7 +24,7 @@ KERNELS = {
     "records": ["crc32c", "records"],
     "example": ["encode", "example"],
     "csv": ["csv"],
-    "hashing": ["features", "hashing"],
+    "hashing": ["features", "hashing", "id_program"],
 }
 PLAIN = ["-std=c++17", "-O2", "-g1"]
 CHECKS = [*PLAIN, "-fno-omit-frame-pointer", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <vector>
 
+#include "../../src/native/id_program.h"
 #include "../../src/native/kernels.h"
 #include "check.h"
 
@@ -26,6 +27,16 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   std::vector<int64_t> ids(rows);
   hash_buckets(hashes.data(), rows, buckets, 0, ids.data());
   for (int64_t i = 0; i < rows; ++i) CHECK(uint64_t(ids[size_t(i)]) == hashes[size_t(i)] % buckets);
+
+  IdProgram program;
+  program.add_hashed(0, buckets);
+  program.add_crossed({0, 0}, data[1], buckets);
+  std::vector<int64_t> both(size_t(rows) * 2);
+  program.run({{bytes.data(), offsets.data()}}, {}, rows, both.data());
+  for (size_t i = 0; i < size_t(rows); ++i) {
+    CHECK(both[i] == (offsets[i] == offsets[i + 1] ? -1 : ids[i]));
+    CHECK(uint64_t(both[size_t(rows) + i]) == combine(combine(data[1], hashes[i]), hashes[i]) % buckets);
+  }
 
   const TextTable table(bytes.data(), offsets.data(), rows);
   std::vector<int64_t> places(rows);

@@ -7,6 +7,8 @@ import os
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("KERAS_BACKEND", "torch")
 
+import inspect
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -112,9 +114,185 @@ def test_normalization():
     data = np.random.default_rng(0).normal(3, 2, (50, 3)).astype(np.float32)
     other = layers.Normalization(axis=-1)
     other.adapt(data)
-    layer = ours.Normalization().adapt(hr.Dataset.from_tensor_slices(data).batch(7), axis=-1)
+    layer = ours.Normalization().adapt(hr.Dataset.from_tensor_slices(data).batch(7))
     np.testing.assert_allclose(layer(data), keras.ops.convert_to_numpy(other(data)), rtol=2e-5, atol=2e-6)
     given = layers.Normalization(axis=None, mean=1.5, variance=4.0, invert=True)
     np.testing.assert_allclose(
-        ours.Normalization(1.5, 4.0, invert=True)(data), keras.ops.convert_to_numpy(given(data)), rtol=1e-6
+        ours.Normalization(None, 1.5, 4.0, invert=True)(data), keras.ops.convert_to_numpy(given(data)), rtol=1e-6
     )
+
+
+@pytest.mark.parametrize("name", hr.preprocessing.__all__)
+def test_every_parameter_of_keras_is_known(name):
+    for method in ("__init__", "call", "adapt"):
+        theirs = getattr(getattr(layers, name), method, None)
+        if theirs is None:
+            continue
+        own = getattr(getattr(ours, name), {"call": "__call__"}.get(method, method))
+        asked = {p for p in inspect.signature(theirs).parameters if p not in ("self", "kwargs", "inputs")}
+        assert asked <= set(inspect.signature(own).parameters), method
+
+
+@DEEP
+@given(TEXT, st.sampled_from([2, 5]), st.sampled_from([None, 7, (3, 2**40)]))
+def test_string_lookup_with_a_salt(values, oov, salt):
+    how = {
+        "vocabulary": ["a", "hello"],
+        "num_oov_indices": oov,
+        "salt": list(salt) if isinstance(salt, tuple) else salt,
+    }
+    same(ours.StringLookup(**how), layers.StringLookup(**how), values)
+
+
+@DEEP
+@given(INTEGERS, st.sampled_from([2, 5]), st.sampled_from([None, 7]), st.sampled_from([None, 5]))
+def test_integer_lookup_by_hash(values, oov, salt, mask):
+    how = {"vocabulary": [7, -30], "num_oov_indices": oov, "salt": salt, "oov_method": "farmhash", "mask_token": mask}
+    same(ours.IntegerLookup(**how), layers.IntegerLookup(**how), np.array(values, np.int64))
+
+
+@pytest.mark.parametrize("mask", [None, ""])
+@pytest.mark.parametrize("oov", [1, 3])
+def test_ids_back_to_tokens(mask, oov):
+    ids = np.array([[0, 1, 2, 3], [4, 5, 60, 1]])
+    how = {"vocabulary": ["a", "Zürich"], "mask_token": mask, "num_oov_indices": oov, "invert": True}
+    expected = layers.StringLookup(**how)(tf.constant(ids, tf.int64))
+    expected = [[each.decode() for each in row] for row in np.asarray(expected).tolist()]
+    layer = ours.StringLookup(**how)
+    assert layer(ids).tolist() == expected
+    assert [row.tolist() for row in hr.Dataset.from_tensor_slices(ids).map(layer)] == expected
+    assert [str(token) for token in hr.Dataset.from_tensor_slices(ids[0]).map(layer)] == expected[0]
+    assert layer(1) == expected[0][1]
+    how = {"vocabulary": [12, 36], "mask_token": None if mask is None else 0, "num_oov_indices": oov, "invert": True}
+    np.testing.assert_array_equal(
+        ours.IntegerLookup(**how)(ids), np.asarray(layers.IntegerLookup(**how)(tf.constant(ids, tf.int64)))
+    )
+
+
+@DEEP
+@given(
+    st.lists(st.lists(st.sampled_from(["a", "b", "c", "d", "é"]), min_size=3, max_size=3), min_size=1, max_size=8),
+    st.sampled_from([None, 3, 9]),
+    st.booleans(),
+)
+def test_tf_idf(rows, most, pad):
+    how = {"output_mode": "tf_idf", "max_tokens": most, "pad_to_max_tokens": pad and most is not None}
+    other = layers.StringLookup(**how)
+    other.adapt(np.array(rows))
+    data = np.array(rows, object)
+    for layer in (
+        ours.StringLookup(**how).adapt(data),
+        ours.StringLookup(**how).adapt(hr.Dataset.from_tensor_slices(data)),
+        ours.StringLookup(**how).adapt(hr.Dataset.from_tensor_slices(data).batch(3)),
+        ours.StringLookup(**how).adapt(hr.Dataset.from_tensor_slices(data).ragged_batch(3)),
+    ):
+        assert layer.get_vocabulary() == list(other.get_vocabulary())
+        given = [["a", "zz", "a", "é"]]
+        np.testing.assert_allclose(layer(np.array(given, object)), theirs(other, given), rtol=1e-6)
+    how = {"output_mode": "tf_idf", "vocabulary": ["a", "b"], "idf_weights": [0.5, 2.0], "num_oov_indices": 2}
+    given = [["a", "zz", "a", "b"]]
+    np.testing.assert_allclose(
+        ours.StringLookup(**how)(np.array(given, object)), theirs(layers.StringLookup(**how), given), rtol=1e-6
+    )
+
+
+def test_category_encoding_with_weights():
+    values, weights = np.array([[0, 1, 1], [3, 3, 5]]), np.array([[0.5, 2, 3], [4, 5, 6]], np.float32)
+    layer = ours.CategoryEncoding(6, "count")
+    expected = layers.CategoryEncoding(6, "count")(values, count_weights=weights)
+    np.testing.assert_array_equal(layer(values, count_weights=weights), keras.ops.convert_to_numpy(expected))
+    ds = hr.Dataset.from_tensor_slices((values, weights)).map(lambda x, w: layer(x, count_weights=w))
+    np.testing.assert_array_equal(np.stack(list(ds)), keras.ops.convert_to_numpy(expected))
+
+
+@pytest.mark.parametrize("axis", [None, -1, 1, 2, (1, 2), (-1, -2)])
+def test_normalization_of_any_axis(axis):
+    data = np.random.default_rng(0).normal(3, 2, (20, 3, 4)).astype(np.float32)
+    other = layers.Normalization(axis=axis)
+    other.adapt(data)
+    expected = keras.ops.convert_to_numpy(other(data))
+    for source in (data, hr.Dataset.from_tensor_slices(data).batch(7)):
+        layer = ours.Normalization(axis=axis).adapt(source)
+        np.testing.assert_allclose(layer(data), expected, rtol=2e-5, atol=2e-6)
+        rows = np.stack(list(hr.Dataset.from_tensor_slices(data).map(layer)))
+        np.testing.assert_array_equal(rows, layer(data))
+
+
+def test_normalization_of_numbers_and_rows():
+    data = np.random.default_rng(0).normal(3, 2, 50).astype(np.float32)
+    ds = hr.Dataset.from_tensor_slices(data)
+    expected = ours.Normalization(None).adapt(data)
+    for source in (data, ds, ds.batch(7)):
+        layer = ours.Normalization().adapt(source)
+        assert (layer.mean, layer.variance) == (expected.mean, expected.variance)
+        np.testing.assert_allclose(np.stack(list(ds.map(layer))), layer(data))
+    rows = hr.Dataset.from_tensor_slices(data.reshape(10, 5))
+    assert ours.Normalization().adapt(rows).mean.shape == (5,)
+
+
+def test_what_is_given_as_another_dtype():
+    for layer in (ours.Hashing(5, dtype="int32"), ours.HashedCrossing(5, dtype="int32")):
+        inputs = (["a"], [1]) if layer.inputs == 2 else ["a"]
+        assert layer(inputs).dtype == np.int32
+    ds = hr.Dataset.from_tensor_slices([1.0]).map(ours.Discretization([0.0], dtype="int32"))
+    assert ds.element_spec.dtype == next(iter(ds)).dtype == np.int32
+    assert ours.Normalization(mean=0, variance=1, dtype="float16")([1.0]).dtype == np.float16
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: ours.Hashing(5, sparse=True), "Hashing: sparse=True .* leave it out"),
+        (lambda: ours.HashedCrossing(5, sparse=True), "HashedCrossing: sparse=True"),
+        (lambda: ours.StringLookup(sparse=True, output_mode="count"), "StringLookup: sparse=True"),
+        (lambda: ours.Discretization([1.0], sparse=True), "Discretization: sparse=True"),
+        (lambda: ours.CategoryEncoding(5, sparse=True), "CategoryEncoding: sparse=True"),
+        (lambda: ours.Hashing(5, dtype="float32"), "Hashing: dtype must be of integers"),
+        (lambda: ours.Hashing(5, salt=(1, 2, 3)), "Hashing: salt must be an integer or two"),
+        (lambda: ours.Hashing(5, output_mode="tf_idf"), "Hashing: output_mode must be one of"),
+        (lambda: ours.IntegerLookup(vocabulary_dtype="int32"), "vocabulary_dtype must be 'int64'"),
+        (lambda: ours.IntegerLookup(oov_method="md5"), "oov_method must be"),
+        (lambda: ours.IntegerLookup(salt=1), "salt needs oov_method='farmhash'"),
+        (lambda: ours.StringLookup(invert=True, output_mode="count"), "invert gives tokens"),
+        (lambda: ours.StringLookup(idf_weights=[1.0]), "idf_weights needs output_mode='tf_idf'"),
+        (lambda: ours.StringLookup(vocabulary=["a"], output_mode="tf_idf"), "needs idf_weights, or adapt"),
+        (lambda: ours.StringLookup(vocabulary=["a"], idf_weights=[1, 2], output_mode="tf_idf"), "one for each of 1"),
+        (lambda: ours.StringLookup(vocabulary=["[UNK]", "b", "[UNK]"], invert=True), "take it out"),
+        (lambda: ours.StringLookup(pad_to_max_tokens=True), "pad_to_max_tokens needs max_tokens"),
+        (lambda: ours.StringLookup(vocabulary=[]), "the vocabulary is empty"),
+        (lambda: ours.StringLookup().adapt(["a"], steps=2), "steps counts the elements of a dataset"),
+        (lambda: ours.StringLookup().adapt([""] * 0), "no value in the data"),
+        (lambda: ours.Discretization(num_bins=1), "num_bins must be at least 2"),
+        (lambda: ours.CategoryEncoding(5)([1], count_weights=[2.0]), "count_weights needs output_mode='count'"),
+        (lambda: ours.Normalization(mean=[1.0, 2.0], variance=[1.0]), "variance"),
+        (lambda: ours.Normalization(None, [1.0, 2.0], [1.0, 1.0]), "say which they are"),
+        (lambda: ours.Normalization(5).adapt(np.ones((2, 2))), "axis 5 is none of the 2"),
+        (lambda: ours.Normalization(mean=[1.0, 2.0], variance=[1.0, 1.0])([1.0, 2.0, 3.0]), "2 places along an axis"),
+    ],
+)
+def test_a_layer_that_cannot_be(make, said):
+    with pytest.raises(ValueError, match=said):
+        make()
+
+
+def test_an_adapt_that_breaks_off_goes_on(tmp_path):
+    broken = [True]
+
+    def look(word):
+        if word == "w900" and broken:
+            broken.clear()
+            raise KeyboardInterrupt
+        return word
+
+    words = [f"w{i * i % 1000}" for i in range(2_000)]
+    words[1_500] = "w900"
+    ds = hr.Dataset.from_tensor_slices(words).map(look, mode="eager")
+    path = tmp_path / "state"
+    with pytest.raises(KeyboardInterrupt):
+        ours.StringLookup().adapt(ds, state=path)
+    assert path.exists()
+    assert ours.StringLookup().adapt(ds, state=path) == ours.StringLookup().adapt(words)
+    assert not path.exists()
+    assert ours.StringLookup().adapt(ds, steps=3).get_vocabulary() == ["[UNK]", "w4", "w1", "w0"]
+    with pytest.raises(TypeError, match="lambda x, label: x"):
+        ours.StringLookup().adapt(hr.Dataset.zip((ds, ds)))

@@ -22,6 +22,7 @@ from tests.by_hand import (
 )
 
 import headrace as hr
+from headrace.columns import values
 from headrace.io.parse import plan
 
 X = {"x": hr.io.FixedLenFeature([2], np.int64)}
@@ -235,13 +236,16 @@ def test_records_that_look_alike_are_read_as_each_by_itself(seed):
     """Blocks of such records are read by comparing with the one before; each by itself is not."""
     chance = random.Random(seed)
     names = chance.sample(NAMES, chance.randint(1, len(NAMES)))
-    whole = {name: chance.random() < 0.6 for name in names}
+    kinds = {name: chance.choice([np.int64, np.int64, np.float32, bytes]) for name in names}
     unasked = set(chance.sample(names, chance.randint(0, len(names) - 1))) if chance.random() < 0.3 else set()
 
     def value(name):
         if name in unasked and chance.random() < 0.5:
             return texts(b"x" * chance.randint(0, 20))
-        if whole[name]:
+        if kinds[name] is bytes:
+            size = chance.choice([0, 1, 8, 8, 8, 15, 16, 17, 40, 110, 116, 117, 118, 119, 200])
+            return texts(chance.randbytes(size), *[b"two"] * (chance.random() < 0.02))
+        if kinds[name] is np.int64:
             number = chance.choice([*NUMBERS, chance.randrange(1 << 20)])
             return (ints if chance.random() < 0.95 else unpacked_ints)(number)
         return (floats if chance.random() < 0.95 else unpacked_floats)(chance.random())
@@ -258,15 +262,44 @@ def test_records_that_look_alike_are_read_as_each_by_itself(seed):
 
     records = [record() for _ in range(60)]
     features = {
-        name.decode(): hr.io.FixedLenFeature([], np.int64 if whole[name] else np.float32, 7)
+        name.decode(): hr.io.FixedLenFeature([], kinds[name], b"none" if kinds[name] is bytes else 7)
         for name in names
         if name not in unasked
     }
+    alone = []
+    for one in records:
+        try:
+            alone.append(hr.io.parse_single_example(one, features))
+        except hr.ParseError:
+            break
+    if len(alone) < len(records):
+        said(lambda: hr.io.parse_example(records, features), f"record {len(alone)} ")
+        records = records[: len(alone)]
     columns = plan(features, single=True).fixed_columns(pa.array(records, pa.large_binary()))
     assert set(columns) == set(features)
-    for number, one in enumerate(records):
-        alone = hr.io.parse_single_example(one, features)
-        assert {name: columns[name][number] for name in features} == alone
+    rows = {name: list(values(column)) for name, column in columns.items()}
+    assert [{name: rows[name][number] for name in features} for number in range(len(records))] == alone
+
+
+def test_strangers_are_refused_in_records_that_look_alike():
+    empty, full = (example(entry(b"a", ints(1)), entry(b"b", feature)) for feature in (b"", ints(5)))
+    described = plan({"a": hr.io.FixedLenFeature([], np.int64)}, single=True, closed=True)
+    with pytest.raises(hr.ParseError, match="'b' is none of those"):
+        described.fixed_columns(pa.array([empty, empty, full, empty], pa.large_binary()))
+
+
+def test_a_text_that_is_cut_short_does_not_go_on_in_the_next():
+    good = example(entry(b"a", texts(b"x" * 20)), entry(b"b", texts(b"12345678")), entry(b"c", ints(5)))
+    features = {"a": hr.io.FixedLenFeature([], bytes, b"-"), "b": hr.io.FixedLenFeature([], bytes, b"-"),
+                "c": hr.io.FixedLenFeature([], np.int64, -1)}  # fmt: skip
+    for cut in range(1, len(good)):
+        records = [good, good, good[:-cut], good, good]
+        try:
+            expected = [hr.io.parse_single_example(r, features) for r in records]
+        except hr.ParseError:
+            assert said(lambda r=records: hr.io.parse_example(r, features), "record 2").row == 2
+        else:
+            assert hr.io.parse_example(records, features)["b"].tolist() == [one["b"] for one in expected]
 
 
 def test_a_record_that_is_cut_short_does_not_go_on_in_the_next():

@@ -122,3 +122,20 @@ def test_batches_can_be_indexed():
     ds = D.range(10).batch(4)
     assert ds[1].tolist() == [4, 5, 6, 7]
     assert ds[-1].tolist() == [8, 9]
+
+
+def test_batches_made_ahead_if_that_helps_are_the_same_batches(run):
+    assert [b.tolist() for b in run(D.range(5).batch(2, num_parallel_calls=hr.AUTOTUNE))] == [[0, 1], [2, 3], [4]]
+
+
+def test_batches_made_ahead_are_not_made_ahead_twice():
+    assert "prefetch of its own" in str(D.range(5).batch(2).explain())
+    assert "prefetch of its own" not in str(D.range(5).batch(2, num_parallel_calls=hr.AUTOTUNE).explain())
+
+
+def test_batches_after_a_failure_are_whole():
+    ds = D.range(60).map(lambda x: 1 / 0 if x == 0 else x).batch(2).shard(4, 0).batch(2)
+    it = iter(ds)
+    with pytest.raises(hr.ElementError):
+        next(it)
+    assert next(it).tolist() == [[16, 17], [24, 25]]

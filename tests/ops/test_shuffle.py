@@ -177,3 +177,18 @@ def test_a_buffer_far_beyond_the_data_takes_no_more_memory_than_they():
         assert tracemalloc.get_traced_memory()[1] < 20e6
     finally:
         tracemalloc.stop()
+
+
+def lists(rows):
+    return [r.tolist() for r in rows]
+
+
+def test_the_same_global_seed_gives_the_same_orders():
+    def orders():
+        hr.set_random_seed(3)
+        return lists(D.range(9).shuffle(9)), lists(D.range(9).shuffle(9))
+
+    first = orders()
+    assert first == orders()
+    assert first[0] != first[1]
+    hr.set_random_seed(None)

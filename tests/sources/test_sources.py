@@ -212,15 +212,40 @@ def test_integers_at_the_edge(run):
     assert run(D.range(top, top + 3, output_type=np.uint64)) == [top, top + 1, top + 2]
 
 
+def test_a_list_of_datasets_is_an_array_of_them(run):
+    both = [D.range(3), D.range(5, 7)]
+    assert run(D.from_tensor_slices(both).flat_map(lambda d: d)) == [0, 1, 2, 5, 6]
+    assert D.from_tensor_slices(both).element_spec == hr.DatasetSpec(hr.TensorSpec([], np.int64))
+    assert D.from_tensors(both).element_spec == hr.DatasetSpec(hr.TensorSpec([], np.int64), [2])
+    rows = run(D.from_tensor_slices({"d": both, "n": [1, 10]}).flat_map(lambda e: e["d"].map(lambda x: x * e["n"])))
+    assert rows == [0, 1, 2, 50, 60]
+    (made,) = D.range(1).map(lambda _: (both,)).map(lambda pair: pair[1].batch(2))
+    assert [list(batch) for batch in made] == [[5, 6]]
+
+
 @pytest.mark.parametrize(
-    "make",
-    [D.from_tensors, D.from_tensor_slices, lambda d: D.range(1).map(lambda _: (d,)), lambda d: D.from_tensors([d])],
+    ("lists", "said"),
+    [
+        ([D.range(3), 1], "mixes Datasets and other values"),
+        ([[D.range(3)], [D.range(3)]], "list of lists of Datasets"),
+        ([D.range(3), D.from_tensors("x")], "number 1 has .*int64 against str"),
+    ],
 )
-def test_a_list_of_datasets_is_refused_and_not_read_out(make):
-    with pytest.raises((TypeError, hr.ElementError), match=r"a Dataset is no array: .* zip"):
-        list(make([D.range(3), D.range(3)]))
+def test_lists_of_datasets_that_make_no_array(lists, said):
+    with pytest.raises((TypeError, ValueError), match=said):
+        D.from_tensor_slices(lists)
 
 
 def test_datasets_are_components_of_elements(run):
     ((a, b),) = run(D.from_tensors((D.range(3), D.range(2))))
     assert (list(a), list(b)) == ([0, 1, 2], [0, 1])
+
+
+def lists(rows):
+    return [r.tolist() for r in rows]
+
+
+def test_random_is_the_same_in_each_epoch_unless_asked_otherwise():
+    fixed, fresh = D.random(seed=1).take(5), D.random(seed=1, rerandomize_each_iteration=True).take(5)
+    assert lists(fixed) == lists(fixed)
+    assert lists(fresh) != lists(fresh)

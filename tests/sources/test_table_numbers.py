@@ -9,7 +9,7 @@ from tests.tables import damage_group, write_arrow, write_parquet, write_stream
 import headrace as hr
 from headrace.ops import gather
 from headrace.records.groups import ArrowGroups, ParquetGroups
-from headrace.sources import kept_groups
+from headrace.sources import group_cache
 from headrace.testing import check_transformation, outcomes
 
 KINDS = {
@@ -97,7 +97,7 @@ def test_a_shuffle_of_everything(files, kind):
 def test_a_shuffle_of_everything_reads_once_for_each_lot(files, kind, decoded, monkeypatch):
     """The first lot tells how large rows are, the second takes the others; no group is kept."""
     monkeypatch.setattr(gather, "FIRST_LOT", 100)
-    monkeypatch.setattr(kept_groups, "SHARE", 1 << 60)
+    monkeypatch.setattr(group_cache, "SHARE", 1 << 60)
     got = [x for batch in kind[1](files, columns=["x"]).shuffle(seed=3).batch(10) for x in batch["x"].tolist()]
     assert sorted(got) == list(range(1000))
     assert 16 < len(decoded) <= 2 * 16

@@ -13,7 +13,8 @@ from headrace.adapters.device_meter import DeviceMeter
 from headrace.adapters.feed import Refused, framework
 from headrace.adapters.locked import Locked
 from headrace.adapters.tensors import Casts, nested, readable
-from headrace.block import Block, Column, values
+from headrace.block import Block
+from headrace.columns import Column, values
 from headrace.execute.starvation import Meter
 from headrace.plan.structure import LEAF, Structure
 from headrace.ragged import Ragged

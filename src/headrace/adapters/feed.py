@@ -19,10 +19,10 @@ from headrace.execute.stats import Stats
 from headrace.execute.stream import END, Made, Stream
 from headrace.iterator import Epochs, Iterator
 from headrace.keys import globally_seeded
-from headrace.ops.passing import Passing
+from headrace.ops.even_shard import EvenShard
 from headrace.ops.prefetch import Prefetch
 from headrace.ops.shard import Shard
-from headrace.ops.share import Share
+from headrace.ops.unchanged_rows import PassThrough
 from headrace.plan.explain import summary
 from headrace.plan.marks import At
 from headrace.plan.node import Node, user_site
@@ -84,7 +84,7 @@ def _without_prefetch(node: Node) -> Node:
 
 
 @dataclass(frozen=True, eq=False)
-class Adapted(Passing):
+class Adapted(PassThrough):
     """The input's rows, converted; a state does not know of it."""
 
     target: Target = field(kw_only=True, repr=False)
@@ -144,13 +144,13 @@ class Feed:
     `state_dict()` is the place of the newest pass: what the trainer has received, whatever is staged ahead.
     """
 
-    def __init__(self, dataset: Dataset, share: tuple[int, int] | None = None) -> None:
+    def __init__(self, dataset: Dataset, part: tuple[int, int] | None = None) -> None:
         self._dataset = dataset
         self._site = user_site()
         node = dataset._node
-        if share is not None and share[0] > 1:
+        if part is not None and part[0] > 1:
             require_seeds(node, "several processes share this dataset")
-            node = Share(node, *share, site=self._site)
+            node = EvenShard(node, *part, site=self._site)
         self._node: Node = node
         self._newest: Iterator | None = None
         self._resume: dict[str, Any] | None = None
@@ -169,7 +169,7 @@ class Feed:
     def _check_place_is_known(self) -> None:
         """Refuse to say where the newest pass stands if another process makes it."""
 
-    def __iter__(self) -> Fed:
+    def __iter__(self) -> FeedIterator:
         target = self._target()
         node, epochs = self._begin()
         plan = Adapted(node, target=target, site=self._site)
@@ -178,7 +178,7 @@ class Feed:
             epochs.restore(state)
             state = None
         self._newest = Iterator(plan, epochs, state=state, meter=target.meter())
-        return Fed(self._newest, target)
+        return FeedIterator(self._newest, target)
 
     def __len__(self) -> int:
         count = self._node.cardinality
@@ -212,7 +212,7 @@ class Feed:
         return summary(type(self).__name__, self._dataset._node)
 
 
-class Fed(PythonIterator[Any]):
+class FeedIterator(PythonIterator[Any]):
     """One pass over a Feed. Closed at its end, by `close()`, at the end of a `with`, or when it is let go."""
 
     def __init__(self, iterator: Iterator, target: Target) -> None:
@@ -276,6 +276,6 @@ def require_seeds(node: Node, why: str) -> None:
         )
 
 
-def worker_share(node: Node, worker: int, workers: int, site: str) -> Node:
+def worker_part(node: Node, worker: int, workers: int, site: str) -> Node:
     """Every `workers`-th element."""
     return node if workers == 1 else Shard(node, workers, worker, site=site)

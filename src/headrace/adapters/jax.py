@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.adapters.feed import Feed, Target, framework
-from headrace.block import Block, values
+from headrace.block import Block
+from headrace.columns import values
 from headrace.execute.starvation import Meter
 from headrace.plan.structure import Structure, flatten
 from headrace.ragged import Ragged
@@ -44,17 +45,17 @@ def to_jax(
     jax = framework("jax", "to_jax")
     if device is not None and sharding is not None:
         raise ValueError("to_jax takes a device or a sharding, not both")
-    share = (jax.process_count(), jax.process_index()) if shard is True else shard or None
-    return JaxFeed(self, share, device, sharding, prefetch)
+    part = (jax.process_count(), jax.process_index()) if shard is True else shard or None
+    return JaxFeed(self, part, device, sharding, prefetch)
 
 
 class JaxFeed(Feed):
     """A dataset as JAX arrays."""
 
     def __init__(
-        self, dataset: Dataset, share: tuple[int, int] | None, device: Any, sharding: Any, prefetch: int | None
+        self, dataset: Dataset, part: tuple[int, int] | None, device: Any, sharding: Any, prefetch: int | None
     ) -> None:
-        super().__init__(dataset, share)
+        super().__init__(dataset, part)
         self._options = (device, sharding, prefetch)
 
     def _target(self) -> Target:

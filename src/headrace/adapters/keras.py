@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headrace.adapters.feed import Fed, Feed, framework
+from headrace.adapters.feed import Feed, FeedIterator, framework
 from headrace.adapters.numpy import NumpyFeed
 from headrace.execute.stats import Stats
 from headrace.plan.cardinality import INFINITE
@@ -228,7 +228,7 @@ def refuse_what_keras_ignores(frame: FrameType | None, *, infinite: bool) -> Non
 class Begun:
     """A first pass that has given very little yet."""
 
-    fed: Fed
+    fed: FeedIterator
     given: list[Any]
     looked_at: bool = False
 

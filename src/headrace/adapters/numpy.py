@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.adapters.feed import Feed, Target
-from headrace.block import Block, read_only
+from headrace.block import Block
+from headrace.columns import read_only
 from headrace.execute.starvation import Meter
 from headrace.iterator import Iterator, Settings
 from headrace.plan.spec import DatasetSpec

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.adapters.feed import framework
-from headrace.block import Block, Column, values
+from headrace.block import Block
+from headrace.columns import Column, values
 from headrace.execute.starvation import Meter
 from headrace.plan.structure import Structure
 from headrace.ragged import Ragged

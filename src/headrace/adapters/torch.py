@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from headrace.adapters.feed import Fed, Feed, Target, framework, worker_share
+from headrace.adapters.feed import Feed, FeedIterator, Target, framework, worker_part
 from headrace.adapters.tensors import Casts, Tensors
 from headrace.errors import StateError
 from headrace.iterator import Epochs
@@ -72,8 +72,8 @@ def to_torch(
         raise ValueError("to_torch: give at least one device, or None for the CPU")
     options = Placement(tuple(devices), Casts(dtypes or {}), pin_memory, prefetch, non_blocking)
     counters = torch.zeros(WORKERS, dtype=torch.int64).share_memory_()
-    share = _rank(torch) if shard is True else shard or None
-    feed: Feed = _feed_class()(self, options, share, counters)
+    part = _rank(torch) if shard is True else shard or None
+    feed: Feed = _feed_class()(self, options, part, counters)
     return feed
 
 
@@ -133,10 +133,10 @@ def _feed_class() -> type[Any]:
     class TorchFeed(Feed, base):  # type: ignore[misc]
         """A dataset as tensors."""
 
-        def __init__(self, dataset: Dataset, options: Placement, share: tuple[int, int] | None, counters: Any) -> None:
-            super().__init__(dataset, share)
+        def __init__(self, dataset: Dataset, options: Placement, part: tuple[int, int] | None, counters: Any) -> None:
+            super().__init__(dataset, part)
             self._options = options
-            self._share = share
+            self._part = part
             self._counters = counters
             self._counted = counters.clone()  # passes of workers that are older than what this process knows
             self._loaded_in: int | None = None
@@ -159,10 +159,10 @@ def _feed_class() -> type[Any]:
             node, epochs = super()._begin()
             if info is None:
                 return node, epochs
-            node = worker_share(node, info.id, info.num_workers, self._site)
+            node = worker_part(node, info.id, info.num_workers, self._site)
             return node, _worker_epochs(epochs, self._counters, info.id)
 
-        def __iter__(self) -> Fed:
+        def __iter__(self) -> FeedIterator:
             if get_worker_info() is None:
                 self._counted = self._counters.clone()
             elif self._resume is not None and self._loaded_in != os.getpid():
@@ -179,7 +179,7 @@ def _feed_class() -> type[Any]:
             self._counted = self._counters.clone()
 
         def __reduce__(self) -> tuple[Any, ...]:
-            pickled = _pickler().dumps((self._dataset, self._options, self._share))
+            pickled = _pickler().dumps((self._dataset, self._options, self._part))
             return _unpickled, (pickled, self._counters, self._resume)
 
     return TorchFeed
@@ -192,10 +192,10 @@ def _worker_epochs(base: Epochs, counters: Any, worker: int) -> Epochs:
     """
     first = base.next
 
-    def told(number: int) -> None:
+    def note_epoch(number: int) -> None:
         counters[worker] = number - first
 
-    return Epochs(first + int(counters[worker]), base.seeds, told, base.sizes)
+    return Epochs(first + int(counters[worker]), base.seeds, note_epoch, base.sizes)
 
 
 def _pickler() -> Any:
@@ -209,7 +209,7 @@ def _pickler() -> Any:
 
 
 def _unpickled(pickled: bytes, counters: Any, resume: dict[str, Any] | None) -> Feed:
-    dataset, options, share = _pickler().loads(pickled)
-    feed: Feed = _feed_class()(dataset, options, share, counters)
+    dataset, options, part = _pickler().loads(pickled)
+    feed: Feed = _feed_class()(dataset, options, part, counters)
     feed._resume = resume
     return feed

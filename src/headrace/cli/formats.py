@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 import headrace as hr
-from headrace.records.format import Bad, Look
+from headrace.records.format import Bad, ScanHints
 from headrace.records.ipc import SCHEMA, Table
 from headrace.records.packed import likely_packing
 from headrace.records.reader import first_bytes
@@ -104,7 +104,7 @@ def _text(kind: Kind) -> str:
 def _is_tfrecord(head: bytes) -> bool:
     if len(head) < 12:
         return False
-    found = TFRecords().scan(np.frombuffer(head, np.uint8), Look(first=True, final=False)).parts[:1]
+    found = TFRecords().scan(np.frombuffer(head, np.uint8), ScanHints(first=True, final=False)).parts[:1]
     return not (found and isinstance(found[0], Bad) and found[0].lost)
 
 

@@ -17,20 +17,20 @@ from headrace.plan.node import Node, function_name, stack_level
 _sampled: WeakKeyDictionary[Node, str] = WeakKeyDictionary()
 
 
-def counted(plan: Node, *, told: bool = False) -> Iterator[tuple[Node, bool]]:
+def described_nodes(plan: Node, *, implied: bool = False) -> Iterator[tuple[Node, bool]]:
     """The nodes that a description has lines for, and whether another one's line tells already what they hold."""
     for child in plan.inputs:
-        yield from counted(child, told=told or plan.tells_inputs)
+        yield from described_nodes(child, implied=implied or plan.tells_inputs)
     if not plan.transparent:
-        yield plan, told
+        yield plan, implied
 
 
 def digests(plan: Node) -> dict[str, Any]:
     """What tells its functions and data from others, large ones by samples, as JSON holds it; empty if it has none."""
     looker = Looker(SAMPLES)
     found: dict[str, str] = {}
-    for number, (node, told) in enumerate(counted(plan)):
-        if not told and node.contents():
+    for number, (node, implied) in enumerate(described_nodes(plan)):
+        if not implied and node.contents():
             if node not in _sampled:
                 _sampled[node] = str(looker.digest(node.contents()))
             found[str(number)] = _sampled[node]
@@ -59,7 +59,7 @@ def compare(saved: dict[str, Any], plan: Node, policy: str | None) -> None:
 def _changed(saved: dict[str, str], plan: Node, *, same_python: bool) -> list[str]:
     here = digests(plan).get("digests", {})
     found = []
-    for number, (node, _) in enumerate(counted(plan)):
+    for number, (node, _) in enumerate(described_nodes(plan)):
         was, now = saved.get(str(number)), here.get(str(number))
         what = None if was is None or now is None else difference(was, now, same_python=same_python)
         if what is not None:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from headrace.block import Block, Failure, Ids, Indices, Item, concat, source_ids, structures_differ
+from headrace.block import Block, Failure, Ids, Item, concat, source_ids, structures_differ
+from headrace.columns import Indices
 from headrace.errors import ElementError, SpecError
 from headrace.execute.inputs import Input
 from headrace.execute.registry import fetching
@@ -27,8 +28,8 @@ class Context(NamedTuple):
     """Where in the plan, on which path and in which pass a node is opened.
 
     `opened` are the inputs of the stream that this context was made for. With `with_ids` somebody downstream wants ids;
-    with `any_order` each item is passed on by itself, so that the order may be free; `share` stages like this one share
-    what memory is set aside for it. With `boxed`, objects are made of text in any case.
+    with `any_order` each item is passed on by itself, so that the order may be free; `sharers` stages like this one
+    share what memory is set aside for it.
     """
 
     run: Pass
@@ -39,8 +40,7 @@ class Context(NamedTuple):
     level: int = 0
     with_ids: bool = False
     any_order: bool = True
-    share: int = 1
-    boxed: bool = False
+    sharers: int = 1
 
     def epoch(self, number: int) -> Context:
         """The same place in another epoch. Epoch 0 is the place itself; nested repeats do not collide."""
@@ -52,7 +52,7 @@ class Context(NamedTuple):
 
     def one_of(self, count: int) -> Context:
         """The same place for each of several inputs that are open at a time, and share what memory there is."""
-        return self._replace(share=self.share * count)
+        return self._replace(sharers=self.sharers * count)
 
     def identified(self) -> Context:
         """The same place, with ids for the rows of its inputs."""
@@ -64,8 +64,7 @@ class Context(NamedTuple):
 
     def _on(self, path: int, level: int) -> Context:
         return Context(
-            self.run, self.prepared, self.stage, self.opened, path, level, self.with_ids, self.any_order, self.share,
-            self.boxed,
+            self.run, self.prepared, self.stage, self.opened, path, level, self.with_ids, self.any_order, self.sharers
         )  # fmt: skip
 
     def note_origin(self, name: str) -> None:
@@ -89,13 +88,11 @@ class Context(NamedTuple):
         slot: int = 0,
         with_ids: bool = False,
         any_order: bool = False,
-        boxed: bool = False,
     ) -> Input:
         """The rows of an input from these positions on. It is closed with the stream that opened it, if not before.
 
         `any_order` says that each item is passed on by itself, so that a state needs no other item read again: only
-        below such operations may `deterministic=False` change the order. `boxed` says that objects are made of text in
-        any case, so that a source had better make them at once.
+        below such operations may `deterministic=False` change the order.
         """
         inner = Context(  # all of it: `_replace` takes several times as long
             self.run,
@@ -106,8 +103,7 @@ class Context(NamedTuple):
             self.level,
             with_ids or self.with_ids,
             any_order and self.any_order,
-            self.share,
-            boxed,
+            self.sharers,
         )
         return Input(node, inner, marks, self.opened)
 
@@ -117,7 +113,7 @@ class Context(NamedTuple):
         prepared = self.run.prepare(node)
         inner = Context(self.run, prepared, self.stage, self.opened, *self[4:])
         marks = START if mark is None else mark.marks()
-        return inner.open(prepared.plan, marks, slot=slot, with_ids=with_ids, boxed=self.boxed)
+        return inner.open(prepared.plan, marks, slot=slot, with_ids=with_ids)
 
     def fetch(self, node: Node, indices: Indices) -> Block:
         """The rows of a node with these ordinals, in this order; raises where one of them cannot be made."""

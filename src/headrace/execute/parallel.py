@@ -140,7 +140,7 @@ def tuned_buffer(ctx: Context, operation: str, row_bytes: Callable[[int], int]) 
     says how many bytes a row takes, given how many there are.
     """
     run, stage = ctx.run, f"{ctx.stage.branch}{operation}"
-    room = run.memory.set_aside(stage) // ctx.share
+    room = run.memory.set_aside(stage) // ctx.sharers
     size = run.sizes.get(stage) or run.tuner.frozen(stage)
     if size is None:
         each = row_bytes(room)

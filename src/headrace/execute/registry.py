@@ -12,7 +12,8 @@ from headrace.plan.marks import OwnMark
 from headrace.plan.node import Node
 
 if TYPE_CHECKING:
-    from headrace.block import Block, Indices, Item
+    from headrace.block import Block, Item
+    from headrace.columns import Indices
     from headrace.execute.context import Context
     from headrace.execute.stream import Stream
     from headrace.plan.marks import At

@@ -6,7 +6,6 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterable
 from enum import Enum
-from time import perf_counter_ns
 from typing import Final, Literal, Protocol, TypeAlias
 
 from headrace.block import Block, Item
@@ -151,35 +150,3 @@ class Pending:
         while done < count and self._items:
             done += self.pull(count - done).rows
         return done
-
-
-class Unseen:
-    """An input whose rows nobody sees being made: read in blocks, and given out as they are wanted.
-
-    For those who call a user's function on each row, and so are asked for one row at a time.
-    """
-
-    def __init__(self, source: Source) -> None:
-        self._source = source
-        self._read = Pending()
-        self._pace = Pace()
-
-    def pull(self, want: int) -> Pulled:
-        """The next rows."""
-        if self._read:
-            return self._read.pull(want)
-        ask = max(want, self._pace.rows)
-        started = perf_counter_ns()
-        item = self._source.pull(ask)
-        if item is END:
-            return END
-        self._pace.observe(item, perf_counter_ns() - started)
-        if item.rows <= want:
-            return item
-        self._read.add([item])
-        return self._read.pull(want)
-
-    def skip(self, count: int, *, replay: bool = False) -> int:
-        """Pass over rows; returns how many there were."""
-        done = self._read.drop(count)
-        return done + self._source.skip(count - done, replay=replay)

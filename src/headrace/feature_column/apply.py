@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from headrace.block import column as column_of
-from headrace.block import values
+from headrace.columns import column_of, values
 from headrace.errors import what_there_is
 from headrace.feature_column.numeric import BucketizedColumn, NumericColumn
 from headrace.feature_column.raw import Inputs, is_single, plain_column
@@ -48,16 +47,21 @@ class Apply:
 
     def __call__(self, features: Any) -> Any:
         """The result for one row, or for many."""
-        keys = self.computation.layer.keys
-        if not isinstance(features, Mapping) and not hasattr(features, "columns"):
-            raise TypeError(f"features must be a dict or a data frame, not {type(features).__name__}")
-        names = features.columns if hasattr(features, "columns") else features.keys()
-        there = set(names)
-        for key in keys:
-            if key not in there:
-                owner = next(c.name for c in self.computation.layer.columns if key in c.keys)
-                raise KeyError(f"column {owner!r} needs the feature {key!r}: {what_there_is(key, names)}")
-        return compute({key: features[key] for key in keys}, self.computation)
+        layer = self.computation.layer
+        return compute(chosen(features, layer.keys, layer.columns), self.computation)
+
+
+def chosen(features: Any, keys: Sequence[str], columns: Sequence[Any]) -> dict[str, Any]:
+    """The features that columns need, out of a dict or a data frame."""
+    if not isinstance(features, Mapping) and not hasattr(features, "columns"):
+        raise TypeError(f"features must be a dict or a data frame, not {type(features).__name__}")
+    names = features.columns if hasattr(features, "columns") else features.keys()
+    there = set(names)
+    for key in keys:
+        if key not in there:
+            owner = next(c.name for c in columns if key in c.keys)
+            raise KeyError(f"column {owner!r} needs the feature {key!r}: {what_there_is(key, names)}")
+    return {key: features[key] for key in keys}
 
 
 def _spec(features: dict[str, TensorSpec], computation: Computation) -> Any:
@@ -105,6 +109,16 @@ def compute(features: dict[str, Any], computation: Computation) -> Any:
 
 
 def _run(features: dict[str, Any], computation: Computation) -> Any:
+    inputs, single = inputs_of(features, computation.layer)
+    made = computation.run(inputs)
+    if not single:
+        return made
+    structure, leaves = flatten(made)
+    return structure.pack([leaf[0] for leaf in leaves])
+
+
+def inputs_of(features: dict[str, Any], layer: Any) -> tuple[Inputs, bool]:
+    """The features of one row, or of many; and whether it is one."""
     shapes: dict[str, tuple[Any, ...]] = {}
     for key, value in features.items():
         if is_single(value):
@@ -112,12 +126,26 @@ def _run(features: dict[str, Any], computation: Computation) -> Any:
         else:
             features[key] = column = plain_column(value)
             shapes[key] = column.shape if isinstance(column, np.ndarray | Ragged) else (len(column),)
-    if is_batch(computation.layer, shapes):
+    if is_batch(layer, shapes):
         first = next(iter(shapes.values()))
-        return computation.run(Inputs(features, first[0], rows_have_axes=False))
+        return Inputs(features, first[0], rows_have_axes=False), False
     one = {key: _one_row(value, shapes[key]) for key, value in features.items()}
-    structure, leaves = flatten(computation.run(Inputs(one, 1, rows_have_axes=True)))
-    return structure.pack([leaf[0] for leaf in leaves])
+    return Inputs(one, 1, rows_have_axes=True), True
+
+
+def block_inputs(columns: dict[str, Any], rows: int, layer: Any) -> Iterator[Inputs]:
+    """The features of a block: all of its rows, or its batches one after another."""
+    shapes: dict[str, tuple[Any, ...]] = {}
+    for key, column in columns.items():
+        if isinstance(column, np.ndarray | Ragged):
+            shapes[key] = tuple(column.shape[1:])
+        elif not isinstance(column, list):
+            shapes[key] = ()
+    if len(shapes) == len(columns) and not is_batch(layer, shapes):
+        yield Inputs(columns, rows, rows_have_axes=True)
+        return
+    for row in zip(*map(values, columns.values()), strict=True):
+        yield inputs_of(dict(zip(columns, row, strict=True)), layer)[0]
 
 
 def _one_row(value: Any, shape: tuple[Any, ...]) -> Any:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headrace.feature_column.ids import Ids
+from headrace.feature_column.learners import Learner
 from headrace.feature_column.raw import Inputs, Raw
 from headrace.io.feature import Feature
 
@@ -35,6 +37,18 @@ class FeatureColumn(ABC):
     @abstractmethod
     def parse_example_spec(self) -> dict[str, Feature]:
         """How to parse these out of tf.Examples."""
+
+    def learner(self) -> Learner | None:
+        """What gathers the values that this column is to be completed from; None if it is complete."""
+        return None
+
+    def feed(self, learner: Any, inputs: Inputs) -> None:
+        """Have the learner take what these rows hold."""
+        raise NotImplementedError
+
+    def complete(self, learner: Any) -> FeatureColumn:
+        """The column with what was learnt, its own columns being complete."""
+        raise NotImplementedError
 
 
 class KeyedColumn(FeatureColumn):
@@ -149,6 +163,29 @@ def empty(raw: Raw, dtype: str) -> Raw:
     if dtype == "string":
         return Raw(raw.rows, text=(np.empty(0, np.uint8), np.zeros(1, np.int64)), **layout)
     return Raw(raw.rows, numbers=np.empty(0, np.int64), **layout)
+
+
+def inner_columns(column: FeatureColumn) -> Iterator[tuple[str, Any]]:
+    """The fields of a column that hold columns, or tuples with columns among them."""
+    for name in column.__dataclass_fields__:  # type: ignore[attr-defined]
+        value = getattr(column, name)
+        if any(isinstance(item, FeatureColumn) for item in (value if isinstance(value, tuple) else (value,))):
+            yield name, value
+
+
+def incomplete_columns(column: FeatureColumn) -> Iterator[FeatureColumn]:
+    """The columns that leave something to data, of this one and those that it is made of."""
+    for _, value in inner_columns(column):
+        for inner in value if isinstance(value, tuple) else (value,):
+            if isinstance(inner, FeatureColumn):
+                yield from incomplete_columns(inner)
+    if column.learner() is not None:
+        yield column
+
+
+def incomplete(column: str, what: str) -> ValueError:
+    """The error of a column that has to be completed from data first."""
+    return ValueError(f"column {column!r}: {what} to be found in data: use what layer.adapt(dataset) returns")
 
 
 def categorical(parent: str, column: Any) -> CategoricalColumn:

@@ -9,7 +9,15 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from headrace import _native
-from headrace.feature_column.column import CategoricalColumn, DenseColumn, FeatureColumn, Matrix, categorical, whole
+from headrace.feature_column.column import (
+    CategoricalColumn,
+    DenseColumn,
+    FeatureColumn,
+    Matrix,
+    categorical,
+    incomplete_columns,
+    whole,
+)
 from headrace.feature_column.raw import Inputs
 from headrace.io.feature import Feature
 
@@ -183,7 +191,7 @@ def shared_embeddings(
     columns = [categorical("shared_embeddings", column) for column in categorical_columns]
     if not columns:
         raise ValueError("shared_embeddings takes at least one categorical column")
-    sizes = {column.name: column.num_buckets for column in columns}
+    sizes = {column.name: column.num_buckets for column in columns if not list(incomplete_columns(column))}
     if len(set(sizes.values())) > 1:
         raise ValueError(f"columns that share a table must have equally many ids, not {sizes}")
     name = shared_embedding_collection_name or "_".join(sorted(c.name for c in columns)) + "_shared_embedding"

@@ -10,9 +10,17 @@ from typing import Any
 import numpy as np
 
 from headrace.feature_column.apply import Apply, Computation, number_shapes
-from headrace.feature_column.column import CategoricalColumn, DenseColumn, FeatureColumn, Matrix
+from headrace.feature_column.column import (
+    CategoricalColumn,
+    DenseColumn,
+    FeatureColumn,
+    Matrix,
+    incomplete,
+    incomplete_columns,
+)
 from headrace.feature_column.dense import EmbeddingColumn
 from headrace.feature_column.numeric import BucketizedColumn
+from headrace.feature_column.program import program_of
 from headrace.feature_column.raw import Inputs
 from headrace.feature_column.trainable import Layout
 from headrace.plan.spec import TensorSpec
@@ -27,7 +35,7 @@ class DenseFeatures:
     `layer(features)` takes a dict of features (arrays, Ragged, lists, the columns of a data frame) of one row or of
     many; `ds.map(layer)` runs on whole blocks, before or after `batch`, with the same numbers. `layer.ids` gives the
     ids of the categorical columns instead, and `layer.inputs` what the modules take that learn tables:
-    `layer.torch()`, `layer.keras()`, `layer.jax()`.
+    `layer.torch()`, `layer.keras()`, `layer.flax()`, `layer.jax()`.
 
     One row is told from many by the features' axes: a feature without any is of one row. Where all of them have one
     axis they are many rows; `batched=False` says that they are lists of one.
@@ -73,7 +81,7 @@ class DenseFeatures:
                 raise ValueError(f"two columns have the name {one.name!r}: keep one")
         tables: dict[str, EmbeddingColumn] = {}
         for column in ordered:
-            if isinstance(column, EmbeddingColumn):
+            if isinstance(column, EmbeddingColumn) and not list(incomplete_columns(column)):
                 shared = tables.setdefault(column.table, column)
                 if shared.table_shape != column.table_shape:
                     raise ValueError(f"{shared.name!r} and {column.name!r} share {column.table!r}, of different shapes")
@@ -111,7 +119,7 @@ class DenseFeatures:
     @property
     def inputs(self) -> Apply:
         """A function of features: the matrix of all columns but the embeddings under "dense", ids under "ids"."""
-        return Apply(_TrainingInputs(self, categoricals(self.embeddings)))
+        return Apply(_TrainingInputs(self, _Ids(self, categoricals(self.embeddings))))
 
     def load_tables(self, tables: Mapping[str, Any]) -> DenseFeatures:
         """The layer with these arrays as its tables: by the table's name, or a checkpoint's name that it is a part of.
@@ -126,6 +134,26 @@ class DenseFeatures:
         for table in made.values():
             table.flags.writeable = False
         return replace(self, tables={**self.tables, **made})
+
+    def adapt(
+        self, data: Any, *, state: Any = None, save_every: float = 30.0, progress: bool | None = None
+    ) -> DenseFeatures:
+        """The layer with all that its columns leave to data: normalizers, quantiles and vocabularies, in one pass.
+
+        `data` is a dataset of dicts, rows or batches, or a dict of arrays or a data frame. With `state`, the name of a
+        file, a pass that is broken off or killed goes on from there when it is called again: what was gathered is kept
+        every `save_every` seconds. A bar is shown on a terminal, or as `progress` says.
+
+        >>> fc = hr.feature_column
+        >>> age = fc.numeric_column("age", normalizer="adapt")
+        >>> layer = fc.DenseFeatures(age).adapt(hr.Dataset.from_tensor_slices({"age": [20.0, 40.0]}))
+        >>> layer({"age": [20.0, 30.0, 60.0]}).ravel()
+        array([-1.,  0.,  3.], dtype=float32)
+        """
+        from headrace.feature_column.adapt import adapted_columns
+
+        columns = adapted_columns(self, data, state=state, save_every=save_every, progress=progress)
+        return replace(self, columns=columns)
 
     def to_json(self) -> str:
         """The columns as JSON, for a program in any language; tables that were loaded are not a part of it."""
@@ -196,6 +224,18 @@ class DenseFeatures:
 
         return feature_functions(self, seed)
 
+    def flax(self, seed: int | None = None) -> Any:
+        """A Flax module (nnx) of the same columns, whose tables are learnt; it takes what `layer.inputs` gives.
+
+        Within `nnx.jit`, ids must be dense or padded with -1.
+        """
+        from headrace.adapters.feed import framework
+
+        framework("flax", "DenseFeatures.flax")
+        from headrace.feature_column.flax import FlaxFeatures
+
+        return FlaxFeatures(self, seed)
+
 
 def categoricals(columns: Sequence[OutputColumn]) -> dict[str, CategoricalColumn]:
     """The columns that make ids, by name; by that of the column made of them where two have the same."""
@@ -242,6 +282,8 @@ class _Matrix(Computation):
     def _tables(self) -> Mapping[str, Matrix]:
         for column in self.layer.embeddings:
             if column.table not in self.layer.tables:
+                for part in incomplete_columns(column):
+                    raise incomplete(part.name, "a part of it is")
                 raise ValueError(
                     f"column {column.name!r} has no table: layer.load_tables gives it one; to learn it, "
                     "use layer.inputs with layer.torch(), layer.keras() or layer.jax()"
@@ -266,9 +308,13 @@ class _Ids(Computation):
         return made
 
     def run(self, inputs: Inputs) -> dict[str, Any]:
+        at_once = program_of(self, self.categoricals).run(inputs)
         made: dict[str, Any] = {}
         given: set[int] = set()
         for name, column in self.categoricals.items():
+            if name in at_once:
+                made[name] = at_once[name]
+                continue
             ids = column.ids(inputs)
             if ids.missing is None and id(ids.values) in given:
                 ids = replace(ids, values=ids.values.copy())
@@ -282,13 +328,13 @@ class _Ids(Computation):
 @dataclass(frozen=True, eq=False)
 class _TrainingInputs(Computation):
     layer: DenseFeatures
-    categoricals: dict[str, CategoricalColumn]
+    ids: _Ids
 
     name = "feature_inputs"
 
     def spec(self, shapes: Mapping[str, Any]) -> dict[str, Any]:
         width = sum(column.width for column in self.layer.fixed)
-        return {"dense": TensorSpec((width,), np.float32), "ids": _Ids(self.layer, self.categoricals).spec(shapes)}
+        return {"dense": TensorSpec((width,), np.float32), "ids": self.ids.spec(shapes)}
 
     def run(self, inputs: Inputs) -> dict[str, Any]:
         fixed = self.layer.fixed
@@ -297,4 +343,4 @@ class _TrainingInputs(Computation):
         for column in fixed:
             column.fill(inputs, out, first)
             first += column.width
-        return {"dense": out, "ids": _Ids(self.layer, self.categoricals).run(inputs)}
+        return {"dense": out, "ids": self.ids.run(inputs)}

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from headrace import _native
-from headrace.feature_column.column import CategoricalColumn, DenseColumn, KeyedColumn, Matrix, key_of
+from headrace.feature_column.column import CategoricalColumn, DenseColumn, KeyedColumn, Matrix, incomplete, key_of
 from headrace.feature_column.ids import Ids
+from headrace.feature_column.learnable import Normalizer, QuantileBoundaries
+from headrace.feature_column.learners import Moments, Quantiles
 from headrace.feature_column.raw import Inputs
 from headrace.io.feature import Feature, frozen, sizes_of
 from headrace.io.features import FixedLenFeature
@@ -28,6 +30,7 @@ class NumericColumn(KeyedColumn, DenseColumn):
     default_value: Any
     dtype: str
     normalizer_fn: Callable[[Any], Any] | None
+    normalizer: Normalizer | Literal["adapt"] | None = None
 
     @property
     def parse_example_spec(self) -> dict[str, Feature]:
@@ -47,6 +50,13 @@ class NumericColumn(KeyedColumn, DenseColumn):
         return made
 
     def _values(self, inputs: Inputs) -> Matrix:
+        if self.normalizer == "adapt":
+            raise incomplete(self.name, "its mean and variance are")
+        values = self.plain_values(inputs)
+        return values if self.normalizer is None else self.normalizer(values)
+
+    def plain_values(self, inputs: Inputs) -> Matrix:
+        """The values before they are normalised by what was learnt."""
         raw = inputs.raw(self.key, self.name)
         if raw.numbers is None:
             raise TypeError(f"column {self.name!r} is of numbers, its feature {self.key!r} is text: convert it before")
@@ -67,6 +77,22 @@ class NumericColumn(KeyedColumn, DenseColumn):
         """The values."""
         out[:, first : first + self.width] = self.values(inputs)
 
+    def learner(self) -> Moments | None:
+        """Mean and variance, if they are asked for."""
+        return Moments() if self.normalizer == "adapt" else None
+
+    def feed(self, learner: Moments, inputs: Inputs) -> None:
+        """All values."""
+        learner.take(self.plain_values(inputs))
+
+    def complete(self, learner: Moments) -> NumericColumn:
+        """With a mean and a variance for each number of a row."""
+        found = learner.moments()
+        if found is None:
+            raise ValueError(f"column {self.name!r}: there is no number in the data to take a mean of")
+        mean, variance = (np.asarray(each, np.float32).tolist() for each in found)
+        return replace(self, normalizer=Normalizer(tuple(mean), tuple(variance)))
+
 
 def numeric_column(
     key: str,
@@ -74,11 +100,14 @@ def numeric_column(
     default_value: Any = None,
     dtype: DTypeLike = np.float32,
     normalizer_fn: Callable[[Any], Any] | None = None,
+    *,
+    normalizer: Literal["adapt"] | None = None,
 ) -> NumericColumn:
     """Real values: the feature `key` as float32, `shape` of them a row.
 
-    `normalizer_fn` gets the values of many rows at once and gives as many, row by row. `default_value` stands for what
-    a tf.Example does not have.
+    `normalizer_fn` gets the values of many rows at once and gives as many, row by row. With `normalizer="adapt"`
+    numbers are moved and scaled to a mean of 0 and a variance of 1 over the data that `layer.adapt` is given.
+    `default_value` stands for what a tf.Example does not have.
 
     >>> age = hr.feature_column.numeric_column("age", normalizer_fn=lambda x: x / 10)
     >>> hr.feature_column.DenseFeatures([age])({"age": [20, 35]})
@@ -94,6 +123,10 @@ def numeric_column(
         raise ValueError(f"column {key!r}: dtype must be of numbers, not {kind}")
     if normalizer_fn is not None and not callable(normalizer_fn):
         raise TypeError(f"column {key!r}: normalizer_fn must be a function, not {normalizer_fn!r}")
+    if normalizer not in (None, "adapt"):
+        raise ValueError(f"column {key!r}: normalizer must be 'adapt' or None, not {normalizer!r}: see normalizer_fn")
+    if normalizer is not None and normalizer_fn is not None:
+        raise ValueError(f"column {key!r}: say normalizer_fn or normalizer='adapt', not both")
     if default_value is not None:
         given = np.asarray(default_value)
         if given.dtype.kind not in "iufb" or given.shape not in ((), sizes):
@@ -101,7 +134,7 @@ def numeric_column(
                 f"column {key!r}: default_value must be a number or of shape {sizes}, not {default_value!r}"
             )
         default_value = frozen(np.broadcast_to(given.astype(kind), sizes))
-    return NumericColumn(key, sizes, default_value, kind.name, normalizer_fn)
+    return NumericColumn(key, sizes, default_value, kind.name, normalizer_fn, normalizer)
 
 
 @dataclass(frozen=True)
@@ -109,7 +142,7 @@ class BucketizedColumn(DenseColumn, CategoricalColumn):
     """Numbers by the bucket that they lie in: see `bucketized_column`."""
 
     source_column: NumericColumn
-    boundaries: tuple[float, ...]
+    boundaries: tuple[float, ...] | QuantileBoundaries
 
     @property
     def name(self) -> str:
@@ -129,7 +162,14 @@ class BucketizedColumn(DenseColumn, CategoricalColumn):
     @property
     def variable_shape(self) -> tuple[int, ...]:
         """One line of buckets for each number."""
-        return (*self.source_column.shape, len(self.boundaries) + 1)
+        return (*self.source_column.shape, len(self.bounds) + 1)
+
+    @property
+    def bounds(self) -> tuple[float, ...]:
+        """The boundaries, if they are known."""
+        if isinstance(self.boundaries, QuantileBoundaries):
+            raise incomplete(self.name, "its boundaries are")
+        return self.boundaries
 
     @property
     def num_buckets(self) -> int:
@@ -139,11 +179,11 @@ class BucketizedColumn(DenseColumn, CategoricalColumn):
     def _ids(self, inputs: Inputs) -> Ids:
         values = self.source_column.values(inputs)
         made = np.empty(values.size, np.int64)
-        _native.bucketize(values.reshape(-1), np.array(self.boundaries, np.float32), made)
+        _native.bucketize(values.reshape(-1), np.array(self.bounds, np.float32), made)
         width = values.shape[1]
         if width == 1:
             return Ids(made, inputs.rows)
-        made += np.tile(np.arange(width) * (len(self.boundaries) + 1), inputs.rows)
+        made += np.tile(np.arange(width) * (len(self.bounds) + 1), inputs.rows)
         return Ids(made, inputs.rows, (width,))
 
     def ids_shape(self, shapes: dict[str, Any]) -> tuple[int | None, ...]:  # noqa: ARG002
@@ -156,11 +196,38 @@ class BucketizedColumn(DenseColumn, CategoricalColumn):
         ids = self.ids(inputs)
         _native.add_counts(ids.values, ids.offsets, np.empty(0, np.float32), self.width, out, first)
 
+    def learner(self) -> Quantiles | None:
+        """Quantiles, if they are asked for."""
+        return Quantiles() if isinstance(self.boundaries, QuantileBoundaries) else None
 
-def bucketized_column(source_column: NumericColumn, boundaries: Sequence[float]) -> BucketizedColumn:
+    def feed(self, learner: Quantiles, inputs: Inputs) -> None:
+        """All values, as they are before their mean is known."""
+        learner.take(self.source_column.plain_values(inputs).reshape(-1))
+
+    def complete(self, learner: Quantiles) -> BucketizedColumn:
+        """With boundaries, where the source's numbers are."""
+        assert isinstance(self.boundaries, QuantileBoundaries)
+        found = np.array(learner.quantiles(self.boundaries.buckets), np.float32)
+        if not len(found):
+            raise ValueError(f"column {self.name!r}: there is no number in the data to find boundaries among")
+        scale = self.source_column.normalizer
+        if isinstance(scale, Normalizer):
+            if len(scale.mean) > 1:
+                raise ValueError(
+                    f"column {self.name!r}: its numbers have {len(scale.mean)} means and share their boundaries: "
+                    "bucketize a numeric_column without normalizer='adapt'"
+                )
+            found = scale(found)
+        return replace(self, boundaries=tuple(np.unique(found).tolist()))
+
+
+def bucketized_column(
+    source_column: NumericColumn, boundaries: Sequence[float] | QuantileBoundaries
+) -> BucketizedColumn:
     """The bucket between `boundaries` that each number of a numeric column lies in.
 
-    A boundary belongs to the bucket above it; NaN lies in the last one.
+    A boundary belongs to the bucket above it; NaN lies in the last one. With `hr.quantiles(n)` the boundaries are
+    those of the data that `layer.adapt` is given.
 
     >>> age = hr.feature_column.bucketized_column(hr.feature_column.numeric_column("age"), [18, 65])
     >>> hr.feature_column.DenseFeatures([age])({"age": [17, 18, 80]})
@@ -173,6 +240,8 @@ def bucketized_column(source_column: NumericColumn, boundaries: Sequence[float])
     name = f"{source_column.name}_bucketized"
     if len(source_column.shape) > 1:
         raise ValueError(f"column {name!r}: its numeric_column must have one axis, not the shape {source_column.shape}")
+    if isinstance(boundaries, QuantileBoundaries):
+        return BucketizedColumn(source_column, boundaries)
     bounds = tuple(float(b) for b in np.asarray(boundaries, np.float64).ravel())
     if not bounds:
         raise ValueError(f"column {name!r}: boundaries must hold at least one number")

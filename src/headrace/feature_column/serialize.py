@@ -15,6 +15,7 @@ from headrace.feature_column.categorical import (
 from headrace.feature_column.column import FeatureColumn
 from headrace.feature_column.crossed import CrossedColumn
 from headrace.feature_column.dense import EmbeddingColumn, IndicatorColumn
+from headrace.feature_column.learnable import Normalizer
 from headrace.feature_column.numeric import BucketizedColumn, NumericColumn
 from headrace.feature_column.vocabulary import VocabularyCategoricalColumn, vocabulary_column
 from headrace.io.feature import frozen
@@ -31,6 +32,7 @@ TYPES: dict[str, type] = {
     "weighted": WeightedCategoricalColumn,
     "indicator": IndicatorColumn,
     "embedding": EmbeddingColumn,
+    "normalizer": Normalizer,
 }
 FUNCTIONS = {"normalizer_fn": "normalise in a map before", "initializer": "load_tables takes a table"}
 
@@ -52,6 +54,8 @@ def columns_from_json(text: str | bytes) -> list[Any]:
 
 
 def _written(column: Any) -> dict[str, Any]:
+    if column.learner() is not None:
+        raise ValueError(f"column {column.name!r} is to be completed from data: write what layer.adapt(dataset) gives")
     kind = next(name for name, known in TYPES.items() if type(column) is known)
     made: dict[str, Any] = {"type": kind, "name": column.name}
     for name in column.__dataclass_fields__:
@@ -68,6 +72,8 @@ def _written(column: Any) -> dict[str, Any]:
 
 
 def _value(value: Any) -> Any:
+    if isinstance(value, Normalizer):
+        return {"type": "normalizer", "mean": list(value.mean), "variance": list(value.variance)}
     if isinstance(value, FeatureColumn):
         return _written(value)
     if isinstance(value, tuple):

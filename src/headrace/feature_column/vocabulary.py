@@ -10,9 +10,11 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from headrace import _native
-from headrace.feature_column.categorical import KeyedIds, bucket_numbers
-from headrace.feature_column.column import categorical_raw, key_of, text_or_integers, whole
+from headrace.feature_column.categorical import DTYPES, KeyedIds, bucket_numbers
+from headrace.feature_column.column import categorical_raw, incomplete, key_of, text_or_integers, whole
 from headrace.feature_column.ids import Ids
+from headrace.feature_column.learnable import FrequentValues
+from headrace.feature_column.learners import Frequencies
 from headrace.feature_column.raw import Inputs, Ints, Raw
 
 Entries = tuple[bytes, ...] | tuple[int, ...]
@@ -51,38 +53,69 @@ class VocabularyCategoricalColumn(KeyedIds):
     """Ids by the place in a vocabulary: see `categorical_column_with_vocabulary_list`."""
 
     key: str
-    vocabulary: Entries = field(repr=False)
+    vocabulary: Entries | FrequentValues = field(repr=False)
     dtype: str
     default_value: int
     num_oov_buckets: int
-    table: Table = field(repr=False, compare=False)
+    table: Table | None = field(repr=False, compare=False)
+
+    @property
+    def entries(self) -> Entries:
+        """The vocabulary, if it is known."""
+        if isinstance(self.vocabulary, FrequentValues):
+            raise incomplete(self.name, "its vocabulary is")
+        return self.vocabulary
 
     @property
     def num_buckets(self) -> int:
         """A place for each entry, and those for what is not among them."""
-        return len(self.vocabulary) + self.num_oov_buckets
+        return len(self.entries) + self.num_oov_buckets
+
+    def learner(self) -> Frequencies | None:
+        """How often each value occurs, if the vocabulary is to be made of it."""
+        return Frequencies() if isinstance(self.vocabulary, FrequentValues) else None
+
+    def feed(self, learner: Frequencies, inputs: Inputs) -> None:
+        """All values but those that stand for nothing."""
+        raw = categorical_raw(inputs, self.key, self.dtype, self.name)
+        learner.take(raw, raw.missing())
+
+    def complete(self, learner: Frequencies) -> VocabularyCategoricalColumn:
+        """With a vocabulary."""
+        asked = self.vocabulary
+        assert isinstance(asked, FrequentValues)
+        entries = learner.most_frequent(asked.limit, asked.min_count)
+        if not entries:
+            often = f" that occurs {asked.min_count} times" if asked.min_count > 1 else ""
+            raise ValueError(f"column {self.name!r}: there is no value{often} in the data to make a vocabulary of")
+        return vocabulary_column(self.key, entries, DTYPES[self.dtype], self.default_value, self.num_oov_buckets)
 
     def _ids(self, inputs: Inputs) -> Ids:
+        entries, table = self.entries, self.table
+        assert table is not None
         raw = categorical_raw(inputs, self.key, self.dtype, self.name)
-        made = self.table.places(raw)
+        made = table.places(raw)
         if self.num_oov_buckets:
             unknown = np.flatnonzero(made < 0)
-            made[unknown] = bucket_numbers(raw.hashes()[unknown], self.num_oov_buckets, len(self.vocabulary))
+            made[unknown] = bucket_numbers(raw.hashes()[unknown], self.num_oov_buckets, len(entries))
         elif self.default_value != -1:
             made[made < 0] = self.default_value
         return Ids.like(raw, made, raw.missing())
 
 
 def vocabulary_column(
-    key: str, entries: Sequence[Any], dtype: Any, default_value: Any, num_oov_buckets: int
+    key: str, entries: Sequence[Any] | FrequentValues, dtype: Any, default_value: Any, num_oov_buckets: int
 ) -> VocabularyCategoricalColumn:
     """A column of checked entries."""
     oov = whole(key, "num_oov_buckets", num_oov_buckets, 0)
     default = -1 if default_value is None else whole(key, "default_value", default_value, -(2**62))
-    if not entries:
-        raise ValueError(f"column {key!r}: the vocabulary is empty")
     if oov and default != -1:
         raise ValueError(f"column {key!r}: say default_value or num_oov_buckets, not both")
+    if isinstance(entries, FrequentValues):
+        kind = text_or_integers(key, bytes if dtype is None else dtype)
+        return VocabularyCategoricalColumn(key, entries, kind, default, oov, None)
+    if not entries:
+        raise ValueError(f"column {key!r}: the vocabulary is empty")
     if default >= len(entries):
         raise ValueError(f"column {key!r}: default_value {default} is no place of {len(entries)} entries")
     kind = text_or_integers(key, dtype) if dtype is not None else _kind(key, entries)
@@ -113,12 +146,12 @@ def _entry(key: str, entry: Any, kind: str) -> Any:
 
 def categorical_column_with_vocabulary_list(
     key: str,
-    vocabulary_list: Sequence[Any],
+    vocabulary_list: Sequence[Any] | FrequentValues,
     dtype: DTypeLike | None = None,
     default_value: int = -1,
     num_oov_buckets: int = 0,
 ) -> VocabularyCategoricalColumn:
-    """Ids by the place in a list, of text or of integers.
+    """Ids by the place in a list, of text or of integers; `hr.most_frequent()` leaves the list to `layer.adapt`.
 
     Other values have no id, or `default_value`, or one of `num_oov_buckets` beyond the list, by their hash.
 
@@ -128,7 +161,8 @@ def categorical_column_with_vocabulary_list(
     array([[0., 1., 0., 0.],
            [0., 0., 0., 1.]], dtype=float32)
     """
-    return vocabulary_column(key_of(key), list(vocabulary_list), dtype, default_value, num_oov_buckets)
+    entries = vocabulary_list if isinstance(vocabulary_list, FrequentValues) else list(vocabulary_list)
+    return vocabulary_column(key_of(key), entries, dtype, default_value, num_oov_buckets)
 
 
 def categorical_column_with_vocabulary_file(

@@ -18,7 +18,7 @@ from headrace.identity.arrays import array_digest, arrow_digest, ragged_digest
 from headrace.identity.digests import Digest, joined, spelt, unordered
 from headrace.ragged import Ragged
 
-Look = Callable[[Any], Digest]
+DigestOf = Callable[[Any], Digest]
 
 
 class Budget(NamedTuple):
@@ -51,7 +51,7 @@ def by_type(value: Any) -> Digest:
     return spelt("type", name_of(type(value)))
 
 
-def value_digest(value: Any, look: Look, budget: Budget) -> Digest | None:
+def value_digest(value: Any, look: DigestOf, budget: Budget) -> Digest | None:
     """The digest of a value by nature, None for anything else; `look` digests what lies in it."""
     if isinstance(value, np.ndarray | np.generic | bytes | bytearray | Ragged):
         return _array(value, look, budget)
@@ -66,7 +66,7 @@ def value_digest(value: Any, look: Look, budget: Budget) -> Digest | None:
     return _of_library(value, look, budget)
 
 
-def container_digest(value: Any, look: Look, budget: Budget) -> Digest:
+def container_digest(value: Any, look: DigestOf, budget: Budget) -> Digest:
     """What lies in a list, dict or set."""
     if isinstance(value, dict | MappingProxyType):
         return _pairs(list(value.items()), look, budget)
@@ -77,7 +77,7 @@ def container_digest(value: Any, look: Look, budget: Budget) -> Digest:
     return _items(list(value), look, budget)
 
 
-def _array(value: Any, look: Look, budget: Budget) -> Digest:
+def _array(value: Any, look: DigestOf, budget: Budget) -> Digest:
     if isinstance(value, Ragged):
         return Digest(b"", ragged_digest(value, budget.array_bytes))
     if isinstance(value, bytes | bytearray):
@@ -88,7 +88,7 @@ def _array(value: Any, look: Look, budget: Budget) -> Digest:
     return Digest(b"", array_digest(np.atleast_1d(array), budget.array_bytes))
 
 
-def _of_library(value: Any, look: Look, budget: Budget) -> Digest | None:
+def _of_library(value: Any, look: DigestOf, budget: Budget) -> Digest | None:
     kind = type(value)
     library = kind.__module__.partition(".")[0]
     if library == "pyarrow":
@@ -108,7 +108,7 @@ def _of_library(value: Any, look: Look, budget: Budget) -> Digest | None:
     return None
 
 
-def _arrow(value: Any, look: Look, budget: Budget) -> Digest:
+def _arrow(value: Any, look: DigestOf, budget: Budget) -> Digest:
     import pyarrow as pa
 
     if isinstance(value, pa.Table | pa.ChunkedArray) and value.nbytes > budget.array_bytes:
@@ -126,7 +126,7 @@ def _arrow(value: Any, look: Look, budget: Budget) -> Digest:
     return spelt(name_of(type(value)), str(value))
 
 
-def _items(items: list[Any], look: Look, budget: Budget) -> Digest:
+def _items(items: list[Any], look: DigestOf, budget: Budget) -> Digest:
     """A sequence; of plain values, and of short runs of such, at the speed of `repr`."""
     kinds = set(map(type, items))
     if kinds <= {tuple, list} and items:
@@ -138,7 +138,7 @@ def _items(items: list[Any], look: Look, budget: Budget) -> Digest:
     return joined("items", [length, *map(look, _sample(items, budget.items))])
 
 
-def _pairs(pairs: list[tuple[Any, Any]], look: Look, budget: Budget) -> Digest:
+def _pairs(pairs: list[tuple[Any, Any]], look: DigestOf, budget: Budget) -> Digest:
     """The items of a mapping, in whichever order they were added."""
     if set(map(type, chain.from_iterable(pairs))) <= PLAIN:
         same = len({type(key) for key, _ in pairs}) == 1 and type(pairs[0][0]) in (int, str)

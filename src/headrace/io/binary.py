@@ -60,6 +60,14 @@ def record(spec: Any) -> bool:
     return True
 
 
+def batch_size(spec: Any) -> int | None:
+    """How many records a traced function has here, in one row of them, as far as is known."""
+    if not isinstance(spec, TensorSpec) or spec.rank != 1 or spec.dtype is None or spec.dtype.kind not in "SUO":
+        raise ValueError(f"it is given {spec} where a row of records is needed")
+    assert spec.shape is not None
+    return spec.shape[0]
+
+
 def shape_of(value: Any) -> tuple[int, ...] | None:
     """The shape of an argument that holds bytes: () for one, None where it is an Arrow array."""
     if isinstance(value, bytes | str | bytearray | memoryview | np.bytes_):

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace import _native
-from headrace.block import Column, objects
+from headrace.columns import Column, box_text
 from headrace.errors import ParseError
 from headrace.io.binary import binary, one, record, shape_of
 from headrace.plan.spec import TensorSpec
@@ -57,7 +57,7 @@ def decode_csv(
     columns = decode_csv_columns(rows, record_defaults, field_delim, use_quote_delim, na_value, select_cols)
     if shape == ():
         return [c[0] if isinstance(c, np.ndarray) else c[0].as_py() for c in columns]
-    dense = [c if isinstance(c, np.ndarray) else objects(c) for c in columns]
+    dense = [c if isinstance(c, np.ndarray) else box_text(c) for c in columns]
     return [c.reshape(shape) if shape is not None else c for c in dense]
 
 

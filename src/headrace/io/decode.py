@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from headrace.block import Column, column, leaf, objects
+from headrace.block import leaf
+from headrace.columns import Column, box_text, column_of
 from headrace.errors import ParseError, what_there_is
 from headrace.io.binary import binary, one, record, shape_of
 from headrace.plan.spec import TensorSpec
@@ -150,7 +151,7 @@ def decode_compressed(bytes: Any, compression_type: str = "") -> Any:
     """
     shape = shape_of(bytes)
     made = decode_compressed_column(binary(one(bytes) if shape == () else bytes), compression_type)
-    return made[0].as_py() if shape == () else objects(made).reshape(shape or len(made))
+    return made[0].as_py() if shape == () else box_text(made).reshape(shape or len(made))
 
 
 def decode_compressed_column(rows: pa.LargeBinaryArray, compression_type: str = "") -> pa.LargeBinaryArray:
@@ -160,7 +161,7 @@ def decode_compressed_column(rows: pa.LargeBinaryArray, compression_type: str = 
     if compression_type not in _DECOMPRESS:
         raise ValueError(f'compression_type is "", "GZIP", "ZLIB" or "ZSTD", not {compression_type!r}')
     made = []
-    for number, row in enumerate(objects(rows).tolist()):
+    for number, row in enumerate(box_text(rows).tolist()):
         try:
             made.append(_DECOMPRESS[compression_type](row))
         except (zlib.error, OSError, EOFError) as error:
@@ -198,7 +199,7 @@ def decode_json(records: Any, fields: Mapping[str, Any] | None = None) -> Any:
 def decode_json_columns(rows: pa.LargeBinaryArray, fields: Mapping[str, Any] | None = None) -> dict[str, Column]:
     """The block form of `decode_json`; without `fields`, those of the first record."""
     found = []
-    for number, row in enumerate(objects(rows).tolist()):
+    for number, row in enumerate(box_text(rows).tolist()):
         try:
             value = json.loads(row if isinstance(row, str) else row.decode())
         except ValueError as error:
@@ -207,7 +208,9 @@ def decode_json_columns(rows: pa.LargeBinaryArray, fields: Mapping[str, Any] | N
             raise ParseError(f"a JSON object is needed, not {type(value).__name__}", number)
         found.append(value)
     names = fields if fields is not None else dict.fromkeys(found[0] if found else ())
-    return {name: column([_field(r, name, wanted, i) for i, r in enumerate(found)]) for name, wanted in names.items()}
+    return {
+        name: column_of([_field(r, name, wanted, i) for i, r in enumerate(found)]) for name, wanted in names.items()
+    }
 
 
 def _field(record: dict[str, Any], name: str, wanted: Any, row: int) -> Any:

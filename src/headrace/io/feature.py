@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from headrace.block import objects
+from headrace.columns import box_text
 from headrace.ragged import Ragged
 from headrace.text import binary
 
@@ -47,7 +47,7 @@ class Found(NamedTuple):
     @property
     def array(self) -> NDArray[Any]:
         """The values, bytes as objects."""
-        return self.values if self.ends is None else objects(binary(self.values, self.ends))
+        return self.values if self.ends is None else box_text(binary(self.values, self.ends))
 
     @property
     def ragged(self) -> Ragged:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from headrace.block import objects
+from headrace.columns import box_text
 from headrace.io.feature import BYTES, DTYPES, INT64, Feature, Found, Request, frozen, sizes_of, varying
 from headrace.plan.spec import TensorSpec
 from headrace.ragged import Ragged
@@ -58,7 +58,7 @@ class FixedLenFeature(Feature):
 
     def batched(self, column: Any) -> Any:
         """Bytes as objects."""
-        return column if isinstance(column, np.ndarray) else objects(column)
+        return column if isinstance(column, np.ndarray) else box_text(column)
 
     def spec(self, *, batch: bool) -> TensorSpec:
         """All sizes are known."""

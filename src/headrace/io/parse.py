@@ -7,17 +7,18 @@ of them. The public functions call it with one row, or make a batch of what it g
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 
 from headrace import _native
+from headrace.columns import Column, group_rows, kind_of
 from headrace.errors import ParseError, what_there_is
-from headrace.io.binary import binary, one, record
+from headrace.io.binary import batch_size, binary, one, record
 from headrace.io.examples import feature_names
 from headrace.io.feature import FLOAT, INT64, Feature, Found, Request
-from headrace.io.features import FixedLenSequenceFeature
+from headrace.io.features import FixedLenFeature, FixedLenSequenceFeature, VarLenFeature
 from headrace.io.sparse import Sparse
 from headrace.plan.spec import TensorSpec
 from headrace.ragged import Ragged
@@ -28,6 +29,36 @@ Features = Mapping[str, Feature]
 Columns = dict[str, Any]
 
 
+def _batch_specs(serialized: Any, features: Features, example_names: Any = None) -> dict[str, TensorSpec]:
+    """What a batch becomes, in a traced function: of features whose columns do not depend on their batch."""
+    if example_names is not None or not all(isinstance(f, FixedLenFeature | VarLenFeature) for f in features.values()):
+        raise ValueError("each batch is parsed by itself")
+    size = batch_size(serialized)
+    return {name: _sized(feature.spec(batch=True), size) for name, feature in features.items()}
+
+
+def _sized(spec: TensorSpec, size: int | None) -> TensorSpec:
+    return spec if spec.shape is None else spec.shaped((size, *spec.shape[1:]))
+
+
+def _batch_columns(serialized: Any, features: Features, example_names: Any = None) -> Callable[[Column], Columns]:
+    """The block form of `parse_example`: all records of all batches at once, and no object for any of them."""
+    del serialized, example_names
+    parse = plan(features).fixed_columns
+
+    def batches(rows: Column) -> Columns:
+        inner, counts = kind_of(rows).unstack(rows) or (rows, [1])
+        return {name: _stack(column, int(counts[0])) for name, column in parse(inner).items()}
+
+    return batches
+
+
+def _stack(column: Column, size: int) -> Column:
+    """Every `size` rows as one; those of different lengths stay so."""
+    return group_rows(column, size) if isinstance(column, Ragged) else kind_of(column).stack(column, size, "")
+
+
+@traced_operation(spec=_batch_specs, block=_batch_columns)
 def parse_example(serialized: Any, features: Features, example_names: Sequence[Any] | None = None) -> Columns:
     """Parse a batch of serialized tf.Examples.
 

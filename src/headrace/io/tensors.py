@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from headrace.block import Column, column, objects
+from headrace.columns import Column, box_text, column_of
 from headrace.errors import ParseError
 from headrace.io.binary import one
 from headrace.io.wire import Field, delimited, fields, numbers, read_varint, signed, varint
@@ -74,12 +74,12 @@ def parse_tensor(serialized: bytes, out_type: DTypeLike) -> Any:
 def parse_tensor_column(rows: pa.LargeBinaryArray, out_type: DTypeLike) -> Column:
     """The block form of `parse_tensor`."""
     made = []
-    for number, row in enumerate(objects(rows).tolist()):
+    for number, row in enumerate(box_text(rows).tolist()):
         try:
             made.append(parse_tensor(row, out_type))
         except ParseError as error:
             raise ParseError(str(error), number) from None
-    return column(made)
+    return column_of(made)
 
 
 def _dtype(out_type: Any) -> np.dtype[Any]:

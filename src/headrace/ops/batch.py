@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 from headrace.block import Block, fold
 from headrace.ops.arguments import positive, width
 from headrace.ops.batching import Batching
-from headrace.ops.prefetch import PrefetchIfItHelps
-from headrace.options import AUTOTUNE
 from headrace.plan.node import Node
 from headrace.plan.spec import Spec
 
@@ -34,16 +32,12 @@ def batch(
     """
     ahead = width(num_parallel_calls)
     batches = self._then(Batch, positive("batch_size", batch_size), bool(drop_remainder), name=name)
-    if ahead == AUTOTUNE:
-        return batches._then(PrefetchIfItHelps)
     return batches if ahead is None else batches.prefetch(ahead)
 
 
 @dataclass(frozen=True, eq=False)
 class Batch(Batching):
     """Rows stacked, which must be of one shape."""
-
-    boxes_text = True
 
     @property
     def spec(self) -> Spec:

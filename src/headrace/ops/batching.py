@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from headrace.block import Block, Failure, Indices, Item, boxed, concat, folded, structures_differ
+from headrace.block import Block, Failure, Item, concat, folded, structures_differ
+from headrace.columns import Indices
 from headrace.errors import ElementError, SpecError
 from headrace.execute.context import Context
 from headrace.execute.registry import fetches, opens
@@ -27,9 +28,6 @@ class Batching(Node):
     input: Node
     batch_size: int
     drop_remainder: bool = False
-
-    boxes_text = False
-    """Whether text ends as objects in any case, so that it is better made of them before rows are joined."""
 
     @abstractmethod
     def assemble(self, block: Block, size: int) -> Block | str:
@@ -70,7 +68,7 @@ class BatchStream(Stream):
 
     def __init__(self, node: Batching, ctx: Context, at: At) -> None:
         self._node = node
-        self._input = ctx.open(node.input, at.inputs, boxed=node.boxes_text)
+        self._input = ctx.open(node.input, at.inputs)
         self._carry: list[Item] = []
         self._carried = 0
 
@@ -126,8 +124,6 @@ def stacked(node: Batching, parts: list[Item], size: int, number: int) -> Block:
     differ = structures_differ(blocks)
     if differ:
         raise node.error(SpecError(differ), number)
-    if node.boxes_text and len(blocks) > 1:  # pointers are joined faster than text
-        blocks = [boxed(block) for block in blocks]
     made = node.assemble(concat(blocks), size)
     if isinstance(made, str):
         raise node.error(SpecError(made), number)

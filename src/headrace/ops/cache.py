@@ -8,14 +8,15 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from headrace.block import Block, Failure, Indices, concat, folded
+from headrace.block import Block, Failure, concat, folded
+from headrace.columns import Indices
 from headrace.errors import StorageError, may_pass
 from headrace.execute.context import Context
 from headrace.execute.inputs import Input
 from headrace.execute.registry import fetches, opens
 from headrace.execute.stream import END, Made, Pulled, Stream
 from headrace.keys import Seed
-from headrace.ops.passing import Keeping
+from headrace.ops.unchanged_rows import UnchangedRows
 from headrace.plan.cardinality import Cardinality
 from headrace.plan.marks import At
 from headrace.plan.node import Node, walk
@@ -52,7 +53,7 @@ def cache(
 
 
 @dataclass(frozen=True, eq=False)
-class Cache(Keeping):
+class Cache(UnchangedRows):
     """The input, remembered: in memory as long as the dataset lives, in files until they are deleted."""
 
     store: Store = field(repr=False)

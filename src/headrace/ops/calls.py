@@ -9,23 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headrace.block import (
-    Block,
-    Column,
-    Failure,
-    Indices,
-    Item,
-    concat,
-    element,
-    from_elements,
-    rows_one_by_one,
-    values,
-)
+from headrace.block import Block, Failure, Item, concat, element, from_elements, rows_one_by_one
+from headrace.columns import Column, Indices, values
 from headrace.errors import SpecError
 from headrace.execute.context import Context
 from headrace.execute.origin import Origin
 from headrace.execute.parallel import in_processes, process_count, work_in_parallel
-from headrace.execute.stream import Made, Stream, Unseen
+from headrace.execute.row_buffer import RowBuffer
+from headrace.execute.stream import Made, Stream
 from headrace.plan.cardinality import Cardinality
 from headrace.plan.marks import At
 from headrace.plan.node import Node, function_name
@@ -118,9 +109,9 @@ class ParallelCalls(Calls):
         if self.traced:
             return threads if self.num_parallel_calls is None else None
         python = 'mode="process" if it is Python code, where threads take turns'
-        told = python if self.num_parallel_calls is not None else f"{threads}, {python}"
+        advice = python if self.num_parallel_calls is not None else f"{threads}, {python}"
         plain = "; as plain NumPy it would run on whole blocks (explain() says what is in the way)"
-        return told + plain * (self.mode == "auto")
+        return advice + plain * (self.mode == "auto")
 
     @property
     def ready_made(self) -> bool:
@@ -164,7 +155,7 @@ def single(found: tuple[Graph, list[Column]] | None, kinds: str) -> np.ndarray[A
         return None
     (column,) = found[1]
     plain = isinstance(column, np.ndarray) and column.ndim == 1 and column.dtype.kind in kinds
-    return column if plain else None  # type: ignore[return-value]
+    return column if plain else None
 
 
 def private_elements(block: Block, *, keep: bool = False) -> Iterator[Any]:
@@ -380,7 +371,7 @@ class CallStream(Stream):
     ) -> None:
         rows = ctx.open(node, at.inputs, any_order=True)
         self._reads_blocks = node.pure and not unseen
-        self._input = Unseen(rows) if self._reads_blocks else rows
+        self._input = RowBuffer(rows) if self._reads_blocks else rows
         self._apply = apply
         self._unseen = unseen
         self._given_as_read = False

@@ -16,12 +16,14 @@ from headrace.execute.inputs import Input
 from headrace.execute.registry import opens
 from headrace.execute.stream import END, Made, Pending, Pulled, Stream
 from headrace.ops.zip import branch_context
+from headrace.ops.zip import zip as zip_datasets
 from headrace.plan.cardinality import INFINITE, UNKNOWN, Cardinality
+from headrace.plan.datasets import dataset_of, is_dataset
 from headrace.plan.marks import At, Joint, Mark, OwnMark
 from headrace.plan.node import Node, places, user_site
 from headrace.plan.spec import Spec
 from headrace.plan.structure import LEAF
-from headrace.sources.counter import RANDOM_BOUND
+from headrace.sources.counter import RANDOM_BOUND, random
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
@@ -55,20 +57,18 @@ def sample_from_datasets(
     >>> 75 < tosses.count("heads") < 100
     True
     """
-    from headrace.dataset import Dataset
-
-    draws = Dataset.random(seed, rerandomize_each_iteration)
+    draws = random(seed, rerandomize_each_iteration)
     count = len(datasets)
-    if isinstance(weights, Dataset):
-        choices = Dataset.zip(draws, weights).map(lambda draw, w: picked(draw, cumulative(w, count)))
+    if is_dataset(weights):
+        choices = zip_datasets(draws, weights).map(lambda draw, w: picked(draw, cumulative(w, count)))
         return _chosen("sample_from_datasets", datasets, choices, stop_on_empty_dataset)
     shares = np.ones(count) if weights is None else np.asarray(weights, np.float64)
     check_weights(shares, count)
     if count and not shares.any():
         return _chosen("sample_from_datasets", datasets, draws, stop_on_empty_dataset).take(0)
     datasets = [ds for ds, share in zip(datasets, shares.tolist(), strict=True) if share]
-    if len(datasets) == 1 and isinstance(datasets[0], Dataset):
-        return Dataset(datasets[0]._node)
+    if len(datasets) == 1 and is_dataset(datasets[0]):
+        return dataset_of(datasets[0]._node)
     steps = cumulative(shares[shares > 0], len(datasets))
     return _chosen("sample_from_datasets", datasets, draws._then(Pick, tuple(steps.tolist())), stop_on_empty_dataset)
 
@@ -96,10 +96,8 @@ def picked(draw: Any, steps: np.ndarray[Any, np.dtype[np.float64]]) -> Any:
 
 
 def _chosen(operation: str, datasets: Sequence[Dataset], choices: Dataset, stop_on_empty: bool) -> Dataset:
-    from headrace.dataset import Dataset
-
     for given in (*datasets, choices):
-        if not isinstance(given, Dataset):
+        if not is_dataset(given):
             raise TypeError(f"{operation} takes Datasets, not {given!r}")
     if not datasets:
         raise ValueError(f"{operation} needs at least one dataset")
@@ -116,7 +114,7 @@ def _chosen(operation: str, datasets: Sequence[Dataset], choices: Dataset, stop_
     node = Choose(
         (*nodes, choices._node), places([*nodes, choices._node]), bool(stop_on_empty), operation, site=user_site()
     )
-    return Dataset(node)
+    return dataset_of(node)
 
 
 def _integral(spec: Spec) -> bool:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from headrace.block import Block, Indices, folded, gathered
+from headrace.block import Block, folded, gathered
+from headrace.columns import Indices
 from headrace.errors import SpecError
 from headrace.execute.context import Context
 from headrace.execute.inputs import Input

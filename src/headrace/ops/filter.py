@@ -14,7 +14,8 @@ from headrace.errors import SpecError
 from headrace.execute.context import Context
 from headrace.execute.parallel import in_processes, process_count, work_in_parallel
 from headrace.execute.registry import opens
-from headrace.execute.stream import Made, Stream, Unseen
+from headrace.execute.row_buffer import RowBuffer
+from headrace.execute.stream import Made, Stream
 from headrace.ops.arguments import Mode, execution, function, width
 from headrace.ops.calls import Calls, Outcome, ParallelCalls, mapped, outcomes, single, with_failures
 from headrace.plan.cardinality import UNKNOWN, Cardinality
@@ -103,7 +104,7 @@ class FilterStream(Stream):
     def __init__(self, node: Filter, ctx: Context, at: At) -> None:
         self._node = node
         rows = ctx.open(node.input, at.inputs, any_order=True)
-        self._input = Unseen(rows) if node.input.pure and not node.pure else rows
+        self._input = RowBuffer(rows) if node.input.pure and not node.pure else rows
         self._seen = self._kept = 1
 
     def pull(self, want: int) -> Made:

@@ -13,7 +13,8 @@ from headrace.errors import StateError
 from headrace.execute.context import Context
 from headrace.execute.inputs import Input
 from headrace.execute.registry import opens
-from headrace.execute.stream import END, Made, Pending, Pulled, Stream, Unseen
+from headrace.execute.row_buffer import RowBuffer
+from headrace.execute.stream import END, Made, Pending, Pulled, Stream
 from headrace.ops.arguments import function
 from headrace.ops.children import OneRow, Parent, open_child
 from headrace.ops.template import BuildingNode, Template
@@ -97,7 +98,7 @@ class FlatMapStream(Stream):
         self._stacked = template is not None
         self._template = None if ctx.with_ids else template
         parents = ctx.open(node.input, at.inputs, with_ids=True)
-        self._parents = Unseen(parents) if node.input.pure else parents
+        self._parents = RowBuffer(parents) if node.input.pure else parents
         self._waiting = Pending()
         self._child: Input | OneRow | None = None
         self._unseen = node.pure

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from headrace.block import Block, Failure, Indices, Item, in_runs
+from headrace.block import Block, Failure, Item, in_runs
 from headrace.block import picked as picked_rows
+from headrace.columns import Indices
 from headrace.execute.context import Context
 from headrace.execute.registry import fetches, opens
 from headrace.execute.stream import END, Made, Stream

@@ -23,6 +23,7 @@ from headrace.ops.arguments import function, positive
 from headrace.ops.calls import Outcome, results
 from headrace.ops.children import OneRow
 from headrace.plan.cardinality import Cardinality
+from headrace.plan.datasets import dataset_of, is_dataset
 from headrace.plan.marks import At, Mark, Marked, OwnMark
 from headrace.plan.node import TUNING, Node
 from headrace.plan.spec import Probe, Spec
@@ -122,17 +123,15 @@ class GroupByWindow(Node):
 
     def outcome(self, ctx: Context, key: int, rows: Block, mark: Marked | None) -> Input | OneRow:
         """The rows that come out for a full window."""
-        from headrace.dataset import Dataset
-
         structure = rows.structure
         assert rows.ids is not None, "rows are read with ids"
         path, number = int(rows.ids[0, 0]), int(rows.ids[0, 1])
         try:
             salt = keys.mix(self.seed.key(ctx.path), path, number)
             with keys.keyed_seeds(salt):
-                window = Dataset(Memory(self.input.spec, rows.rows, structure, rows.columns, "window"))
+                window = dataset_of(Memory(self.input.spec, rows.rows, structure, rows.columns, "window"))
                 made = self.reduce_func(np.int64(key), window)
-            if not isinstance(made, Dataset):
+            if not is_dataset(made):
                 raise TypeError(f"the function must return a Dataset, not {made!r}")
         except Exception as error:
             return OneRow(Failure(self.error(error, rows.mark.ordinal)), mark)

@@ -14,7 +14,7 @@ from headrace.execute.context import Context
 from headrace.execute.registry import opens
 from headrace.execute.stream import Made, Stream
 from headrace.ops.calls import each
-from headrace.ops.passing import Keeping
+from headrace.ops.unchanged_rows import UnchangedRows
 from headrace.plan.cardinality import UNKNOWN, Cardinality
 from headrace.plan.marks import At
 from headrace.plan.node import TUNING
@@ -35,7 +35,7 @@ def ignore_errors(self: Dataset, log_warning: bool = False, name: str | None = N
 
 
 @dataclass(frozen=True, eq=False)
-class IgnoreErrors(Keeping):
+class IgnoreErrors(UnchangedRows):
     """The rows of the input that are no failures."""
 
     log_warning: bool = field(default=False, metadata=TUNING)

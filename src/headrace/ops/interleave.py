@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from operator import attrgetter
-from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from headrace import keys
-from headrace.block import Block, picked
+from headrace.block import Block, Item, picked
 from headrace.errors import StateError
-from headrace.execute.autotune import Climb
 from headrace.execute.context import CYCLE, Context
-from headrace.execute.inputs import Input
-from headrace.execute.parallel import tuned_width
 from headrace.execute.registry import opens
-from headrace.execute.stream import END, Made, Pace, Pending, Pulled, Stream
-from headrace.execute.workers import WorkerStream
+from headrace.execute.row_buffer import ReadersAhead, RowBuffer
+from headrace.execute.stream import END, Made, Stream
 from headrace.ops.arguments import function, positive, width
-from headrace.ops.children import OneRow, Parent, open_child
+from headrace.ops.children import Parent, open_child
 from headrace.ops.prefetch import Prefetch
 from headrace.ops.template import BuildingNode
 from headrace.options import AUTOTUNE
@@ -93,63 +88,6 @@ class Interleave(BuildingNode):
         return self.input.cardinality.vague
 
 
-class Slot:
-    """One of the datasets that take turns, with rows that were read from it and not given out yet."""
-
-    def __init__(self, parent: Mark, child: Input | OneRow, reads_ahead: bool) -> None:
-        self.parent = parent
-        self._child = child
-        self._reads_ahead = reads_ahead
-        self._pending = Pending()
-        self._pace = Pace()
-        self._ended = False
-
-    def pull(self, want: int) -> Pulled:
-        """The next rows. Where nobody can tell, more are read than wanted."""
-        if not self._pending and not self._fill(max(want, self._pace.rows) if self._reads_ahead else want):
-            return END
-        return self._pending.pull(want)
-
-    def _fill(self, want: int) -> bool:
-        if self._ended:
-            return False
-        started = perf_counter_ns()
-        item = self._child.pull(want)
-        if item is END:
-            self._ended = True
-            return False
-        self._pace.observe(item, perf_counter_ns() - started)
-        self._pending.add([item])
-        return True
-
-    def head(self) -> Block | None:
-        """The rows that lie ready, if they are a block; where nobody can tell, some are made ready."""
-        if not self._pending and self._reads_ahead:
-            self._fill(self._pace.rows)
-        return self._pending.block()
-
-    def mark(self) -> Mark:
-        """The mark of the next row."""
-        return self._pending.mark() if self._pending else self._child.mark()
-
-    def ready(self, heard: threading.Event) -> bool:
-        """Whether a pull would not wait for a thread, else `heard` tells when to ask again."""
-        return bool(self._pending) or not (stream := self._workers()) or stream.ready(heard)
-
-    def read_ahead(self, on: bool) -> None:
-        """Have its thread read before it is asked, or rest."""
-        if stream := self._workers():
-            stream.resize(int(on))
-
-    def _workers(self) -> WorkerStream | None:
-        stream = self._child.stream if isinstance(self._child, Input) else None
-        return stream if isinstance(stream, WorkerStream) else None
-
-    def close(self) -> None:
-        """Free the dataset."""
-        self._child.close()
-
-
 class Turns(Parent, Protocol):
     """A node that opens several datasets at a time."""
 
@@ -188,10 +126,9 @@ class InterleaveStream(Stream):
         self._node = node
         self._ctx = ctx
         self._ordered = ctx.ordered(node.deterministic)
-        self._slots: list[Slot | None] = [None] * (node.cycle_length or 1)
-        width = tuned_width(ctx, node.num_parallel_calls or 0, most=len(self._slots))
-        self._climb = width if isinstance(width, Climb) else None
-        self._ahead = width.width if isinstance(width, Climb) else width
+        self._slots: list[RowBuffer | None] = [None] * (node.cycle_length or 1)
+        self._parent_marks: list[Mark | None] = [None] * len(self._slots)
+        self._ahead = ReadersAhead(ctx, node.num_parallel_calls, most=len(self._slots))
         own = at.own or TurnsMark(0, 0, 0, ())
         self._turn: int = own.turn
         self._given: int = own.given
@@ -200,7 +137,6 @@ class InterleaveStream(Stream):
         self._changed: set[int] = set()
         self._entries: dict[int, tuple[int, int, Mark]] = {}
         self._oldest: Mark | None = None
-        self._heard = threading.Event()
         self._over = False
         base = self._parents.ordinal
         for index, number, inner in sorted(own.live, key=lambda entry: entry[1]):
@@ -222,13 +158,12 @@ class InterleaveStream(Stream):
 
         def ahead(child: Node) -> Node:
             pure[0] = child.pure
-            return Prefetch(child, None) if self._climb is not None or index < self._ahead else child
+            return Prefetch(child, None) if self._ahead.needs_thread(index) else child
 
-        parent = row.mark
+        self._parent_marks[index] = row.mark
         child = open_child(self._node, self._ctx.one_of(len(self._slots)), row, mark, ahead=ahead)
-        self._slots[index] = slot = Slot(parent, child, pure[0])
-        if self._climb is not None:
-            slot.read_ahead(index < self._ahead)
+        self._slots[index] = slot = RowBuffer(child, in_blocks=pure[0])
+        self._ahead.begin(index, slot)
         self._changed.add(index)
         self._oldest = None
         return True
@@ -236,13 +171,13 @@ class InterleaveStream(Stream):
     def _place(self) -> tuple[Mark, TurnsMark]:
         """What the next rows are marked with. Entries of slots are made anew only where one has changed since."""
         for index in self._changed:
-            slot = self._slots[index]
+            slot, parent = self._slots[index], self._parent_marks[index]
             self._entries.pop(index, None)
-            if slot is not None:
-                self._entries[index] = (index, slot.parent.ordinal, slot.mark())
+            if slot is not None and parent is not None:
+                self._entries[index] = (index, parent.ordinal, slot.mark())
         self._changed.clear()
         if self._oldest is None:
-            live = [slot.parent for slot in self._slots if slot is not None]
+            live = [mark for mark in self._parent_marks if mark is not None]
             self._oldest = min(live, key=attrgetter("ordinal"), default=None)
         oldest = self._parents.mark() if self._oldest is None else self._oldest
         read = self._parents.ordinal - oldest.ordinal
@@ -254,15 +189,10 @@ class InterleaveStream(Stream):
         self._pinned = False
 
     def pull(self, want: int) -> Made:
-        started = perf_counter_ns()
-        item = self._many_turns(want) or self._turn_by_turn(want)
-        climb = self._climb
-        if climb is not None and item is not END and climb.delivered(1, item.rows, perf_counter_ns() - started):
-            self._ahead = climb.width
-            for index, slot in enumerate(self._slots):
-                if slot is not None:
-                    slot.read_ahead(index < self._ahead)
-        return item
+        return self._ahead.pull(self._next, want, self._slots) or END
+
+    def _next(self, want: int) -> Item | None:
+        return self._many_turns(want) or self._turn_by_turn(want)
 
     def _many_turns(self, want: int) -> Block | None:
         """Several turns at once, wanted or not, where every slot has rows ready for its share of them."""
@@ -295,11 +225,11 @@ class InterleaveStream(Stream):
         self._pinned = False
         return whole
 
-    def _turn_by_turn(self, want: int) -> Pulled:
+    def _turn_by_turn(self, want: int) -> Item | None:
         idle = 0
         while idle <= len(self._slots):
             if not (self._ordered or self._pinned or self._given):
-                self._turn_to_ready()
+                self._turn = self._ahead.next_ready(self._slots, self._turn, fill=not self._over)
             slot = self._slots[self._turn]
             if slot is None:
                 if not self._fill(self._turn):
@@ -317,23 +247,8 @@ class InterleaveStream(Stream):
                     self._advance()
                 return item
             slot.close()
-            self._slots[self._turn] = None
+            self._slots[self._turn] = self._parent_marks[self._turn] = None
             self._changed.add(self._turn)
             self._oldest = None
             self._advance()
-        return END
-
-    def _turn_to_ready(self) -> None:
-        """Pass the turn to the next slot that has rows or is empty; wait until there is one."""
-        count = len(self._slots)
-        while True:
-            self._heard.clear()
-            for step in range(count):
-                index = (self._turn + step) % count
-                slot = self._slots[index]
-                if slot.ready(self._heard) if slot is not None else not self._over:
-                    self._turn = index
-                    return
-            if not any(self._slots):
-                return
-            self._heard.wait()
+        return None

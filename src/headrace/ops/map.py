@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from headrace.block import Block, Indices
+from headrace.block import Block
+from headrace.columns import Indices
 from headrace.execute.context import Context
 from headrace.execute.registry import fetches, opens
 from headrace.execute.stream import Stream
@@ -81,9 +82,9 @@ class Map(MappingCalls):
 
 @opens(Map, own=Unordered)
 def open_map(node: Map, ctx: Context, at: At) -> Stream:
-    """Rows through the function, here or elsewhere."""
-    elsewhere = node.mode == "process"
-    call = partial(mapped, node.fn, node.signature) if elsewhere else partial(map_rows, node)
+    """Rows through the function, here or in_process."""
+    in_process = node.mode == "process"
+    call = partial(mapped, node.fn, node.signature) if in_process else partial(map_rows, node)
     return open_calls(node, ctx, at, call, one=partial(map_one, node))
 
 

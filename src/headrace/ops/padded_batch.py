@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.block import Block, Column, column, leaf, stackable, values
+from headrace.block import Block, leaf
+from headrace.columns import Column, Varied, column_of, kind_of, values
 from headrace.errors import SpecError
 from headrace.ops.arguments import positive
 from headrace.ops.batching import Batching
@@ -161,7 +162,7 @@ class PaddedBatch(Batching):
 
 
 def _dtype(col: Column) -> np.dtype[Any] | None:
-    if isinstance(col, np.ndarray | Ragged):
+    if isinstance(col, np.ndarray | Ragged | Varied):
         return col.dtype
     first = next(values(col), None)
     return np.dtype(type(first)) if isinstance(first, str | bytes) else getattr(first, "dtype", None)
@@ -173,17 +174,18 @@ def padded(col: Column, groups: int, size: int, target: Shape, filler: Any) -> C
         return col.reshape(groups, size, *col.shape[1:])
     if isinstance(col, Ragged) and (target is None or _fits_as_it_is(col.shape[2:], target[1:])):
         return _padded_ragged(col, groups, size, None if target is None else target[0], filler)
+    if not isinstance(col, np.ndarray | Ragged | Varied | list):
+        return kind_of(col).stack(col, size, "")
     rows = list(values(col))
     if all(not isinstance(r, np.ndarray) for r in rows):
-        dense = stackable(rows)
-        return dense if isinstance(dense, str) else dense.reshape(groups, size)
+        return kind_of(rows).stack(rows, size, "")
     made: list[NDArray[Any]] = []
     for start in range(0, len(rows), size):
         batch = _padded_rows([np.asarray(r) for r in rows[start : start + size]], target, filler)
         if isinstance(batch, str):
             return batch
         made.append(batch)
-    return column(list(made))
+    return column_of(list(made))
 
 
 def _fits_as_it_is(shape: tuple[int | None, ...], target: tuple[int | None, ...]) -> bool:
@@ -199,7 +201,7 @@ def _padded_ragged(col: Ragged, groups: int, size: int, length: int | None, fill
         col[i * size : (i + 1) * size].to_padded(fill, int(longest[i]) if length is None else length)
         for i in range(groups)
     ]
-    return column(batches)
+    return column_of(batches)
 
 
 def _padded_rows(rows: list[NDArray[Any]], target: Shape, filler: Any) -> NDArray[Any] | str:

@@ -4,24 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
-from headrace import _native, keys
-from headrace.block import Block, Indices
+from headrace import keys
+from headrace.block import Block
+from headrace.columns import Indices
 from headrace.execute.context import Context
 from headrace.execute.registry import fetches, opens
 from headrace.execute.stream import Stream
 from headrace.ops.gather import NumberStream
-from headrace.ops.passing import Moving
+from headrace.ops.shuffle_numbers import UniformOrder, draw_key, numbers_at
+from headrace.ops.unchanged_rows import MovedRows
 from headrace.plan.cardinality import Cardinality
 from headrace.plan.marks import At
 
-TABLE = 1 << 16
-"""Up to this many rows the whole order is computed at once; the kernel needs no table beyond."""
-
 
 @dataclass(frozen=True, eq=False)
-class Permute(Moving):
+class Permute(MovedRows):
     """Row i is row p(i) of the input, p a permutation given by the key."""
 
     seed: keys.Seed
@@ -38,27 +35,14 @@ class Permute(Moving):
         return self.input.cardinality
 
 
-def permuted(node: Permute, ctx: Context, indices: Indices) -> Indices:
-    """p of these."""
-    out = np.empty(len(indices), np.int64)
-    key = node.seed.key(ctx.path if node.reshuffle else keys.ROOT)
-    _native.permute(key, node.cardinality, np.ascontiguousarray(indices), out)
-    return out
-
-
 @opens(Permute)
-def open_permuted(node: Permute, ctx: Context, at: At) -> Stream:  # noqa: ARG001 - a place is a number
+def open_permute(node: Permute, ctx: Context, at: At) -> Stream:  # noqa: ARG001 - a place is a number
     """The rows by number."""
-    count = int(node.cardinality)
-    order = None if count > TABLE else permuted(node, ctx, np.arange(count))
-
-    def numbers(start: int, stop: int) -> Indices:
-        return permuted(node, ctx, np.arange(start, stop)) if order is None else order[start:stop]
-
-    return NumberStream(ctx, node.input, count, numbers, scattered=node.input.coarse)
+    order = UniformOrder(draw_key(node, ctx), int(node.cardinality))
+    return NumberStream(ctx, node.input, order.count, order, scattered=node.input.coarse)
 
 
 @fetches(Permute)
-def fetch_permuted(node: Permute, ctx: Context, indices: Indices) -> Block:
+def fetch_permute(node: Permute, ctx: Context, indices: Indices) -> Block:
     """Rows by their new numbers."""
-    return ctx.fetch(node.input, permuted(node, ctx, indices))
+    return ctx.fetch(node.input, numbers_at(draw_key(node, ctx), int(node.cardinality), indices))

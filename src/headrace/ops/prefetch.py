@@ -6,12 +6,12 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 from headrace.execute.context import Context
-from headrace.execute.elsewhere import ElsewhereStream, Home
 from headrace.execute.parallel import read_ahead
+from headrace.execute.plan_process import ProcessKeeper, ProcessStream
 from headrace.execute.registry import opens
 from headrace.execute.stream import Stream
 from headrace.ops.arguments import integer, one_of
-from headrace.ops.passing import Passing
+from headrace.ops.unchanged_rows import PassThrough
 from headrace.options import AUTOTUNE
 from headrace.plan.marks import At
 from headrace.plan.node import FOUND_WHILE_RUNNING, TUNING, walk
@@ -51,17 +51,22 @@ def prefetch(self: Dataset, buffer_size: int | None, name: str | None = None, *,
 
 
 @dataclass(frozen=True, eq=False)
-class Prefetch(Passing):
-    """Reads its input on a thread or in a process, at most `buffer_size` rows ahead, None a sensible number."""
+class Prefetch(PassThrough):
+    """Reads its input on a thread or in a process, at most `buffer_size` rows ahead, None a sensible number.
+
+    `if_it_helps`: only once that is seen to save the consumer time, where nobody can tell. `final`: no user wrote
+    it, and it is the whole pipeline that may be read ahead.
+    """
 
     buffer_size: int | None = field(metadata=FOUND_WHILE_RUNNING)
     mode: str = field(default="thread", metadata=TUNING)
     if_it_helps: bool = field(default=False, repr=False, metadata=TUNING)
-    home: Home = field(default_factory=Home, repr=False, metadata=TUNING)
+    final: bool = field(default=False, repr=False, metadata=TUNING)
+    keeper: ProcessKeeper = field(default_factory=ProcessKeeper, repr=False, metadata=TUNING)
 
     @property
     def ready_made(self) -> bool:
-        return self.buffer_size is None
+        return self.buffer_size is None and not self.final
 
     @property
     def runs_ahead(self) -> bool:
@@ -73,27 +78,7 @@ def open_prefetch(node: Prefetch, ctx: Context, at: At) -> Stream:
     """Rows read on a thread, or in a process."""
     if node.mode == "process":
         inside = replace(node, mode="thread", if_it_helps=False)
-        return ElsewhereStream(inside, ctx, at.inputs, node.home)
-    tuned = ctx.stage.path if node.if_it_helps and node.input.pure else None
+        return ProcessStream(inside, ctx, at.inputs, node.keeper)
+    stage = "final prefetch" if node.final else ctx.stage.path
+    tuned = stage if node.if_it_helps and node.input.pure else None
     return read_ahead(ctx, node.input, at.inputs, rows=node.buffer_size, if_it_helps=tuned)
-
-
-@dataclass(frozen=True, eq=False)
-class PrefetchIfItHelps(Passing):
-    """Reads its input on a thread once that is seen to save the consumer time; `final` that of the whole pipeline."""
-
-    final: bool = False
-
-    @property
-    def operation(self) -> str:
-        return "prefetch"
-
-    def remark(self) -> str:
-        return "a prefetch of its own, whose thread starts if what the consumer waits and computes shows a gain"
-
-
-@opens(PrefetchIfItHelps)
-def open_prefetch_if_it_helps(node: PrefetchIfItHelps, ctx: Context, at: At) -> Stream:
-    """Rows read on a thread, in time."""
-    name = "final prefetch" if node.final else f"{ctx.stage.path}/{node.input.operation} ahead"
-    return read_ahead(ctx, node.input, at.inputs, if_it_helps=name)

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import DTypeLike
 
-from headrace.block import Block, Column, stackable, values
+from headrace.block import Block
+from headrace.columns import Column, Varied, group_rows, kind_of
 from headrace.ops.arguments import positive
 from headrace.ops.batching import Batching
 from headrace.plan.spec import LeafSpec, Spec
-from headrace.ragged import Ragged, as_ragged
+from headrace.ragged import Ragged
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
@@ -57,9 +58,9 @@ class RaggedBatch(Batching):
         known = self.input.spec.leaves if self.input.spec.structure == structure else (None,) * structure.leaves
         columns: list[Column] = []
         for path, col, spec in zip(structure.paths, block.columns, known, strict=True):
-            made = ragged(col, groups, size, dense=spec is not None and fixed(spec))
+            made = ragged(col, size, path, dense=spec is not None and fixed(spec))
             if isinstance(made, str):
-                return f"component{path}: {made}" if path else made
+                return made
             columns.append(made)
         return Block(structure, columns, groups, block.mark, None if block.ids is None else block.ids[::size])
 
@@ -69,18 +70,16 @@ def fixed(spec: LeafSpec) -> bool:
     return spec.shape is not None and None not in spec.shape
 
 
-def ragged(col: Column, groups: int, size: int, *, dense: bool) -> Column | str:
+def ragged(col: Column, size: int, path: str, *, dense: bool) -> Column | str:
     """Every `size` rows of a column together: stacked if they are `dense` or have no axes, else ragged."""
-    rows = col if isinstance(col, np.ndarray | Ragged) else None
-    if rows is None:
-        listed = list(values(col))
-        if any(isinstance(r, np.ndarray) for r in listed):
-            shapes = {np.shape(r)[1:] for r in listed}
-            if len(shapes) > 1 or not all(np.ndim(r) for r in listed):
-                return "elements that differ in more than their first axis cannot make a ragged batch"
-            rows = Ragged.from_rows(listed)
-    if rows is None or dense or (isinstance(rows, np.ndarray) and rows.ndim == 1):
-        stacked = stackable(col)
-        return stacked if isinstance(stacked, str) else stacked.reshape(groups, size, *stacked.shape[1:])
-    whole = rows if isinstance(rows, Ragged) else as_ragged(rows)
-    return [whole[i * size : (i + 1) * size] for i in range(groups)]
+    if isinstance(col, list) and any(isinstance(row, np.ndarray) for row in col):
+        if len({np.shape(row)[1:] for row in col}) > 1 or not all(np.ndim(row) for row in col):
+            return f"component{path}: {UNEVEN}" if path else UNEVEN
+        col = Ragged.from_rows(col)
+    if isinstance(col, Varied):
+        return f"component{path}: {UNEVEN}" if path else UNEVEN
+    keep = isinstance(col, np.ndarray | Ragged) and not dense and len(col.shape) > 1
+    return group_rows(col, size) if keep else kind_of(col).stack(col, size, path)
+
+
+UNEVEN = "elements that differ in more than their first axis cannot make a ragged batch"

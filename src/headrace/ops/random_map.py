@@ -8,7 +8,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from headrace import keys
-from headrace.block import Block, Indices
+from headrace.block import Block
+from headrace.columns import Indices
 from headrace.execute.context import Context
 from headrace.execute.registry import fetches, opens
 from headrace.execute.stream import Stream
@@ -98,9 +99,9 @@ class RandomMap(MappingCalls):
 
 @opens(RandomMap, own=Unordered)
 def open_random_map(node: RandomMap, ctx: Context, at: At) -> Stream:
-    """Rows and their generators through the function, here or elsewhere."""
-    elsewhere = node.mode == "process"
-    call = partial(randomly_mapped, node.fn, node.key) if elsewhere else partial(map_randomly, node)
+    """Rows and their generators through the function, here or in_process."""
+    in_process = node.mode == "process"
+    call = partial(randomly_mapped, node.fn, node.key) if in_process else partial(map_randomly, node)
     return open_calls(node, ctx, at, call, with_ids=True)
 
 

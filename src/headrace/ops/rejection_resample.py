@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from headrace import _native, keys
-from headrace.block import Block, Column, Failure, Item, column, leaf
+from headrace.block import Block, Failure, Item, leaf
+from headrace.columns import Column, column_of
 from headrace.errors import SpecError
 from headrace.execute.context import Context
 from headrace.execute.registry import opens
@@ -178,5 +179,5 @@ class RejectionStream(Stream):
         if not rows:
             return []
         chosen = block.take(np.array(rows))
-        columns: list[Column] = [column(kinds), *chosen.columns]
+        columns: list[Column] = [column_of(kinds), *chosen.columns]
         return [Block(tuple_of([LEAF, block.structure]), columns, len(rows), mark, chosen.ids, own)]

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from headrace.block import Block, Indices, concat
+from headrace.block import Block, concat
+from headrace.columns import Indices
 from headrace.execute.context import Context
 from headrace.execute.inputs import Input
 from headrace.execute.registry import fetches, opens
 from headrace.execute.stream import END, Made, Stream
 from headrace.ops.arguments import integer
-from headrace.ops.passing import Keeping
+from headrace.ops.unchanged_rows import UnchangedRows
 from headrace.plan.cardinality import Cardinality
 from headrace.plan.marks import START, At, Marks, OwnMark
 
@@ -32,7 +33,7 @@ def repeat(self: Dataset, count: int | None = None, name: str | None = None) -> 
 
 
 @dataclass(frozen=True, eq=False)
-class Repeat(Keeping):
+class Repeat(UnchangedRows):
     """The input `count` times, None for ever, which an epoch without rows ends."""
 
     count: int | None

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headrace.block import Block, Failure, Indices
+from headrace.block import Block, Failure
+from headrace.columns import Indices
 from headrace.errors import NotIndexableError
 from headrace.execute.context import Context
 from headrace.execute.passes import Pass
@@ -15,7 +16,7 @@ from headrace.execute.registry import fetches, opens
 from headrace.execute.stream import Stream
 from headrace.ops.arguments import integer
 from headrace.ops.gather import NumberStream
-from headrace.ops.passing import Keeping
+from headrace.ops.unchanged_rows import UnchangedRows
 from headrace.ops.with_options import merged
 from headrace.plan.cardinality import INFINITE, Cardinality
 from headrace.plan.marks import At
@@ -69,7 +70,7 @@ def getitem(self: Dataset, index: int | slice) -> Any:
 
 
 @dataclass(frozen=True, eq=False)
-class Select(Keeping):
+class Select(UnchangedRows):
     """Rows start, start + step, … of an indexable input, `count` of them."""
 
     start: int

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from headrace.block import Block, Failure, Indices
+from headrace.block import Block, Failure
+from headrace.columns import Indices
 from headrace.execute.context import Context
 from headrace.execute.registry import fetches, opens
 from headrace.execute.stream import END, Made, Stream
 from headrace.ops.arguments import integer, positive
-from headrace.ops.passing import Moving
+from headrace.ops.unchanged_rows import MovedRows
 from headrace.plan.cardinality import Cardinality
 from headrace.plan.marks import At
 
@@ -38,7 +39,7 @@ def shard(self: Dataset, num_shards: int, index: int, name: str | None = None) -
 
 
 @dataclass(frozen=True, eq=False)
-class Shard(Moving):
+class Shard(MovedRows):
     """Rows index, index + num_shards, …"""
 
     num_shards: int

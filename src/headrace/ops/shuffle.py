@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from headrace import _native, keys
-from headrace.block import Block, Failure, Indices, Item
+from headrace.block import Block, Failure, Item
+from headrace.columns import Indices
 from headrace.errors import ElementError, StateError
 from headrace.execute.context import Context
 from headrace.execute.parallel import tuned_buffer
@@ -17,10 +18,11 @@ from headrace.execute.registry import fetches, opens
 from headrace.execute.stream import END, Made, Source, Stream
 from headrace.ops.arguments import integer, positive
 from headrace.ops.buffer_size import Peeked, row_bytes
-from headrace.ops.passing import Moving
+from headrace.ops.gather import NumberStream
 from headrace.ops.permute import Permute
-from headrace.ops.shuffle_numbers import NumberShuffleStream
+from headrace.ops.shuffle_numbers import BufferOrder, draw_key
 from headrace.ops.slots import Dense, Slots
+from headrace.ops.unchanged_rows import MovedRows
 from headrace.options import AUTOTUNE
 from headrace.plan.cardinality import UNKNOWN, Cardinality
 from headrace.plan.marks import At, Mark, OwnMark
@@ -78,7 +80,7 @@ NUMBERED_SLOTS = 1 << 24
 
 
 @dataclass(frozen=True, eq=False)
-class Shuffle(Moving):
+class Shuffle(MovedRows):
     """Draws uniformly from a full buffer, refilled by the next row. Slot t is a function of (key, t).
 
     How many rows an AUTOTUNE buffer holds is known only while it runs: then rows are not found by number.
@@ -97,11 +99,6 @@ class Shuffle(Moving):
     @property
     def indexable(self) -> bool:
         return self.input.indexable and self.buffer_size != AUTOTUNE
-
-
-def draw_key(node: Shuffle, ctx: Context) -> int:
-    """What the kernels draw with."""
-    return node.seed.key(ctx.path if node.reshuffle else keys.ROOT)
 
 
 @fetches(Shuffle)
@@ -130,7 +127,8 @@ def open_shuffle(node: Shuffle, ctx: Context, at: At) -> Stream:
     if rows.addressable and rows.numbered:
         slots = min(node.buffer_size, rows.cardinality) if rows.cardinality.known else node.buffer_size
         if slots <= NUMBERED_SLOTS:
-            return NumberShuffleStream(ctx, rows, draw_key(node, ctx), node.buffer_size)
+            order = BufferOrder(draw_key(node, ctx), node.buffer_size, rows.cardinality)
+            return NumberStream(ctx, rows, order.count, order)
     return ShuffleStream(node, ctx, at)
 
 
@@ -163,9 +161,9 @@ class ShuffleStream(Stream):
 
     def _row_bytes(self, room: int) -> int:
         """What a row takes, by the spec or by the first rows."""
-        told = row_bytes(self._node.spec)
-        if told is not None:
-            return told
+        known = row_bytes(self._node.spec)
+        if known is not None:
+            return known
         self._input = peeked = Peeked(self._input)
         return peeked.row_bytes(room)
 

@@ -1,52 +1,83 @@
-"""A shuffle whose buffer holds row numbers: for inputs whose rows are found by number."""
+"""In which order a shuffle gives out row numbers: a function of its key alone, so that a place is a number."""
 
 from __future__ import annotations
+
+from typing import Protocol
 
 import numpy as np
 
 from headrace import _native
+from headrace.columns import Indices
 from headrace.execute.context import Context
-from headrace.execute.stream import END, Made, Stream
-from headrace.plan.node import Node
+from headrace.keys import ROOT, Seed
+from headrace.plan.cardinality import Cardinality
+
+TABLE = 1 << 16
+"""Up to this many rows the whole order is computed at once; the kernel needs no table beyond."""
+FOR_EVER = 2**62
+"""As many numbers as anybody asks for."""
 
 
-class NumberShuffleStream(Stream):
-    """Numbers are drawn in the kernel and rows fetched once. A place is a step: what the slots hold follows from it."""
+class Drawing(Protocol):
+    """A node that draws an order."""
 
-    def __init__(self, ctx: Context, rows: Node, key: int, capacity: int) -> None:
-        self._ctx = ctx
-        self._rows = rows
-        self._law = (key, capacity, max(-1, int(rows.cardinality)))
+    @property
+    def seed(self) -> Seed: ...
+    @property
+    def reshuffle(self) -> bool: ...
+
+
+def draw_key(node: Drawing, ctx: Context) -> int:
+    """What the kernels draw with."""
+    return node.seed.key(ctx.path if node.reshuffle else ROOT)
+
+
+class BufferOrder:
+    """The numbers that a buffer of `capacity` gives out. What it holds before a step follows from the step."""
+
+    def __init__(self, key: int, capacity: int, count: Cardinality) -> None:
+        self._law = (key, capacity, max(-1, int(count)))
+        self.count = int(count) if count.known else FOR_EVER
         self._slots: np.ndarray[tuple[int], np.dtype[np.int64]] | None = None
-        self._hole = self._used = 0
-        self._t = 0
+        self._hole = self._used = self._step = 0
 
-    def _seek(self) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-        """What the slots hold before step t."""
+    def __call__(self, start: int, stop: int) -> Indices:
+        """Those of steps `start` to `stop`."""
+        if self._slots is None or start != self._step:
+            self._slots = self._seek(start)
+        numbers = np.empty(stop - start, np.int64)
+        run = _native.shuffle_run(*self._law, start, self._slots, self._hole, self._used, numbers)
+        self._hole, self._used = run
+        self._step = stop
+        return numbers
+
+    def _seek(self, step: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+        """What the slots hold before a step."""
         _, capacity, total = self._law
         slots = np.empty(capacity if total < 0 else min(capacity, total), np.int64)
-        self._used = _native.shuffle_held(*self._law, self._t, slots)
+        self._used = _native.shuffle_held(*self._law, step, slots)
         empty = np.flatnonzero(slots[: self._used] < 0)
         self._hole = int(empty[0]) if len(empty) else 0
         return slots
 
-    def pull(self, want: int) -> Made:
-        total = self._law[2]
-        count = want if total < 0 else min(want, total - self._t)
-        if count == 0:
-            return END
-        if self._slots is None:
-            self._slots = self._seek()
-        numbers = np.empty(count, np.int64)
-        run = _native.shuffle_run(*self._law, self._t, self._slots, self._hole, self._used, numbers)
-        self._hole, self._used = run
-        self._t += count
-        return self._ctx.fetch_items(self._rows, numbers)
 
-    def skip(self, count: int, *, replay: bool = False) -> int:  # noqa: ARG002
-        total = self._law[2]
-        steps = count if total < 0 else min(count, total - self._t)
-        if steps:
-            self._t += steps
-            self._slots = None
-        return steps
+class UniformOrder:
+    """All numbers below `count`, every order as likely as any other."""
+
+    def __init__(self, key: int, count: int) -> None:
+        self._key = key
+        self.count = count
+        self._table = None if count > TABLE else numbers_at(key, count, np.arange(count))
+
+    def __call__(self, start: int, stop: int) -> Indices:
+        """Those in places `start` to `stop`."""
+        if self._table is None:
+            return numbers_at(self._key, self.count, np.arange(start, stop))
+        return self._table[start:stop]
+
+
+def numbers_at(key: int, count: int, places: Indices) -> Indices:
+    """The numbers that a uniform order has in these places."""
+    out = np.empty(len(places), np.int64)
+    _native.permute(key, count, np.ascontiguousarray(places), out)
+    return out

@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace import _native
-from headrace.block import Block, Column, Indices, Item, column, from_elements, objects, values
+from headrace.block import Block, Item, from_elements
+from headrace.columns import Column, Indices, Stacked, column_of, values
 from headrace.plan.structure import Structure
-from headrace.ragged import Ragged, as_bytes
+from headrace.ragged import as_bytes
 
 Dense = NDArray[Any]
 
@@ -145,7 +146,7 @@ class ObjectStore:
         rows = self._pool[places].tolist()
         self._pool[places] = None
         self._free.append(places)
-        made = column(rows)
+        made = column_of(rows)
         return made.copy() if not self._copies and len(rows) == 1 and isinstance(made, np.ndarray) else made
 
     def place(self, slots: Indices | slice, column: Column) -> None:
@@ -266,10 +267,10 @@ def _store(like: Column, kept: bool) -> Store:
 
 def _boxes(column: Column, *, copies: bool = True) -> NDArray[Any]:
     """The rows as objects, of their own unless they need not be copied."""
-    if isinstance(column, list | np.ndarray | Ragged):
-        rows = (v.copy() if copies and isinstance(v, np.ndarray) else v for v in column)
-        return np.fromiter(rows, object, len(column))
-    return objects(column)
+    rows = values(column)
+    if copies and not isinstance(column, Stacked):  # whose objects are made for this
+        rows = (v.copy() if isinstance(v, np.ndarray) else v for v in rows)
+    return np.fromiter(rows, object, len(column))
 
 
 def _elements(block: Block) -> list[Any]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from headrace.block import Block, Indices
+from headrace.block import Block
+from headrace.columns import Indices
 from headrace.execute.context import Context
 from headrace.execute.registry import fetches, opens
 from headrace.execute.stream import END, Made, Stream
 from headrace.ops.arguments import integer
-from headrace.ops.passing import Moving
+from headrace.ops.unchanged_rows import MovedRows
 from headrace.plan.cardinality import Cardinality
 from headrace.plan.marks import At
 
@@ -28,7 +29,7 @@ def take(self: Dataset, count: int, name: str | None = None) -> Dataset:
 
 
 @dataclass(frozen=True, eq=False)
-class Take(Moving):
+class Take(MovedRows):
     """Rows 0 to `count`, -1 for all."""
 
     count: int

@@ -17,6 +17,7 @@ from headrace.execute.context import Context
 from headrace.keys import ROOT, keyed_seeds
 from headrace.ops.calls import arguments
 from headrace.plan.cardinality import UNKNOWN, Cardinality
+from headrace.plan.datasets import dataset_of, is_dataset
 from headrace.plan.node import Node, rebuilt
 from headrace.plan.prepared import Prepared
 from headrace.plan.spec import DatasetSpec, LeafSpec, Probe, Spec
@@ -126,17 +127,15 @@ class Unread(Node):
 
 def ask_once(fn: Callable[..., Any], structure: Structure | None, components: list[Any]) -> Node | None:
     """What a function makes of these, if all that it does is to build on them; None where it must see each row."""
-    from headrace.dataset import Dataset
-
     if structure is None or not only_builds(fn) or not _plain(structure):
         return None
-    columns: list[Any] = [[Dataset(c) if isinstance(c, Unread) else c] for c in components]
+    columns: list[Any] = [[dataset_of(c) if isinstance(c, Unread) else c] for c in components]
     try:
         with keyed_seeds(ROOT):
             made = fn(*next(arguments(Block(structure, columns, 1))))
     except Exception:  # it is raised again where it belongs: for each row
         return None
-    return made._node if isinstance(made, Dataset) else None
+    return made._node if is_dataset(made) else None
 
 
 class BuildingFunction:

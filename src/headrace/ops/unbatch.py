@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from headrace.block import FOLD, Block, Column, Failure, Ids, Indices, Item, concat, values
+from headrace.block import FOLD, Block, Failure, Ids, Item, concat
+from headrace.columns import Indices, kind_of
 from headrace.errors import SpecError
 from headrace.execute.context import Context
 from headrace.execute.registry import fetches, opens
@@ -17,7 +18,6 @@ from headrace.plan.marks import At, Mark
 from headrace.plan.node import Node
 from headrace.plan.spec import Spec
 from headrace.plan.structure import Structure
-from headrace.ragged import Ragged
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
@@ -108,11 +108,12 @@ class UnbatchStream(Stream):
 
 def split(node: Unbatch, block: Block) -> list[Item]:
     """The rows of the rows of a block; a row whose components differ in number is one failure."""
-    counts = [row_counts(c) for c in block.columns]
+    apart = [kind_of(c).unstack(c) for c in block.columns]
+    counts = [None if each is None else each[1] for each in apart]
     lengths = counts[0] if counts else None
     if lengths is not None and all(c is not None and np.array_equal(c, lengths) for c in counts):
         rows = int(lengths.sum())
-        columns = [flattened(c) for c in block.columns]
+        columns = [each[0] for each in apart if each is not None]
         ids = None if block.ids is None else child_ids(block.ids, lengths)
         return [Block(block.structure, columns, rows, block.mark, ids)] if rows else []
     if block.rows > 1:
@@ -138,27 +139,6 @@ def failures(node: Unbatch, failure: Failure) -> list[Item]:
         made.append(Failure(failure.error, failure.mark))
         made[-1].offset = i
     return made
-
-
-def row_counts(column: Column) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]] | None:
-    """How many rows each row has, None if one of them cannot be split."""
-    if isinstance(column, np.ndarray):
-        return np.full(len(column), column.shape[1]) if column.ndim > 1 else None
-    if isinstance(column, Ragged):
-        return column.row_lengths()
-    rows = list(values(column))
-    if any(not isinstance(r, Ragged) and not np.ndim(r) for r in rows):
-        return None
-    return np.array([len(r) for r in rows], np.int64)
-
-
-def flattened(column: Column) -> Column:
-    """The rows of all rows."""
-    if isinstance(column, np.ndarray):
-        return column.reshape(column.shape[0] * column.shape[1], *column.shape[2:])
-    if isinstance(column, Ragged):
-        return column.values
-    return [inner for row in values(column) for inner in row]
 
 
 def child_ids(ids: Ids, lengths: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> Ids:

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headrace.block import Block, values
+from headrace.block import Block
+from headrace.columns import values
 from headrace.execute.context import Context
 from headrace.execute.registry import opens
 from headrace.execute.stream import Made, Stream
-from headrace.ops.passing import Keeping
+from headrace.ops.unchanged_rows import UnchangedRows
 from headrace.plan.cardinality import UNKNOWN, Cardinality
 from headrace.plan.marks import At
 from headrace.plan.spec import DatasetSpec
@@ -36,7 +37,7 @@ def unique(self: Dataset, name: str | None = None) -> Dataset:
 
 
 @dataclass(frozen=True, eq=False)
-class Unique(Keeping):
+class Unique(UnchangedRows):
     """Rows that differ from all before them.
 
     What was seen is not part of a mark, it may be larger than the data that is left: a restore reads from the start.

@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headrace.block import Block, Column, Failure, Item, concat, folded, structures_differ, take, values
+from headrace.block import Block, Failure, Item, concat, folded, structures_differ
+from headrace.columns import Column, take, values
 from headrace.errors import SpecError
 from headrace.execute.context import Context
 from headrace.execute.registry import opens
 from headrace.execute.stream import END, Made, Stream
 from headrace.ops.arguments import positive
 from headrace.plan.cardinality import Cardinality
+from headrace.plan.datasets import dataset_of
 from headrace.plan.marks import At
 from headrace.plan.node import TUNING, Node
 from headrace.plan.spec import DatasetSpec, Spec, leaf_spec
@@ -199,6 +201,4 @@ def element_specs(known: Spec, rows: Block, columns: list[Column]) -> list[Spec]
 
 
 def _dataset(column: Any, spec: Spec) -> Dataset:
-    from headrace.dataset import Dataset
-
-    return Dataset(Memory(spec, len(column), LEAF, [column], "window"))
+    return dataset_of(Memory(spec, len(column), LEAF, [column], "window"))

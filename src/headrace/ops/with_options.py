@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-from headrace.ops.passing import Passing
+from headrace.ops.unchanged_rows import PassThrough
 from headrace.options import NONE, Options
 from headrace.plan.node import TUNING, Node, walk
 
@@ -56,7 +56,7 @@ def merged(node: Node) -> Options:
 
 
 @dataclass(frozen=True, eq=False)
-class WithOptions(Passing):
+class WithOptions(PassThrough):
     """The input itself; the executor looks for the options."""
 
     options: Options = field(metadata=TUNING)

@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from headrace.block import Block, Column, Failure, Indices, Item
+from headrace.block import Block, Failure, Item
+from headrace.columns import Column, Indices
 from headrace.execute.context import Context
 from headrace.execute.inputs import Input
 from headrace.execute.registry import fetches, opens
 from headrace.execute.stream import END, Made, Pending, Stream
 from headrace.plan.cardinality import Cardinality, smallest
+from headrace.plan.datasets import dataset_of, is_dataset
 from headrace.plan.marks import At, Joint
 from headrace.plan.node import Node, places, user_site
 from headrace.plan.spec import Spec
@@ -29,21 +31,19 @@ def zip(*args: Any, datasets: Any = None, name: str | None = None) -> Dataset:
     >>> next(iter(hr.Dataset.zip({"x": a, "y": b})))
     {'x': np.int64(0), 'y': np.int64(10)}
     """
-    from headrace.dataset import Dataset
-
     if bool(args) == (datasets is not None):
         raise TypeError("zip takes datasets, or a structure of them, in one way: zip(a, b), zip((a, b)) or datasets=")
     given = datasets if datasets is not None else args[0] if len(args) == 1 else args
     structure, leaves = flatten(given)
     for i, path in enumerate(structure.paths):
         found = leaves[i]
-        if not isinstance(found, Dataset):
+        if not is_dataset(found):
             hint = "; put the datasets into a tuple" if isinstance(found, list) else ""
             raise TypeError(f"zip takes Datasets in tuples or dicts; argument{path} is {found!r}{hint}")
     nodes = tuple(leaf._node for leaf in leaves)
     if not nodes:
         raise TypeError("zip needs at least one dataset")
-    return Dataset(Zip(nodes, structure, places(nodes), site=user_site(), name=name))
+    return dataset_of(Zip(nodes, structure, places(nodes), site=user_site(), name=name))
 
 
 @dataclass(frozen=True, eq=False)

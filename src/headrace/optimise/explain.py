@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
-from headrace.optimise.final_prefetch import with_final_prefetch
+from headrace.optimise.final_prefetch import WHY, with_final_prefetch
 from headrace.optimise.rules import Applied, optimised
 from headrace.plan.explain import Explanation, plan_table, tree
 from headrace.plan.node import Node
@@ -23,9 +23,8 @@ def explanation(node: Node) -> Explanation:
     else:
         text.append("runs as written")
         html.append("runs as written")
-    final = with_final_prefetch(plan)
-    if final is not plan:
-        said = f"and ends in {final.remark()}"
+    if with_final_prefetch(plan) is not plan:
+        said = f"and ends in {WHY}"
         text.append(said)
         html.append(f"<br>{escape(said)}")
     return Explanation("\n".join(text), "".join(html))

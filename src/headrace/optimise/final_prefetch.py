@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from headrace.ops.prefetch import PrefetchIfItHelps
+from headrace.ops.prefetch import Prefetch
 from headrace.ops.with_options import merged
 from headrace.plan.node import Node
+
+WHY = "a prefetch of its own, whose thread starts if what the consumer waits and computes shows a gain"
 
 
 def with_final_prefetch(plan: Node) -> Node:
@@ -14,4 +16,4 @@ def with_final_prefetch(plan: Node) -> Node:
     """
     if not plan.pure or plan.runs_ahead or merged(plan).inject_prefetch is False:
         return plan
-    return PrefetchIfItHelps(plan, final=True)
+    return Prefetch(plan, None, if_it_helps=True, final=True)

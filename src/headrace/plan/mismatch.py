@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from headrace.plan.display import spec_text
-from headrace.plan.spec import LeafSpec, Spec
+from headrace.plan.spec import LeafSpec, Spec, leaf_spec
+from headrace.ragged import Ragged
 
 WIDTH = 200
 """The longest text of an element's spec in an error."""
@@ -55,6 +57,12 @@ def _boxed(spec: LeafSpec) -> bool:
     return spec.dtype is None or spec.dtype.kind in "USO"
 
 
-def why_ragged_rows_are_refused(path: str) -> str:
-    """Components that are ragged already."""
-    return f"the elements{f' of component{path}' if path else ''} are ragged and cannot be stacked"
+def why_ragged_rows_differ(path: str, rows: Sequence[Any]) -> str:
+    """Components of which some are ragged, and others are not, or are of another dtype or rank."""
+    kinds = [(isinstance(row, Ragged), spec.dtype, spec.shape and spec.shape[1:]) for row, spec in _specs(rows)]
+    other = next(i for i, kind in enumerate(kinds) if kind != kinds[0])
+    return why_components_differ(path, leaf_spec(rows[0]), leaf_spec(rows[other]), other)
+
+
+def _specs(rows: Sequence[Any]) -> list[tuple[Any, LeafSpec]]:
+    return [(row, leaf_spec(row)) for row in rows]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
@@ -345,6 +345,8 @@ def leaf_spec(value: Any) -> LeafSpec:
             return TensorSpec(value.shape, None)
         if value.dtype == object:
             kinds = {type(v) for v in value.flat}
+            if all(hasattr(v, "_node") for v in value.flat):
+                return DatasetSpec(reduce(Spec.common, [v._node.spec for v in value.flat]), value.shape)
             kind = kinds.pop() if len(kinds) == 1 else object
             return TensorSpec(value.shape, kind if kind in (str, bytes) else object)
         return TensorSpec(value.shape, value.dtype)

@@ -2,7 +2,8 @@
 
 from headrace.preprocessing.hashing import HashedCrossing, Hashing
 from headrace.preprocessing.lookup import IntegerLookup, StringLookup
-from headrace.preprocessing.numbers import CategoryEncoding, Discretization, Normalization
+from headrace.preprocessing.normalization import Normalization
+from headrace.preprocessing.numbers import CategoryEncoding, Discretization
 
 __all__ = [
     "CategoryEncoding",

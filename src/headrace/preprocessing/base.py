@@ -10,12 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace import _native
+from headrace.columns import text_column
 from headrace.feature_column.raw import Raw, is_single, plain_column, raw_of
 from headrace.plan.spec import TensorSpec
 from headrace.ragged import Ragged
 from headrace.trace.operation import traced_operation
 
 MODES = ("int", "one_hot", "multi_hot", "count")
+OTHER_NAMES = {"binary": "multi_hot", "tf-idf": "tf_idf"}
+"""What Keras called some of them before."""
 
 
 class PreprocessingLayer(ABC):
@@ -23,6 +26,8 @@ class PreprocessingLayer(ABC):
 
     _headrace_constant = True
     inputs = 1
+    dtype: Any = None
+    """What numbers are given as, if not as the layer has them."""
 
     def __call__(self, *values: Any) -> Any:
         """What the layer makes of a value, or of an array of them."""
@@ -41,6 +46,11 @@ class PreprocessingLayer(ABC):
         del axes
         return made
 
+    def finished(self, made: Any, axes: int) -> Any:
+        """The same, in the `dtype` that was asked for."""
+        made = self.encoded(made, axes)
+        return made if self.dtype is None else _cast(made, self.dtype)
+
     @abstractmethod
     def spec(self, shape: tuple[int | None, ...]) -> TensorSpec:
         """What comes of an element of this shape."""
@@ -52,12 +62,20 @@ def _spec(inputs: tuple[TensorSpec, ...], layer: PreprocessingLayer) -> TensorSp
         raise ValueError(f"{type(layer).__name__} needs inputs of one known shape, not {shapes}")
     (shape,) = shapes
     assert shape is not None
-    return layer.spec(shape)
+    made = layer.spec(shape)
+    return made if layer.dtype is None else TensorSpec(made.shape, layer.dtype)
 
 
 def _block(inputs: tuple[TensorSpec, ...], layer: PreprocessingLayer) -> Callable[..., Any]:
     axes = inputs[0].rank or 0
-    return lambda *columns: _run([plain_column(column) for column in columns], layer, axes)
+
+    def run(*columns: Any) -> Any:
+        made = _run([plain_column(column) for column in columns], layer, axes)
+        return (
+            text_column(made.tolist()) if isinstance(made, np.ndarray) and made.dtype == object and not axes else made
+        )
+
+    return run
 
 
 @traced_operation(spec=_spec, block=_block)
@@ -66,12 +84,16 @@ def preprocess(inputs: tuple[Any, ...], layer: PreprocessingLayer) -> Any:
     if all(map(is_single, inputs)):
         boxes = [plain_column([value.item() if isinstance(value, np.ndarray) else value]) for value in inputs]
         return _run(boxes, layer, 0)[0]
-    columns = [_one_element(plain_column(value)) for value in inputs]
+    columns = [one_element(plain_column(value)) for value in inputs]
     made = _run(columns, layer, len(columns[0].shape) - 1)
     return made.values if isinstance(made, Ragged) and isinstance(made.values, Ragged) else made[0]
 
 
-def _one_element(value: Any) -> Any:
+def _cast(made: Any, dtype: Any) -> Any:
+    return Ragged(_cast(made.values, dtype), made.offsets) if isinstance(made, Ragged) else made.astype(dtype)
+
+
+def one_element(value: Any) -> Any:
     """A column that has this one element."""
     if isinstance(value, Ragged):
         return Ragged(value, [0, len(value)])
@@ -87,43 +109,59 @@ def _run(columns: list[Any], layer: PreprocessingLayer, axes: int) -> Any:
             raise ValueError(f"{type(layer).__name__} takes inputs of one shape")
         if isinstance(flat[0], Ragged):
             return Ragged(_run(flat, layer, axes - 1), first.offsets)
-        return layer.encoded(Ragged(layer.results([raw_of(each) for each in flat]), first.offsets), axes)
+        return layer.finished(Ragged(layer.results([raw_of(each) for each in flat]), first.offsets), axes)
     shape = first.shape if isinstance(first, np.ndarray) else (len(first),)
     shapes = [column.shape if isinstance(column, np.ndarray) else (len(column),) for column in columns]
     if any(other != shape for other in shapes):
         raise ValueError(f"{type(layer).__name__} takes inputs of one shape, not {shapes}")
     made = layer.results([raw_of(c.reshape(-1) if isinstance(c, np.ndarray) else c) for c in columns])
-    return layer.encoded(made.reshape(shape), axes)
+    return layer.finished(made.reshape(shape), axes)
 
 
-def mode_of(mode: str, *, known: tuple[str, ...] = MODES) -> str:
-    """An output_mode that there is."""
-    if mode not in known:
-        raise ValueError(f"output_mode must be one of {', '.join(map(repr, known))}, not {mode!r}")
-    return mode
+def settle_options(layer: Any, known: tuple[str, ...] = MODES) -> None:
+    """Check what all layers may be told: `output_mode`, `sparse` and `dtype`; called while the layer is made."""
+    name = type(layer).__name__
+    if hasattr(layer, "output_mode"):
+        mode = OTHER_NAMES.get(layer.output_mode, layer.output_mode)
+        if mode not in known:
+            raise ValueError(f"{name}: output_mode must be one of {', '.join(map(repr, known))}, not {mode!r}")
+        object.__setattr__(layer, "output_mode", mode)
+    if getattr(layer, "sparse", False):
+        raise ValueError(
+            f"{name}: sparse=True gives TensorFlow's sparse tensors: leave it out, or take ids by output_mode='int'"
+        )
+    if layer.dtype is not None:
+        dtype = np.dtype(getattr(layer.dtype, "as_numpy_dtype", layer.dtype))
+        whole = getattr(layer, "output_mode", None) == "int"
+        if dtype.kind not in ("iu" if whole else "iuf"):
+            raise ValueError(f"{name}: dtype must be of {'integers' if whole else 'numbers'}, not {dtype}")
+        object.__setattr__(layer, "dtype", dtype)
 
 
-def encode(ids: Any, axes: int, mode: str, depth: int) -> Any:
+def encode(ids: Any, axes: int, mode: str, depth: int, weights: Any = None) -> Any:
     """Ids as they are, or as vectors of `depth`; many-hot and counts take the last axis of an element together."""
     if mode == "int":
         return ids
     if isinstance(ids, Ragged):
         if mode == "one_hot":
             return Ragged(encode(ids.values, 0, mode, depth), ids.offsets)
-        return _counted(ids.values, np.ascontiguousarray(ids.offsets), mode, depth)
+        return _counted(ids.values, np.ascontiguousarray(ids.offsets), mode, depth, weights)
     if mode == "one_hot":
         ids = ids[..., 0] if axes > 1 and ids.shape[-1] == 1 else ids
         rows = ids.size
         return _counted(ids.reshape(-1), np.arange(rows + 1), mode, depth).reshape(*ids.shape, depth)
     ids = ids if axes else ids[..., None]
     rows = int(np.prod(ids.shape[:-1], dtype=int))
-    counted = _counted(ids.reshape(-1), np.arange(rows + 1) * ids.shape[-1], mode, depth)
+    counted = _counted(ids.reshape(-1), np.arange(rows + 1) * ids.shape[-1], mode, depth, weights)
     return counted.reshape(*ids.shape[:-1], depth)
 
 
-def _counted(ids: NDArray[Any], offsets: NDArray[np.int64], mode: str, depth: int) -> NDArray[np.float32]:
+def _counted(
+    ids: NDArray[Any], offsets: NDArray[np.int64], mode: str, depth: int, weights: Any = None
+) -> NDArray[np.float32]:
     out = np.zeros((len(offsets) - 1, depth), np.float32)
-    _native.add_counts(np.ascontiguousarray(ids, np.int64), offsets, np.empty(0, np.float32), depth, out, 0)
+    by = np.empty(0, np.float32) if weights is None else np.ascontiguousarray(weights, np.float32).reshape(-1)
+    _native.add_counts(np.ascontiguousarray(ids, np.int64), offsets, by, depth, out, 0)
     return np.minimum(out, 1) if mode == "multi_hot" else out
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from headrace import _native
 from headrace.feature_column.categorical import bucket_numbers
 from headrace.feature_column.crossed import FIRST_HASH
-from headrace.feature_column.raw import NO_SALT, Raw, hash_values
+from headrace.feature_column.raw import Hashes, Raw, hash_values
 from headrace.plan.spec import TensorSpec
-from headrace.preprocessing.base import PreprocessingLayer, encode, encoded_spec, mode_of
+from headrace.preprocessing.base import PreprocessingLayer, encode, encoded_spec, settle_options
 
 
 @dataclass(frozen=True)
@@ -30,24 +30,21 @@ class Hashing(PreprocessingLayer):
     mask_value: Any = None
     salt: Any = None
     output_mode: str = "int"
+    sparse: bool = False
+    name: str | None = field(default=None, kw_only=True)
+    dtype: Any = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         bins(self.num_bins)
-        mode_of(self.output_mode)
-        salt = self.salt
-        if salt is not None:
-            words = (salt, salt) if isinstance(salt, int) else tuple(salt)
-            if len(words) != 2 or not all(isinstance(word, int) for word in words):
-                raise ValueError(f"salt must be an integer or two, not {self.salt!r}")
-            object.__setattr__(self, "salt", words)
+        settle_options(self)
+        object.__setattr__(self, "salt", salt_words(self.salt, "Hashing"))
 
     def results(self, raws: list[Raw]) -> NDArray[np.int64]:
         """A bin for each value."""
         (raw,) = raws
         if raw.numbers is not None and raw.numbers.dtype.kind == "f":
             raw = Raw(raw.rows, numbers=raw.numbers.astype(np.int64))
-        salt = NO_SALT if self.salt is None else np.array([word % 2**64 for word in self.salt], np.uint64)
-        hashes = hash_values(raw, salt)
+        hashes = salted_hashes(raw, self.salt)
         if self.mask_value is None or self.num_bins == 1:
             return bucket_numbers(hashes, self.num_bins)
         return np.where(_equal(raw, self.mask_value), 0, bucket_numbers(hashes, self.num_bins - 1, 1))
@@ -71,11 +68,14 @@ class HashedCrossing(PreprocessingLayer):
 
     num_bins: int
     output_mode: str = "int"
+    sparse: bool = False
+    name: str | None = None
+    dtype: Any = None
     inputs = 2
 
     def __post_init__(self) -> None:
         bins(self.num_bins)
-        mode_of(self.output_mode, known=("int", "one_hot"))
+        settle_options(self, known=("int", "one_hot"))
 
     def results(self, raws: list[Raw]) -> NDArray[np.int64]:
         """A bin for each place."""
@@ -93,6 +93,21 @@ class HashedCrossing(PreprocessingLayer):
     def spec(self, shape: tuple[int | None, ...]) -> TensorSpec:
         """By `output_mode`."""
         return encoded_spec(shape, self.output_mode, self.num_bins)
+
+
+def salt_words(salt: Any, layer: str) -> tuple[int, int] | None:
+    """The key of SipHash, of one integer or two."""
+    if salt is None:
+        return None
+    words = (salt, salt) if isinstance(salt, int) else tuple(salt)
+    if len(words) != 2 or not all(isinstance(word, int) for word in words):
+        raise ValueError(f"{layer}: salt must be an integer or two, not {salt!r}")
+    return words
+
+
+def salted_hashes(raw: Raw, salt: tuple[int, int] | None) -> Hashes:
+    """SipHash under this key, else Fingerprint64."""
+    return raw.hashes() if salt is None else hash_values(raw, np.array([word % 2**64 for word in salt], np.uint64))
 
 
 def bins(count: Any) -> None:

@@ -10,12 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.feature_column.categorical import bucket_numbers
-from headrace.feature_column.raw import Raw, is_single, plain_column, raw_of
+from headrace.feature_column.learners import Frequencies
+from headrace.feature_column.raw import Raw
 from headrace.feature_column.vocabulary import Table, _lines
 from headrace.plan.spec import TensorSpec
-from headrace.preprocessing.base import PreprocessingLayer, encode, encoded_spec, mode_of
-from headrace.ragged import Ragged
-from headrace.text import binary
+from headrace.preprocessing.adapt import Documents, How, documents, flat_raw, learn
+from headrace.preprocessing.base import MODES, PreprocessingLayer, encode, encoded_spec, settle_options
+from headrace.preprocessing.hashing import salt_words, salted_hashes
 
 L = TypeVar("L", bound="Lookup")
 
@@ -29,41 +30,75 @@ class Lookup(PreprocessingLayer):
     mask_token: Any = None
     oov_token: Any = None
     vocabulary: Any = field(default=None, repr=False)
-    output_mode: str = "int"
-    pad_to_max_tokens: bool = False
+    idf_weights: Any = field(default=None, repr=False, kw_only=True, compare=False)
+    invert: bool = field(default=False, kw_only=True)
+    output_mode: str = field(default="int", kw_only=True)
+    pad_to_max_tokens: bool = field(default=False, kw_only=True)
+    sparse: bool = field(default=False, kw_only=True)
+    salt: Any = field(default=None, kw_only=True)
+    name: str | None = field(default=None, kw_only=True)
     table: Table | None = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        mode_of(self.output_mode)
+        settle_options(self, known=(*MODES, "tf_idf"))
         name = type(self).__name__
         if self.num_oov_indices < 0:
             raise ValueError(f"{name}: num_oov_indices must be at least 0, not {self.num_oov_indices}")
         if self.max_tokens is not None and self.max_tokens <= 1:
             raise ValueError(f"{name}: max_tokens must be greater than 1, not {self.max_tokens}")
-        if self.vocabulary is None:
-            return
+        if self.pad_to_max_tokens and self.max_tokens is None:
+            raise ValueError(f"{name}: pad_to_max_tokens needs max_tokens")
+        if self.invert and self.output_mode != "int":
+            raise ValueError(f"{name}: invert gives tokens, not vectors: leave output_mode={self.output_mode!r} out")
+        if self.idf_weights is not None and self.output_mode != "tf_idf":
+            raise ValueError(f"{name}: idf_weights needs output_mode='tf_idf'")
+        object.__setattr__(self, "salt", salt_words(self.salt, name))
+        if self.vocabulary is not None:
+            self._settle_vocabulary(name)
+
+    def _settle_vocabulary(self, name: str) -> None:
         given = _lines(self.vocabulary) if isinstance(self.vocabulary, str) else list(self.vocabulary)
         tokens = [self._token(value) for value in given]
-        special = [self._token(self.mask_token)] if self.mask_token is not None and self.output_mode == "int" else []
-        special += [self._token(self.oov_token)] * self.num_oov_indices
-        if tokens[: len(special)] == special:
+        if not tokens:
+            raise ValueError(f"{name}: the vocabulary is empty")
+        special = [self._token(self.mask_token)] if self._first_unknown else []
+        special += [self._token(self.oov_token)] * self.num_oov_indices if self.oov_token is not None else []
+        at_start = bool(special) and tokens[: len(special)] == special
+        if at_start:
             tokens = tokens[len(special) :]
         twice = [token for token, count in Counter(tokens).items() if count > 1]
         if twice:
             raise ValueError(f"{name}: {twice[0]!r} is in the vocabulary twice: keep one")
-        reserved = [token for token in tokens if token in special]
-        if reserved:
-            raise ValueError(f"{name}: {reserved[0]!r} stands for values that are masked or unknown: take it out")
+        reserved = {self._token(self.mask_token)} if self.mask_token is not None else set()
+        reserved |= {self._token(self.oov_token)} if self.invert and self.oov_token is not None else set()
+        wrong = [token for token in tokens if token in reserved]
+        if wrong:
+            raise ValueError(f"{name}: {wrong[0]!r} stands for values that are masked or unknown: take it out")
         if self.max_tokens is not None and self._start + len(tokens) > self.max_tokens:
             raise ValueError(f"{name}: {self._start + len(tokens)} tokens are more than max_tokens, {self.max_tokens}")
+        if self.output_mode == "tf_idf":
+            self._settle_weights(name, len(given), 0 if at_start else self._start)
         object.__setattr__(self, "vocabulary", tuple(tokens))
         object.__setattr__(self, "table", Table(tuple(tokens)))
+
+    def _settle_weights(self, name: str, count: int, missing: int) -> None:
+        if self.idf_weights is None:
+            raise ValueError(
+                f"{name}: a vocabulary for output_mode='tf_idf' needs idf_weights, or adapt(data) for both"
+            )
+        weights = np.asarray(self.idf_weights, np.float32)
+        if weights.shape != (count,):
+            raise ValueError(f"{name}: idf_weights must be one for each of {count} tokens, not {weights.shape}")
+        object.__setattr__(self, "idf_weights", np.concatenate([np.repeat(weights.mean(), missing), weights]))
 
     def _token(self, value: Any) -> Any:
         raise NotImplementedError
 
     def _unknown(self, raw: Raw) -> NDArray[np.int64]:
         raise NotImplementedError
+
+    def _readable(self, token: Any) -> Any:
+        return token
 
     @property
     def _start(self) -> int:
@@ -78,8 +113,8 @@ class Lookup(PreprocessingLayer):
         return self._start + len(self._tokens())
 
     def get_vocabulary(self, include_special_tokens: bool = True) -> list[Any]:
-        """The tokens in the order of their ids; text as str where it is UTF-8."""
-        tokens = [_readable(token) for token in self._tokens()]
+        """The tokens in the order of their ids; text as str where it can be."""
+        tokens = [self._readable(token) for token in self._tokens()]
         if not include_special_tokens:
             return tokens
         mask = [self.mask_token] * self._first_unknown
@@ -90,11 +125,13 @@ class Lookup(PreprocessingLayer):
             raise ValueError(f"{type(self).__name__} has no vocabulary: give one, or take one from data by adapt(data)")
         return tuple(self.vocabulary)
 
-    def results(self, raws: list[Raw]) -> NDArray[np.int64]:
-        """The id of each value."""
+    def results(self, raws: list[Raw]) -> NDArray[Any]:
+        """The id of each value, or the value of each id."""
         self._tokens()
         assert self.table is not None
         (raw,) = raws
+        if self.invert:
+            return self._inverted(raw)
         if raw.size and (raw.text is None) == isinstance(self, StringLookup):
             raise TypeError(f"{type(self).__name__} has other values than {raw.kind}")
         places = self.table.places(raw)
@@ -114,56 +151,73 @@ class Lookup(PreprocessingLayer):
             )
         return made
 
+    def _inverted(self, raw: Raw) -> NDArray[Any]:
+        if raw.numbers is None:
+            raise TypeError(f"{type(self).__name__}: invert takes ids, not text")
+        tokens = [*self.get_vocabulary(), self.oov_token]
+        ids = raw.integers
+        outside = (ids < 0) | (ids >= len(tokens))
+        made = np.empty(len(tokens), np.int64 if isinstance(self, IntegerLookup) else object)
+        made[:] = tokens
+        return np.asarray(made[np.where(outside, len(tokens) - 1, ids)])
+
     def encoded(self, made: Any, axes: int) -> Any:
         """By `output_mode`."""
-        return encode(made, axes, self.output_mode, self._depth)
+        if self.output_mode != "tf_idf":
+            return encode(made, axes, self.output_mode, self._depth)
+        weights = np.zeros(self._depth, np.float32)
+        weights[: len(self.idf_weights)] = self.idf_weights
+        return encode(made, axes, "count", self._depth) * weights
 
     def spec(self, shape: tuple[int | None, ...]) -> TensorSpec:
         """By `output_mode`."""
+        if self.invert:
+            return TensorSpec(shape, np.int64 if isinstance(self, IntegerLookup) else str)
         return encoded_spec(shape, self.output_mode, self._depth)
 
     @property
     def _depth(self) -> int:
         return self.max_tokens if self.pad_to_max_tokens and self.max_tokens else self.vocabulary_size()
 
-    def adapt(self: L, data: Any) -> L:
+    def adapt(
+        self: L,
+        data: Any,
+        steps: int | None = None,
+        *,
+        state: Any = None,
+        save_every: float = 30.0,
+        progress: bool | None = None,
+    ) -> L:
         """The layer with the values of `data`, an array or a dataset, as its vocabulary: the most frequent first.
 
-        Of values that are equally frequent the greater comes first, as in Keras.
+        Of values that are equally frequent the greater comes first, as in Keras. Of a dataset the first `steps`
+        elements count. With `state`, the name of a file, a pass that is broken off or killed goes on from there when it
+        is called again: what was gathered is kept every `save_every` seconds. A bar is shown on a terminal, or as
+        `progress` says.
 
         >>> layer = hr.preprocessing.StringLookup().adapt(["b", "a", "b", "c"])
         >>> layer.get_vocabulary()
         ['[UNK]', 'b', 'c', 'a']
         """
-        counts: Counter[Any] = Counter()
-        for batch in data if hasattr(data, "element_spec") else [data]:
-            counts.update(_flat_values(batch))
-        special = {self._token(token) for token in (self.mask_token, self.oov_token) if token is not None}
-        found = [(count, token) for token, count in counts.items() if token not in special]
-        tokens = [token for _, token in sorted(found, reverse=True)]
-        if self.max_tokens is not None:
-            tokens = tokens[: self.max_tokens - self._start]
-        return replace(self, vocabulary=tokens)
+        counts, spread = Frequencies(), Documents()
+        weighted = self.output_mode == "tf_idf"
 
+        def take(column: Any, axes: int) -> None:
+            raw = flat_raw(column)
+            if raw.size and (raw.text is None) == isinstance(self, StringLookup):
+                raise TypeError(f"{type(self).__name__} has other values than {raw.kind}")
+            counts.take(raw)
+            if weighted:
+                spread.take_documents(raw, documents(column, axes))
 
-def _flat_values(batch: Any) -> list[Any]:
-    """The values of an array of any shape: bytes, or integers."""
-    column = plain_column([batch] if is_single(batch) else batch)
-    while isinstance(column, Ragged):
-        column = column.values
-    raw = raw_of(column.reshape(-1) if isinstance(column, np.ndarray) else column)
-    if raw.text is not None:
-        values: list[Any] = binary(*raw.text).to_pylist()
-        return values
-    integers: list[Any] = raw.integers.tolist()
-    return integers
-
-
-def _readable(token: Any) -> Any:
-    try:
-        return token.decode() if isinstance(token, bytes) else token
-    except UnicodeDecodeError:
-        return token
+        learn(self, data, [counts, spread], take, How(steps, state, save_every, progress))
+        special = tuple(self._token(token) for token in (self.mask_token, self.oov_token) if token is not None)
+        limit = None if self.max_tokens is None else self.max_tokens - self._start
+        tokens = counts.most_frequent(limit, without=special)
+        if not tokens:
+            raise ValueError(f"{type(self).__name__}: there is no value in the data to make a vocabulary of")
+        weights = np.log(1 + np.float32(spread.number) / (1 + spread.counts_of(tokens))) if weighted else None
+        return replace(self, vocabulary=tokens, idf_weights=weights)
 
 
 @dataclass(frozen=True)
@@ -176,6 +230,14 @@ class StringLookup(Lookup):
     """
 
     oov_token: Any = "[UNK]"
+    encoding: str = field(default="utf-8", kw_only=True)
+    """How `get_vocabulary` and `invert` read bytes."""
+
+    def _readable(self, token: Any) -> Any:
+        try:
+            return token.decode(self.encoding)
+        except UnicodeDecodeError:
+            return token
 
     def _token(self, value: Any) -> bytes:
         if not isinstance(value, str | bytes):
@@ -183,7 +245,7 @@ class StringLookup(Lookup):
         return value.encode() if isinstance(value, str) else value
 
     def _unknown(self, raw: Raw) -> NDArray[np.int64]:
-        return bucket_numbers(raw.hashes(), self.num_oov_indices)
+        return bucket_numbers(salted_hashes(raw, self.salt), self.num_oov_indices)
 
 
 @dataclass(frozen=True)
@@ -195,6 +257,18 @@ class IntegerLookup(Lookup):
     """
 
     oov_token: Any = -1
+    vocabulary_dtype: str = field(default="int64", kw_only=True)
+    oov_method: str = field(default="floormod", kw_only=True)
+    """How several indices for unknown values are dealt out: by the rest, or by "farmhash"."""
+
+    def __post_init__(self) -> None:
+        if self.vocabulary_dtype != "int64":
+            raise ValueError(f"IntegerLookup: vocabulary_dtype must be 'int64', not {self.vocabulary_dtype!r}")
+        if self.oov_method not in ("floormod", "farmhash"):
+            raise ValueError(f"IntegerLookup: oov_method must be 'floormod' or 'farmhash', not {self.oov_method!r}")
+        if self.salt is not None and self.oov_method != "farmhash":
+            raise ValueError("IntegerLookup: salt needs oov_method='farmhash'")
+        super().__post_init__()
 
     def _token(self, value: Any) -> int:
         if isinstance(value, bool) or not hasattr(value, "__index__"):
@@ -204,4 +278,6 @@ class IntegerLookup(Lookup):
         return int(value)
 
     def _unknown(self, raw: Raw) -> NDArray[np.int64]:
+        if self.oov_method == "farmhash":
+            return bucket_numbers(salted_hashes(raw, self.salt), self.num_oov_indices)
         return np.asarray(raw.integers % self.num_oov_indices)

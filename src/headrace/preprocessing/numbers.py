@@ -1,18 +1,20 @@
-"""Numbers: in buckets, as categories, and around 0."""
+"""Numbers in buckets, and as categories."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headrace import _native
-from headrace.feature_column.raw import Raw, is_single, plain_column
+from headrace.feature_column.learners import Quantiles
+from headrace.feature_column.raw import Raw
 from headrace.plan.spec import TensorSpec
-from headrace.preprocessing.base import PreprocessingLayer, encode, encoded_spec, mode_of
+from headrace.preprocessing.adapt import How, flat, learn
+from headrace.preprocessing.base import PreprocessingLayer, encode, encoded_spec, preprocess, settle_options
 from headrace.ragged import Ragged
 
 
@@ -26,10 +28,16 @@ class Discretization(PreprocessingLayer):
 
     bin_boundaries: Sequence[float] | None = None
     num_bins: int | None = None
+    epsilon: float = 0.01
     output_mode: str = "int"
+    sparse: bool = False
+    dtype: Any = None
+    name: str | None = None
 
     def __post_init__(self) -> None:
-        mode_of(self.output_mode)
+        settle_options(self)
+        if self.num_bins is not None and self.num_bins < 2:
+            raise ValueError(f"Discretization: num_bins must be at least 2, not {self.num_bins}")
         if (self.bin_boundaries is None) == (self.num_bins is None):
             raise ValueError("Discretization takes bin_boundaries, or num_bins to find some by adapt(data)")
         if self.bin_boundaries is not None:
@@ -58,22 +66,36 @@ class Discretization(PreprocessingLayer):
         """By `output_mode`."""
         return encoded_spec(shape, self.output_mode, len(self._bounds()) + 1)
 
-    def adapt(self, data: Any) -> Discretization:
+    def adapt(
+        self,
+        data: Any,
+        steps: int | None = None,
+        *,
+        state: Any = None,
+        save_every: float = 30.0,
+        progress: bool | None = None,
+    ) -> Discretization:
         """The layer with boundaries that cut `data` into `num_bins` of as equal a size as can be.
 
-        The quantiles are exact, where Keras's are approximate: all numbers are held at once.
+        The quantiles are exact while there are no more than a million different numbers, and beyond that closer than
+        Keras's `epsilon`. `steps`, `state`, `save_every` and `progress`: see `StringLookup.adapt`.
 
         >>> hr.preprocessing.Discretization(num_bins=2).adapt([1.0, 2.0, 3.0, 4.0, 5.0]).bin_boundaries
         (3.0,)
         """
         if self.num_bins is None:
             raise ValueError("Discretization: say num_bins instead of bin_boundaries to find them in data")
-        values = np.concatenate([_flat(batch) for batch in _batches(data)])
-        values = values[~np.isnan(values)]
-        if not len(values):
+        learner = Quantiles()
+
+        def take(column: Any, axes: int) -> None:
+            del axes
+            learner.take(numbers_in(self, flat(column)))
+
+        learn(self, data, [learner], take, How(steps, state, save_every, progress))
+        bounds = learner.quantiles(self.num_bins)
+        if not bounds:
             raise ValueError("Discretization: there is no number in the data")
-        bounds = np.unique(np.quantile(values, np.arange(1, self.num_bins) / self.num_bins))
-        return Discretization(bounds.tolist(), None, self.output_mode)
+        return replace(self, bin_boundaries=bounds, num_bins=None)
 
 
 @dataclass(frozen=True)
@@ -87,11 +109,22 @@ class CategoryEncoding(PreprocessingLayer):
 
     num_tokens: int
     output_mode: str = "multi_hot"
+    sparse: bool = False
+    name: str | None = field(default=None, kw_only=True)
+    dtype: Any = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
-        mode_of(self.output_mode, known=("one_hot", "multi_hot", "count"))
+        settle_options(self, known=("one_hot", "multi_hot", "count"))
         if isinstance(self.num_tokens, bool) or not hasattr(self.num_tokens, "__index__") or self.num_tokens < 1:
             raise ValueError(f"CategoryEncoding: num_tokens must be at least 1, not {self.num_tokens!r}")
+
+    def __call__(self, *values: Any, count_weights: Any = None) -> Any:
+        """Vectors; with `count_weights`, of the shape of the integers, sums of these instead of counts."""
+        if count_weights is None:
+            return super().__call__(*values)
+        if self.output_mode != "count":
+            raise ValueError("CategoryEncoding: count_weights needs output_mode='count'")
+        return preprocess((*values, count_weights), _WeightedCounts(self))
 
     def results(self, raws: list[Raw]) -> NDArray[np.int64]:
         """The integers, checked."""
@@ -112,80 +145,46 @@ class CategoryEncoding(PreprocessingLayer):
         return encoded_spec(shape, self.output_mode, self.num_tokens)
 
 
-@dataclass(frozen=True, eq=False)
-class Normalization(PreprocessingLayer):
-    """Numbers less their mean, by their deviation, as Keras's layer of this name; `invert` turns that round.
+WEIGHTED = np.dtype([("id", np.int64), ("weight", np.float32)])
 
-    `mean` and `variance` are numbers, or one for each place of the last axis.
 
-    >>> hr.preprocessing.Normalization(mean=3.0, variance=4.0)([1.0, 3.0, 7.0])
-    array([-1.,  0.,  2.], dtype=float32)
-    """
+@dataclass(frozen=True)
+class _WeightedCounts(PreprocessingLayer):
+    """Integers with weights."""
 
-    mean: Any = None
-    variance: Any = None
-    invert: bool = False
+    layer: CategoryEncoding
+    inputs = 2
 
-    def __post_init__(self) -> None:
-        if (self.mean is None) != (self.variance is None):
-            raise ValueError("Normalization takes both mean and variance, or neither and adapt(data)")
+    @property
+    def dtype(self) -> Any:
+        """That of the layer."""
+        return self.layer.dtype
 
-    def results(self, raws: list[Raw]) -> NDArray[np.float32]:
-        """The numbers as float32; the last axis is known only to `encoded`."""
-        return np.array(_numbers(self, raws[0]), np.float32)
+    def results(self, raws: list[Raw]) -> NDArray[Any]:
+        made = np.empty(raws[0].size, WEIGHTED)
+        made["id"], made["weight"] = self.layer.results(raws[:1]), _numbers(self.layer, raws[1])
+        return made
 
     def encoded(self, made: Any, axes: int) -> Any:
-        """Moved and scaled."""
-        if self.mean is None:
-            raise ValueError("Normalization has no mean: give mean and variance, or take them from data by adapt(data)")
-        if isinstance(made, Ragged):
-            return Ragged(self.encoded(made.values, axes - 1), made.offsets)
-        mean, variance = (np.asarray(each, np.float32) for each in (self.mean, self.variance))
-        deviation = np.maximum(np.sqrt(variance), np.float32(1e-7))
-        return mean + made * deviation if self.invert else (made - mean) / deviation
+        ids, weights = (made["id"], made["weight"]) if isinstance(made, np.ndarray) else _both(made)
+        return encode(ids, axes, "count", self.layer.num_tokens, weights)
 
     def spec(self, shape: tuple[int | None, ...]) -> TensorSpec:
-        """Of the same shape."""
-        return TensorSpec(shape, np.float32)
+        return self.layer.spec(shape)
 
-    def adapt(self, data: Any, *, axis: int | None = None) -> Normalization:
-        """The layer with the mean and variance of `data`, an array or a dataset.
 
-        They are of all numbers, or with `axis=-1` of those at each place of the last axis.
+def _both(made: Ragged) -> tuple[Ragged, NDArray[Any]]:
+    return Ragged(made.values["id"], made.offsets), made.values["weight"]
 
-        >>> layer = hr.preprocessing.Normalization().adapt([1.0, 3.0, 5.0])
-        >>> float(layer.mean), float(layer.variance)
-        (3.0, 2.6666667461395264)
-        """
-        if axis not in (None, -1):
-            raise ValueError(f"Normalization: axis must be None or -1, not {axis}")
-        count, mean, squares = 0, np.float64(0), np.float64(0)
-        for batch in _batches(data):
-            values = np.asarray(batch, np.float64)
-            values = values.reshape(-1, values.shape[-1]) if axis == -1 else values.reshape(-1)
-            if not len(values):
-                continue
-            here = values.mean(axis=0)
-            more = count + len(values)
-            squares = squares + ((values - here) ** 2).sum(axis=0) + (here - mean) ** 2 * count * len(values) / more
-            mean, count = mean + (here - mean) * len(values) / more, more
-        if not count:
-            raise ValueError("Normalization: there is no number in the data")
-        return replace(self, mean=np.float32(mean), variance=np.float32(squares / count))
+
+def numbers_in(layer: PreprocessingLayer, values: Any) -> NDArray[Any]:
+    """An array of numbers."""
+    if not isinstance(values, np.ndarray) or values.dtype.kind not in "iufb":
+        raise TypeError(f"{type(layer).__name__} takes numbers, not text")
+    return values
 
 
 def _numbers(layer: PreprocessingLayer, raw: Raw) -> NDArray[Any]:
     if raw.numbers is None:
         raise TypeError(f"{type(layer).__name__} takes numbers, not text")
     return raw.numbers
-
-
-def _batches(data: Any) -> Any:
-    return data if hasattr(data, "element_spec") else [data]
-
-
-def _flat(batch: Any) -> NDArray[np.float64]:
-    column = batch if is_single(batch) else plain_column(batch)
-    while isinstance(column, Ragged):
-        column = column.values
-    return np.asarray(column, np.float64).reshape(-1)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.block import Column, objects
+from headrace.columns import Column, box_text
 from headrace.errors import SpecError
 from headrace.plan.spec import TensorSpec
 from headrace.ragged import Ragged
@@ -99,7 +99,7 @@ def _lists(array: pa.Array) -> NDArray[Any] | Ragged:
     values = _lists(inner) if is_list(inner.type) else column_of(inner)
     if not isinstance(values, np.ndarray | Ragged):
         assert not isinstance(values, list)
-        values = objects(values)
+        values = box_text(values)
     size = list_size(array.type)
     if size is not None and isinstance(values, np.ndarray):
         return values.reshape(len(array), size, *values.shape[1:])

@@ -10,14 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace import _native
-from headrace.block import Column
-from headrace.block import text as as_text
+from headrace.columns import Column
+from headrace.columns import text_column as as_text
 from headrace.plan.spec import Spec, TensorSpec
 from headrace.plan.structure import Structure
 from headrace.records.csv_columns import KINDS, CsvColumn
 from headrace.records.csv_header import QUOTE_INSIDE, UNCLOSED, find_header, lines, names_in
 from headrace.records.files import Bytes
-from headrace.records.format import Bad, Format, Look, Offsets, Part, Rows, Scan
+from headrace.records.format import Bad, Format, Offsets, Part, Rows, Scan, ScanHints
 from headrace.records.text import decoded, marked
 from headrace.text import binary
 
@@ -95,7 +95,7 @@ class Csv(Format):
         """Whether quotes mean anything."""
         return self.quotes and self.delimiter != '"'
 
-    def scan(self, data: Bytes, look: Look) -> Scan:
+    def scan(self, data: Bytes, look: ScanHints) -> Scan:
         start, final = 0, look.final
         if look.first:
             begun = self._begun(data, final)

@@ -9,7 +9,7 @@ import numpy as np
 from headrace.plan.spec import Spec, TensorSpec
 from headrace.plan.structure import LEAF
 from headrace.records.files import Bytes
-from headrace.records.format import Bad, Format, Look, Part, Rows, Scan
+from headrace.records.format import Bad, Format, Part, Rows, Scan, ScanHints
 from headrace.text import binary
 
 
@@ -46,7 +46,7 @@ class FixedLength(Format):
         """How many records a file of this size holds."""
         return (size - self.header_bytes - self.footer_bytes) // self.record_bytes
 
-    def scan(self, data: Bytes, look: Look) -> Scan:
+    def scan(self, data: Bytes, look: ScanHints) -> Scan:
         final = look.final
         start = self.header_bytes if look.first else 0
         body = len(data) - start - self.footer_bytes

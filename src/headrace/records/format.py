@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.block import Column
+from headrace.columns import Column
 from headrace.plan.spec import Spec
 from headrace.plan.structure import LEAF, Structure
 from headrace.records.files import Bytes
@@ -45,19 +45,17 @@ class Bad(NamedTuple):
 Part: TypeAlias = Rows | Bad
 
 
-class Look(NamedTuple):
+class ScanHints(NamedTuple):
     """How to look at some bytes.
 
     `first` and `final` say that they are the beginning and the end of the file; `left` how many bytes it has from there
-    on, where that is known. About `most` rows are wanted of them; with `boxed`, text may come as objects. Formats that
-    cannot do better do without.
+    on, where that is known. About `most` rows are wanted of them. Formats that cannot do better do without.
     """
 
     first: bool = False
     final: bool = True
     left: int | None = None
     most: int = ALL
-    boxed: bool = False
 
 
 class Scan(NamedTuple):
@@ -112,7 +110,7 @@ class Format(ABC):
         return self
 
     @abstractmethod
-    def scan(self, data: Bytes, look: Look) -> Scan:
+    def scan(self, data: Bytes, look: ScanHints) -> Scan:
         """Cut bytes into rows; what is not used comes again, with more behind it unless they are the final ones."""
 
     def refusal(self, size: int) -> str | None:  # noqa: ARG002

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headrace.block import Column, text
+from headrace.columns import Column, text_column
 from headrace.errors import SpecError
 from headrace.plan.spec import Spec
 from headrace.plan.structure import Structure
 from headrace.records.choice import EVERYTHING, OBJECT, Choice, as_objects, no_value
 from headrace.records.files import Bytes
-from headrace.records.format import Bad, Format, Look, Part, Rows, Scan
+from headrace.records.format import Bad, Format, Part, Rows, Scan, ScanHints
 from headrace.records.json_text import BOM, ObjectLines, TwiceError, loaded
 from headrace.records.json_types import misfits, unexpected, unexpected_types
 from headrace.records.tables import Path, rows_of, spec_of
@@ -78,7 +78,7 @@ class JsonLines(Format):
 
         return pa.struct(list(self.schema))
 
-    def scan(self, data: Bytes, look: Look) -> Scan:
+    def scan(self, data: Bytes, look: ScanHints) -> Scan:
         ends = np.flatnonzero(data == LF) + 1
         used = len(data) if look.final else int(ends[-1]) if len(ends) else 0
         if not used:
@@ -155,7 +155,7 @@ class JsonLines(Format):
         values = [filler if value is None else value for value in values]
         if None in values:
             raise SpecError(no_value(name))
-        return text([v if isinstance(v, str) else json.dumps(v, ensure_ascii=False) for v in values])
+        return text_column([v if isinstance(v, str) else json.dumps(v, ensure_ascii=False) for v in values])
 
     def _why(self, line: bytes, error: Exception) -> str:
         """What is wrong with a line, by column where that can be told."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from headrace.block import Column
+from headrace.columns import Column
 from headrace.errors import SpecError, raise_if_passing
 from headrace.plan.structure import Structure
 from headrace.records.arrow import is_text

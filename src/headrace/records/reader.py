@@ -6,9 +6,9 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from headrace.block import Column
+from headrace.columns import Column
 from headrace.records.files import opened
-from headrace.records.format import ALL, Bad, Format, Look, Scan
+from headrace.records.format import ALL, Bad, Format, Scan, ScanHints
 from headrace.records.packed import LEAST, PROBED, packing, remedy
 from headrace.records.redact import shown
 from headrace.records.transport import ALONE, Transport
@@ -55,7 +55,7 @@ START = RecordAt(0, 0, 0)
 class Reader:
     """Reads on by chunks. With `go_on` it looks for the next record behind a bad one; else a file may end there.
 
-    With `boxed`, text comes as objects. After an OSError it is of no use any more: what was unpacked may be lost.
+    After an OSError it is of no use any more: what was unpacked may be lost.
     """
 
     def __init__(
@@ -66,12 +66,10 @@ class Reader:
         *,
         go_on: bool = False,
         chunk: int | None = None,
-        boxed: bool = False,
         via: Transport = ALONE,
     ) -> None:
         self._format = form
         self._go_on = go_on
-        self._boxed = boxed
         self._room, self._most_room = chunk or CHUNK, chunk or SKIMMED
         self._row_bytes = 0
         self._usual = 0
@@ -171,7 +169,7 @@ class Reader:
     def _look(self, want: int) -> Scan:
         window = self._window
         whole = window.final and window.damage is None
-        look = Look(window.offset == 0, whole, self._left(), self._most(want), self._boxed)
+        look = ScanHints(window.offset == 0, whole, self._left(), self._most(want))
         scan = self._format.scan(window.data, look)
         self._row_bytes = -(-scan.used // scan.rows) if scan.rows else 0
         return scan

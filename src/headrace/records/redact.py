@@ -43,20 +43,20 @@ def redacted(text: str, options: Mapping[str, Any] | None = None) -> str:
     >>> redacted("403 for s3://bucket/a, key AKIA1234", {"s3": {"key": "AKIA1234"}})
     '403 for s3://bucket/a, key …'
     """
-    for secret in sorted(set(_secrets(options or {}, told=False)), key=len, reverse=True):
+    for secret in sorted(set(_secrets(options or {}, secret=False)), key=len, reverse=True):
         text = text.replace(secret, HIDDEN)
     return _URL.sub(lambda found: shown(found.group()), text)
 
 
-def _secrets(value: Any, *, told: bool) -> Iterator[str]:
+def _secrets(value: Any, *, secret: bool) -> Iterator[str]:
     """The texts among options that are called secrets, or stand below one that is."""
     if isinstance(value, Mapping):
         for name, part in value.items():
-            yield from _secrets(part, told=told or bool(_SECRET.search(str(name))))
+            yield from _secrets(part, secret=secret or bool(_SECRET.search(str(name))))
     elif isinstance(value, list | tuple):
         for part in value:
-            yield from _secrets(part, told=told)
-    elif told and isinstance(value, str | bytes):
+            yield from _secrets(part, secret=secret)
+    elif secret and isinstance(value, str | bytes):
         text = value.decode(errors="replace") if isinstance(value, bytes) else value
         if len(text) >= _SHORTEST and text not in _WORDS:
             yield text

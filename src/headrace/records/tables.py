@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from headrace.block import Column
+from headrace.columns import Column
 from headrace.errors import SpecError
 from headrace.plan.spec import Spec, TensorSpec
 from headrace.plan.structure import Structure, flatten

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import codecs
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from headrace.block import Column, text
+from headrace.columns import Column, text_column
 from headrace.plan.spec import Spec, TensorSpec
 from headrace.plan.structure import LEAF
 from headrace.records.files import Bytes
-from headrace.records.format import Bad, Format, Look, Offsets, Part, Rows, Scan
+from headrace.records.format import Bad, Format, Offsets, Part, Rows, Scan, ScanHints
 from headrace.text import binary
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Lines(Format):
     def spec(self) -> Spec:
         return Spec(LEAF, (TensorSpec((), np.bytes_ if self.encoding is None else np.str_),))
 
-    def scan(self, data: Bytes, look: Look) -> Scan:
+    def scan(self, data: Bytes, look: ScanHints) -> Scan:
         lead = marked(data, final=look.final) if look.first else 0
         if lead is None:
             return Scan([], 0)
@@ -66,11 +66,7 @@ class Lines(Format):
         parts = [_moved(part, lead) for part in scan.parts]
         return scan._replace(parts=parts, used=scan.used + lead) if scan.used or look.final else scan
 
-    def _scan(self, data: Bytes, look: Look) -> Scan:
-        if look.boxed and self.encoding in (None, "utf-8"):
-            raw = data.tobytes()
-            if b"\r" not in raw and raw.isascii():
-                return _split(raw, b"\n", look) if self.encoding is None else _split(raw.decode("ascii"), "\n", look)
+    def _scan(self, data: Bytes, look: ScanHints) -> Scan:
         ends = np.flatnonzero(data == LF)
         more = len(ends) > look.most
         final = look.final and not more
@@ -149,7 +145,7 @@ def decoded(lines: pa.Array, encoding: str) -> Column | None:
     try:
         if encoding == "utf-8":
             return lines.cast(pa.large_string())
-        return text([line.decode(encoding) for line in lines.to_pylist()])
+        return text_column([line.decode(encoding) for line in lines.to_pylist()])
     except (pa.ArrowInvalid, UnicodeDecodeError):
         return None
 
@@ -158,16 +154,3 @@ def _moved(part: Part, by: int) -> Part:
     if isinstance(part, Bad):
         return part._replace(start=part.start + by, stop=part.stop + by)
     return part._replace(start=part.start + by)
-
-
-def _split(content: Any, end: Any, look: Look) -> Scan:
-    """Lines as objects, of text in which every character is a byte."""
-    lines = content.split(end, look.most)
-    limited = len(lines) > look.most
-    used = len(content)
-    if limited or not look.final:
-        used -= len(lines[-1])
-    if used < len(content) or not lines[-1]:
-        lines.pop()
-    column = np.fromiter(lines, object, len(lines))
-    return Scan([Rows([column], len(lines), 0)] if lines else [], used, more=limited)

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from headrace import _native
-from headrace.block import Column
 from headrace.plan.spec import Spec, TensorSpec
 from headrace.plan.structure import LEAF
 from headrace.records.files import Bytes
-from headrace.records.format import ALL, Bad, Format, Look, Offsets, Part, Rows, Scan
+from headrace.records.format import ALL, Bad, Format, Offsets, Part, Rows, Scan, ScanHints
 from headrace.records.packed import likely_packing, remedy
 from headrace.text import binary
 
@@ -31,13 +30,9 @@ class TFRecords(Format):
     def spec(self) -> Spec:
         return Spec(LEAF, (TensorSpec((), np.bytes_),))
 
-    def scan(self, data: Bytes, look: Look) -> Scan:
-        column: Column
-        if look.boxed:
-            column, used, problem = _native.unframe_objects(data.data, look.most)
-        else:
-            values, offsets, used, problem = _native.unframe(data.data, 0, look.most, ALL)
-            column = binary(values, offsets)
+    def scan(self, data: Bytes, look: ScanHints) -> Scan:
+        values, offsets, used, problem = _native.unframe(data.data, 0, look.most, ALL)
+        column = binary(values, offsets)
         rows = len(column)
         parts: list[Part] = [Rows([column], rows, 0)] if rows else []
         if rows == look.most and not problem and used < len(data):

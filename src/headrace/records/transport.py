@@ -86,13 +86,13 @@ class Transport:
 
     def _options_of(self, path: str) -> dict[str, Any]:
         """What fsspec is told: of each link of a chained URL, under the name of its protocol."""
-        told: dict[str, Any] = {}
+        options: dict[str, Any] = {}
         for link in path.split("::"):
             protocol = link.partition("://")[0]
             fitting = [key for key in self._stores if key == protocol or ("://" in key and link.startswith(key))]
             for key in sorted(fitting, key=len):
-                told[protocol] = {**told.get(protocol, {}), **self._stores[key]}
-        return copy.deepcopy({**told, **self._own})
+                options[protocol] = {**options.get(protocol, {}), **self._stores[key]}
+        return copy.deepcopy({**options, **self._own})
 
     def attempt(self, path: str, work: Callable[[], T], *, opened: bool = False) -> T:
         """What `work` gives, tried again while its faults may pass; `opened` says that the file was there before."""

@@ -7,7 +7,8 @@ from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
-from headrace.block import Block, Column, values
+from headrace.block import Block
+from headrace.columns import Column, values
 from headrace.plan.spec import DatasetSpec, Spec, TensorSpec
 from headrace.ragged import Ragged
 from headrace.records.arrow import is_list
@@ -112,8 +113,8 @@ def _common_schema(tables: list[pa.Table]) -> pa.Schema:
     schema = tables[0].schema
     for i, name in enumerate(schema.names):
         kinds = [t.schema.field(name).type for t in tables if name in t.schema.names]
-        told = (kind for kind in kinds if not pa.types.is_null(_innermost(kind)))
-        schema = schema.set(i, pa.field(name, next(told, kinds[0])))
+        typed = (kind for kind in kinds if not pa.types.is_null(_innermost(kind)))
+        schema = schema.set(i, pa.field(name, next(typed, kinds[0])))
     return schema
 
 

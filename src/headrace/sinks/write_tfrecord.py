@@ -11,7 +11,8 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from headrace import _native
-from headrace.block import Block, concat, values
+from headrace.block import Block, concat
+from headrace.columns import values
 from headrace.io.binary import binary
 from headrace.io.examples import encode_examples
 from headrace.records.index import build_index

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import sys
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any
 
 from headrace.block import Block
 from headrace.execute.budget import cpus
 from headrace.iterator import Iterator as Pass
 from headrace.ops.arguments import positive
-from headrace.ops.watch import started_bar
-from headrace.plan.cardinality import INFINITE, Cardinality
+from headrace.ops.progress import progress_bar
+from headrace.plan.cardinality import INFINITE
 from headrace.sinks.deal import PROBED, Rows, dealing, dealt
 from headrace.sinks.shards import Shards, shards_of
 
@@ -77,7 +75,7 @@ def write(
     with (
         shards_of(path, encoding.suffix, overwrite=overwrite) as files,
         Pass(ds._node, ds._epochs) as it,
-        _bar(f"writing {path}", count, progress) as advance,
+        progress_bar(f"writing {path}", count, progress) as advance,
         ThreadPoolExecutor(width, "headrace-write") as pool,
     ):
         rows = Rows(it.blocks())
@@ -142,19 +140,6 @@ class _Writer:
     def _finish_one(self, number: int) -> None:
         self._parts[number].close()
         self._files.finish(number)
-
-
-@contextmanager
-def _bar(text: str, count: Cardinality, progress: bool | None) -> Iterator[Any]:
-    """A function that takes how many rows more are done."""
-    if progress is False or (progress is None and not sys.stderr.isatty()):
-        yield lambda _: None
-        return
-    bar, task = started_bar(text, count)
-    try:
-        yield lambda rows: bar.advance(task, rows)
-    finally:
-        bar.stop()
 
 
 def named(block: Block, what: str) -> dict[str, Any]:

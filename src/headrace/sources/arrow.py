@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from headrace.errors import SpecError
+from headrace.plan.datasets import dataset_of
 from headrace.plan.node import user_site
 from headrace.sources.table import table_node
 
@@ -33,12 +34,10 @@ def from_arrow(data: Any, *, name: str | None = None) -> Dataset:
     """
     import pyarrow as pa
 
-    from headrace.dataset import Dataset
-
     if isinstance(data, pa.Array | pa.ChunkedArray):
-        return Dataset(table_node("from_arrow", pa.table({"": data}), None, site=user_site(), name=name))
+        return dataset_of(table_node("from_arrow", pa.table({"": data}), None, site=user_site(), name=name))
     table = _joined(data) if isinstance(data, list | tuple) else _table(data)
-    return Dataset(table_node("from_arrow", table, table.column_names, site=user_site(), name=name))
+    return dataset_of(table_node("from_arrow", table, table.column_names, site=user_site(), name=name))
 
 
 def _table(data: Any) -> pa.Table:

@@ -9,11 +9,13 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from headrace import _native, keys
-from headrace.block import Block, Indices, scalar_block
+from headrace.block import Block, scalar_block
+from headrace.columns import Indices
 from headrace.execute.context import Context
 from headrace.execute.registry import fetches, opens
 from headrace.execute.stream import Stream
 from headrace.plan.cardinality import INFINITE, Cardinality
+from headrace.plan.datasets import dataset_of
 from headrace.plan.marks import At
 from headrace.plan.node import user_site
 from headrace.plan.spec import Spec, TensorSpec
@@ -32,9 +34,9 @@ def counter(start: int = 0, step: int = 1, dtype: DTypeLike = np.int64, name: st
     >>> list(hr.Dataset.counter(10, 5).take(3))
     [np.int64(10), np.int64(15), np.int64(20)]
     """
-    from headrace.dataset import Dataset
-
-    return Dataset(Counter(np.asarray(start)[()], np.asarray(step)[()], np.dtype(dtype), site=user_site(), name=name))
+    return dataset_of(
+        Counter(np.asarray(start)[()], np.asarray(step)[()], np.dtype(dtype), site=user_site(), name=name)
+    )
 
 
 def random(seed: int | None = None, rerandomize_each_iteration: bool | None = None, name: str | None = None) -> Dataset:
@@ -43,10 +45,8 @@ def random(seed: int | None = None, rerandomize_each_iteration: bool | None = No
     >>> all(0 <= x < 2**32 for x in hr.Dataset.random(seed=4).take(10))
     True
     """
-    from headrace.dataset import Dataset
-
     node = Random(keys.seed(seed), bool(rerandomize_each_iteration), site=user_site(), name=name)
-    return Dataset(node)
+    return dataset_of(node)
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,8 @@ from functools import cached_property
 
 import numpy as np
 
-from headrace.block import Block, Column, Indices, take, text
+from headrace.block import Block
+from headrace.columns import Column, Indices, take, text_column
 from headrace.execute.context import Context
 from headrace.execute.registry import fetches, opens
 from headrace.execute.stream import Stream
@@ -43,7 +44,7 @@ class FileNames(Held):
     @cached_property
     def column(self) -> Column:
         """All of them."""
-        return text(self.names)
+        return text_column(self.names)
 
 
 @opens(FileNames)

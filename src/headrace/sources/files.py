@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from headrace import keys
-from headrace.block import Block, Indices, Item, gathered
+from headrace.block import Block, Item, gathered
+from headrace.columns import Indices
 from headrace.execute.context import CYCLE, Context
 from headrace.execute.passes import Pass
 from headrace.execute.registry import fetches, opens
@@ -22,6 +23,7 @@ from headrace.ops.gather import gathered_items
 from headrace.ops.interleave import InterleaveStream, TurnsMark
 from headrace.options import AUTOTUNE, Options
 from headrace.plan.cardinality import UNKNOWN, Cardinality
+from headrace.plan.datasets import dataset_of
 from headrace.plan.node import TUNING, Node, user_site
 from headrace.plan.prepared import Prepared
 from headrace.plan.spec import Spec
@@ -60,8 +62,6 @@ def read_files(
     child: Callable[..., Node] = Records,
 ) -> Dataset:
     """A dataset of the records of these files: what all readers come down to."""
-    from headrace.dataset import Dataset
-
     names, files = file_names(reader, filenames, storage_options)
     turns = None if num_parallel_reads is None else CYCLE
     if num_parallel_reads not in (None, AUTOTUNE):
@@ -83,7 +83,7 @@ def read_files(
         )
     known_counts = counts if bad is None else None
     kind = FilesInTurn if turns is not None else Files if known_counts is None else CountedFiles
-    return Dataset(
+    return dataset_of(
         kind(
             names, form, reader, files, turns, bad, known, num_parallel_reads, chunk, child,
             known_counts, storage_options, site=user_site(), name=name,

@@ -11,10 +11,11 @@ from headrace.errors import ParseError
 from headrace.io.feature import Feature
 from headrace.io.infer import infer_features
 from headrace.io.parse import Plan, plan, specs
+from headrace.plan.datasets import dataset_of
 from headrace.plan.spec import Spec
 from headrace.plan.structure import Structure, flatten
 from headrace.records.files import Bytes
-from headrace.records.format import Bad, Format, Look, Offsets, Part, Rows, Scan
+from headrace.records.format import Bad, Format, Offsets, Part, Rows, Scan, ScanHints
 from headrace.records.tfrecord import FOOTER, HEADER, TFRecords
 from headrace.sources.list_files import matching
 from headrace.sources.tfrecord import TFRecordDataset
@@ -48,8 +49,6 @@ def from_tfrecord(
     >>> list(hr.Dataset.from_tfrecord(folder / "halves-*.tfrecord"))[2]
     {'half': np.float32(1.0), 'x': np.int64(2)}
     """
-    from headrace.dataset import Dataset
-
     files = matching(file_pattern, storage_options)
     inferred = features is None
     if features is None:
@@ -67,7 +66,7 @@ def from_tfrecord(
         storage_options=storage_options,
     )._node
     form = Examples(raw.format.compression, tuple(features.items()), inferred)
-    return Dataset(replace(raw, format=form, reader="from_tfrecord"))
+    return dataset_of(replace(raw, format=form, reader="from_tfrecord"))
 
 
 @dataclass(frozen=True)
@@ -101,8 +100,8 @@ class Examples(Format):
         remedy = "; the features were inferred from the first records: features= says what is read"
         return f"{error}{remedy}" if self.inferred else str(error)
 
-    def scan(self, data: Bytes, look: Look) -> Scan:
-        framed = FRAMED.scan(data, look._replace(boxed=False))
+    def scan(self, data: Bytes, look: ScanHints) -> Scan:
+        framed = FRAMED.scan(data, look)
         parse = self.plan.fixed_columns
         parts: list[Part] = []
         for part in framed.parts:

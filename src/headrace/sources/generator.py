@@ -14,6 +14,7 @@ from headrace.execute.context import Context
 from headrace.execute.registry import opens
 from headrace.execute.stream import END, Made, Stream
 from headrace.plan.cardinality import UNKNOWN, Cardinality
+from headrace.plan.datasets import dataset_of
 from headrace.plan.marks import At
 from headrace.plan.node import Node, user_site
 from headrace.plan.spec import LeafSpec, Spec, leaf_spec
@@ -40,8 +41,6 @@ def from_generator(
     >>> list(ds)
     [np.int32(0), np.int32(1), np.int32(4)]
     """
-    from headrace.dataset import Dataset
-
     if not callable(generator):
         raise TypeError(
             f"from_generator takes a function that returns an iterator, not {generator!r}; pass `lambda: iterable`"
@@ -54,7 +53,7 @@ def from_generator(
         spec = Spec.of_types(output_types, output_shapes)
     else:
         raise TypeError("from_generator needs output_signature (or output_types and output_shapes)")
-    return Dataset(Generator(generator, tuple(args or ()), spec, site=user_site(), name=name))
+    return dataset_of(Generator(generator, tuple(args or ()), spec, site=user_site(), name=name))
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from headrace.errors import SpecError
+from headrace.ops.zip import zip as zip_datasets
+from headrace.plan.datasets import dataset_of
 from headrace.plan.node import Node, user_site
 from headrace.plan.spec import Probe, Spec
 from headrace.records.arrow import spec_of
@@ -40,8 +42,6 @@ def from_huggingface(dataset: datasets.Dataset, *, name: str | None = None) -> D
     >>> list(hr.Dataset.from_huggingface(split.select([2, 0])))
     [{'text': 'c', 'label': np.int64(0)}, {'text': 'a', 'label': np.int64(0)}]
     """
-    from headrace.dataset import Dataset
-
     if isinstance(dataset, dict):
         splits = ", ".join(map(repr, dataset)) or "none"
         raise TypeError(
@@ -54,11 +54,11 @@ def from_huggingface(dataset: datasets.Dataset, *, name: str | None = None) -> D
     if given["type"] not in COLUMNAR or given["output_all_columns"]:
         transformed = given["type"] == "custom"
         probe = _probe(dataset, [] if transformed else dataset.column_names)
-        return Dataset(MapStyle(ORIGIN, dataset, len(dataset), transformed, probe, site=user_site(), name=name))
+        return dataset_of(MapStyle(ORIGIN, dataset, len(dataset), transformed, probe, site=user_site(), name=name))
     whole = _table(dataset, given["columns"], name)
     if whole is not None:
-        return Dataset(whole)
-    return Dataset.zip({column: Dataset(_column(dataset, column)) for column in given["columns"]}, name=name)
+        return dataset_of(whole)
+    return zip_datasets({column: dataset_of(_column(dataset, column)) for column in given["columns"]}, name=name)
 
 
 def _table(dataset: datasets.Dataset, columns: list[str], name: str | None, *, alone: bool = False) -> Node | None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from headrace.plan.datasets import dataset_of
 from headrace.plan.node import user_site
 from headrace.records.files import as_path, local_path
 from headrace.records.redact import shown
@@ -44,12 +45,10 @@ def list_files(
     ...     [Path(n).name for n in hr.Dataset.list_files(f"{folder}/*.txt", shuffle=False)]
     ['a.txt', 'b.txt', 'c.txt']
     """
-    from headrace.dataset import Dataset
-
     if shuffle is False and seed is not None:
         raise ValueError("list_files: a seed only makes sense where files are shuffled")
     names = sorted(matching(file_pattern, storage_options, all_there=False))
-    files = Dataset(FileNames(NAME, len(names), names, listing(names), "list_files", site=user_site(), name=name))
+    files = dataset_of(FileNames(NAME, len(names), names, listing(names), "list_files", site=user_site(), name=name))
     return files if shuffle is False else files.shuffle(len(names), seed=seed)
 
 

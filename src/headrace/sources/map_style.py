@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from headrace.block import Indices, Item, from_elements, own_leaf, scalar_block
+from headrace.block import Item, from_elements, own_leaf, scalar_block
+from headrace.columns import Indices
 from headrace.execute.context import Context
 from headrace.execute.registry import fetches, opens
 from headrace.execute.stream import Stream

@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headrace.block import Block, Column, Indices, leaf, read_only, take, text
+from headrace.block import Block, leaf
+from headrace.columns import Column, Indices, read_only, take, text_column
 from headrace.execute.context import Context
 from headrace.execute.registry import fetches, opens
 from headrace.execute.stream import Stream
+from headrace.plan.datasets import dataset_of
 from headrace.plan.marks import At
 from headrace.plan.node import user_site
-from headrace.plan.spec import Spec, TensorSpec, leaf_spec
+from headrace.plan.spec import LeafSpec, Spec, TensorSpec, leaf_spec
 from headrace.plan.structure import Structure, flatten
 from headrace.ragged import Ragged
 from headrace.sources.numbered import Held, NumberedStream
@@ -28,13 +30,11 @@ def from_tensors(tensors: Any, name: str | None = None) -> Dataset:
     >>> list(hr.Dataset.from_tensors({"x": [1, 2], "y": 3}))
     [{'x': array([1, 2]), 'y': np.int64(3)}]
     """
-    from headrace.dataset import Dataset
-
     structure, leaves = flatten(tensors)
     leaves = [leaf(v) for v in leaves]
     columns: list[Column] = [_single(v) for v in leaves]
     spec = Spec(structure, tuple(leaf_spec(v) for v in leaves))
-    return Dataset(Memory(spec, 1, structure, columns, "from_tensors", site=user_site(), name=name))
+    return dataset_of(Memory(spec, 1, structure, columns, "from_tensors", site=user_site(), name=name))
 
 
 def from_tensor_slices(tensors: Any, name: str | None = None) -> Dataset:
@@ -45,13 +45,11 @@ def from_tensor_slices(tensors: Any, name: str | None = None) -> Dataset:
     {'x': array([1, 2]), 'name': 'a'}
     {'x': array([3, 4]), 'name': 'b'}
     """
-    from headrace.dataset import Dataset
-
     structure, leaves = flatten(tensors)
     if not leaves:
         raise ValueError("from_tensor_slices needs at least one array to slice")
     columns: list[Column] = []
-    specs: list[TensorSpec] = []
+    specs: list[LeafSpec] = []
     sizes: list[int] = []
     for path, value in zip(structure.paths, leaves, strict=True):
         try:
@@ -67,10 +65,10 @@ def from_tensor_slices(tensors: Any, name: str | None = None) -> Dataset:
             array = array.astype(array.dtype.newbyteorder("="))
         if not isinstance(array, np.ndarray):
             raise ValueError(f"from_tensor_slices: component{path} is a scalar, {array!r}; there is nothing to slice")
-        specs.append(TensorSpec(array.shape[1:], leaf_spec(array).dtype))
+        specs.append(leaf_spec(array).shaped(array.shape[1:]))
         sizes.append(len(array))
         columns.append(
-            read_only(text(array.tolist()))
+            read_only(text_column(array.tolist()))
             if array.dtype == object and array.ndim == 1 and len(array)
             else read_only(array)
         )
@@ -79,7 +77,7 @@ def from_tensor_slices(tensors: Any, name: str | None = None) -> Dataset:
         raise ValueError(f"from_tensor_slices needs arrays of one length: {found}")
     spec = Spec(structure, tuple(specs))
     node = Memory(spec, sizes[0], structure, columns, "from_tensor_slices", site=user_site(), name=name)
-    return Dataset(node)
+    return dataset_of(node)
 
 
 def _single(value: Any) -> Column:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from headrace.errors import SpecError
+from headrace.plan.datasets import dataset_of
 from headrace.plan.node import user_site
 from headrace.sources.table import table_node
 
@@ -29,8 +30,6 @@ def from_pandas(frame: pd.DataFrame | pd.Series, *, name: str | None = None) -> 
     """
     import pyarrow as pa
 
-    from headrace.dataset import Dataset
-
     single = not hasattr(frame, "columns")
     if not hasattr(frame, "iloc"):
         raise TypeError(f"from_pandas takes a pandas DataFrame or Series, not {type(frame).__qualname__}")
@@ -40,7 +39,7 @@ def from_pandas(frame: pd.DataFrame | pd.Series, *, name: str | None = None) -> 
         keys = frame.columns.tolist()
         arrays = [_arrow(f"column {key!r}", frame.iloc[:, i]) for i, key in enumerate(keys)]
     table = pa.table(arrays, [str(i) for i in range(len(arrays))])
-    return Dataset(table_node("from_pandas", table, keys, site=user_site(), name=name))
+    return dataset_of(table_node("from_pandas", table, keys, site=user_site(), name=name))
 
 
 def _arrow(called: str, series: Any) -> pa.Array | pa.ChunkedArray:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from headrace.errors import SpecError
+from headrace.plan.datasets import dataset_of
 from headrace.plan.node import user_site
 from headrace.sources.table import table_node
 
@@ -24,8 +25,6 @@ def from_polars(frame: pl.DataFrame | pl.Series, *, name: str | None = None) -> 
     >>> list(hr.Dataset.from_polars(pl.DataFrame({"x": [1, 2], "y": ["a", "b"]})))
     [{'x': np.int64(1), 'y': 'a'}, {'x': np.int64(2), 'y': 'b'}]
     """
-    from headrace.dataset import Dataset
-
     if hasattr(frame, "collect"):
         raise TypeError("from_polars takes rows that exist, not the plan of a LazyFrame: pass frame.collect()")
     single = hasattr(frame, "to_frame")
@@ -34,7 +33,7 @@ def from_polars(frame: pl.DataFrame | pl.Series, *, name: str | None = None) -> 
     whole: Any = frame.to_frame() if single else frame
     table = _arrow(whole)
     keys = None if single else table.column_names
-    return Dataset(table_node("from_polars", table, keys, site=user_site(), name=name))
+    return dataset_of(table_node("from_polars", table, keys, site=user_site(), name=name))
 
 
 def _arrow(frame: pl.DataFrame) -> pa.Table:

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from headrace.block import Block, Indices, scalar_block
+from headrace.block import Block, scalar_block
+from headrace.columns import Indices
 from headrace.execute.context import Context
 from headrace.execute.registry import fetches, opens
 from headrace.execute.stream import Stream
 from headrace.plan.cardinality import Cardinality
+from headrace.plan.datasets import dataset_of
 from headrace.plan.marks import At
 from headrace.plan.node import user_site
 from headrace.plan.spec import Spec, TensorSpec
@@ -29,10 +31,8 @@ def range(*args: int, output_type: DTypeLike = np.int64, name: str | None = None
     >>> list(hr.Dataset.range(1, 10, 4))
     [np.int64(1), np.int64(5), np.int64(9)]
     """
-    from headrace.dataset import Dataset
-
     start, stop, step = _bounds(args)
-    return Dataset(Range(start, stop, step, np.dtype(output_type), site=user_site(), name=name))
+    return dataset_of(Range(start, stop, step, np.dtype(output_type), site=user_site(), name=name))
 
 
 def _bounds(args: tuple[int, ...]) -> tuple[int, int, int]:

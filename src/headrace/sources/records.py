@@ -6,14 +6,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from headrace.block import Block, Failure, Indices, Item
+from headrace.block import Block, Failure, Item
+from headrace.columns import Indices
 from headrace.errors import ElementError, raise_if_passing
 from headrace.execute.context import Context
 from headrace.execute.registry import fetches, opens
 from headrace.plan.marks import At, OwnMark
 from headrace.plan.node import TUNING
 from headrace.records.access import gathered
-from headrace.records.format import Bad, Format, Look, Rows
+from headrace.records.format import Bad, Format, Rows, ScanHints
 from headrace.records.identity import Token
 from headrace.records.index import Index
 from headrace.records.reader import START, Found, Good, Reader, RecordAt, Wrong
@@ -44,7 +45,7 @@ def fetch_records(node: Records, ctx: Context, indices: Indices) -> Block:
     except OSError as error:
         raise_if_passing(error, shown(node.path))
         raise _bad_at(node, error, node.index, indices) from error
-    parts = node.format.bare.scan(data, Look()).parts
+    parts = node.format.bare.scan(data, ScanHints()).parts
     found = parts[0] if parts else Bad("nothing there", 0, 0)
     if isinstance(found, Rows) and found.rows == len(indices):
         return Block(node.format.structure, found.columns, found.rows, None, ctx.ids(indices))
@@ -146,7 +147,6 @@ class RecordsStream(FileStream):
             self._at,
             go_on=go_on,
             chunk=node.buffer_size,
-            boxed=self._ctx.boxed,
             via=node.via(self._ctx),
         )
         node.remember(self._reader.identity)

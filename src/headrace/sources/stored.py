@@ -14,16 +14,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.block import Block, Indices, gathered
+from headrace.block import Block, gathered
+from headrace.columns import Indices
 from headrace.errors import SpecError, StorageError
 from headrace.execute.context import Context
 from headrace.execute.registry import fetches, opens
 from headrace.execute.stream import Stream
 from headrace.plan.cardinality import Cardinality
+from headrace.plan.datasets import dataset_of, is_dataset
 from headrace.plan.marks import At
 from headrace.plan.node import TUNING, stack_level, user_site
 from headrace.plan.spec import Spec
+from headrace.sources.memory import from_tensors
 from headrace.sources.numbered import Numbered, NumberedStream
+from headrace.sources.range import range as number_range
 from headrace.storage.files import await_writer
 from headrace.storage.parts import Part
 from headrace.storage.saved import read_saved
@@ -57,8 +61,6 @@ def load(
     >>> list(hr.Dataset.load(folder / "numbers"))
     [np.int64(0), np.int64(1), np.int64(2)]
     """
-    from headrace.dataset import Dataset
-
     place = Path(path).absolute()
     if wait:
         try:
@@ -76,8 +78,8 @@ def load(
     if not saved.spec.known and saved.parts:
         node = replace(node, elements=_found_spec(node))
     if not saved.sharded:
-        one = Dataset(node)
-        return one if reader_func is None else reader_func(Dataset.from_tensors(0).map(lambda _: one))
+        one = dataset_of(node)
+        return one if reader_func is None else reader_func(from_tensors(0).map(lambda _: one))
     return read_shards(node, reader_func)
 
 
@@ -100,13 +102,11 @@ def _say_unknown(place: Path, names: set[str]) -> None:
 
 def read_shards(node: Stored, reader_func: Reader | None) -> Dataset:
     """The shards of stored rows as `reader_func` puts them together; without one they take turns."""
-    from headrace.dataset import Dataset
-
     shards = node.shards()
     if reader_func is None:
-        return Dataset(replace(node, numbers=in_turn([s.numbers for s in shards if s.numbers is not None])))
-    made = reader_func(Dataset.range(len(shards)).map(lambda i: Dataset(shards[i])))
-    if not isinstance(made, Dataset):
+        return dataset_of(replace(node, numbers=in_turn([s.numbers for s in shards if s.numbers is not None])))
+    made = reader_func(number_range(len(shards)).map(lambda i: dataset_of(shards[i])))
+    if not is_dataset(made):
         raise TypeError(f"reader_func must return a Dataset, not {made!r}")
     return made
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headrace.block import Block, Column, Ids, Indices, gathered, joined, read_only, take
+from headrace.block import Block, Ids, gathered
+from headrace.columns import Column, Indices, join, read_only, take
 from headrace.errors import ElementError, SpecError
 from headrace.execute.context import Context
 from headrace.execute.registry import fetches, opens
@@ -64,7 +65,7 @@ class Table(Held):
         for chunk, first, end in zip(self.chunks, self.starts[:-1].tolist(), self.starts[1:].tolist(), strict=True):
             if first < stop and end > start:
                 parts.append([column[max(0, start - first) : stop - first] for column in chunk])
-        return parts[0] if len(parts) == 1 else [joined(columns) for columns in zip(*parts, strict=True)]
+        return parts[0] if len(parts) == 1 else [join(columns) for columns in zip(*parts, strict=True)]
 
     def unreadable(self, path: str, reason: Exception, row: int) -> ElementError:
         """What stands in the place of a row whose component cannot be read."""

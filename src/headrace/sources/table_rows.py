@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from headrace.block import Block, Failure, Indices, Item
+from headrace.block import Block, Failure, Item
+from headrace.columns import Indices
 from headrace.errors import ElementError, HeadraceError, SpecError, TransportError, may_pass, raise_if_passing
 from headrace.execute.context import Context
 from headrace.execute.registry import fetches, opens
@@ -24,7 +25,7 @@ from headrace.records.pieces import Good, Lost, Piece, described, group_pieces
 from headrace.records.redact import shown
 from headrace.records.tables import spec_of
 from headrace.records.transport import Transport
-from headrace.sources.kept_groups import KeptGroups
+from headrace.sources.group_cache import KeptGroups
 from headrace.sources.one_file import OneFile
 from headrace.sources.table_stream import TableMark, TableStream
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
+from headrace.plan.datasets import dataset_of
 from headrace.plan.node import user_site
 from headrace.plan.spec import Probe, Spec
 from headrace.sources.map_style import MapStyle
@@ -32,8 +33,6 @@ def from_torch(dataset: Any, *, output_signature: Any = None, name: str | None =
     >>> list(ds.skip(1).batch(3))
     [{'i': array([1, 2, 3]), 'square': array([1, 4, 9])}]
     """
-    from headrace.dataset import Dataset
-
     torch_data = sys.modules.get("torch.utils.data")  # who has a dataset of torch's has imported it
     if torch_data is not None:
         if isinstance(dataset, torch_data.DataLoader):
@@ -49,4 +48,4 @@ def from_torch(dataset: Any, *, output_signature: Any = None, name: str | None =
             "for one that can only be iterated over there is from_generator"
         )
     probe = Probe(None if output_signature is None else Spec.of_signature(output_signature))
-    return Dataset(MapStyle("from_torch", dataset, len(dataset), probe=probe, site=user_site(), name=name))
+    return dataset_of(MapStyle("from_torch", dataset, len(dataset), probe=probe, site=user_site(), name=name))

@@ -17,9 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace import _native
-from headrace.block import Block, Failure, Ids, Indices, Item, source_ids
+from headrace.block import Block, Failure, Ids, Item, source_ids
+from headrace.columns import Indices, Notes
 from headrace.errors import NONSENSE, ElementError, StorageError
-from headrace.storage.columns import How, decoded
+from headrace.storage.columns import decoded
 from headrace.storage.files import read_page
 from headrace.storage.structures import Layout, Types, structure_of
 
@@ -73,7 +74,7 @@ class Part:
 
     @property
     def rows(self) -> int:
-        """How many rows there are, failures included."""
+        """Notes many rows there are, failures included."""
         return self._starts[-1]
 
     def pull(self, offset: int, want: int) -> Item:
@@ -112,12 +113,12 @@ class Part:
         return last[1]
 
     def _read(self, index: int, *, again: bool = True) -> Item:
-        told = self._items[index]
-        if "error" in told:
-            return Failure(_error(told))
+        entry = self._items[index]
+        if "error" in entry:
+            return Failure(_error(entry))
         structure, order = self.layout
         if not structure.leaves:
-            return Block(structure, [], _empty_rows(told["rows"]), None, self._ids(told, []))
+            return Block(structure, [], _empty_rows(entry["rows"]), None, self._ids(entry, []))
         number = self._batches[index]
         fresh = again or number not in self._checked
         if fresh:
@@ -126,30 +127,30 @@ class Part:
             batch = self._reader.get_batch(number)
             if fresh:
                 batch.validate(full=True)  # that what it says of itself lies in it: the checksum is whoever's wrote it
-            if batch.num_rows != told["rows"]:
-                raise ValueError(f"{batch.num_rows} rows where the page says {told['rows']}")
+            if batch.num_rows != entry["rows"]:
+                raise ValueError(f"{batch.num_rows} rows where the page says {entry['rows']}")
             columns = batch.columns
             made = [decoded(array, how) for array, how in zip(columns, self._how, strict=False)]
             block = Block(
                 structure,
                 made if order is None else [made[i] for i in order],
-                told["rows"],
+                entry["rows"],
                 None,
-                self._ids(told, columns[len(made) :]),
+                self._ids(entry, columns[len(made) :]),
             )
         except _nonsense() as error:
             raise self._damaged(error) from None
         self._checked.add(number)
         return block
 
-    def _ids(self, told: dict[str, Any], columns: list[pa.Array]) -> Ids | None:
+    def _ids(self, entry: dict[str, Any], columns: list[pa.Array]) -> Ids | None:
         if columns:
             ids: Ids = np.asarray(decoded(columns[0], _ID_COLUMN))
             return ids
-        if told["ids"] is None:
+        if entry["ids"] is None:
             return None
-        path, first = told["ids"]
-        return source_ids(path, np.arange(first, first + told["rows"]))
+        path, first = entry["ids"]
+        return source_ids(path, np.arange(first, first + entry["rows"]))
 
     @cached_property
     def layout(self) -> Layout:
@@ -199,7 +200,7 @@ class Part:
         return StorageError(f"{self.path} is damaged: it does not hold what its page says ({error})")
 
 
-_ID_COLUMN: How = {"kind": "dense", "dtype": "<u8", "shape": [2]}
+_ID_COLUMN: Notes = {"kind": "dense", "dtype": "<u8", "shape": [2]}
 
 
 def _nonsense() -> tuple[type[BaseException], ...]:
@@ -238,8 +239,8 @@ def _empty_rows(rows: int) -> int:
     return rows
 
 
-def _error(told: dict[str, Any]) -> ElementError:
-    made = ElementError("", operation=told["operation"], ordinal=told["ordinal"], site=told["site"])
-    made.provenance = told["provenance"]
-    made.args = tuple(told["error"])
+def _error(entry: dict[str, Any]) -> ElementError:
+    made = ElementError("", operation=entry["operation"], ordinal=entry["ordinal"], site=entry["site"])
+    made.provenance = entry["provenance"]
+    made.args = tuple(entry["error"])
     return made

@@ -6,7 +6,7 @@ import hashlib
 from functools import cached_property
 from typing import Any
 
-from headrace.execute.changes import counted
+from headrace.execute.changes import described_nodes
 from headrace.execute.state import description, drawn_seeds, reseeded
 from headrace.identity.digests import PYTHON, difference
 from headrace.identity.looker import Looker
@@ -26,8 +26,10 @@ class Maker:
         """What tells this plan from others, as JSON holds it."""
         return {
             "operations": description(self.plan),
-            "names": {str(i): name for i, (node, _) in enumerate(counted(self.plan)) if (name := node.file_names())},
-            "digests": ["-" if told else self._digest(node) for node, told in counted(self.plan)],
+            "names": {
+                str(i): name for i, (node, _) in enumerate(described_nodes(self.plan)) if (name := node.file_names())
+            },
+            "digests": ["-" if told else self._digest(node) for node, told in described_nodes(self.plan)],
             "python": PYTHON,
             "seeds": drawn_seeds(self.plan),
         }
@@ -51,7 +53,7 @@ class Maker:
         """
         here = self.page
         same_python = page["python"] == PYTHON
-        nodes = [node for node, _ in counted(self.plan)]
+        nodes = [node for node, _ in described_nodes(self.plan)]
         for i in range(max(len(page["operations"]), len(nodes))):
             was, now = _nth(page["operations"], i), _nth(here["operations"], i)
             if was != now and not (i < len(nodes) and self._gone(nodes[i], page["names"].get(str(i)))):

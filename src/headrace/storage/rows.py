@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from headrace.block import Block, Item, concat, owned
+from headrace.block import Block, Item, concat
+from headrace.columns import owned
 from headrace.errors import StorageError
 from headrace.plan.marks import Marked, Saved, from_json, to_json
 from headrace.plan.node import Node

@@ -1,4 +1,4 @@
-"""How rows become parts: runs of those that are stored in the same way, each an Arrow file and a page."""
+"""Notes rows become parts: runs of those that are stored in the same way, each an Arrow file and a page."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from headrace.block import Block, Failure, Ids, Item, source_ids
+from headrace.columns import Notes
 from headrace.errors import ElementError, StorageError
-from headrace.storage.columns import How, encoded
+from headrace.storage.columns import encoded
 from headrace.storage.files import whole, write_page
 from headrace.storage.parts import DATA, PAGE, Part, checksum
 from headrace.storage.structures import Types, plain_structure
@@ -26,10 +27,10 @@ class _Run:
 
     schema: pa.Schema | None = None
     structure: Any = None
-    how: list[How] = field(default_factory=list)
+    how: list[Notes] = field(default_factory=list)
     entries: list[tuple[Item, list[pa.Array]]] = field(default_factory=list)
 
-    def takes(self, schema: pa.Schema, structure: Any, how: list[How]) -> bool:
+    def takes(self, schema: pa.Schema, structure: Any, how: list[Notes]) -> bool:
         """Whether such rows fit in; the first ones decide."""
         if self.schema is None:
             self.schema, self.structure, self.how = schema, structure, how

@@ -20,7 +20,7 @@ from headrace.storage.parts import Part
 from headrace.storage.shelf import Shelf
 from headrace.storage.structures import Types, spec_of
 
-VERSION = 2
+VERSION = 3
 SAVED = "saved.json"
 GENERATION = "rows-"
 

@@ -26,7 +26,7 @@ from headrace.storage.plans import Maker
 from headrace.storage.runs import write_parts
 from headrace.storage.structures import Types
 
-VERSION = 2
+VERSION = 3
 HEADER, COMPLETE = "headrace.json", "complete.json"
 
 log = logging.getLogger("headrace.storage")

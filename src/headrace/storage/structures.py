@@ -126,18 +126,18 @@ def _structure(plain: Any, types: Types) -> Structure:
         return LEAF
     if plain == "none":
         return NONE
-    told, keys, children, written = plain
+    kind_name, keys, children, written = plain
     named = all(type(key) in (str, int, bool) for key in keys) and len(set(keys)) == len(keys)
     if not named or len(keys) != len(children):
         raise ValueError(f"{len(children)} components called {keys}")
     if sorted(written) not in ([], list(range(len(keys)))):
         raise ValueError(f"components in the order {written}")
-    if isinstance(told, str):
-        kind = _KINDS[told]
+    if isinstance(kind_name, str):
+        kind = _KINDS[kind_name]
     else:
-        name, form = told
+        name, form = kind_name
         if type(name) is not str or form not in _KINDS:
-            raise ValueError(f"a class {told}")
+            raise ValueError(f"a class {kind_name}")
         kind = types.find(name, form, keys)
     parts = tuple(_structure(child, types) for child in children)
     if issubclass(kind, Mapping):

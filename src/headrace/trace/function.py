@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from headrace.block import Block, Column, element, own_leaf
+from headrace.block import Block, element, own_leaf
+from headrace.columns import Column
 from headrace.plan.node import function_name
 from headrace.plan.spec import Spec
 from headrace.trace.errors import OPAQUE, Mismatch, Resized, VectorisedError
@@ -105,7 +106,8 @@ class Function:
         if spec is None:
             spec = self._specs[key] = Spec(block.structure, tuple(column_spec(c) for c in block.columns))
         if block.rows < FEW and self.mode == "auto":
-            known = self._graphs.get(spec)
+            texts = all(s.dtype is not None and s.dtype.kind in "SU" for s in spec.leaves)
+            known = self.graph(spec) if texts else self._graphs.get(spec)  # of which only operations of ours make much
             if not isinstance(known, Graph) or not known.operations:
                 self._few = True
                 return None

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from headrace.block import Column, leaf
+from headrace.block import leaf
+from headrace.columns import Column, kind_of
 from headrace.plan.spec import DatasetSpec, LeafSpec, Spec, TensorSpec, leaf_spec
 from headrace.plan.structure import Structure, flatten
-from headrace.ragged import Ragged
 from headrace.trace.capture import Capture, Guard
 from headrace.trace.draws import Generator
 from headrace.trace.errors import Mismatch, Untraceable
@@ -277,13 +277,5 @@ def _output(recorder: Recorder, item: Any) -> tuple[Any, LeafSpec]:
 
 
 def column_spec(column: Column) -> TensorSpec:
-    """What rows of a column look like, for a trace: a size only where all have it."""
-    if isinstance(column, np.ndarray):
-        return TensorSpec(column.shape[1:], column.dtype)
-    if isinstance(column, Ragged):
-        return TensorSpec((None, *column.values.shape[1:]), column.dtype)
-    if isinstance(column, list):
-        text = column and isinstance(column[0], str | bytes)  # the first row tells: operations refuse what is no text
-        return TensorSpec((), type(column[0])) if text else TensorSpec(None, None)
-    kind = str(column.type)
-    return TensorSpec((), str if "string" in kind else bytes if "binary" in kind else object)
+    """What rows of a column look like, for a trace."""
+    return kind_of(column).spec(column)

@@ -1,0 +1,125 @@
+"""Columns: the rows of one component, stored together.
+
+A kind a file: dense arrays, ragged rows, text, batches of text, arrays of varied shapes, and objects as a last resort.
+What can be done with all of them is here. `register_kind` adds another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from headrace.columns.kind import Column, Indices, Kind, Notes, kind_named, kind_of, register_kind
+from headrace.columns.objects import boxes
+from headrace.columns.ragged import group_rows
+from headrace.columns.stacked import Stacked
+from headrace.columns.text import box_text, text_column
+from headrace.columns.varied import Varied
+from headrace.ragged import Ragged, as_ragged
+
+__all__ = [
+    "Column", "Indices", "Kind", "Notes", "Stacked", "Varied", "as_objects", "box_text", "boxes", "column_bytes",
+    "column_of", "group_rows", "join", "kind_named", "kind_of", "owned", "pick", "read_only", "register_kind", "take",
+    "text_column", "values",
+]  # fmt: skip
+
+_PARAMETRIC = (np.datetime64, np.timedelta64, np.void)
+"""Scalars whose type alone does not tell their dtype."""
+
+
+def values(column: Column) -> Iterator[Any]:
+    """The rows as components of elements."""
+    return iter(column) if type(column) is np.ndarray else kind_of(column).values(column)
+
+
+def take(column: Column, indices: Indices) -> Column:
+    """These rows, copied."""
+    return column.take(indices, axis=0) if type(column) is np.ndarray else kind_of(column).take(column, indices)
+
+
+def column_bytes(column: Column) -> int:
+    """How much memory the rows take, roughly; of objects, judged by some of them."""
+    return kind_of(column).nbytes(column)
+
+
+def read_only(column: Column) -> Column:
+    """The column as nobody can write to it, sharing memory."""
+    return kind_of(column).lock(column)
+
+
+def owned(column: Column) -> Column:
+    """A copy that nobody can write to."""
+    kind = kind_of(column)
+    return kind.lock(kind.copy(column))
+
+
+def join(columns: Sequence[Column]) -> Column:
+    """Columns one after another, of whichever kind holds them all."""
+    made = _by_kind(columns, lambda kind, alike: kind.join(alike))
+    return [row for column in columns for row in values(column)] if made is None else made
+
+
+def pick(columns: Sequence[Column], order: Indices) -> Column:
+    """Rows of several columns by their numbers among all of them."""
+    made = _by_kind(columns, lambda kind, alike: kind.pick(alike, order))
+    return take(join(columns), order) if made is None else made
+
+
+def _by_kind(columns: Sequence[Column], work: Callable[[Kind, Sequence[Column]], Column | None]) -> Column | None:
+    """What a kind makes of columns: their own if they have one, else one that arrays of other shapes fit into."""
+    kinds = {kind_of(column) for column in columns}
+    made = work(kinds.pop(), columns) if len(kinds) == 1 else None
+    for convert in (_as_ragged, _as_varied) if made is None else ():
+        alike = [each for each in map(convert, columns) if each is not None]
+        made = work(kind_of(alike[0]), alike) if len(alike) == len(columns) else None
+        if made is not None:
+            break
+    return made
+
+
+def _as_ragged(column: Column) -> Ragged | None:
+    if isinstance(column, Ragged):
+        return column
+    return as_ragged(column) if isinstance(column, np.ndarray) and column.ndim > 1 else None
+
+
+def _as_varied(column: Column) -> Varied | None:
+    if isinstance(column, Varied):
+        return column
+    inner = column.values if isinstance(column, Ragged) else column
+    if not isinstance(inner, np.ndarray) or inner.dtype.hasobject or len(column.shape) < 3:
+        return None
+    lengths = column.row_lengths() if isinstance(column, Ragged) else np.full(len(column), column.shape[1])
+    rest = np.broadcast_to(np.array(column.shape[2:], np.int64), (len(column), len(column.shape) - 2))
+    return Varied(np.ascontiguousarray(inner).reshape(-1), np.hstack([lengths[:, None], rest]))
+
+
+def column_of(rows: list[Any]) -> Column:
+    """A column of components: dense where all have one dtype and shape, of varied ones where not, else the list."""
+    first = rows[0]
+    kind = type(first)
+    if isinstance(first, np.generic):
+        alike = all(type(r) is kind for r in rows) and kind not in _PARAMETRIC
+        if not alike:  # types may differ where dtypes do not, and the other way round
+            alike = all(isinstance(r, np.generic) and r.dtype == first.dtype for r in rows)
+        return np.array(rows, first.dtype) if alike else rows
+    if kind is np.ndarray:
+        shape, dtype, rank = first.shape, first.dtype, first.ndim
+        if len(rows) == 1:
+            return first[None]
+        if rank and all(type(r) is np.ndarray and r.ndim == rank and r.dtype == dtype for r in rows):
+            if all(r.shape == shape for r in rows):
+                return np.stack(rows)
+            if dtype.hasobject:
+                return rows
+            return Ragged.from_rows(rows) if all(r.shape[1:] == shape[1:] for r in rows) else Varied.from_rows(rows)
+    return rows
+
+
+def as_objects(column: Column) -> Column:
+    """The column with text as objects, in an array; any other as it is."""
+    if isinstance(column, Stacked):
+        return column.boxed()
+    return column if isinstance(column, np.ndarray | Ragged | list | Varied) else box_text(column)

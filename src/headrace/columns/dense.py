@@ -1,0 +1,131 @@
+"""Rows of one dtype and shape: an array with the rows on its first axis."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.columns.kind import Indices, Kind, Notes, register_kind
+from headrace.errors import StorageError
+from headrace.plan.spec import TensorSpec
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Dense = NDArray[Any]
+
+NUMBERS = "biufcmMSU"
+"""Kinds of dtypes whose values are their bytes."""
+
+
+class DenseKind(Kind):
+    """An array; of objects too, where batches hold what has no better kind."""
+
+    name = "dense"
+
+    def values(self, column: Dense) -> Iterator[Any]:
+        return iter(column)
+
+    def take(self, column: Dense, indices: Indices) -> Dense:
+        return column.take(indices, axis=0)
+
+    def join(self, columns: Sequence[Dense]) -> Dense | None:
+        first = columns[0]
+        alike = all(c.dtype == first.dtype and c.shape[1:] == first.shape[1:] for c in columns)
+        return np.concatenate(columns) if alike else None
+
+    def stack(self, column: Dense, size: int, path: str) -> Dense:  # noqa: ARG002
+        groups = len(column) // size
+        return column[None] if groups == 1 else column.reshape(groups, size, *column.shape[1:])
+
+    def unstack(self, column: Dense) -> tuple[Dense, Indices] | None:
+        if column.ndim < 2:
+            return None
+        rows, size = column.shape[:2]
+        return column.reshape(rows * size, *column.shape[2:]), np.full(rows, size)
+
+    def nbytes(self, column: Dense) -> int:
+        from headrace.columns.objects import object_bytes
+
+        return object_bytes(column.ravel()) if column.dtype.kind == "O" else column.nbytes
+
+    def spec(self, column: Dense) -> TensorSpec:
+        return TensorSpec(column.shape[1:], column.dtype)
+
+    def lock(self, column: Dense) -> Dense:
+        return locked(column.view())
+
+    def copy(self, column: Dense) -> Dense:
+        return column.copy()
+
+    def to_arrow(self, column: Dense) -> tuple[pa.Array, Notes]:
+        import pyarrow as pa
+
+        if column.dtype == object:
+            from headrace.columns.objects import boxes_to_arrow
+
+            return boxes_to_arrow(column)
+        if column.dtype.kind not in NUMBERS:
+            raise StorageError(f"values of dtype {column.dtype} cannot be stored; map them to plain numbers or text")
+        notes = {"kind": self.name, "dtype": column.dtype.str, "shape": list(column.shape[1:])}
+        return (pa.nulls(len(column)) if 0 in column.shape[1:] else arrow_of(column)), notes
+
+    def from_arrow(self, array: pa.Array, notes: Notes) -> Dense:
+        dtype, shape = number_dtype(notes), sizes(notes)
+        if 0 in shape:
+            return np.empty((len(array), *shape), dtype)
+        return array_of(array, dtype).reshape(len(array), *shape)
+
+
+def locked(array: Dense) -> Dense:
+    """The array, which nobody can write to from here on."""
+    array.flags.writeable = False
+    return array
+
+
+def number_dtype(notes: Notes) -> np.dtype[Any]:
+    """The dtype that notes tell of, if values can be stored under it."""
+    dtype = np.dtype(notes["dtype"])
+    if dtype.kind not in NUMBERS or not dtype.itemsize:
+        raise ValueError(f"values of dtype {dtype}")
+    return dtype
+
+
+def sizes(notes: Notes) -> tuple[int, ...]:
+    """The shape that notes tell of, if there can be such a one."""
+    shape = tuple(notes["shape"])
+    if any(type(n) is not int or n < 0 for n in shape):
+        raise ValueError(f"values of shape {shape}")
+    return shape
+
+
+def arrow_of(values: Dense) -> pa.Array:
+    """Numbers as Arrow's own types, so that other tools can read them; what Arrow packs or lacks as its bytes."""
+    import pyarrow as pa
+
+    flat = np.ascontiguousarray(values).reshape(-1)
+    size = int(np.prod(values.shape[1:]))
+    if values.dtype.kind not in "iuf" or values.dtype.itemsize > 8 or not values.dtype.isnative:
+        width = values.dtype.itemsize * size
+        return pa.Array.from_buffers(pa.binary(width), len(values), [None, pa.py_buffer(flat.view(np.uint8))])
+    numbers = pa.array(flat)
+    return pa.FixedSizeListArray.from_arrays(numbers, size) if values.ndim > 1 else numbers
+
+
+def array_of(array: pa.Array, dtype: np.dtype[Any]) -> Dense:
+    """All the numbers of an array that `arrow_of` made, as a view."""
+    import pyarrow as pa
+
+    if pa.types.is_fixed_size_binary(array.type):
+        width = array.type.byte_width
+        data = np.frombuffer(array.buffers()[1] or b"", np.uint8)
+        return data[array.offset * width : (array.offset + len(array)) * width].view(dtype)
+    flat = array.flatten() if pa.types.is_fixed_size_list(array.type) else array
+    numbers: Dense = flat.to_numpy()
+    return numbers.view(dtype)
+
+
+register_kind(DenseKind(), np.ndarray)

@@ -1,0 +1,91 @@
+"""Rows of bytes or strings in Arrow's layout, and the few other values that only Arrow has types for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.columns.kind import Column, Indices, Kind, Notes, register_kind
+from headrace.plan.spec import TensorSpec
+from headrace.text import nbytes, picked
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class TextKind(Kind):
+    """An Arrow array."""
+
+    name = "text"
+
+    def values(self, column: pa.Array) -> Iterator[Any]:
+        return iter(box_text(column).tolist())
+
+    def take(self, column: pa.Array, indices: Indices) -> pa.Array:
+        return column.take(indices)
+
+    def join(self, columns: Sequence[pa.Array]) -> pa.Array | None:
+        import pyarrow as pa
+
+        return pa.concat_arrays(columns) if len({c.type for c in columns}) == 1 else None
+
+    def pick(self, columns: Sequence[pa.Array], order: Indices) -> pa.Array | None:
+        return picked(columns, order) if len({c.type for c in columns}) == 1 else None
+
+    def stack(self, column: pa.Array, size: int, path: str) -> Column:  # noqa: ARG002
+        from headrace.columns.stacked import Stacked
+
+        return Stacked(column, (size,)) if is_text(column) else box_text(column).reshape(-1, size)
+
+    def nbytes(self, column: pa.Array) -> int:
+        return nbytes(column)
+
+    def spec(self, column: pa.Array) -> TensorSpec:
+        kind = str(column.type)
+        return TensorSpec((), str if "string" in kind else bytes if "binary" in kind else object)
+
+    def to_arrow(self, column: pa.Array) -> tuple[pa.Array, Notes]:
+        return column, {"kind": self.name}
+
+    def from_arrow(self, array: pa.Array, notes: Notes) -> pa.Array:  # noqa: ARG002
+        if not is_text(array) or array.null_count:
+            raise ValueError(f"{array.type} with {array.null_count} nulls where text or bytes were stored")
+        return array
+
+
+def is_text(array: pa.Array) -> bool:
+    """Whether it is an Arrow array of bytes or strings."""
+    import pyarrow as pa
+
+    return array.type in (pa.large_string(), pa.large_binary(), pa.string(), pa.binary())
+
+
+def box_text(column: pa.Array) -> NDArray[Any]:
+    """An Arrow column as an array of objects; text far faster than through a list."""
+    import pyarrow as pa
+
+    if column.type in (pa.large_string(), pa.large_binary()):
+        made: NDArray[Any] = column.to_numpy(zero_copy_only=False)
+        return made
+    made = np.empty(len(column), object)
+    made[:] = column.to_pylist()
+    return made
+
+
+def text_column(rows: Sequence[Any]) -> Column:
+    """A column of str or bytes in Arrow's layout, or the list where Arrow has no type for it."""
+    import pyarrow as pa
+
+    kinds = {type(r) for r in rows}
+    if kinds in ({str}, {bytes}):
+        try:
+            return pa.array(rows, pa.large_string() if kinds == {str} else pa.large_binary())
+        except (pa.ArrowInvalid, UnicodeEncodeError):  # lone surrogates are no UTF-8
+            return list(rows)
+    return list(rows)
+
+
+register_kind(TextKind(), "pyarrow.lib.Array")

@@ -1,0 +1,126 @@
+"""Inputs that are read in blocks and given out row by row, alone or several in turn."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from time import perf_counter_ns
+
+from headrace.block import Block, Item
+from headrace.execute.autotune import Climb
+from headrace.execute.context import Context
+from headrace.execute.inputs import Input
+from headrace.execute.parallel import tuned_width
+from headrace.execute.stream import END, Pace, Pending, Pulled, Source
+from headrace.execute.workers import WorkerStream
+from headrace.plan.marks import Mark
+
+
+class RowBuffer:
+    """An input whose rows nobody sees being made: read in blocks, and given out as they are wanted.
+
+    For those who are asked for few rows at a time. Without `in_blocks` somebody sees them, and none is read too early.
+    """
+
+    def __init__(self, source: Source, *, in_blocks: bool = True) -> None:
+        self._source = source
+        self._in_blocks = in_blocks
+        self._rows = Pending()
+        self._pace = Pace()
+
+    def pull(self, want: int) -> Pulled:
+        """The next rows."""
+        if self._rows:
+            return self._rows.pull(want)
+        item = self._read(max(want, self._pace.rows)) if self._in_blocks else self._source.pull(want)
+        if item is END or item.rows <= want:
+            return item
+        self._rows.add([item])
+        return self._rows.pull(want)
+
+    def _read(self, rows: int) -> Pulled:
+        started = perf_counter_ns()
+        item = self._source.pull(rows)
+        if item is not END:
+            self._pace.observe(item, perf_counter_ns() - started)
+        return item
+
+    def skip(self, count: int, *, replay: bool = False) -> int:
+        """Pass over rows; returns how many there were."""
+        done = self._rows.drop(count)
+        return done + self._source.skip(count - done, replay=replay)
+
+    def head(self) -> Block | None:
+        """The rows that lie ready, if they are a block; where nobody can tell, some are made ready."""
+        if not self._rows and self._in_blocks:
+            item = self._read(self._pace.rows)
+            if item is not END:
+                self._rows.add([item])
+        return self._rows.block()
+
+    def mark(self) -> Mark:
+        """The mark of the next row."""
+        return self._rows.mark() if self._rows else self._source.mark()
+
+    def ready(self, heard: threading.Event) -> bool:
+        """Whether a pull would not wait for a thread, else `heard` tells when to ask again."""
+        return bool(self._rows) or not (stream := self._workers()) or stream.ready(heard)
+
+    def read_ahead(self, on: bool) -> None:
+        """Have its thread read before it is asked, or rest."""
+        if stream := self._workers():
+            stream.resize(int(on))
+
+    def _workers(self) -> WorkerStream | None:
+        stream = self._source.stream if isinstance(self._source, Input) else None
+        return stream if isinstance(stream, WorkerStream) else None
+
+    def close(self) -> None:
+        """Free the input."""
+        self._source.close()
+
+
+class ReadersAhead:
+    """Which of several buffers have threads that read before they are asked: as many as were said, or prove good."""
+
+    def __init__(self, ctx: Context, num_parallel_calls: int | None, most: int) -> None:
+        width = tuned_width(ctx, num_parallel_calls or 0, most=most)
+        self._climb = width if isinstance(width, Climb) else None
+        self._count = width.width if isinstance(width, Climb) else width
+        self._heard = threading.Event()
+
+    def needs_thread(self, index: int) -> bool:
+        """Whether this one may ever be read ahead."""
+        return self._climb is not None or index < self._count
+
+    def begin(self, index: int, buffer: RowBuffer) -> None:
+        """Have this one read ahead, if it is one of those."""
+        if self._climb is not None:
+            buffer.read_ahead(index < self._count)
+
+    def pull(self, make: Callable[[int], Item | None], want: int, buffers: Sequence[RowBuffer | None]) -> Item | None:
+        """What `make` gives of them; where the number is to be found, it learns how long that took."""
+        if self._climb is None:
+            return make(want)
+        started = perf_counter_ns()
+        item = make(want)
+        if item is not None and self._climb.delivered(1, item.rows, perf_counter_ns() - started):
+            self._count = self._climb.width
+            for index, buffer in enumerate(buffers):
+                if buffer is not None:
+                    buffer.read_ahead(index < self._count)
+        return item
+
+    def next_ready(self, buffers: Sequence[RowBuffer | None], first: int, *, fill: bool) -> int:
+        """The next, from `first` on, that has rows, or none and is to be filled; waits until there is one."""
+        count = len(buffers)
+        while True:
+            self._heard.clear()
+            for step in range(count):
+                index = (first + step) % count
+                buffer = buffers[index]
+                if buffer.ready(self._heard) if buffer is not None else fill:
+                    return index
+            if not any(buffers):
+                return first
+            self._heard.wait()

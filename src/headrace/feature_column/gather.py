@@ -1,0 +1,107 @@
+"""One pass over a dataset that learners gather from, which can be broken off and resumed."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import numpy as np
+
+from headrace.block import Block
+from headrace.errors import NONSENSE, StateError
+from headrace.feature_column.learners import Arrays, Learner
+from headrace.plan.cardinality import INFINITE
+from headrace.storage.files import whole
+
+FORMAT = "headrace.adapt"
+VERSION = 1
+
+
+def is_dataset(data: Any) -> bool:
+    """Whether this is a dataset; its elements are not asked for."""
+    return hasattr(type(data), "element_spec")
+
+
+def gather(
+    ds: Any,
+    learners: Sequence[Learner],
+    take: Callable[[Block], None],
+    *,
+    purpose: str,
+    state: Any = None,
+    save_every: float = 30.0,
+    progress: bool | None = None,
+) -> None:
+    """Have `take` see all blocks of a dataset.
+
+    With `state`, a path, what the learners know is kept in that file every `save_every` seconds and when the pass
+    breaks off; if there is such a file, of this `purpose`, the pass goes on from there. It is removed at the end.
+    """
+    from headrace.ops.progress import progress_bar
+
+    if ds._node.cardinality == INFINITE:
+        raise ValueError("adapt reads all of a dataset, and this one is infinite: take(n) some of it")
+    path = None if state is None else Path(state)
+    place = None if path is None else _load(path, purpose, learners)
+    with (
+        ds.iterator(state=place) as it,
+        progress_bar("adapt", ds._node.cardinality, progress) as advance,
+    ):
+        if place is not None:
+            advance(int(place["delivered"]))
+        settled, saved = place, monotonic()
+        known = settled is not None
+        try:
+            for block in it.blocks():
+                known = False
+                take(block)
+                settled, known = it.state() if path is not None else None, path is not None
+                advance(block.rows)
+                if path is not None and monotonic() - saved >= save_every:
+                    _save(path, purpose, settled, learners)
+                    saved = monotonic()
+        except BaseException:
+            if path is not None and known:  # else a learner may have seen the half of a block
+                _save(path, purpose, settled, learners)
+            raise
+    if path is not None:
+        path.unlink(missing_ok=True)
+
+
+def _save(path: Path, purpose: str, place: Any, learners: Sequence[Learner]) -> None:
+    header = {"format": FORMAT, "version": VERSION, "purpose": purpose, "place": place}
+    arrays: Arrays = {"header": np.frombuffer(json.dumps(header).encode(), np.uint8)}
+    for number, learner in enumerate(learners):
+        arrays |= {f"{number}.{name}": array for name, array in learner.arrays().items()}
+    with whole(path) as file:
+        np.savez(file, allow_pickle=False, **arrays)
+
+
+def _load(path: Path, purpose: str, learners: Sequence[Learner]) -> Any:
+    """The place that a file says, and the learners as it has them; None if there is no file."""
+    try:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as kept:
+            arrays = {name: kept[name] for name in kept.files}
+        header = json.loads(arrays.pop("header").tobytes())
+        said = [header[name] for name in ("format", "version", "purpose", "place")]
+        shares: list[Arrays] = [{} for _ in learners]
+        for name, array in arrays.items():
+            number, _, own = name.partition(".")
+            if header["purpose"] == purpose:
+                shares[int(number)][own] = array
+        if said[:3] == [FORMAT, VERSION, purpose]:
+            for learner, share in zip(learners, shares, strict=True):
+                learner.restore(share)
+    except FileNotFoundError:
+        return None
+    except (*NONSENSE, EOFError, zipfile.BadZipFile) as error:
+        raise StateError(f"{path} is no state of adapt, or is damaged: remove it to begin again ({error})") from None
+    if said[:2] != [FORMAT, VERSION]:
+        raise StateError(f"{path} is no state of adapt of this version: remove it to begin again")
+    if said[2] != purpose:
+        raise StateError(f"{path} was begun for {said[2]}, not for {purpose}: remove it, or name another file")
+    return said[3]

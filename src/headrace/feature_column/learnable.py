@@ -1,0 +1,86 @@
+"""What a column leaves to `layer.adapt`: quantiles, vocabularies, means. And how numbers are normalised."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class QuantileBoundaries:
+    """Boundaries that are found in data: see `quantiles`."""
+
+    buckets: int
+
+
+def quantiles(buckets: int) -> QuantileBoundaries:
+    """Boundaries between so many buckets of equal size, for `bucketized_column`; `layer.adapt` finds them in data.
+
+    They are exact while a column has no more than a million different numbers. There are fewer buckets where many
+    numbers are the same.
+
+    >>> fc = hr.feature_column
+    >>> layer = fc.DenseFeatures(fc.bucketized_column(fc.numeric_column("age"), hr.quantiles(2)))
+    >>> layer.adapt({"age": [20, 30, 70]}).columns[0].boundaries
+    (30.0,)
+    """
+    return QuantileBoundaries(_whole("buckets", buckets, 2))
+
+
+@dataclass(frozen=True)
+class FrequentValues:
+    """A vocabulary that is found in data: see `most_frequent`."""
+
+    limit: int | None
+    min_count: int
+
+
+def most_frequent(limit: int | None = None, *, min_count: int = 1) -> FrequentValues:
+    """The values that occur most, for `categorical_column_with_vocabulary_list`; `layer.adapt` finds them in data.
+
+    All of them, or `limit`; those that occur `min_count` times or more. The most frequent has the first id; of those
+    that are equally frequent the greater, as in Keras.
+
+    >>> fc = hr.feature_column
+    >>> city = fc.categorical_column_with_vocabulary_list("city", hr.most_frequent(2), num_oov_buckets=1)
+    >>> layer = fc.DenseFeatures(fc.indicator_column(city)).adapt({"city": ["Bern", "Lima", "Lima", "Oslo", "Oslo"]})
+    >>> layer.columns[0].categorical_column.vocabulary
+    (b'Oslo', b'Lima')
+    """
+    most = None if limit is None else _whole("limit", limit, 1)
+    return FrequentValues(most, _whole("min_count", min_count, 1))
+
+
+@dataclass(frozen=True)
+class Normalizer:
+    """Numbers less their mean, by their deviation; one of each for every number of a row."""
+
+    mean: tuple[float, ...]
+    variance: tuple[float, ...]
+
+    def __call__(self, values: NDArray[Any]) -> NDArray[np.float32]:
+        """One line a row."""
+        mean, variance = np.array(self.mean, np.float32), np.array(self.variance, np.float32)
+        made: NDArray[np.float32] = normalized(np.asarray(values, np.float32), mean, variance)
+        return made
+
+
+def normalized(values: NDArray[Any], mean: NDArray[Any], variance: NDArray[Any]) -> Any:
+    """As Keras has it, whose deviation is never quite 0."""
+    return (values - mean) / deviation(variance)
+
+
+def deviation(variance: NDArray[Any]) -> Any:
+    """What numbers are divided by."""
+    return np.maximum(np.sqrt(variance), np.float32(1e-7))
+
+
+def _whole(parameter: str, value: Any, least: int) -> int:
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise TypeError(f"{parameter} must be an integer, not {value!r}")
+    if value < least:
+        raise ValueError(f"{parameter} must be at least {least}, not {value}")
+    return int(value.__index__())

@@ -1,0 +1,254 @@
+"""What is gathered of the values of a dataset, a piece at a time: how often each occurs, quantiles, mean and variance.
+
+What comes out does not depend on how the values were cut into pieces, so that a pass that was resumed ends as one that
+was not. Learners hold arrays alone, which a file can keep.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.feature_column.raw import Raw
+from headrace.text import binary, parts
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Floats = NDArray[np.float64]
+Arrays = dict[str, NDArray[Any]]
+
+RUN = 1 << 12
+"""Means are taken of so many rows at a time, however they come."""
+EXACT = 1 << 20
+"""Of up to so many different numbers quantiles are exact."""
+
+
+class Learner(ABC):
+    """What is known of the values so far."""
+
+    @abstractmethod
+    def arrays(self) -> Arrays:
+        """All of it, for `restore`."""
+
+    @abstractmethod
+    def restore(self, arrays: Arrays) -> None:
+        """Know what another did."""
+
+
+class Frequencies(Learner):
+    """How often each text, or each integer, occurs."""
+
+    def __init__(self) -> None:
+        self._known: Any = None  # an Arrow table of values and counts
+        self._new: list[Any] = []
+        self._waiting = 0
+
+    def take(self, raw: Raw, missing: NDArray[np.bool_] | None = None) -> None:
+        """Count values, less those that stand for nothing."""
+        import pyarrow as pa
+
+        values = binary(*raw.text) if raw.text is not None else pa.array(raw.integers)
+        if missing is not None:
+            values = values.filter(pa.array(~missing))
+        if not len(values):
+            return
+        counted = values.value_counts()
+        self._add(counted.field("values"), counted.field("counts"))
+
+    def _add(self, values: pa.Array, counts: pa.Array) -> None:
+        import pyarrow as pa
+
+        self._new.append(pa.table({"value": values, "count": counts}))
+        self._waiting += len(values)
+        if self._waiting > max(EXACT, 0 if self._known is None else self._known.num_rows):
+            self._settle()
+
+    def _settle(self) -> Any:
+        import pyarrow as pa
+
+        if self._new:
+            known = [self._known] if self._known is not None else []
+            kinds = {str(table.schema.field("value").type) for table in (*known, *self._new)}
+            if len(kinds) > 1:
+                raise TypeError("some values are text and others are integers")
+            merged = pa.concat_tables([*known, *self._new]).group_by("value", use_threads=False)
+            self._known = merged.aggregate([("count", "sum")]).rename_columns(["value", "count"]).combine_chunks()
+            self._new, self._waiting = [], 0
+        return self._known
+
+    def most_frequent(self, limit: int | None = None, least: int = 1, without: tuple[Any, ...] = ()) -> list[Any]:
+        """Those that occur `least` times or more, the most frequent first; of equals the greater, as in Keras."""
+        known = self._settle()
+        if known is None:
+            return []
+        import pyarrow.compute as pc
+
+        kept = known.filter(pc.greater_equal(known["count"], least))
+        for value in without:
+            kept = kept.filter(pc.not_equal(kept["value"], value))
+        order = pc.sort_indices(kept, [("count", "descending"), ("value", "descending")])
+        values: list[Any] = kept["value"].take(order[:limit]).to_pylist()
+        return values
+
+    def arrays(self) -> Arrays:
+        """Values and counts."""
+        known = self._settle()
+        if known is None:
+            return {}
+        values = known["value"].combine_chunks()
+        if hasattr(values, "chunks"):
+            values = values.chunk(0)
+        counts = known["count"].to_numpy()
+        if str(values.type) == "int64":
+            return {"integers": values.to_numpy(), "counts": counts}
+        content, cuts = parts(values)
+        return {"content": content[cuts[0] : cuts[-1]], "cuts": cuts - cuts[0], "counts": counts}
+
+    def restore(self, arrays: Arrays) -> None:
+        """Values and counts."""
+        import pyarrow as pa
+
+        self.__init__()  # type: ignore[misc]
+        if "integers" in arrays:
+            self._add(pa.array(arrays["integers"]), pa.array(arrays["counts"]))
+        elif "cuts" in arrays:
+            self._add(binary(arrays["content"], arrays["cuts"]), pa.array(arrays["counts"]))
+
+
+class InRuns(Learner):
+    """A learner that takes numbers in runs of one size."""
+
+    run: int
+
+    def __init__(self) -> None:
+        self._waiting: list[Floats] = []
+        self._rows = 0
+
+    def take(self, values: NDArray[Any]) -> None:
+        """Numbers, of one row a line."""
+        self._waiting.append(np.array(values, np.float64))
+        self._rows += len(values)
+        if self._rows >= self.run:
+            rows = np.concatenate(self._waiting)
+            whole = len(rows) - len(rows) % self.run
+            for start in range(0, whole, self.run):
+                self._fold(rows[start : start + self.run])
+            self._waiting, self._rows = [rows[whole:]], len(rows) - whole
+
+    @abstractmethod
+    def _fold(self, rows: Floats) -> None: ...
+
+    def arrays(self) -> Arrays:
+        """What waits for a whole run."""
+        return {"waiting": np.concatenate(self._waiting)} if self._rows else {}
+
+    def restore(self, arrays: Arrays) -> None:
+        """What waited for a whole run."""
+        self._waiting = [arrays["waiting"]] if "waiting" in arrays else []
+        self._rows = sum(map(len, self._waiting))
+
+
+class Moments(InRuns):
+    """Mean and variance of each place of a row; NaN and infinity are no numbers."""
+
+    run = RUN
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._count: Any = np.zeros(())
+        self._mean: Any = np.zeros(())
+        self._squares: Any = np.zeros(())
+
+    def _fold(self, rows: Floats) -> None:
+        there = np.isfinite(rows)
+        here = there.sum(axis=0).astype(np.float64)
+        total = self._count + here
+        rows = np.where(there, rows, 0)
+        mean = rows.sum(axis=0) / np.maximum(here, 1)
+        squares = (np.where(there, rows - mean, 0) ** 2).sum(axis=0)
+        apart = mean - self._mean
+        share = np.where(total > 0, here / np.maximum(total, 1), 0)
+        self._squares = self._squares + squares + apart**2 * self._count * share
+        self._mean = self._mean + apart * share
+        self._count = total
+
+    def moments(self) -> tuple[Any, Any] | None:
+        """Mean and variance, None if there was no number."""
+        ended = Moments()
+        ended.restore(self.arrays())
+        if ended._rows:
+            ended._fold(np.concatenate(ended._waiting))
+        if not ended._count.size or (ended._count == 0).any():
+            return None
+        return ended._mean, ended._squares / ended._count
+
+    def arrays(self) -> Arrays:
+        """The sums, and what waits."""
+        return {**super().arrays(), "count": self._count, "mean": self._mean, "squares": self._squares}
+
+    def restore(self, arrays: Arrays) -> None:
+        """The sums, and what waited."""
+        super().restore(arrays)
+        self._count, self._mean, self._squares = arrays["count"], arrays["mean"], arrays["squares"]
+
+
+class Quantiles(InRuns):
+    """Numbers in order, each with how often it occurs; NaN and infinity are none.
+
+    Of more than `EXACT` different ones, neighbours are put together so that all groups are about equally large. Over a
+    thousand million numbers a quantile is then off by 0.002 of them at most.
+    """
+
+    run = EXACT // 2
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._values: Floats = np.empty(0)
+        self._counts = np.empty(0, np.int64)
+
+    def _fold(self, rows: Floats) -> None:
+        new, counts = np.unique(rows[np.isfinite(rows)], return_counts=True)
+        values, place = np.unique(np.concatenate([self._values, new]), return_inverse=True)
+        total = np.zeros(len(values), np.int64)
+        np.add.at(total, place, np.concatenate([self._counts, counts]))
+        if len(values) > EXACT:
+            values, total = self._thinned(values, total)
+        self._values, self._counts = values, total
+
+    def _thinned(self, values: Floats, counts: NDArray[np.int64]) -> tuple[Floats, NDArray[np.int64]]:
+        """Half as many groups, each at its median: one that is large stays where it is when others join it."""
+        ends = np.cumsum(counts)
+        group = (ends - 1) * (EXACT // 2) // ends[-1]
+        first = np.flatnonzero(np.diff(group, prepend=-1))
+        total = np.add.reduceat(counts, first)
+        return values[np.searchsorted(ends, np.cumsum(total) - total / 2)], total
+
+    def quantiles(self, buckets: int) -> list[float]:
+        """The boundaries between so many buckets of as equal a size as can be; [] if there was no number."""
+        ended = Quantiles()
+        ended.restore(self.arrays())
+        if ended._rows:
+            ended._fold(np.concatenate(ended._waiting))
+        if not len(ended._values):
+            return []
+        ends = np.cumsum(ended._counts)
+        at = np.arange(1, buckets) / buckets * (int(ends[-1]) - 1)
+        below = np.floor(at).astype(np.int64)
+        above = np.minimum(below + 1, int(ends[-1]) - 1)
+        low, high = (ended._values[np.searchsorted(ends, each, "right")] for each in (below, above))
+        part = at - below
+        between = np.where(part < 0.5, low + (high - low) * part, high - (high - low) * (1 - part))  # as NumPy does
+        return [float(bound) for bound in np.unique(np.where(low == high, low, between))]
+
+    def arrays(self) -> Arrays:
+        """The numbers, and what waits."""
+        return {**super().arrays(), "values": self._values, "counts": self._counts}
+
+    def restore(self, arrays: Arrays) -> None:
+        """The numbers, and what waited."""
+        super().restore(arrays)
+        self._values, self._counts = arrays["values"], arrays["counts"]

@@ -1,0 +1,76 @@
+"""The ids of many columns by one call of a kernel, where every row has one value of their features."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from headrace import _native
+from headrace.feature_column.categorical import HashedCategoricalColumn
+from headrace.feature_column.column import CategoricalColumn
+from headrace.feature_column.crossed import CrossedColumn
+from headrace.feature_column.numeric import BucketizedColumn
+from headrace.feature_column.raw import Inputs
+
+
+class Program:
+    """The columns that buckets, hashes and crosses of text make; others are left to themselves.
+
+    What it gives is what each column's `ids(inputs).column()` does, which is tried where the features are not of one
+    text or number a row.
+    """
+
+    def __init__(self, columns: Mapping[str, CategoricalColumn]) -> None:
+        self._native = _native.IdProgram()
+        self._texts: dict[str, str] = {}  # keys, and the name of a column that needs it
+        self._numbers: list[BucketizedColumn] = []
+        self._names: list[str] = []
+        for name, column in columns.items():
+            if self._add(column):
+                self._names.append(name)
+
+    def _add(self, column: CategoricalColumn) -> bool:
+        if isinstance(column, BucketizedColumn) and column.source_column.width == 1 and column.learner() is None:
+            self._numbers.append(column)
+            self._native.add_buckets(len(self._numbers) - 1, np.array(column.bounds, np.float32))
+        elif isinstance(column, HashedCategoricalColumn) and column.dtype == "string":
+            self._native.add_hashed(self._text(column.key, column.name), column.hash_bucket_size)
+        elif isinstance(column, CrossedColumn) and all(isinstance(part, str) for part in column.crossed):
+            texts = [self._text(str(part), column.name) for part in column.crossed]
+            self._native.add_crossed(texts, column.hash_key, column.hash_bucket_size)
+        else:
+            return False
+        return True
+
+    def _text(self, key: str, column: str) -> int:
+        self._texts.setdefault(key, column)
+        return list(self._texts).index(key)
+
+    def run(self, inputs: Inputs) -> dict[str, Any]:
+        """The ids of its columns, by name; none where a feature is not as it needs it."""
+        if len(self._names) < 2:
+            return {}
+        texts = []
+        for key, column in self._texts.items():
+            raw = inputs.raw(key, column)
+            if raw.text is None or raw.splits is not None or raw.shape or not raw.dense:
+                return {}
+            texts.append(raw.text)
+        numbers = [column.source_column.values(inputs).reshape(-1) for column in self._numbers]
+        out = np.empty((len(self._names), inputs.rows), np.int64)
+        self._native.run(texts, numbers, out)
+        return dict(zip(self._names, out, strict=True))
+
+
+_programs: WeakKeyDictionary[Any, Program] = WeakKeyDictionary()
+
+
+def program_of(owner: Any, columns: Mapping[str, CategoricalColumn]) -> Program:
+    """The program of a computation's columns; it lives as long as its owner, and is no part of it."""
+    found = _programs.get(owner)
+    if found is None:
+        found = _programs[owner] = Program(columns)
+    return found

@@ -1,0 +1,142 @@
+"""What the reference executor's functions share: places, rows, the dispatch, the draws."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import singledispatch
+from typing import Any
+
+import numpy as np
+
+from headrace.block import element
+from headrace.keys import ROOT, mix
+from headrace.plan.node import Node
+from headrace.plan.structure import LEAF, Structure, flatten, tuple_of
+
+_MASK = 2**64 - 1
+
+
+@dataclass(frozen=True)
+class Place:
+    """The path a node is run on."""
+
+    path: int = ROOT
+    level: int = 0
+
+    def epoch(self, number: int) -> Place:
+        """In another epoch."""
+        return Place(mix(self.path, self.level, number) if number else self.path, self.level + 1)
+
+    def branch(self, *values: int) -> Place:
+        """Under a parent row, or in a second place."""
+        return Place(mix(self.path, *values), self.level)
+
+
+@dataclass
+class Row:
+    """An element or the error in its place, with its id."""
+
+    id: tuple[int, int]
+    value: Any
+
+
+@singledispatch
+def rows(node: Node, at: Place) -> Iterator[Row]:
+    """The rows of one node, which pulls those of its inputs."""
+    raise NotImplementedError(f"the reference executor does not know {type(node).__name__}")
+
+
+def fold_id(id: tuple[int, int], value: int) -> tuple[int, int]:
+    """The id of a row that has become another."""
+    return ((id[0] * 0x9E3779B97F4A7C15 + value) & _MASK, id[1])
+
+
+@dataclass
+class Unmade:
+    """The components of an element whose class does not take them: an error wherever somebody looks at it."""
+
+    structure: Structure
+    leaves: list[Any]
+    error: Exception
+
+
+def element_of(structure: Structure, leaves: Iterable[Any]) -> Any:
+    """The element with these components."""
+    leaves = list(leaves)
+    try:
+        return structure.pack(leaves)
+    except Exception as error:
+        return Unmade(structure, leaves, error)
+
+
+def parts_of(value: Any) -> tuple[Structure, list[Any]]:
+    """The structure and the components of an element."""
+    return (value.structure, value.leaves) if isinstance(value, Unmade) else flatten(value)
+
+
+def join_elements(structure: Structure, values: Iterable[Any]) -> Any:
+    """Elements as the components of another one."""
+    flat = [parts_of(value) for value in values]
+    inner = iter([s for s, _ in flat])
+    return element_of(_filled(structure, inner), [leaf for _, leaves in flat for leaf in leaves])
+
+
+def _filled(structure: Structure, inner: Iterator[Structure]) -> Structure:
+    if structure.kind is None:
+        return next(inner)
+    return replace(structure, children=tuple(_filled(child, inner) for child in structure.children))
+
+
+def pair(first: Any, second: Any) -> Any:
+    """The tuple of two elements."""
+    return join_elements(tuple_of([LEAF, LEAF]), [first, second])
+
+
+def value_of(value: Any) -> Any:
+    """A user's value as headrace keeps it."""
+    return element_of(*element(value))
+
+
+def call(fn: Any, value: Any) -> Any:
+    """The user's function on one element."""
+    return fn(*value) if type(value) is tuple else fn(value)
+
+
+def as_array(value: Any) -> Any:
+    """A component as an array; what is none becomes an array of one object."""
+    if isinstance(value, np.ndarray | np.generic):
+        return np.asarray(value)
+    box = np.empty((), object)
+    box[()] = value
+    return box
+
+
+def private_copy(value: Any) -> Any:
+    """An element with arrays of its own."""
+    structure, leaves = parts_of(value)
+    return structure.pack(v.copy() if isinstance(v, np.ndarray) else v for v in leaves)
+
+
+def rows_of(plan: Node, epoch: int = 0) -> Iterator[Row]:
+    """The rows of a plan, as an operation after it sees them."""
+    return rows(plan, Place().epoch(epoch))
+
+
+def run(plan: Node, epoch: int = 0) -> Iterator[Row]:
+    """The rows of a plan, as whoever iterates sees them."""
+    for number, row in enumerate(rows_of(plan, epoch)):
+        failed = isinstance(row.value, Unmade)
+        yield Row(row.id, plan.error(row.value.error, number)) if failed else row
+
+
+def draw(key: int, n: int, bound: int) -> int:
+    """The n-th number of a Philox4x32-10 stream, in [0, bound)."""
+    counter = [(n >> 1) & 0xFFFFFFFF, n >> 33, 0, 0]
+    k0, k1 = key & 0xFFFFFFFF, key >> 32
+    for _ in range(10):
+        p0, p1 = 0xD2511F53 * counter[0], 0xCD9E8D57 * counter[2]
+        counter = [(p1 >> 32) ^ counter[1] ^ k0, p1 & 0xFFFFFFFF, (p0 >> 32) ^ counter[3] ^ k1, p0 & 0xFFFFFFFF]
+        k0, k1 = (k0 + 0x9E3779B9) & 0xFFFFFFFF, (k1 + 0xBB67AE85) & 0xFFFFFFFF
+    half = counter[2 * (n & 1)] | counter[2 * (n & 1) + 1] << 32
+    return (half * bound) >> 64

@@ -1,0 +1,37 @@
+"""What `flat_map` means."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from headrace.errors import ElementError
+from headrace.execute.state import keyed
+from headrace.keys import keyed_seeds, mix
+from headrace.ops.flat_map import FlatMap
+from headrace.ops.interleave import Interleave
+from headrace.plan.node import Node
+from headrace.reference.base import Place, Row, call, private_copy, rows
+
+
+def children_of(node: FlatMap | Interleave, at: Place) -> Iterator[Iterator[Row]]:
+    """For each parent row, the rows of its dataset; what cannot be made is a single failure."""
+    for number, row in enumerate(rows(node.input, at)):
+        if isinstance(row.value, ElementError):
+            yield iter([row])
+            continue
+        try:
+            key = mix(node.seed.key(at.path), *row.id)
+            with keyed_seeds(key):
+                made = call(node.fn, private_copy(row.value))
+            if not isinstance(getattr(made, "_node", None), Node):
+                raise TypeError(f"the function must return a Dataset, not {made!r}")
+        except Exception as error:
+            yield iter([Row(row.id, node.error(error, number))])
+        else:
+            yield rows(keyed(made._node, key), at.branch(*row.id))
+
+
+@rows.register
+def _(node: FlatMap, at: Place) -> Iterator[Row]:
+    for child in children_of(node, at):
+        yield from child

@@ -1,0 +1,42 @@
+"""What `from_tfrecord` means."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from headrace.errors import ParseError
+from headrace.io.parse import parse_single_example
+from headrace.io.wire import fields
+from headrace.records.tfrecord import TFRecords
+from headrace.reference.records import Found, Wrong, read_records
+from headrace.sources.from_tfrecord import Examples
+
+
+@read_records.register
+def _(form: Examples, data: bytes, *, go_on: bool) -> Iterator[Found]:
+    for record, offset, line in read_records(TFRecords(), data, go_on=go_on):
+        try:
+            good = not isinstance(record, Wrong)
+            yield _example(record, form) if good else record, offset, line
+        except ParseError as error:
+            yield Wrong(form.reason(error)), offset, line
+
+
+def _example(record: bytes, form: Examples) -> Any:
+    made = parse_single_example(record, {})  # raises where it is none
+    if form.inferred:
+        for number, what in ((1, "feature"), (2, "feature list")):
+            for name in _names(record, number):
+                if number == 2 or name not in dict(form.features):
+                    raise ParseError(f"{what} {name!r} is none of those that are described")
+    return made | parse_single_example(record, dict(form.features))
+
+
+def _names(record: bytes, number: int) -> Iterator[str]:
+    """The names of the features, or of the feature lists, that hold something."""
+    for whole in (f.value for f in fields(memoryview(record)) if f[:2] == (number, 2)):
+        for entry in (f.value for f in fields(whole) if f[:2] == (1, 2)):
+            parts = {f.number: f.value for f in fields(entry)}
+            if any(1 <= f.number <= 3 and f.wire == 2 for f in fields(parts.get(2, memoryview(b"")))):
+                yield bytes(parts.get(1, b"")).decode(errors="backslashreplace")

@@ -1,0 +1,24 @@
+"""What `JsonLinesDataset` means."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from headrace.block import Block
+from headrace.records.format import Bad, ScanHints
+from headrace.records.jsonl import JsonLines
+from headrace.reference.records import Found, Wrong, read_records
+
+
+@read_records.register
+def _(form: JsonLines, data: bytes, *, go_on: bool) -> Iterator[Found]:  # noqa: ARG001
+    offset = 0
+    for number, line in enumerate(data.split(b"\n")):
+        for part in form.scan(np.frombuffer(line, np.uint8), ScanHints(first=not number)).parts:
+            if isinstance(part, Bad):
+                yield Wrong(part.reason), offset + part.start, number
+            else:
+                yield next(Block(form.structure, part.columns, 1).elements()), offset + part.start, number
+        offset += len(line) + 1

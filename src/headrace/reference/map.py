@@ -1,0 +1,22 @@
+"""What `map` means."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from headrace.errors import ElementError
+from headrace.ops.calls import promised
+from headrace.ops.map import Map
+from headrace.reference.base import Place, Row, call, element_of, private_copy, rows
+
+
+@rows.register
+def _(node: Map, at: Place) -> Iterator[Row]:
+    for number, row in enumerate(rows(node.input, at)):
+        made = row.value
+        if not isinstance(made, ElementError):
+            try:
+                made = element_of(*promised(node.fn, call(node.fn, private_copy(made)), node.signature))
+            except Exception as error:
+                made = node.error(error, number)
+        yield Row(row.id, made)

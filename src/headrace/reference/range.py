@@ -1,0 +1,16 @@
+"""What `range` means."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from headrace.reference.base import Place, Row, rows
+from headrace.sources.range import Range
+
+
+@rows.register
+def _(node: Range, at: Place) -> Iterator[Row]:
+    for i, number in enumerate(range(node.start, node.stop, node.step)):
+        yield Row((at.path, i), np.array(number).astype(node.dtype)[()])

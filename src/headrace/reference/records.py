@@ -1,0 +1,66 @@
+"""What readers of records mean: the whole file in memory, one record after another."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Iterator
+from functools import singledispatch
+from typing import Any
+
+from headrace.records.files import read_all
+from headrace.records.format import Format
+from headrace.records.packed import packing, remedy
+from headrace.records.reader import RecordAt
+from headrace.records.transport import ALONE
+from headrace.reference.base import Place, Row, rows
+from headrace.sources.records import Records
+
+Found = tuple[Any, int, int]
+"""A value or, as a Wrong or an OSError, why there is none; the byte and the line where it begins."""
+
+
+class Wrong(str):
+    """Why a record could not be read."""
+
+
+@rows.register
+def _(node: Records, at: Place) -> Iterator[Row]:
+    for number, (value, offset, line) in enumerate(_found(node)):
+        if not isinstance(value, Wrong | OSError):
+            yield Row((at.path, number), value)
+        elif node.on_error is None:
+            yield Row((at.path, number), node.bad(value, RecordAt(offset, number, line)))
+
+
+def _found(node: Records) -> Iterator[Found]:
+    form = node.format
+    try:
+        data = read_all(node.path, via=ALONE.using(node.storage_options))
+    except OSError as error:
+        yield error, 0, 0
+        return
+    if form.compression:
+        data = _unpack(data, form.compression)
+    elif form.is_text and (packed := packing(data)):
+        yield Wrong(remedy(packed)), 0, 0
+        return
+    yield from read_records(form, data, go_on=node.on_error is not None)
+
+
+@singledispatch
+def read_records(form: Format, data: bytes, *, go_on: bool) -> Iterator[Found]:
+    """The records of a file of this format; with `go_on`, those behind a damaged one too, if they can be found."""
+    raise NotImplementedError(f"the reference executor does not know {type(form).__name__}")
+
+
+def _unpack(data: bytes, compression: str) -> bytes:
+    if compression == "GZIP":
+        return gzip.decompress(data)
+    if compression == "ZLIB":
+        return zlib.decompress(data)
+    import io
+
+    import pyarrow as pa
+
+    return bytes(pa.CompressedInputStream(io.BytesIO(data), "zstd").read())

@@ -1,0 +1,21 @@
+"""What `repeat` means."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from headrace.ops.repeat import Repeat
+from headrace.reference.base import Place, Row, rows
+
+
+@rows.register
+def _(node: Repeat, at: Place) -> Iterator[Row]:
+    epoch = 0
+    while epoch != node.count:
+        empty = True
+        for row in rows(node.input, at.epoch(epoch)):
+            empty = False
+            yield row
+        if empty and node.count is None:
+            return
+        epoch += 1

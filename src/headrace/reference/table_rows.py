@@ -1,0 +1,52 @@
+"""What `ParquetDataset`, `ArrowDataset` mean."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from headrace.block import Block
+from headrace.errors import SpecError
+from headrace.records.pieces import Lost, blamed
+from headrace.records.tables import rows_of
+from headrace.records.transport import ALONE
+from headrace.reference.base import Place, Row, rows
+from headrace.reference.records import Wrong
+from headrace.sources.table_rows import TableRows, Tables
+
+
+@rows.register
+def _(node: TableRows, at: Place) -> Iterator[Row]:
+    for number, (group, value) in enumerate(_table(node)):
+        if not isinstance(value, Wrong):
+            yield Row((at.path, number), value)
+        elif node.on_error is None:
+            yield Row((at.path, number), node.bad(Lost(value, 1), group, number))
+
+
+def _table(node: TableRows) -> Iterator[tuple[int, Any]]:
+    form = node.format
+    try:
+        groups = form.open(node.path, ALONE.using(node.storage_options))
+    except Exception as error:
+        yield 0, Wrong(f"{type(error).__name__}: {error}")
+        return
+    for group in range(groups.count):
+        left = groups.rows(group) if form.kept is None else None
+        try:
+            for batch in groups.batches(group):
+                for i in range(batch.num_rows):
+                    yield group, _row(form, batch.slice(i, 1))
+                left = None if left is None else left - batch.num_rows
+        except Exception as error:
+            reason = blamed(groups, group, error)
+            for _ in range(1 if left is None else left):
+                yield group, Wrong(f"rows of group {group} are lost: {reason}")
+    groups.close()
+
+
+def _row(form: Tables, row: Any) -> Any:
+    try:
+        return next(Block(form.structure, rows_of(row, form.structure, form.choice), 1).elements())
+    except SpecError as error:
+        return Wrong(error)

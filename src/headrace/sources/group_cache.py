@@ -1,0 +1,48 @@
+"""Groups of rows that were decoded for one row, kept for the next."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from typing import Any
+
+from headrace.columns import column_bytes
+from headrace.execute.passes import Pass
+from headrace.records.pieces import Good, Piece
+
+SHARE = 8
+"""They take this part of what a pass may hold; the last one is kept however large it is."""
+
+
+class KeptGroups:
+    """The groups of one pass that were read last."""
+
+    def __init__(self, room: int) -> None:
+        self._room = room
+        self._used = 0
+        self._groups: OrderedDict[Any, tuple[list[Piece], int]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    @classmethod
+    def of(cls, run: Pass) -> KeptGroups:
+        """Those of a pass."""
+        found: KeptGroups | None = run.shared.get(cls)
+        return found or run.shared.setdefault(cls, cls(run.memory.limit // SHARE))
+
+    def get(self, key: Hashable, read: Callable[[], list[Piece]]) -> list[Piece]:
+        """A group, read if it is not kept."""
+        with self._lock:
+            if key in self._groups:
+                self._groups.move_to_end(key)
+                return self._groups[key][0]
+        pieces = read()
+        size = sum(column_bytes(c) for piece in pieces if isinstance(piece, Good) for c in piece.columns)
+        with self._lock:
+            if key not in self._groups:
+                self._groups[key] = pieces, size
+                self._used += size
+            while self._used > self._room and len(self._groups) > 1:
+                _, (_, freed) = self._groups.popitem(last=False)
+                self._used -= freed
+        return pieces

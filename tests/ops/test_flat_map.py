@@ -1,0 +1,134 @@
+"""flat_map: the elements of datasets that a function makes."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import headrace as hr
+from headrace.testing import check_transformation
+
+D = hr.Dataset
+
+
+def numbers(rows):
+    return [int(x) for x in rows]
+
+
+def _lines(folder, files=3, lines=5):
+    names = [str(folder / f"{i}.txt") for i in range(files)]
+    for i, name in enumerate(names):
+        Path(name).write_text("".join(f"{i}{j}\n" for j in range(lines)))
+    return names
+
+
+def _length(line):
+    return hr.io.decode_raw(line, np.uint8)[0]
+
+
+NESTING = {
+    "flat_map": lambda d, fn: d.flat_map(fn),
+    "interleave": lambda d, fn: d.interleave(fn, cycle_length=2),
+    "parallel": lambda d, fn: d.interleave(fn, cycle_length=2, num_parallel_calls=2),
+}
+
+
+SEEN = []
+
+
+def note(line):
+    SEEN.append(line)
+    return line
+
+
+def test_flat_map_goes_through_one_dataset_after_the_other(run):
+    assert numbers(run(D.range(4).flat_map(D.range))) == [0, 0, 1, 0, 1, 2]
+    assert D.range(4).flat_map(D.range).cardinality() == hr.UNKNOWN_CARDINALITY
+
+
+def test_a_function_that_returns_no_dataset_is_an_error_at_the_element():
+    it = iter(D.range(3).flat_map(lambda n: 5 if n == 1 else D.range(n + 1)))
+    assert next(it) == 0
+    with pytest.raises(hr.ElementError, match="must return a Dataset, not 5"):
+        next(it)
+    assert numbers(it) == [0, 1, 2]
+
+
+def test_each_parent_has_randomness_of_its_own():
+    rows = numbers(D.range(3).flat_map(lambda _: D.range(30).shuffle(30, seed=1)))
+    assert len({tuple(rows[i : i + 30]) for i in (0, 30, 60)}) == 3
+
+
+def test_shuffles_made_elsewhere_are_found_again_by_a_resume():
+    def pipeline():
+        inner = D.range(6).shuffle(6)
+        return D.range(3).flat_map(lambda i: inner)
+
+    it = iter(pipeline())
+    got = [int(next(it)) for _ in range(4)]
+    state, rest = it.state(), numbers(it)
+    assert numbers(pipeline().iterator(state)) == rest
+    assert sorted(got + rest) == sorted([*range(6)] * 3)
+
+
+@pytest.mark.parametrize("nested", NESTING.values(), ids=NESTING)
+@pytest.mark.parametrize(
+    "fn",
+    [
+        hr.TextLineDataset,
+        lambda name: hr.TextLineDataset(name),
+        lambda name: hr.TextLineDataset(name, encoding=None).map(_length),
+        lambda name: hr.TextLineDataset(name).take(2).batch(2, drop_remainder=True),
+    ],
+)
+def test_elements_of_files_are_known_and_read_in_blocks_behind_it(tmp_path, run, nested, fn):
+    names = _lines(tmp_path)
+    ds = nested(D.from_tensor_slices(names), fn)
+    assert ds._node.pure
+    assert ds._node.spec.complete
+    assert ds.element_spec == fn(names[0]).element_spec
+    seen = nested(D.from_tensor_slices(names), lambda name: fn(name) if name else None)
+    assert not seen._node.pure
+    assert [str(x) for x in run(ds)] == [str(x) for x in run(seen)]
+    check_transformation(ds)
+
+
+def test_elements_of_arrays_are_known_behind_a_flat_map():
+    rows = D.from_tensor_slices(np.arange(12).reshape(2, 2, 3))
+    assert rows.flat_map(D.from_tensor_slices)._node.spec == D.range(1).map(lambda x: np.zeros(3, np.int64))._node.spec
+    some = D.from_tensor_slices(np.arange(12).reshape(4, 3)).batch(3).flat_map(D.from_tensor_slices)
+    assert some._node.pure
+    assert not some._node.spec.known
+    assert [x.tolist() for x in some] == np.arange(12).reshape(4, 3).tolist()
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [lambda name: (SEEN.append(name), hr.TextLineDataset(name))[1], lambda name: hr.TextLineDataset(name).map(note)],
+)
+def test_a_function_with_effects_is_called_no_sooner_than_its_rows_are_asked_for(tmp_path, fn):
+    SEEN.clear()
+    it = iter(D.from_tensor_slices(_lines(tmp_path)).flat_map(fn))
+    assert SEEN == []
+    next(it)
+    assert len(SEEN) == 1
+
+
+def test_a_function_within_is_traced_for_what_it_holds():
+    ds = D.range(6).flat_map(lambda n: D.range(4).map(lambda x: x * n))
+    assert numbers(ds) == [x * n for n in range(6) for x in range(4)]
+    ds = D.range(6).flat_map(lambda n: D.range(4).map(lambda x, k=n % 2 == 0: x if k else -x))
+    assert numbers(ds) == [x if n % 2 == 0 else -x for n in range(6) for x in range(4)]
+    for number in (2, 2.0, True, np.float32(2)):
+        (one,) = D.range(1).map(lambda x: x * number)  # noqa: B023
+        assert one.dtype == (np.int64(0) * number).dtype
+
+
+@pytest.mark.parametrize(("parents", "rows"), [(20, 1), (12, 2), (2, 40)])
+def test_small_children_are_put_together_and_every_promise_kept(parents, rows):
+    check_transformation(D.range(parents).flat_map(lambda n: D.range(rows).batch(3)))
+    check_transformation(D.range(parents).flat_map(lambda n: D.range(rows).map(lambda x: (x, n))))
+
+
+def test_parts_of_batches_are_put_together_and_shuffled():
+    check_transformation(D.range(30).batch(7).flat_map(D.from_tensor_slices).shuffle(5, seed=1))

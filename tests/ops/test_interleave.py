@@ -1,0 +1,69 @@
+"""interleave: several datasets in turn."""
+
+import threading
+
+import numpy as np
+import pytest
+
+import headrace as hr
+
+D = hr.Dataset
+
+
+def numbers(rows):
+    return [int(x) for x in rows]
+
+
+def strands(i):
+    return D.range(i * 10, i * 10 + i)
+
+
+def test_interleave_takes_turns_and_refills_a_slot_when_it_is_next_visited(run):
+    assert numbers(run(D.range(1, 5).interleave(strands, cycle_length=2, block_length=1))) == [
+        10, 20, 21, 30, 31, 40, 32, 41, 42, 43,
+    ]  # fmt: skip
+    assert numbers(run(D.range(1, 5).interleave(strands, cycle_length=2, block_length=2))) == [
+        10, 20, 21, 30, 31, 32, 40, 41, 42, 43,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("calls", [1, 2, hr.AUTOTUNE])
+def test_parallel_interleave_has_the_sequential_order(calls):
+    want = numbers(D.range(1, 7).interleave(strands, cycle_length=3, block_length=2))
+    got = D.range(1, 7).interleave(strands, cycle_length=3, block_length=2, num_parallel_calls=calls)
+    assert numbers(got) == want
+
+
+def test_without_determinism_a_slow_strand_is_passed_over():
+    gate = threading.Event()
+
+    def strand(i):
+        def hold(x):
+            if i == 0:
+                assert gate.wait(100)
+            return x
+
+        return D.range(i * 10, i * 10 + 3).map(hold)
+
+    it = iter(D.range(2).interleave(strand, cycle_length=2, num_parallel_calls=2, deterministic=False))
+    got = [int(next(it)) for _ in range(1)]
+    gate.set()
+    got += numbers(it)
+    assert sorted(got) == [0, 1, 2, 10, 11, 12]
+
+
+@pytest.mark.parametrize("more", [{"cycle_length": 0}, {"block_length": 0}, {"cycle_length": -3}])
+def test_bad_lengths_are_refused(more):
+    with pytest.raises(ValueError, match="length"):
+        D.range(3).interleave(strands, **more)
+
+
+def test_interleave_of_infinitely_many_is_infinite():
+    assert D.range(3).repeat().interleave(strands).cardinality() == hr.INFINITE_CARDINALITY
+
+
+def test_whole_rounds_of_long_strands(run):
+    ds = D.range(3).interleave(lambda i: D.range(i * 100, i * 100 + 50), cycle_length=3, block_length=4)
+    (rows,) = run(ds.batch(150))
+    want = np.arange(150).reshape(3, 50) % 50 + np.arange(3)[:, None] * 100
+    assert rows[:144].reshape(12, 3, 4).swapaxes(0, 1).reshape(3, 48).tolist() == want[:, :48].tolist()
