@@ -98,3 +98,19 @@ def test_the_kernel_checks_what_it_is_given():
         program.add_hashed(0, 0)
     with pytest.raises(ValueError, match="rise"):
         program.add_buckets(0, np.array([2, 1], np.float32))
+
+
+def test_ids_of_parsed_records_are_in_memory_of_their_own():
+    records = [hr.io.encode_example({"s": b"a", "t": b"b", "u": b"c", "x": 0.5, "y": float(i)}) for i in range(50)]
+    asked = {key: hr.io.FixedLenFeature([], bytes if key in "stu" else np.float32) for key in "stuxy"}
+    ids = columns().ids
+    ds = hr.Dataset.from_tensor_slices(records).map(lambda record: ids(hr.io.parse_single_example(record, asked)))
+
+    def change(batch):
+        batch["s"][:] = -7
+        return batch
+
+    expected, changed = (next(iter(ds.batch(50).map(fn, mode="eager"))) for fn in (dict, change))
+    assert (changed.pop("s") == -7).all()
+    for name, values in changed.items():
+        np.testing.assert_array_equal(values, expected[name])
