@@ -26,15 +26,16 @@ def people(count=4000):
     return {"age": age, "hours": hours, "job": job, "town": town, "boat": label}
 
 
-age = fc.numeric_column("age", normalizer_fn=lambda x: (x - 49) / 18)
+age = fc.numeric_column("age", normalizer="adapt")
 decade = fc.bucketized_column(fc.numeric_column("age"), [30, 40, 50, 60, 70])
-hours = fc.numeric_column("hours", normalizer_fn=lambda x: (x - 38) / 8)
+hours = fc.numeric_column("hours", normalizer="adapt")
 job = fc.categorical_column_with_vocabulary_list("job", ["cook", "nurse", "pilot"], num_oov_buckets=1)
 town = fc.categorical_column_with_hash_bucket("town", 100)
 WIDE = fc.DenseFeatures(
     [fc.embedding_column(fc.crossed_column([decade, "job"], 50), 1, "sum"), fc.indicator_column(job)]
 )
 DEEP = fc.DenseFeatures([age, hours, decade, fc.embedding_column(job, 2), fc.embedding_column(town, 4)])
+DEEP = DEEP.adapt(people())  # the means and variances of age and hours
 
 
 def batches(rows):

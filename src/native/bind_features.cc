@@ -1,6 +1,7 @@
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/vector.h>
 
+#include <deque>
 #include <utility>
 #include <vector>
 
@@ -65,21 +66,40 @@ uint64_t checked_buckets(uint64_t buckets) {
   return buckets;
 }
 
+// (bytes, offsets, which of these is the first row's): memory of any kind, as Arrow has it.
+class TextArgument {
+ public:
+  explicit TextArgument(nb::tuple given)
+      : values_(given[0]), offsets_(given[1]), first_(nb::cast<int64_t>(given[2])) {
+    require(reinterpret_cast<uintptr_t>(offsets_.data()) % alignof(int64_t) == 0, "offsets must be aligned");
+  }
+
+  headrace::Text rows(size_t count) const {
+    const size_t there = offsets_.size() / sizeof(int64_t);
+    require(first_ >= 0 && size_t(first_) <= there && there - size_t(first_) > count, "out does not fit");
+    const int64_t* const offsets = reinterpret_cast<const int64_t*>(offsets_.data()) + first_;
+    require(offsets[0] >= 0, "offsets");
+    for (size_t i = 0; i < count; ++i) require(offsets[i + 1] >= offsets[i], "offsets");
+    require(size_t(offsets[count]) <= values_.size(), "offsets beyond the values");
+    return {values_.data(), offsets};
+  }
+
+ private:
+  Buffer values_, offsets_;
+  int64_t first_;
+};
+
 void run_ids(const headrace::IdProgram& program, nb::list given_texts, nb::list given_features, Numbers out) {
   const size_t rows = out.shape(1);
   require(out.shape(0) == program.columns(), "out does not fit");
   require(given_texts.size() >= program.texts() && given_features.size() >= program.features(), "features are missing");
-  std::vector<std::pair<ConstBytes, ConstInts>> arrays;
+  std::deque<TextArgument> arguments;  // which stay where they are
   std::vector<ConstFloats> floats;
-  for (nb::handle text : given_texts) arrays.push_back(nb::cast<std::pair<ConstBytes, ConstInts>>(text, false));
+  for (nb::handle text : given_texts) arguments.emplace_back(nb::cast<nb::tuple>(text));
   for (nb::handle feature : given_features) floats.push_back(nb::cast<ConstFloats>(feature, false));
   nb::gil_scoped_release released;
   std::vector<headrace::Text> texts;
-  for (const auto& [values, offsets] : arrays) {
-    require_offsets(offsets, values.shape(0));
-    require_rows(offsets, rows);
-    texts.push_back({values.data(), offsets.data()});
-  }
+  for (const TextArgument& argument : arguments) texts.push_back(argument.rows(rows));
   std::vector<const float*> features;
   for (const ConstFloats& feature : floats) {
     require(feature.shape(0) == rows, "different numbers of rows");

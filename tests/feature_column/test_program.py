@@ -32,8 +32,11 @@ def columns():
 def test_all_at_once_and_each_by_itself(data, rows):
     some = {key: data.draw(st.lists(TEXT, min_size=1, max_size=9)) for key in "stu"}
     numbers = {key: data.draw(st.lists(NUMBER, min_size=1, max_size=9)) for key in "xy"}
-    features = {key: pa.array([values[i % len(values)] for i in range(rows)], pa.large_binary())
-                for key, values in some.items()}  # fmt: skip
+    before = data.draw(st.integers(0, 3))  # of a column only a part may be there
+    features = {
+        key: pa.array([values[i % len(values)] for i in range(before + rows)], pa.large_binary())[before:]
+        for key, values in some.items()
+    }
     features |= {key: np.resize(np.array(values, np.float32), rows) for key, values in numbers.items()}
     computation = columns().ids.computation
     made = computation.run(Inputs(features, rows, rows_have_axes=True))
@@ -75,15 +78,18 @@ def test_a_layer_that_has_run_can_be_sent_elsewhere():
 def test_the_kernel_checks_what_it_is_given():
     program = _native.IdProgram()
     program.add_hashed(0, 5)
-    text = (np.frombuffer(b"abc", np.uint8), np.array([0, 1, 3]))
+    text = (b"abc", np.array([0, 1, 3]), 0)
     out = np.empty((1, 2), np.int64)
     program.run([text], [], out)
     for texts, numbers, where in [
         ([], [], out),
         ([text], [], np.empty((2, 2), np.int64)),
         ([text], [], np.empty((1, 3), np.int64)),
-        ([(text[0], np.array([0, 4, 5]))], [], out),
-        ([(text[0], np.array([2, 1, 3]))], [], out),
+        ([(*text[:2], 1)], [], out),
+        ([(*text[:2], -1)], [], out),
+        ([(text[0], np.array([0, 4, 5]), 0)], [], out),
+        ([(text[0], np.array([2, 1, 3]), 0)], [], out),
+        ([(text[0], np.array([-1, 1, 3]), 0)], [], out),
         ([text], [np.zeros(3, np.float32)], out),
     ]:
         with pytest.raises(ValueError, match=r"fit|missing|offsets|rows"):
@@ -92,3 +98,19 @@ def test_the_kernel_checks_what_it_is_given():
         program.add_hashed(0, 0)
     with pytest.raises(ValueError, match="rise"):
         program.add_buckets(0, np.array([2, 1], np.float32))
+
+
+def test_ids_of_parsed_records_are_in_memory_of_their_own():
+    records = [hr.io.encode_example({"s": b"a", "t": b"b", "u": b"c", "x": 0.5, "y": float(i)}) for i in range(50)]
+    asked = {key: hr.io.FixedLenFeature([], bytes if key in "stu" else np.float32) for key in "stuxy"}
+    ids = columns().ids
+    ds = hr.Dataset.from_tensor_slices(records).map(lambda record: ids(hr.io.parse_single_example(record, asked)))
+
+    def change(batch):
+        batch["s"][:] = -7
+        return batch
+
+    expected, changed = (next(iter(ds.batch(50).map(fn, mode="eager"))) for fn in (dict, change))
+    assert (changed.pop("s") == -7).all()
+    for name, values in changed.items():
+        np.testing.assert_array_equal(values, expected[name])

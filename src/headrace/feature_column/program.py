@@ -7,13 +7,14 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
+from numpy.typing import NDArray
 
 from headrace import _native
 from headrace.feature_column.categorical import HashedCategoricalColumn
 from headrace.feature_column.column import CategoricalColumn
 from headrace.feature_column.crossed import CrossedColumn
 from headrace.feature_column.numeric import BucketizedColumn
-from headrace.feature_column.raw import Inputs
+from headrace.feature_column.raw import LARGE_TEXT, Inputs
 
 
 class Program:
@@ -53,16 +54,38 @@ class Program:
         """The ids of its columns, by name; none where a feature is not as it needs it."""
         if len(self._names) < 2:
             return {}
-        texts = []
+        texts: list[tuple[Any, Any, int]] = []
         for key, column in self._texts.items():
-            raw = inputs.raw(key, column)
-            if raw.text is None or raw.splits is not None or raw.shape or not raw.dense:
+            text = _text_of(inputs, key, column)
+            if text is None:
                 return {}
-            texts.append(raw.text)
-        numbers = [column.source_column.values(inputs).reshape(-1) for column in self._numbers]
+            texts.append(text)
+        numbers = [_numbers_of(inputs, column) for column in self._numbers]
         out = np.empty((len(self._names), inputs.rows), np.int64)
         self._native.run(texts, numbers, out)
         return dict(zip(self._names, out, strict=True))
+
+
+def _text_of(inputs: Inputs, key: str, column: str) -> tuple[Any, Any, int] | None:
+    """The bytes of a feature, its offsets, and where among these it begins; None if it is not one text a row."""
+    found: Any = inputs.features.get(key)
+    if type(found).__name__ in LARGE_TEXT and len(found) == inputs.rows and not found.null_count:
+        _, cuts, content = found.buffers()
+        if cuts is not None and content is not None:
+            return content, cuts, found.offset
+    raw = inputs.raw(key, column)
+    if raw.text is None or raw.splits is not None or raw.shape or not raw.dense:
+        return None
+    return (*raw.text, 0)
+
+
+def _numbers_of(inputs: Inputs, column: BucketizedColumn) -> NDArray[np.float32]:
+    source = column.source_column
+    found = inputs.features.get(source.key)
+    plain = source.normalizer_fn is None and source.normalizer is None
+    if plain and type(found) is np.ndarray and found.dtype == np.float32 and found.shape == (inputs.rows,):
+        return found if found.flags.c_contiguous else found.copy()
+    return source.values(inputs).reshape(-1)
 
 
 _programs: WeakKeyDictionary[Any, Program] = WeakKeyDictionary()

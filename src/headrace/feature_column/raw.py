@@ -208,7 +208,7 @@ class Inputs:
     """The raw features of some rows, and what columns have made of them: each is computed once."""
 
     def __init__(self, features: Mapping[str, Any], rows: int, *, rows_have_axes: bool) -> None:
-        self._features, self.rows, self._axes = features, rows, rows_have_axes
+        self.features, self.rows, self._axes = features, rows, rows_have_axes
         self._raw: dict[str, Raw] = {}
         self.made: dict[int, Any] = {}
 
@@ -216,10 +216,10 @@ class Inputs:
         """A raw feature, for a column of this name."""
         found = self._raw.get(key)
         if found is None:
-            if key not in self._features:
-                raise KeyError(f"column {column!r} needs the feature {key!r}: {what_there_is(key, self._features)}")
+            if key not in self.features:
+                raise KeyError(f"column {column!r} needs the feature {key!r}: {what_there_is(key, self.features)}")
             try:
-                found = raw_of(self._features[key], rows_have_axes=self._axes)
+                found = raw_of(self.features[key], rows_have_axes=self._axes)
             except (TypeError, ValueError) as error:
                 raise type(error)(f"feature {key!r} of column {column!r}: {error}") from None
             if found.rows != self.rows:

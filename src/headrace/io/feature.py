@@ -75,7 +75,7 @@ class Feature(ABC):
 
     @property
     def plain(self) -> bool:
-        """Whether its column is just what was found: a number a record."""
+        """Whether its column is just what was found: a number or a text a record."""
         return False
 
     @abstractmethod

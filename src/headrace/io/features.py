@@ -36,8 +36,8 @@ class FixedLenFeature(Feature):
 
     @property
     def plain(self) -> bool:
-        """One number, without a shape."""
-        return self.shape == () and self.kind != BYTES
+        """One number or text, without a shape."""
+        return self.shape == ()
 
     def requests(self, name: str, *, single: bool, in_steps: bool) -> list[Request]:  # noqa: ARG002
         """The one list, of a fixed size."""

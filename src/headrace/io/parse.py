@@ -22,6 +22,7 @@ from headrace.io.features import FixedLenFeature, FixedLenSequenceFeature, VarLe
 from headrace.io.sparse import Sparse
 from headrace.plan.spec import TensorSpec
 from headrace.ragged import Ragged
+from headrace.text import binary as text
 from headrace.text import parts
 from headrace.trace.operation import traced_operation
 
@@ -181,7 +182,7 @@ class Plan:
         self._numbers = ints + floats
         self._others = [i for i, request in enumerate(requests) if not request.single_number]
         plain = {self._requests[False, name][0]: name for name, feature in features.items() if feature.plain}
-        self._names = [plain[i] for i in self._numbers] if len(plain) == len(requests) else None
+        self._names = [plain[i] for i in [*self._numbers, *self._others]] if len(plain) == len(requests) else None
 
     def fixed_columns(self, records: Any) -> Columns:
         """The features alone."""
@@ -197,7 +198,8 @@ class Plan:
             raise ParseError(said + _instead(said, bytes(values[offsets[row] : offsets[row + 1]])), row)
         singles = [*ints.reshape(self._int_columns, rows), *floats.reshape(self._float_columns, rows)]
         if self._names is not None:
-            made = dict(zip(self._names, singles, strict=True))
+            texts = [text(values, ends) for values, ends, _, _ in others if ends is not None]
+            made = dict(zip(self._names, [*singles, *texts], strict=True))
             return {name: made[name] for name in self._features}, {}
         each = [*((single, None, None, None) for single in singles), *others]
         found = {i: Found(*one) for i, one in zip([*self._numbers, *self._others], each, strict=True)}  # type: ignore[arg-type]

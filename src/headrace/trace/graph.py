@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -99,7 +100,7 @@ class Graph:
     operations: bool = False
     """Whether operations of ours are among the steps."""
     apart: bool = False
-    """Whether the outputs are all that operations of ours gave, once each, in memory of their own."""
+    """Whether the outputs are all that operations of ours, or one of them, gave, once each, in memory of their own."""
 
 
 def _owner(array: np.ndarray[Any, Any]) -> Any:
@@ -207,7 +208,7 @@ def _finished(recorder: Recorder, capture: Capture, result: Any) -> Graph:
             unbatched.add(output.slot)
         specs.append(spec)
     made = Spec(structure, tuple(specs))
-    used, own = {value.slot for step in recorder.steps for value in step.uses}, sorted(recorder.own)
+    used = {value.slot for step in recorder.steps for value in step.uses}
     guards = [*capture.guards, *[_same_layout(array) for _, array in recorder.captured]]
     return Graph(
         structure,
@@ -219,11 +220,11 @@ def _finished(recorder: Recorder, capture: Capture, result: Any) -> Graph:
         guards,
         recorder.sizes.used,
         unbatched=frozenset(unbatched),
-        operations=bool(own),
-        apart=not used & recorder.own
-        and all(isinstance(o, int) for o in outputs)
+        operations=bool(recorder.own),
+        apart=all(isinstance(o, int) for o in outputs)
         and not unbatched
-        and sorted(outputs) == own,
+        and not used.intersection(outputs)
+        and sorted(outputs) in ([*chain(*recorder.own)], *map(list, recorder.own)),
     )
 
 

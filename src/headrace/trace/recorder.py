@@ -39,7 +39,7 @@ class Recorder:
         self.template: Values = []
         self.steps: list[Step] = []
         self.captured: list[tuple[Value, np.ndarray[Any, Any]]] = []
-        self.own: set[int] = set()
+        self.own: list[range] = []  # of each operation of ours, the slots of its results
         self.failed: str | None = None
         self.loose = False
         self.returned = False
@@ -200,7 +200,7 @@ class Recorder:
         nothing = self._value((), batched=True)
         made = [self._value(dummy(one), batched=True) for one in specs]
         first, stop = nothing.slot + 1, len(self.template)
-        self.own.update(range(first, stop))
+        self.own.append(range(first, stop))
 
         def kernel(values: Values, _: int) -> None:
             values[first:stop] = structure.leaves_in(run(*[values[slot] for slot in slots]))
