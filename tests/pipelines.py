@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from hypothesis import strategies as st
 
 import headrace as hr
+from headrace.plan.node import obstacle
 from tests.framing import framed
 from tests.tables import NO_TEXT, damage_group, strings, write_arrow, write_parquet, write_stream
 
@@ -295,6 +296,9 @@ def steps(other):
         st.integers(-1, 9).map(lambda n: lambda d: d.take(n)),
         st.integers(0, 5).map(lambda n: lambda d: d.skip(n)),
         st.tuples(counts, counts).map(lambda a: lambda d: d.shard(max(a), min(a) - 1)),
+        st.lists(st.integers(0, 5), max_size=6).map(
+            lambda rows: lambda d: d if obstacle(d._node) or len(d) < 6 else d[rows]
+        ),
         st.just(lambda d: d.enumerate()),
         st.just(lambda d: d.cache()),
         st.just(lambda d: d.cache(tempfile.mkdtemp(dir=_folder()))),
@@ -395,6 +399,19 @@ def _built(parts):
 
 
 pipelines = st.tuples(sources, st.lists(steps(sources), max_size=5)).map(_built)
+
+
+def _indexed(parts):
+    """A dataset whose elements are found by number; what would prevent it is left out."""
+    ds, operations = parts
+    for operation in operations:
+        made = operation(ds)
+        ds = ds if obstacle(made._node) or not made._node.cardinality.known else made
+    return ds.take(40)
+
+
+indexed = st.tuples(sources, st.lists(steps(sources), max_size=6)).map(_indexed).filter(lambda d: not obstacle(d._node))
+"""Pipelines that can be indexed."""
 
 
 passing = st.one_of(

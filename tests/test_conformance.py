@@ -274,6 +274,8 @@ PIPELINES = {
     "cache failures": lambda: D.range(20).map(picky).cache().shuffle(5).batch(3),
     "cache in flat_map": lambda: D.range(4).flat_map(lambda n: D.range(n + 2).shuffle(2).cache().repeat(2)),
     "slice": lambda: D.range(20).map(picky)[2:15:3],
+    "elements by number": lambda: D.range(20).map(picky)[[3, 1, -4, 1, 5, 3, 1]].batch(2),
+    "shuffle everything in windows": lambda: D.range(20).map(picky).shuffle(seed=4, window=6).batch(4),
     "ragged": lambda: ragged(),
     "shuffle ragged columns": lambda: ragged().shuffle(4),
     "shuffle ragged results": lambda: ragged_results().shuffle(4, seed=1),

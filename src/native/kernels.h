@@ -86,6 +86,10 @@ struct TextPart {
 void text_pick(const TextPart* parts, const int64_t* which, const int64_t* rows, int64_t count, Growing<uint8_t>& out,
                int64_t* offsets);
 
+// Ranges of bytes out of several parts, one behind the other: the i-th lies in part which[i], from bounds[2i] to before
+// bounds[2i + 1].
+void bytes_pick(const uint8_t* const* parts, const int64_t* which, const int64_t* bounds, int64_t count, uint8_t* out);
+
 // Copies row i to the front of out[i * length ..]; the rest of out is left as it is.
 void ragged_pad(const uint8_t* values, size_t value_bytes, const int64_t* offsets, int64_t rows, int64_t length,
                 uint8_t* out);

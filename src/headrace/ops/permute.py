@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from headrace.ops.gather import NumberStream
 from headrace.ops.passing import Moving
 from headrace.plan.cardinality import Cardinality
 from headrace.plan.marks import At
+from headrace.plan.node import TUNING
 
 TABLE = 1 << 16
 """Up to this many rows the whole order is computed at once; the kernel needs no table beyond."""
@@ -26,6 +27,7 @@ class Permute(Moving):
 
     seed: keys.Seed
     reshuffle: bool = True
+    window: int | None = field(default=None, metadata=TUNING)
 
     positional = True
 
@@ -55,7 +57,7 @@ def open_permuted(node: Permute, ctx: Context, at: At) -> Stream:  # noqa: ARG00
     def numbers(start: int, stop: int) -> Indices:
         return permuted(node, ctx, np.arange(start, stop)) if order is None else order[start:stop]
 
-    return NumberStream(ctx, node.input, count, numbers, scattered=node.input.coarse)
+    return NumberStream(ctx, node.input, count, numbers, lot=node.window, scattered=node.input.coarse)
 
 
 @fetches(Permute)

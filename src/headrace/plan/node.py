@@ -188,6 +188,10 @@ class Node(ABC):
         """What a user may change at this operation to have it run faster."""
         return None
 
+    def index_remedy(self) -> str:
+        """What a user may do where this operation keeps rows from being found by number."""
+        return "index, slice or shuffle before it, or save() the dataset and load() it"
+
     def contents(self) -> tuple[Any, ...]:
         """The functions and the data that make its rows, beside its inputs and what `label` shows."""
         values = [getattr(self, f.name) for f in fields(self) if not f.metadata.get("tuning", False)]
