@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from hypothesis import strategies as st
 
 import headrace as hr
+from headrace.execute.state import unseeded
 from headrace.plan.node import obstacle
 from tests.framing import framed
 from tests.tables import NO_TEXT, damage_group, strings, write_arrow, write_parquet, write_stream
@@ -299,6 +300,9 @@ def steps(other):
         st.lists(st.integers(0, 5), max_size=6).map(
             lambda rows: lambda d: d if obstacle(d._node) or len(d) < 6 else d[rows]
         ),
+        st.tuples(counts, counts, st.integers(1, 3), st.sampled_from(["drop", "pad", "wrap"])).map(
+            lambda a: lambda d: _share(d, *a)
+        ),
         st.just(lambda d: d.enumerate()),
         st.just(lambda d: d.cache()),
         st.just(lambda d: d.cache(tempfile.mkdtemp(dir=_folder()))),
@@ -381,6 +385,12 @@ def _batched(windows, n):
     if structure.kind is dict and structure.keys == ("s", "x"):
         return windows.flat_map(lambda w: D.zip({"x": w["x"].batch(n), "s": w["s"].batch(n)}))
     return _flat(windows)
+
+
+def _share(ds, rank, world, batch, uneven):
+    """What one process gets; a single one where several would each draw their own seeds."""
+    world = 1 if unseeded(ds._node) else max(rank, world)
+    return ds.distribute(min(rank, world) - 1, world, batch, uneven)
 
 
 def _uniform(ds):

@@ -27,6 +27,7 @@ from headrace.errors import (
 )
 from headrace.iterator import Iterator
 from headrace.keys import set_random_seed
+from headrace.ops.merge_states import merge_states
 from headrace.options import AUTOTUNE, Options
 from headrace.plan.cardinality import INFINITE_CARDINALITY, UNKNOWN_CARDINALITY
 from headrace.plan.spec import DatasetSpec, TensorSpec
@@ -74,6 +75,7 @@ __all__ = [
     "feature_column",
     "io",
     "make_csv_dataset",
+    "merge_states",
     "preprocessing",
     "set_random_seed",
 ]

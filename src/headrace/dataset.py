@@ -19,6 +19,7 @@ from headrace.ops.bucket import bucket_by_sequence_length
 from headrace.ops.cache import cache
 from headrace.ops.choose import choose_from_datasets, sample_from_datasets
 from headrace.ops.concatenate import concatenate
+from headrace.ops.distribute import distribute
 from headrace.ops.enumerate import enumerate
 from headrace.ops.filter import filter
 from headrace.ops.flat_map import flat_map
@@ -122,6 +123,7 @@ class Dataset(metaclass=KnownNames):
     cache = cache
     concatenate = concatenate
     count = count
+    distribute = distribute
     enumerate = enumerate
     filter = filter
     flat_map = flat_map

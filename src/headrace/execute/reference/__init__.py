@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from headrace.execute.reference import files as _files
 from headrace.execute.reference import given as given
 from headrace.execute.reference import groups as groups
+from headrace.execute.reference import index_space as index_space
 from headrace.execute.reference import rows as _rows
 from headrace.execute.reference import stored
 from headrace.execute.reference.base import Place, Row, Unmade, draw, rows
@@ -20,6 +21,7 @@ __all__ = ["Row", "draw", "rows_of", "run"]
 
 assert given
 assert groups
+assert index_space
 assert _files
 assert _rows
 assert stored
