@@ -366,6 +366,7 @@ def steps(other):
         other.map(lambda o: lambda d: D.zip(d, o)),
         st.just(lambda d: D.zip({"a": d, "b": d})),
         st.just(lambda d: d.concatenate(d)),
+        st.tuples(other, seeds, st.booleans()).map(lambda a: lambda d: _mixed_in(d, *a)),
         st.just(lambda d: d.shuffle() if _uniform(d) else d),
     )
     return st.one_of(simple, simple, functions, traced, binary)
@@ -385,6 +386,15 @@ def _batched(windows, n):
     if structure.kind is dict and structure.keys == ("s", "x"):
         return windows.flat_map(lambda w: D.zip({"x": w["x"].batch(n), "s": w["s"].batch(n)}))
     return _flat(windows)
+
+
+def _mixed_in(ds, other, seed, repeat):
+    """With another dataset, if their elements fit and there are some."""
+    try:
+        made = hr.mix({"a": ds, "b": other}, [2, 1], seed, repeat=repeat)
+    except (hr.SpecError, ValueError):
+        return ds
+    return made.take(50)
 
 
 def _share(ds, rank, world, batch, uneven):

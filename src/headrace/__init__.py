@@ -28,6 +28,7 @@ from headrace.errors import (
 from headrace.iterator import Iterator
 from headrace.keys import set_random_seed
 from headrace.ops.merge_states import merge_states
+from headrace.ops.mix import mix
 from headrace.options import AUTOTUNE, Options
 from headrace.plan.cardinality import INFINITE_CARDINALITY, UNKNOWN_CARDINALITY
 from headrace.plan.spec import DatasetSpec, TensorSpec
@@ -76,6 +77,7 @@ __all__ = [
     "io",
     "make_csv_dataset",
     "merge_states",
+    "mix",
     "preprocessing",
     "set_random_seed",
 ]

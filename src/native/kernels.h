@@ -49,6 +49,38 @@ void shuffle_drain(uint8_t* slots, size_t row_bytes, int64_t used, const int64_t
 // out[i] = the image of indices[i] under the key's permutation of [0, size).
 void permute(uint64_t key, int64_t size, const int64_t* indices, int64_t count, int64_t* out);
 
+// Rows of several branches in one sequence. Of every prefix each branch has its share, but for rounding, at the borders of
+// blocks; within a block the order is drawn. shares[m]: what part of the rows that the branches around m share, in a tree
+// that halves their numbers, fall to those before m, in units of 2^-30.
+struct MixLaw {
+  uint64_t key;
+  const int64_t* shares;
+  int64_t branches;
+};
+
+// One block: of each place the branch, and the row of that branch.
+class MixBlock {
+ public:
+  static constexpr int64_t kRows = 256;
+  explicit MixBlock(const MixLaw& law);
+  void enter(int64_t number);
+  int64_t branch(int64_t place) const { return branches_[place]; }
+  int64_t row(int64_t place) const { return rows_[place]; }
+  const std::vector<int64_t>& before() const { return before_; }  // how many rows of each branch came before the block
+
+ private:
+  MixLaw law_;
+  std::vector<int64_t> before_;
+  int64_t number_ = -1;
+  int64_t branches_[kRows], rows_[kRows];
+};
+
+// The branch and the row of it at each of these places.
+void mix_rows(const MixLaw& law, const int64_t* indices, int64_t count, int64_t* branches, int64_t* rows);
+
+// How many of the first n rows are each branch's.
+void mix_counts(const MixLaw& law, int64_t n, int64_t* counts);
+
 // Draws that belong to rows: number k of a row is a function of (key, the row's id, k). Draws `first` to `first + count`
 // of each row are made, row after row; ids are (path key, ordinal) pairs.
 struct RowDraws {
