@@ -263,6 +263,7 @@ def _json(n):
     return hr.JsonLinesDataset(_file(data), schema, buffer_size=40)
 
 
+TOKENS = hr.TensorSpec((None,), "int64")
 sizes = st.integers(0, 12)
 
 sources = st.one_of(
@@ -354,6 +355,9 @@ def steps(other):
         ),
         counts.map(lambda n: lambda d: d.map(_ragged).padded_batch(n)),
         counts.map(lambda n: lambda d: d.map(_ragged).ragged_batch(n)),
+        st.tuples(counts, st.sampled_from(["concat", "first_fit"]), st.sampled_from([None, 7]), counts).map(
+            lambda a: lambda d: d.map(_ragged, output_signature=TOKENS).pack(*a[:3], lookahead=a[3])
+        ),
         counts.map(lambda n: lambda d: d.group_by_window(lambda *a: _total(a) % 3, lambda k, w: w.shuffle(2), n)),
         counts.map(lambda n: lambda d: d.map(_ragged).bucket_by_sequence_length(len, [2, 3], [n, 2, 3])),
         st.integers(2, 6).map(lambda n: lambda d: d.filter(lambda *a: bool(Sometimes(n)(*a) is not None))),

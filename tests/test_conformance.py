@@ -22,6 +22,7 @@ from tests.framing import framed
 from tests.tables import NO_TEXT, damage_group, strings, write_arrow, write_parquet, write_stream
 
 D = hr.Dataset
+TOKENS = hr.TensorSpec((None,), "int64")
 
 
 def picky(x):
@@ -283,6 +284,9 @@ PIPELINES = {
     "mix": lambda: hr.mix({"a": D.range(9).shuffle(seed=1), "b": D.range(20, 24).map(picky)}, [2, 1], seed=3).take(60),
     "mix streams": lambda: hr.mix({"a": streamed(7).shuffle(3), "b": D.range(9)}, schedule={20: [1, 5]}).take(60),
     "mix once": lambda: hr.mix({"a": streamed(), "b": D.range(9)}, [2, 1], repeat=False).batch(4),
+    "pack": lambda: ragged().pack(4, separator=9),
+    "pack to fit": lambda: ragged().shuffle(5).pack(6, "first_fit", lookahead=7, documents=True).batch(2),
+    "pack with failures": lambda: D.range(20).map(lambda i: np.arange(picky(i) % 5), output_signature=TOKENS).pack(6),
     "ragged": lambda: ragged(),
     "shuffle ragged columns": lambda: ragged().shuffle(4),
     "shuffle ragged results": lambda: ragged_results().shuffle(4, seed=1),

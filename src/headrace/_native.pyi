@@ -1,7 +1,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from numpy import float32, float64, int64, uint8, uint64
+from numpy import float32, float64, int32, int64, uint8, uint64
 from numpy.typing import NDArray
 from typing_extensions import Buffer
 
@@ -20,6 +20,16 @@ def mix_rows(
     key: int, shares: NDArray[int64], indices: NDArray[int64], branches: NDArray[int64], rows: NDArray[int64]
 ) -> None: ...
 def mix_counts(key: int, shares: NDArray[int64], n: int, counts: NDArray[int64]) -> None: ...
+def first_fit(sizes: NDArray[int64], room: int, bins: NDArray[int64]) -> int: ...
+def pack_rows(
+    values: NDArray[uint8],
+    pieces: NDArray[int64],
+    separator: NDArray[uint8],
+    tokens: NDArray[uint8],
+    segments: NDArray[int32],
+    positions: NDArray[int32],
+    documents: NDArray[int64],
+) -> None: ...
 def join_bytes(rows: list[Any]) -> tuple[NDArray[uint8], NDArray[int64]] | None: ...
 def ragged_take(
     values: NDArray[uint8], offsets: NDArray[int64], indices: NDArray[int64], out: NDArray[uint8]

@@ -28,6 +28,7 @@ from headrace.ops.ignore_errors import ignore_errors
 from headrace.ops.interleave import interleave
 from headrace.ops.map import map
 from headrace.ops.map_batches import map_batches
+from headrace.ops.pack import pack
 from headrace.ops.padded_batch import padded_batch
 from headrace.ops.prefetch import prefetch
 from headrace.ops.ragged_batch import ragged_batch
@@ -134,6 +135,7 @@ class Dataset(metaclass=KnownNames):
     map = map
     map_batches = map_batches
     options = options
+    pack = pack
     padded_batch = padded_batch
     prefetch = prefetch
     progress = progress

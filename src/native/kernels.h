@@ -81,6 +81,25 @@ void mix_rows(const MixLaw& law, const int64_t* indices, int64_t count, int64_t*
 // How many of the first n rows are each branch's.
 void mix_counts(const MixLaw& law, int64_t n, int64_t* counts);
 
+// bins[i]: the first bin that has room for sizes[i] after those before it; returns how many bins are used.
+int64_t first_fit(const int64_t* sizes, int64_t count, int64_t room, int64_t* bins);
+
+// A part of a sequence in a row: `tokens` values from `start` on, and a separator if `whole` is one more, at a cell.
+struct PackPiece {
+  int64_t start, tokens, whole, cell, segment, document;
+};
+
+struct PackedRows {
+  uint8_t* tokens;
+  int32_t* segments;
+  int32_t* positions;
+  int64_t* documents;  // may be null
+};
+
+// Fills all cells: with pieces, which are in order, and between them with zeros (and -1 for documents).
+void pack_rows(const uint8_t* values, size_t bytes, const PackPiece* pieces, int64_t count, const uint8_t* separator,
+               int64_t cells, const PackedRows& out);
+
 // Draws that belong to rows: number k of a row is a function of (key, the row's id, k). Draws `first` to `first + count`
 // of each row are made, row after row; ids are (path key, ordinal) pairs.
 struct RowDraws {

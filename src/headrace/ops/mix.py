@@ -54,7 +54,7 @@ def mix(
 
     >>> web, code = hr.Dataset.range(1000), hr.Dataset.range(-5, 0)
     >>> ds = hr.mix({"web": web, "code": code}, {"web": 3, "code": 1}, seed=1, schedule={512: {"web": 1, "code": 0}})
-    >>> [sum(x < 0 for x in ds[a : a + 256]) for a in (0, 256, 512)]
+    >>> [sum(int(x) < 0 for x in ds[a : a + 256]) for a in (0, 256, 512)]
     [64, 64, 0]
     """
     from headrace.dataset import Dataset
