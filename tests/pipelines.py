@@ -15,6 +15,8 @@ import pyarrow.parquet as pq
 from hypothesis import strategies as st
 
 import headrace as hr
+from headrace.execute.state import unseeded
+from headrace.plan.node import obstacle
 from tests.framing import framed
 from tests.tables import NO_TEXT, damage_group, strings, write_arrow, write_parquet, write_stream
 
@@ -261,6 +263,7 @@ def _json(n):
     return hr.JsonLinesDataset(_file(data), schema, buffer_size=40)
 
 
+TOKENS = hr.TensorSpec((None,), "int64")
 sizes = st.integers(0, 12)
 
 sources = st.one_of(
@@ -297,6 +300,12 @@ def steps(other):
         st.integers(-1, 9).map(lambda n: lambda d: d.take(n)),
         st.integers(0, 5).map(lambda n: lambda d: d.skip(n)),
         st.tuples(counts, counts).map(lambda a: lambda d: d.shard(max(a), min(a) - 1)),
+        st.lists(st.integers(0, 5), max_size=6).map(
+            lambda rows: lambda d: d if obstacle(d._node) or len(d) < 6 else d[rows]
+        ),
+        st.tuples(counts, counts, st.integers(1, 3), st.sampled_from(["drop", "pad", "wrap"])).map(
+            lambda a: lambda d: _share(d, *a)
+        ),
         st.just(lambda d: d.enumerate()),
         st.just(lambda d: d.cache()),
         st.just(lambda d: d.cache(tempfile.mkdtemp(dir=_folder()))),
@@ -348,6 +357,9 @@ def steps(other):
         ),
         counts.map(lambda n: lambda d: d.map(_ragged).padded_batch(n)),
         counts.map(lambda n: lambda d: d.map(_ragged).ragged_batch(n)),
+        st.tuples(counts, st.sampled_from(["concat", "first_fit"]), st.sampled_from([None, 7]), counts).map(
+            lambda a: lambda d: d.map(_ragged, output_signature=TOKENS).pack(*a[:3], lookahead=a[3])
+        ),
         counts.map(lambda n: lambda d: d.group_by_window(lambda *a: _total(a) % 3, lambda k, w: w.shuffle(2), n)),
         counts.map(lambda n: lambda d: d.map(_ragged).bucket_by_sequence_length(len, [2, 3], [n, 2, 3])),
         st.integers(2, 6).map(lambda n: lambda d: d.filter(lambda *a: bool(Sometimes(n)(*a) is not None))),
@@ -360,6 +372,7 @@ def steps(other):
         other.map(lambda o: lambda d: D.zip(d, o)),
         st.just(lambda d: D.zip({"a": d, "b": d})),
         st.just(lambda d: d.concatenate(d)),
+        st.tuples(other, seeds, st.booleans()).map(lambda a: lambda d: _mixed_in(d, *a)),
         st.just(lambda d: d.shuffle() if _uniform(d) else d),
     )
     return st.one_of(simple, simple, functions, traced, binary)
@@ -381,6 +394,21 @@ def _batched(windows, n):
     return _flat(windows)
 
 
+def _mixed_in(ds, other, seed, repeat):
+    """With another dataset, if their elements fit and there are some."""
+    try:
+        made = hr.mix({"a": ds, "b": other}, [2, 1], seed, repeat=repeat)
+    except (hr.SpecError, ValueError):
+        return ds
+    return made.take(50)
+
+
+def _share(ds, rank, world, batch, uneven):
+    """What one process gets; a single one where several would each draw their own seeds."""
+    world = 1 if unseeded(ds._node) else max(rank, world)
+    return ds.distribute(min(rank, world) - 1, world, batch, uneven)
+
+
 def _uniform(ds):
     try:
         ds.shuffle()
@@ -397,6 +425,19 @@ def _built(parts):
 
 
 pipelines = st.tuples(sources, st.lists(steps(sources), max_size=5)).map(_built)
+
+
+def _indexed(parts):
+    """A dataset whose elements are found by number; what would prevent it is left out."""
+    ds, operations = parts
+    for operation in operations:
+        made = operation(ds)
+        ds = ds if obstacle(made._node) or not made._node.cardinality.known else made
+    return ds.take(40)
+
+
+indexed = st.tuples(sources, st.lists(steps(sources), max_size=6)).map(_indexed).filter(lambda d: not obstacle(d._node))
+"""Pipelines that can be indexed."""
 
 
 passing = st.one_of(

@@ -22,6 +22,7 @@ from tests.framing import framed
 from tests.tables import NO_TEXT, damage_group, strings, write_arrow, write_parquet, write_stream
 
 D = hr.Dataset
+TOKENS = hr.TensorSpec((None,), "int64")
 
 
 def picky(x):
@@ -274,6 +275,18 @@ PIPELINES = {
     "cache failures": lambda: D.range(20).map(picky).cache().shuffle(5).batch(3),
     "cache in flat_map": lambda: D.range(4).flat_map(lambda n: D.range(n + 2).shuffle(2).cache().repeat(2)),
     "slice": lambda: D.range(20).map(picky)[2:15:3],
+    "elements by number": lambda: D.range(20).map(picky)[[3, 1, -4, 1, 5, 3, 1]].batch(2),
+    "shuffle everything in windows": lambda: D.range(20).map(picky).shuffle(seed=4, window=6).batch(4),
+    "distribute": lambda: slices().shuffle(seed=1).distribute(1, 3, 2),
+    "distribute a stream, padded": lambda: streamed().distribute(1, 3, 4, "pad"),
+    "distribute and wrap": lambda: D.range(20).map(picky).shuffle(seed=2).repeat(2).distribute(2, 3, 4, "wrap"),
+    "distribute elements": lambda: streamed().filter(lambda x: x % 3 > 0).distribute(0, 2, uneven="wrap").batch(3),
+    "mix": lambda: hr.mix({"a": D.range(9).shuffle(seed=1), "b": D.range(20, 24).map(picky)}, [2, 1], seed=3).take(60),
+    "mix streams": lambda: hr.mix({"a": streamed(7).shuffle(3), "b": D.range(9)}, schedule={20: [1, 5]}).take(60),
+    "mix once": lambda: hr.mix({"a": streamed(), "b": D.range(9)}, [2, 1], repeat=False).batch(4),
+    "pack": lambda: ragged().pack(4, separator=9),
+    "pack to fit": lambda: ragged().shuffle(5).pack(6, "first_fit", lookahead=7, documents=True).batch(2),
+    "pack with failures": lambda: D.range(20).map(lambda i: np.arange(picky(i) % 5), output_signature=TOKENS).pack(6),
     "ragged": lambda: ragged(),
     "shuffle ragged columns": lambda: ragged().shuffle(4),
     "shuffle ragged results": lambda: ragged_results().shuffle(4, seed=1),

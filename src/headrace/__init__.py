@@ -28,6 +28,8 @@ from headrace.errors import (
 from headrace.feature_column.learnable import most_frequent, quantiles
 from headrace.iterator import Iterator
 from headrace.keys import set_random_seed
+from headrace.ops.merge_states import merge_states
+from headrace.ops.mix import mix
 from headrace.options import AUTOTUNE, Options
 from headrace.plan.cardinality import INFINITE_CARDINALITY, UNKNOWN_CARDINALITY
 from headrace.plan.spec import DatasetSpec, TensorSpec
@@ -75,6 +77,8 @@ __all__ = [
     "feature_column",
     "io",
     "make_csv_dataset",
+    "merge_states",
+    "mix",
     "most_frequent",
     "preprocessing",
     "quantiles",

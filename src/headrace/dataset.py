@@ -19,6 +19,7 @@ from headrace.ops.bucket import bucket_by_sequence_length
 from headrace.ops.cache import cache
 from headrace.ops.choose import choose_from_datasets, sample_from_datasets
 from headrace.ops.concatenate import concatenate
+from headrace.ops.distribute import distribute
 from headrace.ops.enumerate import enumerate
 from headrace.ops.filter import filter
 from headrace.ops.flat_map import flat_map
@@ -27,6 +28,7 @@ from headrace.ops.ignore_errors import ignore_errors
 from headrace.ops.interleave import interleave
 from headrace.ops.map import map
 from headrace.ops.map_batches import map_batches
+from headrace.ops.pack import pack
 from headrace.ops.padded_batch import padded_batch
 from headrace.ops.prefetch import prefetch
 from headrace.ops.progress import progress
@@ -125,6 +127,7 @@ class Dataset(metaclass=KnownNames):
     cache = cache
     concatenate = concatenate
     count = count
+    distribute = distribute
     enumerate = enumerate
     filter = filter
     flat_map = flat_map
@@ -135,6 +138,7 @@ class Dataset(metaclass=KnownNames):
     map = map
     map_batches = map_batches
     options = options
+    pack = pack
     padded_batch = padded_batch
     prefetch = prefetch
     progress = progress

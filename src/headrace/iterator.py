@@ -27,6 +27,7 @@ from headrace.execute.stats import Stats
 from headrace.execute.stream import END, End, Pulled
 from headrace.ops.calling import Calling
 from headrace.ops.calls import CallStream, One
+from headrace.ops.merge_states import check_processes
 from headrace.ops.with_options import merged
 from headrace.optimise.rules import prepare, prepare_root
 from headrace.plan.explain import summary
@@ -158,6 +159,7 @@ class Iterator(PythonIterator[Any]):
         self._resumed = bool(mark.marks())
         self._described: list[str] | None = None
         self._functions: dict[str, Any] = {}
+        self._process: tuple[int, int, int] | None = None
         self._standing: Standing = (mark, delivered, 0, _NOTHING_LEFT)
         self._rows = iter(())
 
@@ -321,6 +323,7 @@ class Iterator(PythonIterator[Any]):
         """Where this pass stands: a small dict that JSON can hold. Takes microseconds, and nothing is drained."""
         if self._described is None:
             self._described = states.description(self._plan)
+            self._process = states.process_of(self._plan)
             self._functions = {} if merged(self._plan).on_change == "ignore" else changes.digests(self._plan)
         over = self._over  # looked at first: what is given out before the end stays given out
         delivered, place = _place(self._standing)
@@ -333,6 +336,7 @@ class Iterator(PythonIterator[Any]):
             over=over,
             sizes=self._sizes,
             functions=self._functions,
+            process=self._process,
         )
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -348,6 +352,7 @@ class Iterator(PythonIterator[Any]):
 
     def _adopt(self, state: dict[str, Any]) -> None:
         states.check(state, self._given_plan)
+        check_processes(state, self._given_plan)
         changes.compare(state.get("functions", {}), self._given_plan, merged(self._given_plan).on_change)
         self._plan = states.reseeded(self._given_plan, state["seeds"])
         self._begin(state["epoch"], state["delivered"], Saved(states.saved_marks(state)), over=state["over"])

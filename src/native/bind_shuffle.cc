@@ -35,6 +35,16 @@ bool fits_step(const headrace::ShuffleLaw& law, int64_t first, int64_t used) {
   return used == law.total - first;
 }
 
+headrace::MixLaw mix_law(uint64_t key, const ConstInts& shares) {
+  require(shares.shape(0) > 0, "no branches");
+  for (size_t i = 0; i < shares.shape(0); ++i) {
+    require(shares.data()[i] >= 0 && shares.data()[i] <= int64_t(1) << 30, "share out of range");
+  }
+  return {key, shares.data(), int64_t(shares.shape(0))};
+}
+
+constexpr int64_t kMostMixed = int64_t(1) << 62;
+
 }  // namespace
 
 void bind_shuffle(nb::module_& m) {
@@ -111,6 +121,24 @@ void bind_shuffle(nb::module_& m) {
         headrace::permute(key, size, indices.data(), int64_t(indices.shape(0)), out.data());
       },
       "key"_a, "size"_a, "indices"_a, "out"_a.noconvert(), Released());
+  m.def(
+      "mix_rows",
+      [](uint64_t key, ConstInts shares, ConstInts indices, Ints branches, Ints rows) {
+        require(indices.shape(0) == branches.shape(0) && indices.shape(0) == rows.shape(0), "different numbers of rows");
+        for (size_t i = 0; i < indices.shape(0); ++i) {
+          require(indices.data()[i] >= 0 && indices.data()[i] < kMostMixed, "index out of range");
+        }
+        headrace::mix_rows(mix_law(key, shares), indices.data(), int64_t(indices.shape(0)), branches.data(), rows.data());
+      },
+      "key"_a, "shares"_a, "indices"_a, "branches"_a.noconvert(), "rows"_a.noconvert(), Released());
+  m.def(
+      "mix_counts",
+      [](uint64_t key, ConstInts shares, int64_t n, Ints counts) {
+        require(n >= 0 && n < kMostMixed, "index out of range");
+        require(counts.shape(0) == shares.shape(0), "as many counts as branches");
+        headrace::mix_counts(mix_law(key, shares), n, counts.data());
+      },
+      "key"_a, "shares"_a, "n"_a, "counts"_a.noconvert(), Released());
 }
 
 }  // namespace headrace::python

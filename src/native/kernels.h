@@ -49,6 +49,57 @@ void shuffle_drain(uint8_t* slots, size_t row_bytes, int64_t used, const int64_t
 // out[i] = the image of indices[i] under the key's permutation of [0, size).
 void permute(uint64_t key, int64_t size, const int64_t* indices, int64_t count, int64_t* out);
 
+// Rows of several branches in one sequence. Of every prefix each branch has its share, but for rounding, at the borders of
+// blocks; within a block the order is drawn. shares[m]: what part of the rows that the branches around m share, in a tree
+// that halves their numbers, fall to those before m, in units of 2^-30.
+struct MixLaw {
+  uint64_t key;
+  const int64_t* shares;
+  int64_t branches;
+};
+
+// One block: of each place the branch, and the row of that branch.
+class MixBlock {
+ public:
+  static constexpr int64_t kRows = 256;
+  explicit MixBlock(const MixLaw& law);
+  void enter(int64_t number);
+  int64_t branch(int64_t place) const { return branches_[place]; }
+  int64_t row(int64_t place) const { return rows_[place]; }
+  const std::vector<int64_t>& before() const { return before_; }  // how many rows of each branch came before the block
+
+ private:
+  MixLaw law_;
+  std::vector<int64_t> before_;
+  int64_t number_ = -1;
+  int64_t branches_[kRows], rows_[kRows];
+};
+
+// The branch and the row of it at each of these places.
+void mix_rows(const MixLaw& law, const int64_t* indices, int64_t count, int64_t* branches, int64_t* rows);
+
+// How many of the first n rows are each branch's.
+void mix_counts(const MixLaw& law, int64_t n, int64_t* counts);
+
+// bins[i]: the first bin that has room for sizes[i] after those before it; returns how many bins are used.
+int64_t first_fit(const int64_t* sizes, int64_t count, int64_t room, int64_t* bins);
+
+// A part of a sequence in a row: `tokens` values from `start` on, and a separator if `whole` is one more, at a cell.
+struct PackPiece {
+  int64_t start, tokens, whole, cell, segment, document;
+};
+
+struct PackedRows {
+  uint8_t* tokens;
+  int32_t* segments;
+  int32_t* positions;
+  int64_t* documents;  // may be null
+};
+
+// Fills all cells: with pieces, which are in order, and between them with zeros (and -1 for documents).
+void pack_rows(const uint8_t* values, size_t bytes, const PackPiece* pieces, int64_t count, const uint8_t* separator,
+               int64_t cells, const PackedRows& out);
+
 // Draws that belong to rows: number k of a row is a function of (key, the row's id, k). Draws `first` to `first + count`
 // of each row are made, row after row; ids are (path key, ordinal) pairs.
 struct RowDraws {
@@ -85,6 +136,10 @@ struct TextPart {
 };
 void text_pick(const TextPart* parts, const int64_t* which, const int64_t* rows, int64_t count, Growing<uint8_t>& out,
                int64_t* offsets);
+
+// Ranges of bytes out of several parts, one behind the other: the i-th lies in part which[i], from bounds[2i] to before
+// bounds[2i + 1].
+void bytes_pick(const uint8_t* const* parts, const int64_t* which, const int64_t* bounds, int64_t count, uint8_t* out);
 
 // Copies row i to the front of out[i * length ..]; the rest of out is left as it is.
 void ragged_pad(const uint8_t* values, size_t value_bytes, const int64_t* offsets, int64_t rows, int64_t length,

@@ -115,6 +115,7 @@ void bind_examples(nb::module_& m);
 void bind_csv(nb::module_& m);
 void bind_shuffle(nb::module_& m);
 void bind_ragged(nb::module_& m);
+void bind_pack(nb::module_& m);
 void bind_random(nb::module_& m);
 void bind_features(nb::module_& m);
 

@@ -29,6 +29,16 @@ void text_pick(const TextPart* parts, const int64_t* which, const int64_t* rows,
   }
 }
 
+void bytes_pick(const uint8_t* const* parts, const int64_t* which, const int64_t* bounds, int64_t count, uint8_t* out) {
+  constexpr int64_t kAhead = 8;  // what lies far apart is asked for before it is needed
+  for (int64_t i = 0; i < count; ++i) {
+    if (i + kAhead < count) __builtin_prefetch(parts[which[i + kAhead]] + bounds[2 * (i + kAhead)]);
+    const size_t bytes = size_t(bounds[2 * i + 1] - bounds[2 * i]);
+    if (bytes) std::memcpy(out, parts[which[i]] + bounds[2 * i], bytes);
+    out += bytes;
+  }
+}
+
 void ragged_pad(const uint8_t* values, size_t value_bytes, const int64_t* offsets, int64_t rows, int64_t length,
                 uint8_t* out) {
   for (int64_t i = 0; i < rows; ++i) {

@@ -228,3 +228,14 @@ def test_a_resume_of_a_streaming_shuffle_calls_the_function_for_the_rows_it_held
     calls.clear()
     assert [int(x) for x in ds.iterator(state)] == want
     assert 1000 <= len(calls) <= 1001
+
+
+def test_a_branch_that_was_not_read_since_a_restore_says_nothing_of_the_others():
+    seldom = D.from_generator(lambda: iter(range(100, 120)), output_signature=hr.TensorSpec((), "int64")).repeat()
+    ds = D.choose_from_datasets([D.range(40), seldom], D.from_tensor_slices([0, 1] + [0] * 20))
+    want = [int(x) for x in ds]
+    it = iter(ds)
+    assert [int(next(it)) for _ in range(4)] == want[:4]
+    again = ds.iterator(state=it.state())
+    assert [int(next(again)) for _ in range(5)] == want[4:9]
+    assert [int(x) for x in ds.iterator(state=again.state())] == want[9:]

@@ -18,7 +18,6 @@ from headrace.execute.starvation import Meter
 from headrace.execute.stats import Stats
 from headrace.execute.stream import END, Made, Stream
 from headrace.iterator import Epochs, Iterator
-from headrace.keys import globally_seeded
 from headrace.ops.even_shard import EvenShard
 from headrace.ops.prefetch import Prefetch
 from headrace.ops.shard import Shard
@@ -148,8 +147,8 @@ class Feed:
         self._dataset = dataset
         self._site = user_site()
         node = dataset._node
-        if part is not None and part[0] > 1:
-            require_seeds(node, "several processes share this dataset")
+        if part is not None and part[0] > 1 and states.process_of(node) is None:
+            states.require_seeds(node, "several processes share this dataset")
             node = EvenShard(node, *part, site=self._site)
         self._node: Node = node
         self._newest: Iterator | None = None
@@ -265,15 +264,6 @@ class FeedIterator(PythonIterator[Any]):
 def _let_go(iterator: Iterator, target: Target) -> None:
     iterator.abandon()
     target.close()
-
-
-def require_seeds(node: Node, why: str) -> None:
-    """Refuse a plan whose processes would each draw another order."""
-    drawn = states.unseeded(node)
-    if drawn and not globally_seeded():
-        raise ValueError(
-            f"{why}, so {drawn} needs a seed that is the same in all of them: {drawn}(…, seed=1), or hr.set_random_seed"
-        )
 
 
 def worker_part(node: Node, worker: int, workers: int, site: str) -> Node:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from headrace.errors import StateError
-from headrace.keys import Seed, mix
+from headrace.keys import Seed, globally_seeded, mix
 from headrace.plan.marks import Marks, from_json, is_count, to_json
 from headrace.plan.node import Node, fields_of, rebuilt, walk
 
@@ -45,6 +45,15 @@ def drawn_seeds(plan: Node) -> list[int]:
 def unseeded(plan: Node) -> str | None:
     """The first operation whose seed nobody chose, None if there is none."""
     return next((n.operation for n in walk(plan) for name in _seed_fields(n) if not getattr(n, name).explicit), None)
+
+
+def require_seeds(plan: Node, why: str) -> None:
+    """Refuse a plan whose processes would each draw another order."""
+    drawn = unseeded(plan)
+    if drawn and not globally_seeded():
+        raise ValueError(
+            f"{why}, so {drawn} needs a seed that is the same in all of them: {drawn}(…, seed=1), or hr.set_random_seed"
+        )
 
 
 def reseeded(plan: Node, seeds: list[int]) -> Node:
@@ -82,6 +91,11 @@ def keyed(plan: Node, key: int) -> Node:
     return change(plan)
 
 
+def process_of(plan: Node) -> tuple[int, int, int] | None:
+    """Where the rows of a plan are the share of one process: which, of how many, how many elements it has a step."""
+    return next((node.process for node in walk(plan) if node.process is not None), None)
+
+
 def save(
     plan: Node,
     described: list[str],
@@ -92,22 +106,30 @@ def save(
     over: bool,
     sizes: dict[str, int],
     functions: dict[str, Any],
+    process: tuple[int, int, int] | None,
 ) -> dict[str, Any]:
     """The state of a pass; `described` is the plan's description, `sizes` what was chosen that changes the order.
 
-    `functions` tells those of the plan, and its data, from others.
+    `functions` tells those of the plan, and its data, from others; `process` whose share it is.
     """
-    state = {
+    state: dict[str, Any] = {
         "headrace": VERSION,
         "plan": described,
         **({"functions": functions} if functions else {}),
         "seeds": drawn_seeds(plan),
         **({"sizes": dict(sizes)} if sizes else {}),
+        **({"process": list(process)} if process else {}),
         "epoch": epoch,
         "delivered": delivered,
         "over": over,
         "marks": {} if over else to_json(marks),
     }
+    return sealed(state)
+
+
+def sealed(state: dict[str, Any]) -> dict[str, Any]:
+    """A state with its checksum."""
+    state = {name: part for name, part in state.items() if name != "crc"}
     return {**state, "crc": _checksum(state)}
 
 
@@ -119,6 +141,9 @@ _FORM: dict[str, Callable[[Any], bool]] = {
     "plan": lambda value: isinstance(value, list) and all(isinstance(line, str) for line in value),
     "seeds": lambda value: isinstance(value, list) and all(map(is_count, value)),
     "sizes": lambda value: value is None or (isinstance(value, dict) and all(map(is_count, value.values()))),
+    "process": lambda value: (
+        value is None or (isinstance(value, list) and len(value) == 3 and all(map(is_count, value)))
+    ),
     "epoch": is_count,
     "delivered": is_count,
     "over": lambda value: isinstance(value, bool),
@@ -129,6 +154,14 @@ _FORM: dict[str, Callable[[Any], bool]] = {
 
 def check(state: Any, plan: Node) -> None:
     """Refuse a state that is damaged, of another version, or of another plan, and say what differs."""
+    check_form(state)
+    check_agrees(state, description(plan))
+    if len(state["seeds"]) != len(drawn_seeds(plan)):
+        raise StateError("the state belongs to another pipeline: other operations draw their own seeds")
+
+
+def check_form(state: Any) -> None:
+    """Refuse a state that is damaged, or of another version."""
     if not isinstance(state, dict) or "headrace" not in state:
         raise StateError(f"not a state of a headrace iterator: {str(state)[:80]!r}")
     if state["headrace"] != VERSION:
@@ -142,14 +175,16 @@ def check(state: Any, plan: Node) -> None:
     wrong = next((name for name, fits in _FORM.items() if not fits(state.get(name))), None)
     if wrong is not None:
         raise StateError(f"the state is none of headrace's: its {wrong} is {str(state.get(wrong))[:80]!r}")
-    saved, here = state["plan"], description(plan)
+
+
+def check_agrees(state: dict[str, Any], here: list[str]) -> None:
+    """Refuse a state of another plan than the one described."""
+    saved = state["plan"]
     for i in range(max(len(saved), len(here))):
         was = saved[i] if i < len(saved) else "nothing more"
         now = here[i] if i < len(here) else "nothing more"
         if was != now:
             raise StateError(f"the state belongs to another pipeline: operation {i + 1} was {was}, here it is {now}")
-    if len(state["seeds"]) != len(drawn_seeds(plan)):
-        raise StateError("the state belongs to another pipeline: other operations draw their own seeds")
 
 
 def saved_marks(state: dict[str, Any]) -> Marks:

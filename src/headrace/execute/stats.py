@@ -46,6 +46,7 @@ class Stage:
         self._closed = Counters()
         self._live: set[Counters] = set()
         self._work = 0
+        self._filled = [0, 0]
         self._lock = threading.RLock()
 
     def input(self, slot: int, node: Node) -> Stage:
@@ -85,6 +86,12 @@ class Stage:
         with self._lock:
             self._work += nanoseconds
 
+    def filled(self, used: int, room: int) -> None:
+        """Of so much room in its rows so much was used."""
+        with self._lock:
+            self._filled[0] += used
+            self._filled[1] += room
+
     def _total(self) -> Counters:
         total = Counters()
         with self._lock:
@@ -109,6 +116,7 @@ class Stage:
             "busy_s": max(0, busy) / 1e9,
             "waiting_s": total.nanoseconds / 1e9 if self.threaded else 0.0,
             "remedy": self.remedy or self._common_remedy(),
+            **({"fill": self._filled[0] / self._filled[1]} if self._filled[1] else {}),
         }
 
     def _common_remedy(self) -> str:
@@ -141,7 +149,7 @@ class Stats(dict[str, Any]):
         rows = [("stage", "rows", "blocks", "bytes", "busy s", "waiting s")]
         return rows + [
             (
-                s["stage"],
+                (f"{s['fill']:.1%} full: " if "fill" in s else "") + s["stage"],
                 f"{s['rows']:,}",
                 f"{s['blocks']:,}",
                 f"{s['bytes']:,}",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -19,6 +20,13 @@ from headrace.plan.node import Node
 
 BATCHED = 3
 """Folded into the path of a batch's id, which is otherwise that of its first row."""
+
+
+class Stacking(Protocol):
+    """What puts rows together, and tells of those that do not fit."""
+
+    def assemble(self, block: Block, size: int) -> Block | str: ...
+    def error(self, cause: BaseException | str, ordinal: int) -> ElementError: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,7 +121,7 @@ class BatchStream(Stream):
         return done // size if self._node.drop_remainder else -(-done // size)
 
 
-def stacked(node: Batching, parts: list[Item], size: int, number: int) -> Block:
+def stacked(node: Stacking, parts: list[Item], size: int, number: int) -> Block:
     """The rows of `parts` in batches, the first of them the `number`-th; raises the failure among them, or why not."""
     mark = parts[0].mark
     blocks = []

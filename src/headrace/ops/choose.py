@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from headrace.block import Block, Failure, Item, concat, folded
-from headrace.errors import SpecError
+from headrace.errors import ElementError, SpecError
 from headrace.execute.context import Context
 from headrace.execute.inputs import Input
 from headrace.execute.registry import opens
@@ -189,11 +189,25 @@ class Ended(OwnMark):
     branches: tuple[int, ...]
 
 
+class Choosing(Protocol):
+    """A node whose rows come from the branches that its last branch names."""
+
+    @property
+    def branches(self) -> tuple[Node, ...]: ...
+    @property
+    def places(self) -> tuple[int, ...]: ...
+    @property
+    def stop_on_empty(self) -> bool: ...
+    @property
+    def pure(self) -> bool: ...
+    def error(self, cause: BaseException | str, ordinal: int) -> ElementError: ...
+
+
 @opens(Choose, own=Ended)
 class ChooseStream(Stream):
     """Fetches what a run of choices needs from each branch and puts it in order; one by one near a branch's end."""
 
-    def __init__(self, node: Choose, ctx: Context, at: At) -> None:
+    def __init__(self, node: Choosing, ctx: Context, at: At) -> None:
         self._node = node
         self._inputs: list[Input] = [
             branch_context(ctx, node.places[i]).open(child, at.inputs, slot=i) for i, child in enumerate(node.branches)

@@ -74,7 +74,7 @@ class NumberStream(Stream):
     """`count` rows fetched by number: a counter is all the state there is.
 
     Where numbers are `scattered` over an input that reads many rows for one, as many are fetched at a time as memory
-    allows: the input is read once for each such lot, not once for each pull.
+    allows, or a `lot` that somebody chose: the input is read once for each such lot, not once for each pull.
     """
 
     def __init__(
@@ -84,6 +84,7 @@ class NumberStream(Stream):
         count: int,
         numbers: Callable[[int, int], Indices],
         *,
+        lot: int | None = None,
         scattered: bool = False,
     ) -> None:
         self._ctx = ctx
@@ -91,7 +92,8 @@ class NumberStream(Stream):
         self._count = count
         self._numbers = numbers
         self._next = 0
-        self._lot = FIRST_LOT if scattered else 0
+        self._fixed = lot is not None
+        self._lot = lot or (FIRST_LOT if scattered else 0)
         self._ready: deque[Item] = deque()
 
     def pull(self, want: int) -> Made:
@@ -103,8 +105,8 @@ class NumberStream(Stream):
             items = self._ctx.fetch_items(self._rows, self._numbers(start, stop))
             if not self._lot:
                 return items
-            each = sum(item.nbytes for item in items) // (stop - start) + 1
-            self._lot = max(1, self._ctx.run.memory.limit // LOT_SHARE // each)
+            if not self._fixed:
+                self._learn(items, stop - start)
             self._ready.extend(items)
         item = self._ready.popleft()
         if not isinstance(item, Block):
@@ -112,6 +114,11 @@ class NumberStream(Stream):
         if item.rows > want:
             self._ready.appendleft(item.cut(want, item.rows))
         return item.take(np.arange(min(want, item.rows)))  # a row that somebody keeps must not keep the lot
+
+    def _learn(self, items: list[Item], rows: int) -> None:
+        """How many rows are a lot, by how large these are."""
+        each = sum(item.nbytes for item in items) // rows + 1
+        self._lot = max(1, self._ctx.run.memory.limit // LOT_SHARE // each)
 
     def skip(self, count: int, *, replay: bool = False) -> int:  # noqa: ARG002
         done = 0

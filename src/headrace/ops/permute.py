@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from headrace import keys
 from headrace.block import Block
@@ -15,6 +15,7 @@ from headrace.ops.shuffle_numbers import UniformOrder, draw_key, numbers_at
 from headrace.ops.unchanged_rows import MovedRows
 from headrace.plan.cardinality import Cardinality
 from headrace.plan.marks import At
+from headrace.plan.node import TUNING
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,6 +24,7 @@ class Permute(MovedRows):
 
     seed: keys.Seed
     reshuffle: bool = True
+    window: int | None = field(default=None, metadata=TUNING)
 
     positional = True
 
@@ -39,7 +41,7 @@ class Permute(MovedRows):
 def open_permute(node: Permute, ctx: Context, at: At) -> Stream:  # noqa: ARG001 - a place is a number
     """The rows by number."""
     order = UniformOrder(draw_key(node, ctx), int(node.cardinality))
-    return NumberStream(ctx, node.input, order.count, order, scattered=node.input.coarse)
+    return NumberStream(ctx, node.input, order.count, order, lot=node.window, scattered=node.input.coarse)
 
 
 @fetches(Permute)

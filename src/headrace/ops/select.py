@@ -1,13 +1,16 @@
-"""Rows in steps: what `ds[i:j:k]` means."""
+"""Elements by number: what `ds[i]`, `ds[i:j:k]` and `ds[[3, 1, 4]]` mean."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headrace.block import Block, Failure
+from headrace.block import FOLD, Block, Failure
 from headrace.columns import Indices
 from headrace.errors import NotIndexableError
 from headrace.execute.context import Context
@@ -20,40 +23,57 @@ from headrace.ops.unchanged_rows import UnchangedRows
 from headrace.ops.with_options import merged
 from headrace.plan.cardinality import INFINITE, Cardinality
 from headrace.plan.marks import At
-from headrace.plan.node import obstacle
+from headrace.plan.node import Node, obstacle
 from headrace.plan.prepared import Prepared
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
 
 
-def getitem(self: Dataset, index: int | slice) -> Any:
-    """An element by its number, or a dataset of a slice, where the operations allow it. Randomness is that of epoch 0.
+def getitem(self: Dataset, index: int | slice | Sequence[int] | Indices) -> Any:
+    """An element by its number; a dataset of a slice, or of several numbers. Randomness is that of epoch 0.
 
     >>> ds = hr.Dataset.range(10).batch(4)
     >>> ds[-1]
     array([8, 9])
     >>> list(ds[:2])
     [array([0, 1, 2, 3]), array([4, 5, 6, 7])]
+    >>> list(hr.Dataset.range(10)[[3, 1, -1]])
+    [np.int64(3), np.int64(1), np.int64(9)]
     """
     node = self._node
     blocker = obstacle(node)
     if blocker is not None:
-        raise NotIndexableError(f"{blocker.operation} ({blocker.site}) cannot be indexed, so neither can this dataset")
-    count = node.cardinality
+        raise NotIndexableError(
+            f"{blocker.operation} ({blocker.site}) cannot be indexed, so neither can this dataset; "
+            f"{blocker.index_remedy()}"
+        )
     if isinstance(index, slice):
-        endless = any(v is None or v < 0 for v in (index.start or 0, index.stop)) or (index.step or 1) < 0
-        if count == INFINITE and endless:
-            raise IndexError("a slice of an infinite dataset needs a start and a stop from the beginning")
-        length = count if count.known else index.stop
-        rows = range(*index.indices(length))
+        rows = _slice(index, node.cardinality)
         return self._then(Select, rows.start, len(rows), rows.step)
-    number = integer("index", index)
+    if isinstance(index, Sequence | np.ndarray):
+        numbers = tuple(_number(integer("index", i), node.cardinality) for i in index)
+        return self._then(SelectNumbers, numbers)
+    return _element(node, _number(integer("index", index), node.cardinality))
+
+
+def _slice(index: slice, count: Cardinality) -> range:
+    endless = any(v is None or v < 0 for v in (index.start or 0, index.stop)) or (index.step or 1) < 0
+    if count == INFINITE and endless:
+        raise IndexError("a slice of an infinite dataset needs a start and a stop from the beginning")
+    return range(*index.indices(count if count.known else index.stop))
+
+
+def _number(number: int, count: Cardinality) -> int:
+    """The number of an element, counted from the front."""
     if count.known and not -count <= number < count:
         raise IndexError(f"element {number} of a dataset of {count}")
     if count == INFINITE and number < 0:
         raise IndexError("an infinite dataset has no end to count from")
-    number = number + count if number < 0 else number
+    return number + count if number < 0 else number
+
+
+def _element(node: Node, number: int) -> Any:
     run = Pass(options=merged(node))
     try:
         context = run.context(Prepared.of(node)).epoch(0)
@@ -99,3 +119,48 @@ def open_selected(node: Select, ctx: Context, at: At) -> Stream:  # noqa: ARG001
 def fetch_selected(node: Select, ctx: Context, indices: Indices) -> Block:
     """Every n-th row."""
     return ctx.fetch(node.input, node.start + indices * node.step)
+
+
+@dataclass(frozen=True, eq=False)
+class SelectNumbers(UnchangedRows):
+    """Rows of an indexable input by their numbers. One that comes again has another id."""
+
+    numbers: tuple[int, ...]
+
+    @property
+    def operation(self) -> str:
+        return "elements"
+
+    @property
+    def cardinality(self) -> Cardinality:
+        return Cardinality(len(self.numbers))
+
+    indexable = True
+    positional = True
+
+    @cached_property
+    def again(self) -> Indices:
+        """How many times each row came before."""
+        seen: Counter[int] = Counter()
+        times = []
+        for number in self.numbers:
+            times.append(seen[number])
+            seen[number] += 1
+        return np.array(times, np.int64)
+
+
+@fetches(SelectNumbers)
+def fetch_numbers(node: SelectNumbers, ctx: Context, indices: Indices) -> Block:
+    """Rows by their places in the list."""
+    block = ctx.fetch(node.input, np.array(node.numbers, np.int64)[indices])
+    if block.ids is not None and node.again.any():
+        times = node.again[indices].astype(np.uint64)
+        path = block.ids[:, 0]
+        block.ids = np.stack([np.where(times > 0, path * np.uint64(FOLD) + times, path), block.ids[:, 1]], 1)
+    return block
+
+
+@opens(SelectNumbers)
+def open_numbers(node: SelectNumbers, ctx: Context, at: At) -> Stream:  # noqa: ARG001 - a place is a number
+    """The rows in the order asked for."""
+    return NumberStream(ctx, node, len(node.numbers), np.arange, scattered=node.input.coarse)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -38,6 +38,8 @@ def shuffle(
     seed: int | None = None,
     reshuffle_each_iteration: bool | None = True,
     name: str | None = None,
+    *,
+    window: int | Literal["auto"] = "auto",
 ) -> Dataset:
     """Random order: a buffer of `buffer_size` elements is kept full, and each output drawn from it.
 
@@ -46,9 +48,14 @@ def shuffle(
     (`hr.Options(ram_budget=...)`), which is decided at the first element and kept in states. Every epoch has another
     order, unless `reshuffle_each_iteration=False`.
 
+    Of everything, the rows of the next `window` places are fetched together, so that those that lie near each other in
+    the files are read at once. The order does not depend on it: a larger window reads less and holds more. "auto" is as
+    much as an eighth of the RAM budget holds where a row costs a group or a request, and a block elsewhere.
+
     >>> sorted(hr.Dataset.range(4).shuffle(2, seed=7)) == sorted(hr.Dataset.range(4).shuffle())
     True
     """
+    lot = None if window == "auto" else positive("window", window)
     made = keys.seed(None if seed is None else integer("seed", seed))
     fresh = reshuffle_each_iteration is not False
     if buffer_size in (UNKNOWN, AUTOTUNE):
@@ -56,19 +63,21 @@ def shuffle(
         read_once = buffer_size == AUTOTUNE and self._node.coarse  # rather than group after group for each row
         buffer_size = streamed if read_once or obstacle(self._node) or not self._node.cardinality.known else None
     if buffer_size is not None:
+        if lot is not None:
+            raise ValueError("window is for shuffle() of everything; a buffer holds buffer_size elements")
         size = AUTOTUNE if buffer_size == AUTOTUNE else min(EVERYTHING, positive("buffer_size", buffer_size))
         return self._then(Shuffle, size, made, fresh, name=name)
     blocker = obstacle(self._node)
     if blocker is not None:
         raise TypeError(
             f"shuffle() of everything needs a dataset that can be indexed, which {blocker.operation} "
-            f"({blocker.site}) prevents; give a buffer_size"
+            f"({blocker.site}) prevents; {blocker.index_remedy()}, or give a buffer_size"
         )
     if not self._node.cardinality.known:
         raise ValueError("shuffle() of everything needs a finite dataset; give a buffer_size, or shuffle before repeat")
     if self._node.cardinality >= 2**62:
         raise ValueError(f"shuffle() of everything takes at most 2**62 elements, not {self._node.cardinality}")
-    return self._then(Permute, made, fresh, name=name)
+    return self._then(Permute, made, fresh, lot, name=name)
 
 
 EVERYTHING = 2**50

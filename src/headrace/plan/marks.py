@@ -121,10 +121,18 @@ class Joint(Mark):
         super().__init__(-1, 0, 0, None, tuple(inputs))
 
     def marks(self) -> Marks:
-        """The positions of all of them."""
+        """The positions of all of them.
+
+        A mark that is still the one of a restored state knows where all others stood then: of each only what belongs to
+        its own input counts. Numbers of inputs follow one another.
+        """
         table: dict[int, Position] = {}
+        before = -1
         for mark in self.inputs:
-            table.update(mark.marks())
+            last = mark.number if isinstance(mark, Mark) and mark.number >= 0 else None
+            found = mark.marks().items()
+            table.update((n, p) for n, p in found if n > before and (last is None or n <= last))
+            before = before if last is None else last
         return table
 
     def __reduce__(self) -> tuple[Any, ...]:

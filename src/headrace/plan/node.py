@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any, Self, TypeAlias
+from typing import Any, ClassVar, Self, TypeAlias
 
 from headrace.errors import ElementError, what_there_is
 from headrace.options import Options
@@ -54,6 +54,7 @@ class Node(ABC):
     - `tentative`: its spec may come from a look at the first element, and is known only once somebody has asked for it.
     - `leading`: the size of every row's first axis, as far as the plan tells, whoever has asked for what.
     - `tells_inputs`: what its inputs hold follows from its own parameters.
+    - `process`: where its rows are the share of one process: which, of how many, and how many elements it has a step.
     - `coarse`: fetching one row reads many, so that scattered ones are better asked for many at a time.
     """
 
@@ -72,6 +73,7 @@ class Node(ABC):
     in_memory = False
     transparent = False
     tells_inputs = False
+    process: ClassVar[tuple[int, int, int] | None] = None
 
     @property
     @abstractmethod
@@ -187,6 +189,10 @@ class Node(ABC):
     def remedy(self) -> str | None:
         """What a user may change at this operation to have it run faster."""
         return None
+
+    def index_remedy(self) -> str:
+        """What a user may do where this operation keeps rows from being found by number."""
+        return "index, slice or shuffle before it, or save() the dataset and load() it"
 
     def contents(self) -> tuple[Any, ...]:
         """The functions and the data that make its rows, beside its inputs and what `label` shows."""

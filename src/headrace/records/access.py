@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -22,28 +23,57 @@ def gathered(path: str, index: Index, numbers: Offsets, shared: dict[Any, Any], 
 
     Raises OSError where the file cannot be read.
     """
+    joined = picked([path], [index], np.zeros(len(numbers), np.int64), numbers, shared)
+    if joined is not None:
+        return joined
     unique, order = np.unique(numbers, return_inverse=True)
-    bounds = np.empty((len(unique), 2), np.int64)
-    bounds[:, 0], bounds[:, 1] = index.starts(unique), index.starts(unique + 1)
-    local = local_path(path)
-    unfinished = index.terminator if index.terminator and unique[-1] == index.count - 1 else b""
-    if local is None:
-        return _joined(_ranges(path, index, bounds, shared, via), order, unfinished)
-    file, data = _mapped(path, local, index, shared)
-    if unfinished:
-        out = _joined([data[start:stop].tobytes() for start, stop in bounds.tolist()], order, unfinished)
-    else:
-        lengths = (bounds[:, 1] - bounds[:, 0])[order]
-        out = np.empty(int(lengths.sum()), np.uint8)
-        _native.ragged_take(data, bounds.ravel(), 2 * order.astype(np.int64), out[:, None])
-    if not file.intact:
-        raise broken(local, len(data))
+    pieces = _pieces(path, index, _bounds(index, unique), shared, via)
+    if index.terminator and unique[-1] == index.count - 1:
+        pieces[-1] += index.terminator
+    return np.frombuffer(b"".join([pieces[i] for i in order]), np.uint8)
+
+
+def picked(
+    paths: Sequence[str], indexes: Sequence[Index], which: Offsets, numbers: Offsets, shared: dict[Any, Any]
+) -> Bytes | None:
+    """The bytes of records of several local files, `which` says of which, in the order asked for; each copied once.
+
+    None where a file is not local, or its last record lacks what ends the others.
+    """
+    bounds = np.empty((len(numbers), 2), np.int64)
+    used = np.flatnonzero(np.bincount(which, minlength=len(paths))).tolist()
+    files, data = [], [np.empty(0, np.uint8)] * len(paths)
+    for part in used:
+        index, local = indexes[part], local_path(paths[part])
+        rows: Any = slice(None) if len(used) == 1 else which == part
+        if local is None or (index.terminator and (numbers[rows] == index.count - 1).any()):
+            return None
+        bounds[rows] = _bounds(index, numbers[rows])
+        file, data[part] = _mapped(paths[part], local, index, shared)
+        files.append(file)
+    out = _native.bytes_pick(data, which, bounds.ravel())
+    for number, file in zip(used, files, strict=True):
+        if not file.intact:
+            raise broken(local_path(paths[number]) or "", len(data[number]))
     return out
 
 
-def _joined(pieces: list[bytes], order: Offsets, end: bytes) -> Bytes:
-    pieces[-1] += end
-    return np.frombuffer(b"".join([pieces[i] for i in order]), np.uint8)
+def _bounds(index: Index, numbers: Offsets) -> Offsets:
+    """Where each of these records begins and ends."""
+    bounds = np.empty((len(numbers), 2), np.int64)
+    bounds[:, 0], bounds[:, 1] = index.starts(numbers), index.starts(numbers + 1)
+    return bounds
+
+
+def _pieces(path: str, index: Index, bounds: Offsets, shared: dict[Any, Any], via: Transport) -> list[bytes]:
+    local = local_path(path)
+    if local is None:
+        return _ranges(path, index, bounds, shared, via)
+    file, data = _mapped(path, local, index, shared)
+    pieces = [data[start:stop].tobytes() for start, stop in bounds.tolist()]
+    if not file.intact:
+        raise broken(local, len(data))
+    return pieces
 
 
 def _ranges(path: str, index: Index, bounds: Offsets, shared: dict[Any, Any], via: Transport) -> list[bytes]:
@@ -61,7 +91,7 @@ def _check(path: str, found: Identity, index: Index) -> None:
 
 
 def _mapped(path: str, local: str, index: Index, shared: dict[Any, Any]) -> tuple[_native.MappedFile, Bytes]:
-    """The file, mapped once a pass, and its bytes, one a row."""
+    """The file, mapped once a pass, and its bytes."""
     found: tuple[_native.MappedFile, Bytes] | None = shared.get(path)
     if found is None:
         file = LocalFile(local)
@@ -70,5 +100,5 @@ def _mapped(path: str, local: str, index: Index, shared: dict[Any, Any]) -> tupl
             mapped = file.mapped()
         finally:
             file.close()
-        found = shared[path] = (mapped, mapped.data[:, None])
+        found = shared[path] = (mapped, mapped.data)
     return found

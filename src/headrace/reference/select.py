@@ -5,11 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 
-from headrace.ops.select import Select
-from headrace.reference.base import Place, Row, rows
+from headrace.ops.select import Select, SelectNumbers
+from headrace.reference.base import Place, Row, fold_id, rows
 
 
 @rows.register
 def _(node: Select, at: Place) -> Iterator[Row]:
     everything = list(islice(rows(node.input, at), max(node.start, node.start + node.count * node.step) + 1))
     return iter([everything[node.start + i * node.step] for i in range(node.count)])
+
+
+@rows.register
+def _(node: SelectNumbers, at: Place) -> Iterator[Row]:
+    everything = list(islice(rows(node.input, at), max(node.numbers, default=-1) + 1))
+    for place, number in enumerate(node.numbers):
+        row, again = everything[number], node.numbers[:place].count(number)
+        yield Row(fold_id(row.id, again) if again else row.id, row.value)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path, PurePath
@@ -28,6 +28,7 @@ from headrace.plan.node import TUNING, Node, user_site
 from headrace.plan.prepared import Prepared
 from headrace.plan.spec import Spec
 from headrace.plan.structure import LEAF
+from headrace.records.access import picked
 from headrace.records.counts import Counts
 from headrace.records.files import FileList, as_path, local_path
 from headrace.records.format import Format
@@ -38,7 +39,7 @@ from headrace.records.transport import ALONE, StorageOptions
 from headrace.sources.file_names import NAME, FileNames, listing
 from headrace.sources.memory import Memory
 from headrace.sources.one_file import by_pattern, looks_like_pattern
-from headrace.sources.records import Records
+from headrace.sources.records import Records, records_in
 from headrace.storage.swaps import finish_swaps
 
 if TYPE_CHECKING:
@@ -170,6 +171,16 @@ class Files(Node):
     def remedy(self) -> str | None:
         return "give it num_parallel_reads=hr.AUTOTUNE" if self.num_parallel_calls is None else None
 
+    def index_remedy(self) -> str:
+        form = self.format
+        if not isinstance(form, Format) or not form.indexed:
+            return "files of this format cannot be indexed" if isinstance(form, Format) else "give it index=True"
+        if form.compression:
+            return f"write the files without {form.compression} and run `headrace index` on them"
+        if self.files is None or self.cycle_length is not None or self.on_error is not None:
+            return "give it the names of its files, index=True, and neither num_parallel_reads nor on_error"
+        return "run `headrace index` on its files, or give it index=True"
+
     @property
     def shown_inputs(self) -> tuple[Node, ...]:
         return self.inputs if self.files is None else ()
@@ -200,6 +211,10 @@ class Files(Node):
     @property
     def indexable(self) -> bool:
         return self.indexes is not None
+
+    @property
+    def coarse(self) -> bool:
+        return self.files is not None and any(local_path(name) is None for name in self.files.names)
 
     @property
     def fn(self) -> Callable[[Any], Node]:
@@ -256,12 +271,33 @@ opens(FilesInTurn, own=TurnsMark)(InterleaveStream)
 def fetch_from_files(node: Files, ctx: Context, indices: Indices) -> Block:
     """Records of whichever files they lie in."""
     assert node.indexes is not None and node.files is not None
-    names = node.files.names
+    names, starts = node.files.names, node.first_rows[:-1]
+    if len(names) > 1 and ctx.run.origins is None:
+        at_once = _at_once(node, ctx, names, np.searchsorted(starts, indices, side="right") - 1, indices)
+        if at_once is not None:
+            return at_once
 
     def read(number: int, rows: Indices) -> Block:
         return ctx.branch(ctx.path, number).fetch(node.fn(names[number]), rows)
 
-    return gathered(node.first_rows[:-1], indices, read)
+    return gathered(starts, indices, read)
+
+
+def _at_once(node: Files, ctx: Context, names: Sequence[str], which: Indices, indices: Indices) -> Block | None:
+    """Records of several local files; None where one of them is bad, which is found file by file."""
+    assert node.indexes is not None
+    rows = indices - node.first_rows[which]
+    try:
+        data = picked(names, node.indexes, which, rows, ctx.run.shared)
+    except OSError:
+        return None
+    found = None if data is None else records_in(data, node.format, len(indices))
+    if not isinstance(found, Block):
+        return None
+    if ctx.with_ids:
+        paths = {number: ctx.branch(ctx.path, number).path for number in np.unique(which).tolist()}
+        found.ids = np.stack([np.array([paths[w] for w in which.tolist()], np.uint64), rows.astype(np.uint64)], 1)
+    return found
 
 
 @fetches(CountedFiles, items=True)

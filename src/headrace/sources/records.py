@@ -14,6 +14,7 @@ from headrace.execute.registry import fetches, opens
 from headrace.plan.marks import At, OwnMark
 from headrace.plan.node import TUNING
 from headrace.records.access import gathered
+from headrace.records.files import Bytes
 from headrace.records.format import Bad, Format, Rows, ScanHints
 from headrace.records.identity import Token
 from headrace.records.index import Index
@@ -45,12 +46,20 @@ def fetch_records(node: Records, ctx: Context, indices: Indices) -> Block:
     except OSError as error:
         raise_if_passing(error, shown(node.path))
         raise _bad_at(node, error, node.index, indices) from error
-    parts = node.format.bare.scan(data, ScanHints()).parts
+    found = records_in(data, node.format, len(indices))
+    if isinstance(found, Block):
+        found.ids = ctx.ids(indices)
+        return found
+    raise _bad_at(node, found.reason, node.index, indices)
+
+
+def records_in(data: Bytes, form: Format, rows: int) -> Block | Bad:
+    """So many records that lie one behind the other; or what is wrong with one of them."""
+    parts = form.bare.scan(data, ScanHints()).parts
     found = parts[0] if parts else Bad("nothing there", 0, 0)
-    if isinstance(found, Rows) and found.rows == len(indices):
-        return Block(node.format.structure, found.columns, found.rows, None, ctx.ids(indices))
-    wrong = next(part for part in [*parts, Bad("not where its index says", 0, 0)] if isinstance(part, Bad))
-    raise _bad_at(node, wrong.reason, node.index, indices)
+    if isinstance(found, Rows) and found.rows == rows:
+        return Block(form.structure, found.columns, rows)
+    return next(part for part in [*parts, Bad("not where its index says", 0, 0)] if isinstance(part, Bad))
 
 
 def _bad_at(node: Records, reason: str | OSError, index: Index, indices: Indices) -> ElementError:

@@ -1,0 +1,212 @@
+"""How `distribute` runs: the rows of one process by number, or counted among all of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from headrace.block import Item
+from headrace.columns import Indices
+from headrace.execute.context import Context
+from headrace.execute.stream import END, Made, Pending, Stream
+from headrace.ops.rest import Ranges, Rest
+from headrace.plan.marks import START, At, OwnMark
+
+if TYPE_CHECKING:
+    from headrace.ops.distribute import Distribute
+
+ENDLESS = 2**62
+
+
+@dataclass(slots=True)
+class ShareMark(OwnMark):
+    """From which element on those of a step are taken, without the ones done; and how many a step of all takes."""
+
+    start: int
+    done: Ranges
+    together: int
+
+
+def open_share(node: Distribute, ctx: Context, at: At) -> Stream:
+    """By number, or all rows in turn."""
+    own: ShareMark | None = at.own
+    rest = Rest(0) if own is None else Rest(own.start, own.done)
+    before = node.together if own is None else own.together
+    if node.input.addressable:
+        return NumberedShare(node, ctx, rest, before)
+    return CountedShare(node, ctx, at, rest, before)
+
+
+def _own(node: Distribute, rest: Rest) -> ShareMark:
+    return ShareMark(rest.start, rest.done, node.together)
+
+
+class NumberedShare(Stream):
+    """Fetches the rows of its own process alone.
+
+    `before` is how many elements a step took when the state was taken: what a restore passes over was given in such.
+    """
+
+    def __init__(self, node: Distribute, ctx: Context, rest: Rest, before: int) -> None:
+        self._node = node
+        self._ctx = ctx
+        self._rest = rest
+        self._before = before
+        total = node.input.cardinality
+        self._left = rest.count(total) if total.known else ENDLESS
+        self._next = 0
+
+    def pull(self, want: int) -> Made:
+        node = self._node
+        self._before = node.together
+        steps = min(want, (self._left - self._next) // node.together)
+        if steps <= 0:
+            return self._last()
+        places = self._places(steps)
+        items = self._ctx.fetch_items(node.input, self._rest.numbers(places))
+        lots = [items] if len(items) == 1 else _cut(items, node.share)
+        made = []
+        for lot in lots:
+            rest = self._rest.after(self._next)
+            item = node.step_of(lot, rest.start // node.together)
+            item.own = _own(node, rest)
+            made.append(item)
+            self._next += node.together * (steps // len(lots))
+        return made
+
+    def _places(self, steps: int) -> Indices:
+        """Which of the elements that are left are this process's in the next steps."""
+        node = self._node
+        starts = self._next + np.arange(steps)[:, None] * node.together + node.rank * node.share
+        places: Indices = (starts + np.arange(node.share)).ravel()
+        return places
+
+    def _last(self) -> Made:
+        """The step for which there are not enough elements."""
+        node, first = self._node, self._next
+        if first >= self._left or node.uneven == "drop":
+            return END
+        places = self._places(1)
+        real = places < self._left
+        if node.uneven == "pad":
+            numbers = self._rest.numbers(np.where(real, places, first))
+        else:
+            again = (places - self._left) % node.input.cardinality
+            numbers = np.where(real, self._rest.numbers(places), again)
+        rest = self._rest.after(first)
+        item = node.step_of(self._ctx.fetch_items(node.input, numbers), rest.start // node.together, real)
+        item.own = _own(node, rest)
+        self._next = self._left
+        return item
+
+    def skip(self, count: int, *, replay: bool = False) -> int:
+        unit = self._before if replay else self._node.together
+        whole, more = divmod(self._left - self._next, unit)
+        steps = min(count, whole + bool(more and self._node.uneven != "drop"))
+        self._next = min(self._left, self._next + steps * unit)
+        return steps
+
+
+def _cut(items: list[Item], size: int) -> list[list[Item]]:
+    """Every `size` rows by themselves."""
+    pending = Pending(items)
+    lots: list[list[Item]] = []
+    while pending:
+        lot: list[Item] = []
+        while (missing := size - sum(item.rows for item in lot)) > 0:
+            lot.append(pending.pull(missing))
+        lots.append(lot)
+    return lots
+
+
+class CountedShare(Stream):
+    """Reads all rows and keeps its own: so it knows of every step whether the others have theirs."""
+
+    def __init__(self, node: Distribute, ctx: Context, at: At, rest: Rest, before: int) -> None:
+        self._node = node
+        self._ctx = ctx
+        self._input = ctx.open(node.input, at.inputs if rest.start else START)
+        self._done = list(rest.done)
+        self._before = before
+        self._over = False
+
+    def _pass(self) -> None:
+        """Pass over what is done."""
+        while self._done and self._done[0][0] <= self._input.ordinal:
+            _, stop = self._done.pop(0)
+            self._input.skip(stop - self._input.ordinal, replay=True)
+
+    def _room(self, rows: int) -> int:
+        """How many of the next rows come before those that are done."""
+        self._pass()
+        return min(rows, self._done[0][0] - self._input.ordinal) if self._done else rows
+
+    def _take(self, rows: int) -> list[Item]:
+        """The next rows that are not done; fewer at the end."""
+        items: list[Item] = []
+        while rows > 0 and (item := self._input.pull(self._room(rows))) is not END:
+            items.append(item)
+            rows -= item.rows
+        return items
+
+    def _drop(self, rows: int, *, replay: bool = False) -> int:
+        """Pass over the next rows that are not done; how many there were."""
+        passed = 0
+        while passed < rows:
+            room = self._room(rows - passed)
+            passed += (some := self._input.skip(room, replay=replay))
+            if some < room:
+                break
+        return passed
+
+    def pull(self, want: int) -> Made:  # noqa: ARG002 - a step at a time: the others' rows lie between
+        node = self._node
+        self._before = node.together
+        if self._over:
+            return END
+        self._pass()
+        place, own = self._input.mark(), _own(node, Rest(self._input.ordinal, self._done))
+        front = node.rank * node.share
+        first = self._take(1) if front and node.uneven == "pad" else []
+        seen = len(first)
+        seen += self._drop(front - seen)
+        mine = self._take(node.share) if seen == front else []
+        seen += (rows := sum(item.rows for item in mine))
+        seen += self._drop(node.together - seen) if rows == node.share else 0
+        if seen == node.together:
+            item = node.step_of(mine, own.start // node.together)
+        else:
+            self._over = True
+            if seen == 0 or node.uneven == "drop":
+                return END
+            real = np.arange(node.share) < rows
+            filling = self._filling(first or mine, node.share - rows, max(front, seen) - seen)
+            item = node.step_of([*mine, *filling], own.start // node.together, real)
+        item.mark, item.own = place, own
+        return item
+
+    def _filling(self, step: list[Item], rows: int, first: int) -> list[Item]:
+        """What is put in place of missing rows: copies of the step's first, or those of the epoch from `first` on."""
+        if self._node.uneven == "pad":
+            return [step[0].slice(0, 1) for _ in range(rows)]
+        total, items = self._input.ordinal, []
+        while rows:
+            again = self._ctx.open(self._node.input, slot=1)
+            again.skip(first % total)
+            first = 0
+            while rows and (item := again.pull(rows)) is not END:
+                items.append(item)
+                rows -= item.rows
+            again.close()
+        return items
+
+    def skip(self, count: int, *, replay: bool = False) -> int:
+        if self._over:
+            return 0
+        unit = self._before if replay else self._node.together
+        passed = self._drop(count * unit, replay=replay)
+        whole, more = divmod(passed, unit)
+        self._over = passed < count * unit
+        return whole + bool(more and self._node.uneven != "drop")
