@@ -32,6 +32,7 @@ from headrace.plan.cardinality import INFINITE_CARDINALITY, UNKNOWN_CARDINALITY
 from headrace.plan.spec import DatasetSpec, TensorSpec
 from headrace.ragged import Ragged
 from headrace.records.quarantine import Quarantine
+from headrace.sources.batches import BatchSource
 from headrace.sources.csv import CsvDataset
 from headrace.sources.fixed import FixedLengthRecordDataset
 from headrace.sources.jsonl import JsonLinesDataset
@@ -47,6 +48,7 @@ __all__ = [
     "INFINITE_CARDINALITY",
     "UNKNOWN_CARDINALITY",
     "ArrowDataset",
+    "BatchSource",
     "ChangeWarning",
     "CsvDataset",
     "Dataset",

@@ -59,6 +59,7 @@ from headrace.sinks.values import apply, get_single_element, reduce
 from headrace.sinks.write_parquet import write_parquet
 from headrace.sinks.write_tfrecord import write_tfrecord
 from headrace.sources.arrow import from_arrow
+from headrace.sources.batches import from_batches
 from headrace.sources.counter import counter, random
 from headrace.sources.from_csv import from_csv
 from headrace.sources.from_tfrecord import from_tfrecord
@@ -99,6 +100,7 @@ class Dataset(metaclass=KnownNames):
     from_tensors = staticmethod(from_tensors)
     from_tensor_slices = staticmethod(from_tensor_slices)
     from_arrow = staticmethod(from_arrow)
+    from_batches = staticmethod(from_batches)
     from_csv = staticmethod(from_csv)
     from_generator = staticmethod(from_generator)
     load = staticmethod(load)

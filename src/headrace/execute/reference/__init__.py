@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from headrace.execute.reference import batches as _batches
 from headrace.execute.reference import files as _files
 from headrace.execute.reference import given as given
 from headrace.execute.reference import groups as groups
@@ -18,6 +19,7 @@ from headrace.plan.node import Node
 
 __all__ = ["Row", "draw", "rows_of", "run"]
 
+assert _batches
 assert given
 assert groups
 assert _files
