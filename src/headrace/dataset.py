@@ -70,6 +70,7 @@ from headrace.sources.memory import from_tensor_slices, from_tensors
 from headrace.sources.pandas import from_pandas
 from headrace.sources.polars import from_polars
 from headrace.sources.range import range
+from headrace.sources.sql.from_sql import from_sql
 from headrace.sources.stored import load
 from headrace.sources.torch import from_torch
 
@@ -107,6 +108,7 @@ class Dataset(metaclass=KnownNames):
     from_huggingface = staticmethod(from_huggingface)
     from_pandas = staticmethod(from_pandas)
     from_polars = staticmethod(from_polars)
+    from_sql = staticmethod(from_sql)
     from_tfrecord = staticmethod(from_tfrecord)
     from_torch = staticmethod(from_torch)
     range = staticmethod(range)

@@ -54,19 +54,19 @@ class Server:
     command: list[str]
     user: str | None
     process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
+    _told: int = 0
 
     def start(self) -> None:
-        log = (self.folder / "log").open("ab")
-        with log:
+        with (self.folder / "log").open("ab") as log:
+            self._told = log.tell()
             self.process = subprocess.Popen(
                 self.command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, user=self.user, cwd=self.folder
             )
-        wait(self._answers, self.folder / "log", self.process)
+        wait(self._is_ready, self.folder / "log", self.process)
 
-    def _answers(self) -> bool:
-        with socket.socket() as probe:
-            probe.settimeout(1)
-            return probe.connect_ex(("127.0.0.1", self.port)) == 0
+    def _is_ready(self) -> bool:
+        said = (self.folder / "log").read_bytes()[self._told :]
+        return b"ready to accept connections" in said or b"ready for connections" in said
 
     def kill(self) -> None:
         """End it at once, whatever it does."""

@@ -83,6 +83,9 @@ class BatchSource(ABC):
         """How it is read, where `explain` should say."""
         return None
 
+    def close(self) -> None:  # noqa: B027 - most hold nothing
+        """The pass that `lay_out` was asked for has ended."""
+
     def __str__(self) -> str:
         """What makes its rows, for plans and states: never a secret."""
         return type(self).__name__

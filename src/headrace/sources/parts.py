@@ -158,7 +158,7 @@ class PartsStream(Stream):
         fixed = node.laid_out(None if own is None else own.layout)
         inner = At(None if own is None else own.inner, at.inputs)
         in_turn = isinstance(node, PartsInTurn)
-        self._layout = fixed.source.layout
+        self._source = fixed.source
         self._rows = (InterleaveStream if in_turn else FlatMapStream)(fixed, ctx, inner)
         self._mark: Any = LaidOutTurns if in_turn else LaidOut
 
@@ -168,7 +168,7 @@ class PartsStream(Stream):
             return END
         for item in made if isinstance(made, list) else [made]:
             if item.own is not None:
-                item.own = self._mark(self._layout, item.own)
+                item.own = self._mark(self._source.layout, item.own)
         return made
 
     def skip(self, count: int, *, replay: bool = False) -> int:
@@ -176,6 +176,7 @@ class PartsStream(Stream):
 
     def close(self) -> None:
         self._rows.close()
+        self._source.close()
 
 
 opens(Parts, own=LaidOut)(PartsStream)

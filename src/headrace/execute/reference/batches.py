@@ -35,12 +35,17 @@ def _(node: Parts, at: Place) -> Iterator[Row]:
 def _(node: PartRows, at: Place) -> Iterator[Row]:
     number, structure, choice = 0, node.elements.structure, node.source.choice
     assert structure is not None
-    for batch in node.source.open(node.part, node.source.start):
-        for i in range(batch.num_rows):
-            value: Any
-            try:
-                value = next(Block(structure, rows_of(batch.slice(i, 1), structure, choice), 1).elements())
-            except SpecError as error:
-                value = bad_row(node, str(error), number)
-            yield Row((at.path, number), value)
-            number += 1
+    reader: Any = node.source.open(node.part, node.source.start)
+    try:
+        for batch in reader:
+            for i in range(batch.num_rows):
+                value: Any
+                try:
+                    value = next(Block(structure, rows_of(batch.slice(i, 1), structure, choice), 1).elements())
+                except SpecError as error:
+                    value = bad_row(node, str(error), number)
+                yield Row((at.path, number), value)
+                number += 1
+    finally:
+        if hasattr(reader, "close"):
+            reader.close()
