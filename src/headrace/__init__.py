@@ -37,6 +37,7 @@ from headrace.sources.csv import CsvDataset
 from headrace.sources.fixed import FixedLengthRecordDataset
 from headrace.sources.jsonl import JsonLinesDataset
 from headrace.sources.make_csv_dataset import make_csv_dataset
+from headrace.sources.sql.sql_dataset import SqlDataset
 from headrace.sources.tables import ArrowDataset, ParquetDataset
 from headrace.sources.text import TextLineDataset
 from headrace.sources.tfrecord import TFRecordDataset
@@ -66,6 +67,7 @@ __all__ = [
     "QuarantineError",
     "Ragged",
     "SpecError",
+    "SqlDataset",
     "StateError",
     "StorageError",
     "TFRecordDataset",

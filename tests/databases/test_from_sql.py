@@ -42,7 +42,7 @@ def test_all_rows_come_once(numbers, how):
     assert {k: type(v) for k, v in first.items()} == {"id": np.int64, "x": np.float64, "s": str}
 
 
-@pytest.mark.parametrize("how", [{}, {"key": "id"}, {"key": "s", "partitions": 3}])
+@pytest.mark.parametrize("how", [{}, {"key": "s", "partitions": 3}])
 def test_every_promise_is_kept(database, how):
     database.numbers("few", 12)
     query = "SELECT * FROM few ORDER BY id" if not how else "SELECT * FROM few"

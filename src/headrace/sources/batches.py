@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, TypeAlias
 
 from headrace.errors import StateError
+from headrace.plan.structure import Structure
 from headrace.records.choice import EVERYTHING, Choice
 from headrace.records.faults import is_passing
 
@@ -48,6 +49,8 @@ class BatchSource(ABC):
     """How many there are, or may be: of a part that a pass does not have, `open` gives nothing."""
     turns: int | None = None
     """How many parts are read in turn, each ahead of need on a thread; None for one part after another."""
+    structure: Structure | None = None
+    """How a row's columns make an element, in the order of their names; None for a dict."""
     choice: Choice = EVERYTHING
     """What the user says of columns: as what they are read, and what stands for what is missing."""
     layout: str = ""

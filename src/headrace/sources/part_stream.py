@@ -58,7 +58,7 @@ class PartStream(FileStream):
         super().__init__()
         self._node = node
         self._ctx = ctx
-        self._structure = node.elements.structure
+        self._structure, self._columns = node.structures
         self._via = Transport.of(ctx.run)
         own: PartMark = at.own or PartMark(Spot(node.source.start), 0)
         self._mark, self._number = own.spot.mark, own.number
@@ -112,8 +112,7 @@ class PartStream(FileStream):
     def _items(self, batch: pa.RecordBatch) -> list[Item]:
         items: list[Item] = []
         done = 0
-        assert self._structure is not None
-        for piece in batch_pieces(batch, self._structure, self._node.source.choice):
+        for piece in batch_pieces(batch, self._columns, self._node.source.choice):
             if isinstance(piece, Good):
                 own, first = self._passed(batch.slice(done, piece.rows)), self._number - piece.rows
                 ids = self._ctx.ids_between(first, self._number)

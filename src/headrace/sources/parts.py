@@ -17,6 +17,7 @@ from headrace.plan.cardinality import UNKNOWN, Cardinality
 from headrace.plan.marks import At, OwnMark
 from headrace.plan.node import TUNING, Node, user_site
 from headrace.plan.spec import Spec
+from headrace.plan.structure import Structure
 from headrace.records.tables import spec_of
 from headrace.sources.batches import BatchSource
 from headrace.sources.part_stream import PartMark, PartStream
@@ -40,10 +41,10 @@ def parts_dataset(reader: str, source: BatchSource, name: str | None) -> Dataset
 def parts_node(reader: str, source: BatchSource, name: str | None) -> Node:
     """The node of such a dataset."""
     source.choice.check(source.schema)
+    spec = spec_of(source.schema, source.choice)
+    spec = spec if source.structure is None else Spec(source.structure, spec.leaves)
     kind = Parts if source.turns is None else PartsInTurn
-    return kind(
-        Range(0, source.parts), source, reader, spec_of(source.schema, source.choice), site=user_site(), name=name
-    )
+    return kind(Range(0, source.parts), source, reader, spec, site=user_site(), name=name)
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,8 +128,11 @@ class PartRows(Node):
         return UNKNOWN
 
     @cached_property
-    def pure(self) -> bool:
-        return True
+    def structures(self) -> tuple[Structure, Structure]:
+        """How components make an element, and how columns are named."""
+        columns = spec_of(self.source.schema, self.source.choice).structure
+        assert self.elements.structure is not None and columns is not None
+        return self.elements.structure, columns
 
 
 opens(PartRows, own=PartMark)(PartStream)

@@ -28,20 +28,23 @@ def _(node: Parts, at: Place) -> Iterator[Row]:
     if isinstance(node, PartsInTurn):
         turns = node.cycle_length, node.block_length
         alike = Interleave(fixed.input, one, *turns, node.seed, None, site=node.site)
-    return rows(alike, at)
+    try:
+        yield from rows(alike, at)
+    finally:
+        fixed.source.close()
 
 
 @rows.register
 def _(node: PartRows, at: Place) -> Iterator[Row]:
-    number, structure, choice = 0, node.elements.structure, node.source.choice
-    assert structure is not None
+    number, choice = 0, node.source.choice
+    structure, columns = node.structures
     reader: Any = node.source.open(node.part, node.source.start)
     try:
         for batch in reader:
             for i in range(batch.num_rows):
                 value: Any
                 try:
-                    value = next(Block(structure, rows_of(batch.slice(i, 1), structure, choice), 1).elements())
+                    value = next(Block(structure, rows_of(batch.slice(i, 1), columns, choice), 1).elements())
                 except SpecError as error:
                     value = bad_row(node, str(error), number)
                 yield Row((at.path, number), value)

@@ -98,7 +98,7 @@ def attempt(database: Database, reader: str, work: Callable[[], T]) -> T:
     """What is asked of a database before there is a pass; its errors in our words, without secrets."""
     try:
         return work()
-    except (HeadraceError, ImportError):
+    except (HeadraceError, ImportError, TypeError):
         raise
     except Exception as error:  # drivers raise what they like
         said = f"{reader}: {database}: {database.uri.hide(f'{type(error).__name__}: {error}')}"
