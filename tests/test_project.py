@@ -60,6 +60,7 @@ def test_the_public_names():
         "AUTOTUNE",
         "ArrowDataset",
         "BatchSource",
+        "BigQueryDataset",
         "ChangeWarning",
         "CsvDataset",
         "Dataset",

@@ -33,6 +33,7 @@ from headrace.plan.spec import DatasetSpec, TensorSpec
 from headrace.ragged import Ragged
 from headrace.records.quarantine import Quarantine
 from headrace.sources.batches import BatchSource
+from headrace.sources.bigquery import BigQueryDataset
 from headrace.sources.csv import CsvDataset
 from headrace.sources.fixed import FixedLengthRecordDataset
 from headrace.sources.jsonl import JsonLinesDataset
@@ -50,6 +51,7 @@ __all__ = [
     "UNKNOWN_CARDINALITY",
     "ArrowDataset",
     "BatchSource",
+    "BigQueryDataset",
     "ChangeWarning",
     "CsvDataset",
     "Dataset",

@@ -90,7 +90,10 @@ class PartStream(FileStream):
         try:
             if self._reader is None:
                 self._reader = iter(source.open(self._node.part, self._mark))
-            return next(self._reader, None)
+            found = next(self._reader, None)
+            if found is None and self._cancelled:  # which may look like the end
+                raise Cancelled
+            return found
         except (HeadraceError, ImportError) as error:
             self._drop()
             return error

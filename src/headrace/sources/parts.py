@@ -54,7 +54,7 @@ class Parts(Node):
     input: Node
     source: BatchSource
     reader: str = field(repr=False)
-    elements: Spec
+    elements: Spec = field(repr=False)
 
     seed = SEED
     block_length = TURN_ROWS
@@ -77,6 +77,11 @@ class Parts(Node):
     @property
     def cardinality(self) -> Cardinality:
         return UNKNOWN
+
+    def label(self, *, for_state: bool = False) -> str:
+        said = super().label(for_state=for_state).removesuffix(")")
+        chosen = [str(self.source.choice), str(self.elements) if for_state else ""]
+        return ", ".join([said, *filter(None, chosen)]) + ")"
 
     def remark(self) -> str | None:
         return self.source.remark()
