@@ -98,8 +98,9 @@ def test_the_public_names():
     assert sorted(public) == [
         "apply", "as_numpy_iterator", "batch", "bucket_by_sequence_length", "cache", "cardinality",
         "choose_from_datasets", "concatenate", "count", "counter", "element_spec", "enumerate", "explain",
-        "filter", "flat_map", "from_arrow", "from_batches", "from_csv", "from_generator", "from_huggingface",
-        "from_pandas", "from_polars", "from_sql", "from_tensor_slices", "from_tensors", "from_tfrecord", "from_torch",
+        "filter", "flat_map", "from_arrow", "from_batches", "from_csv", "from_dask", "from_generator",
+        "from_huggingface", "from_pandas", "from_polars", "from_ray", "from_sql", "from_tensor_slices", "from_tensors",
+        "from_tfrecord", "from_torch",
         "get_single_element", "group_by_window", "ignore_errors", "interleave", "iterator", "list_files",
         "load", "map", "map_batches", "options", "padded_batch", "prefetch", "progress", "ragged_batch",
         "random", "random_map", "range", "rebatch", "reduce", "rejection_resample", "repeat",

@@ -62,6 +62,7 @@ from headrace.sinks.write_tfrecord import write_tfrecord
 from headrace.sources.arrow import from_arrow
 from headrace.sources.batches import from_batches
 from headrace.sources.counter import counter, random
+from headrace.sources.engines import from_dask, from_ray
 from headrace.sources.from_csv import from_csv
 from headrace.sources.from_tfrecord import from_tfrecord
 from headrace.sources.generator import from_generator
@@ -104,11 +105,13 @@ class Dataset(metaclass=KnownNames):
     from_arrow = staticmethod(from_arrow)
     from_batches = staticmethod(from_batches)
     from_csv = staticmethod(from_csv)
+    from_dask = staticmethod(from_dask)
     from_generator = staticmethod(from_generator)
     load = staticmethod(load)
     from_huggingface = staticmethod(from_huggingface)
     from_pandas = staticmethod(from_pandas)
     from_polars = staticmethod(from_polars)
+    from_ray = staticmethod(from_ray)
     from_sql = staticmethod(from_sql)
     from_tfrecord = staticmethod(from_tfrecord)
     from_torch = staticmethod(from_torch)
