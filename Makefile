@@ -9,12 +9,13 @@ COMPILER := $(if $(filter default undefined,$(origin CXX)),c++,$(CXX))
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 INDEX := $(if $(filter cpu,$(TORCH)),--extra-index-url https://download.pytorch.org/whl/cpu)
 
-.PHONY: help compiler demo check test lint types fast unit bench soak kills fuzz chaos clean
+.PHONY: help compiler servers demo check test lint types fast unit bench soak kills fuzz chaos clean
 
 help:
 	@echo "make demo    what is special, in a minute: speed, the plan, a named error, a kill and an exact resume"
 	@echo "make check   lint, types and the tests that take moments: for the daily loop (under 3 minutes)"
 	@echo "make test    lint, types, doctests and all tests (a quarter of an hour; TORCH=cpu to install torch without CUDA)"
+	@echo "make servers install PostgreSQL and MariaDB by apt, as root, for the tests that would be skipped without them"
 	@echo "make bench   compare with tf.data and PyTorch (minutes)"
 	@echo "make soak    many more random pipelines (an hour; HEADRACE_EXAMPLES=... for fewer)"
 	@echo "make kills   kill 200 writers of every kind (minutes)"
@@ -28,6 +29,12 @@ compiler:
 	  echo "  Debian, Ubuntu: apt install g++     Fedora: dnf install gcc-c++"; \
 	  echo "  macOS: xcode-select --install       elsewhere: make CXX=/path/to/compiler"; \
 	  exit 1; }
+
+servers:
+	@if command -v mariadbd >/dev/null && ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1; then :; \
+	elif command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ]; then \
+	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends postgresql mariadb-server; \
+	else echo "PostgreSQL and MariaDB are not installed, and only root can: tests that need them are skipped"; fi
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \

@@ -35,10 +35,13 @@ from headrace.plan.cardinality import INFINITE_CARDINALITY, UNKNOWN_CARDINALITY
 from headrace.plan.spec import DatasetSpec, TensorSpec
 from headrace.ragged import Ragged
 from headrace.records.quarantine import Quarantine
+from headrace.sources.batches import BatchSource
+from headrace.sources.bigquery import BigQueryDataset
 from headrace.sources.csv import CsvDataset
 from headrace.sources.fixed import FixedLengthRecordDataset
 from headrace.sources.jsonl import JsonLinesDataset
 from headrace.sources.make_csv_dataset import make_csv_dataset
+from headrace.sources.sql.sql_dataset import SqlDataset
 from headrace.sources.tables import ArrowDataset, ParquetDataset
 from headrace.sources.text import TextLineDataset
 from headrace.sources.tfrecord import TFRecordDataset
@@ -50,6 +53,8 @@ __all__ = [
     "INFINITE_CARDINALITY",
     "UNKNOWN_CARDINALITY",
     "ArrowDataset",
+    "BatchSource",
+    "BigQueryDataset",
     "ChangeWarning",
     "CsvDataset",
     "Dataset",
@@ -67,6 +72,7 @@ __all__ = [
     "QuarantineError",
     "Ragged",
     "SpecError",
+    "SqlDataset",
     "StateError",
     "StorageError",
     "TFRecordDataset",

@@ -61,9 +61,12 @@ from headrace.sinks.count import count
 from headrace.sinks.save import save
 from headrace.sinks.values import apply, get_single_element, reduce
 from headrace.sinks.write_parquet import write_parquet
+from headrace.sinks.write_sql import write_sql
 from headrace.sinks.write_tfrecord import write_tfrecord
 from headrace.sources.arrow import from_arrow
+from headrace.sources.batches import from_batches
 from headrace.sources.counter import counter, random
+from headrace.sources.engines import from_dask, from_ray
 from headrace.sources.from_csv import from_csv
 from headrace.sources.from_tfrecord import from_tfrecord
 from headrace.sources.generator import from_generator
@@ -73,6 +76,7 @@ from headrace.sources.memory import from_tensor_slices, from_tensors
 from headrace.sources.pandas import from_pandas
 from headrace.sources.polars import from_polars
 from headrace.sources.range import range
+from headrace.sources.sql.from_sql import from_sql
 from headrace.sources.stored import load
 from headrace.sources.torch import from_torch
 
@@ -104,12 +108,16 @@ class Dataset(metaclass=KnownNames):
     from_tensors = staticmethod(from_tensors)
     from_tensor_slices = staticmethod(from_tensor_slices)
     from_arrow = staticmethod(from_arrow)
+    from_batches = staticmethod(from_batches)
     from_csv = staticmethod(from_csv)
+    from_dask = staticmethod(from_dask)
     from_generator = staticmethod(from_generator)
     load = staticmethod(load)
     from_huggingface = staticmethod(from_huggingface)
     from_pandas = staticmethod(from_pandas)
     from_polars = staticmethod(from_polars)
+    from_ray = staticmethod(from_ray)
+    from_sql = staticmethod(from_sql)
     from_tfrecord = staticmethod(from_tfrecord)
     from_torch = staticmethod(from_torch)
     range = staticmethod(range)
@@ -165,6 +173,7 @@ class Dataset(metaclass=KnownNames):
     window = window
     with_options = with_options
     write_parquet = write_parquet
+    write_sql = write_sql
     write_tfrecord = write_tfrecord
 
     __add__ = concatenate

@@ -51,7 +51,6 @@ ANOTHER_NAME = {
 
 NOT_YET = {
     "files": [
-        "SqlDataset",
         "experimental.make_batched_features_dataset",
         "experimental.parse_example_dataset",
     ],
@@ -59,7 +58,6 @@ NOT_YET = {
 """Names of tf.data, and parameters of names, that are still to come, by topic."""
 
 UNTIL_THEN = {
-    "SqlDataset": "hr.Dataset.from_generator reads from any database",
     "experimental.make_batched_features_dataset": "hr.TFRecordDataset(files).batch(n).map(parse) says it",
     "experimental.parse_example_dataset": "map with hr.io.parse_example says it",
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
@@ -48,6 +49,8 @@ class Options:
     - `timeout`: how many seconds each answer may take (60), of file systems that can be left waiting: S3, GCS, HTTP…
     - `storage_options`: what file systems are told, such as credentials: `{"s3": {"anon": True}}`, by protocol or by
       what a URL begins with. They are shown nowhere.
+    - `remote_cache`: a folder where ranges of remote files are kept for the next pass, of this process or another, up
+      to `remote_cache_bytes` (10 GiB): what was not used for longest goes first.
     - `frozen`: what an iterator's `tuning()` gave: AUTOTUNE means those numbers.
 
     They are given here or set afterwards, as in tf.data; `with_options` takes them as they are at that moment.
@@ -71,6 +74,8 @@ class Options:
     retries: int | None = None
     timeout: float | None = None
     storage_options: Mapping[str, Mapping[str, Any]] | None = field(default=None, repr=False)
+    remote_cache: str | None = None
+    remote_cache_bytes: int | None = None
 
     def __setattr__(self, name: str, value: Any) -> None:
         if self.__dict__.get("_fixed"):
@@ -178,7 +183,9 @@ def _valid(name: str, value: Any) -> Any:
         raise OptionsError(f'on_change is "warn", "raise" or "ignore", not {value!r}')
     if name in ("deterministic", "inject_prefetch") and not isinstance(value, bool | np.bool_):
         raise TypeError(f"{name} is True or False, not {value!r}")
-    if name in ("cpu_budget", "ram_budget"):
+    if name == "remote_cache":
+        return os.fspath(value)
+    if name in ("cpu_budget", "ram_budget", "remote_cache_bytes"):
         if isinstance(value, bool) or not isinstance(value, Integral):
             raise TypeError(f"{name} is a whole number, not {value!r}")
         if value < 1:

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 import headrace
+from headrace.cli.cache import cache
 from headrace.cli.convert import convert
 from headrace.cli.index import index
 from headrace.cli.inspect import inspect
@@ -28,6 +29,7 @@ app = typer.Typer(
 )
 for command in (inspect, verify, index, convert, salvage):
     app.command()(command)
+app.add_typer(cache, name="cache")
 
 
 def show_version(wanted: bool) -> None:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from headrace.records.faults import LengthError
 from headrace.records.identity import Identity, Token
-from headrace.records.ranges import Handle, Ranges, Requests, ask, begin_asking, is_asynchronous
+from headrace.records.ranges import Handle, Ranges, Requests, ask, begin_asking, done, is_asynchronous
 from headrace.records.redact import shown
 from headrace.records.transport import Future, Transport
 
@@ -26,7 +26,7 @@ BLOCK = 4 << 20
 AHEAD = BLOCK // 4
 """Once so much of a range was used the next one is asked for: who only looks at the beginning gets no more."""
 IN_FLIGHT = 2
-"""So many ranges are under way once the first was used up: with one, the time to an answer is waited for each time."""
+"""So many ranges are under way once the first was used up; twice as many whenever one is still waited for."""
 AT_ONCE = 16
 """So many requests are under way where many are to be made."""
 WHOLE = 64 << 20
@@ -99,6 +99,8 @@ class RemoteFile:
             self._ranges = Handle(via, system, name, self._is_this)
         self._begun: Begun = {}
         self._start, self._block = 0, b""
+        self._in_flight = IN_FLIGHT
+        self._from_disk: set[Bounds] = set()
 
     def identity(self) -> Identity:
         """Which file it is."""
@@ -118,21 +120,40 @@ class RemoteFile:
             at = offset + done
             if not self._start <= at < self._start + len(self._block):
                 self._start = at - at % BLOCK
-                self._block = self._fetched(self._bounds(self._start), self._begun)
+                self._block = self._next_block(self._bounds(self._start))
             piece = self._block[at - self._start : at - self._start + left - done]
             out[done : done + len(piece)] = np.frombuffer(piece, np.uint8)
             done += len(piece)
             if at + len(piece) - self._start > AHEAD:
-                for number in range(1, 1 + (IN_FLIGHT if self._start else 1)):
+                for number in range(1, 1 + (self._in_flight if self._start else 1)):
                     self._begin(self._bounds(self._start + number * BLOCK), self._begun)
         return done
+
+    def _next_block(self, bounds: Bounds) -> bytes:
+        """The bytes of a block; more are asked for at a time where this one is still on its way."""
+        for passed in [each for each in self._begun if each[0] < bounds[0]]:
+            self._begun.pop(passed).cancel()
+        if bounds in self._begun and not self._begun[bounds].done():
+            self._in_flight = min(2 * self._in_flight, self._via.in_flight)
+        return self._fetched(bounds, self._begun)
 
     def _bounds(self, start: int) -> Bounds:
         return start, start + BLOCK if self.size is None else min(start + BLOCK, self.size)
 
     def _begin(self, bounds: Bounds, begun: Begun) -> None:
         if bounds[0] < bounds[1] and bounds not in begun:
-            begun[bounds] = self._ranges.begin(*bounds)
+            kept = self._kept(bounds)
+            begun[bounds] = self._ranges.begin(*bounds) if kept is None else done(lambda: kept)
+
+    def _kept(self, bounds: Bounds) -> bytes | None:
+        """The bytes between these bounds from the cache on disk."""
+        cache, known = self._via.cache, self._identity
+        if cache is None or known.size is None:
+            return None
+        found = cache.get(self._path, f"{known.size} {known.stamp}", *bounds)
+        if found is not None:
+            self._from_disk.add(bounds)
+        return found
 
     def _fetched(self, bounds: Bounds, begun: Begun) -> bytes:
         """The bytes between these bounds, all of them; they may be under way already."""
@@ -144,13 +165,20 @@ class RemoteFile:
             self._begin(bounds, begun)
             data = self._via.wait(begun.pop(bounds))
             if self.size is None or len(data) == stop - start:
-                return data
+                return self._keep(bounds, data)
             if len(data) == self.size <= WHOLE:
-                return data[start:stop]
+                return self._keep(bounds, data[start:stop])
             self._ranges.close()  # which may have kept it
             raise LengthError(f"{len(data)} bytes came of the {stop - start} from byte {start} on that were asked for")
 
         return self._via.attempt(self._path, fetch, opened=True)
+
+    def _keep(self, bounds: Bounds, data: bytes) -> bytes:
+        cache, known = self._via.cache, self._identity
+        if cache is not None and known.size is not None and bounds not in self._from_disk:
+            cache.put(self._path, f"{known.size} {known.stamp}", *bounds, data)
+        self._from_disk.discard(bounds)
+        return data
 
     def read_ranges(self, bounds: Sequence[Bounds]) -> list[bytes]:
         """The bytes between each of these bounds, several asked for at a time; from whatever thread."""

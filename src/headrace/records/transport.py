@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from headrace.errors import TransportError
 from headrace.execute.channel import Cancelled
 from headrace.options import Options
+from headrace.records.disk_cache import LIMIT, DiskCache
 from headrace.records.faults import is_gone, is_passing, is_replaced, origin
 from headrace.records.redact import redacted, shown
 
@@ -29,6 +30,10 @@ StorageOptions = Mapping[str, Any]
 
 EXTRAS = {"s3": "s3", "s3a": "s3", "gs": "gcs", "gcs": "gcs"}
 """What installs the file system of a protocol."""
+MOST_IN_FLIGHT = 16
+"""So many ranges of a file are under way at the most, and no more than fit in their share of the memory."""
+RAM_SHARE = 128 << 20
+"""Of so many bytes that a pass may hold, one range."""
 RETRIES = 5
 TIMEOUT = 60.0
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 20.0
@@ -49,6 +54,10 @@ class Transport:
         self.timeout = TIMEOUT if options.timeout is None else options.timeout
         self._stores = options.storage_options or {}
         self._own: StorageOptions = {}
+        self.cache: DiskCache | None = None
+        if options.remote_cache is not None:
+            self.cache = DiskCache(options.remote_cache, options.remote_cache_bytes or LIMIT)
+        self.in_flight = MOST_IN_FLIGHT
         self._stopped = threading.Event()
         self._waiting: set[Future[Any]] = set()
         self._lock = threading.Lock()
@@ -57,6 +66,7 @@ class Transport:
     def of(cls, run: Pass, own: StorageOptions | None = None) -> Transport:
         """That of a pass, with the options that one reader has for itself."""
         made: Transport = run.shared.get(cls) or run.shared.setdefault(cls, cls(run.options))
+        made.in_flight = max(2, min(MOST_IN_FLIGHT, run.memory.limit // RAM_SHARE))
         run.watch(made)
         if run.cancelled:
             made.cancel()
@@ -71,7 +81,8 @@ class Transport:
         return made
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuilt, (self.retries, self.timeout, self._stores, self._own)
+        kept = (None, None) if self.cache is None else (self.cache.folder, self.cache.limit)
+        return _rebuilt, (self.retries, self.timeout, self._stores, self._own, *kept)
 
     def system(self, path: str) -> tuple[Any, str]:
         """The file system of a URL, and the file's name there."""
@@ -161,10 +172,12 @@ class Transport:
             future.cancel()
 
 
-def _rebuilt(retries: int, timeout: float, stores: Any, own: StorageOptions) -> Transport:
+def _rebuilt(
+    retries: int, timeout: float, stores: Any, own: StorageOptions, folder: str | None, limit: int | None
+) -> Transport:
     """In another process: the same options, and nothing that waits."""
-    made = Transport(Options(retries=retries, timeout=timeout, storage_options=stores))
-    return made.using(own)
+    kept = {"remote_cache": folder, "remote_cache_bytes": limit}
+    return Transport(Options(retries=retries, timeout=timeout, storage_options=stores, **kept)).using(own)  # type: ignore[arg-type]
 
 
 ALONE = Transport()

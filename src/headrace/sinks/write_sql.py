@@ -1,0 +1,56 @@
+"""Write the elements to a table of a database."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from headrace.iterator import Iterator
+from headrace.plan.cardinality import INFINITE
+from headrace.sinks.deal import Rows
+from headrace.sinks.write_parquet import ParquetEncoding
+from headrace.sources.sql.database import Database
+from headrace.sources.sql.from_sql import attempt, database_of
+from headrace.sources.sql.writers import writer_of
+
+if TYPE_CHECKING:
+    from headrace.dataset import Dataset
+
+ROWS = 1 << 16
+"""So many rows are sent at a time."""
+BYTES = 32 << 20
+"""And no more than these."""
+
+
+def write_sql(self: Dataset, uri: str, table: str, if_exists: Literal["fail", "append", "replace"] = "fail") -> int:
+    """Write all elements, which are dicts, as rows of a table; returns how many. All of them are there, or none.
+
+    One transaction makes the table, of columns that fit the elements, and fills it. `if_exists` says what to do where
+    it is there: "fail", "append" rows to it, or "replace" it. An element that fails ends it, and the table stays as it
+    was. MySQL cannot take back that a table was made: there rows go to a new one, which takes the name in the end.
+
+    >>> uri = f"sqlite:///{folder}/squares.db"
+    >>> hr.Dataset.range(4).map(lambda x: {"x": x, "square": x * x}).write_sql(uri, "squares")
+    4
+    >>> list(hr.Dataset.from_sql(uri, "SELECT max(square) AS largest FROM squares"))
+    [{'largest': np.int64(9)}]
+    """
+    if if_exists not in ("fail", "append", "replace"):
+        raise ValueError(f'write_sql: if_exists is "fail", "append" or "replace", not {if_exists!r}')
+    if self._node.cardinality == INFINITE:
+        raise ValueError("an infinite dataset cannot be written: take(n) some of it")
+    database = database_of(uri, "write_sql")
+    return attempt(database, "write_sql", lambda: _write(self, database, table, if_exists))
+
+
+def _write(ds: Dataset, database: Database, table: str, if_exists: str) -> int:
+    encoding = ParquetEncoding(ds._node.spec, "none")
+    written = 0
+    with Iterator(ds._node, ds._epochs) as it, writer_of(database, table, if_exists) as writer:
+        rows = Rows(it.blocks())
+        while blocks := rows.take(ROWS, BYTES):
+            encoded = encoding.encode(blocks)
+            writer.write(encoded)
+            written += encoded.num_rows
+        if not written and if_exists != "append":
+            raise ValueError("there are no elements, so nobody knows the columns of the table")
+    return written

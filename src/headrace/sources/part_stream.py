@@ -1,0 +1,151 @@
+"""One pass over a part of a source of batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+from headrace.block import Block, Failure, Item
+from headrace.errors import ElementError, HeadraceError, StateError, TransportError
+from headrace.execute.channel import Cancelled
+from headrace.execute.context import Context
+from headrace.plan.marks import At, OwnMark
+from headrace.records.pieces import Good, batch_pieces
+from headrace.records.transport import Transport
+from headrace.sources.batches import Mark
+from headrace.sources.one_file import FileStream
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from headrace.sources.parts import PartRows
+
+ROWS = 1 << 13
+"""So many rows become a block: a resume reads no more than these again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """A mark of a source, as states hold it."""
+
+    mark: Mark
+
+    def to_json(self) -> Mark:
+        """The number or text itself."""
+        return self.mark
+
+    @classmethod
+    def from_json(cls, data: Any) -> Self:
+        """What `to_json` gave; raises StateError for anything else."""
+        if type(data) not in (int, str):
+            raise StateError(f"the state is damaged: {data!r:.80} is no mark of a source")
+        return cls(data)
+
+
+@dataclass(slots=True)
+class PartMark(OwnMark):
+    """Where the source goes on, and how many rows of the part lie before."""
+
+    spot: Spot
+    number: int
+
+
+class PartStream(FileStream):
+    """Batches, cut into blocks; after a fault the source is opened again behind the last row that it gave."""
+
+    def __init__(self, node: PartRows, ctx: Context, at: At) -> None:
+        super().__init__()
+        self._node = node
+        self._ctx = ctx
+        self._structure, self._columns = node.structures
+        self._via = Transport.of(ctx.run)
+        own: PartMark = at.own or PartMark(Spot(node.source.start), 0)
+        self._mark, self._number = own.spot.mark, own.number
+        self._reader: Iterator[pa.RecordBatch] | None = None
+        self._cancelled = False
+        self._rest: pa.RecordBatch | None = None
+        ctx.run.watch(self)
+
+    def _read(self, want: int) -> list[Item]:  # noqa: ARG002 - batches come as they are
+        if self._rest is None:
+            self._rest = self._next_batch()
+        if self._rest is None:
+            self._over = True
+            self.close()
+            return []
+        whole = self._rest
+        self._rest = whole.slice(ROWS) if whole.num_rows > ROWS else None
+        return self._items(whole.slice(0, ROWS) if whole.num_rows > ROWS else whole)
+
+    def _next_batch(self) -> pa.RecordBatch | None:
+        found = self._via.attempt(str(self._node.source), self._try_next)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    def _try_next(self) -> pa.RecordBatch | Exception | None:
+        """The next batch, or what ends it all; raises what may pass."""
+        source = self._node.source
+        try:
+            if self._reader is None:
+                self._reader = iter(source.open(self._node.part, self._mark))
+            found = next(self._reader, None)
+            if found is None and self._cancelled:  # which may look like the end
+                raise Cancelled
+            return found
+        except (HeadraceError, ImportError) as error:
+            self._drop()
+            return error
+        except Exception as error:  # drivers raise what they like
+            self._drop()
+            if self._cancelled:
+                raise Cancelled from None
+            said = source.hide(f"{type(error).__name__}: {error}")
+            if source.is_passing(error):
+                raise ConnectionError(said) from None
+            return TransportError(f"{source}: {said}")
+
+    def _drop(self) -> None:
+        reader: Any = self._reader
+        self._reader = None
+        if hasattr(reader, "close"):
+            reader.close()
+
+    def _items(self, batch: pa.RecordBatch) -> list[Item]:
+        items: list[Item] = []
+        done = 0
+        for piece in batch_pieces(batch, self._columns, self._node.source.choice):
+            if isinstance(piece, Good):
+                own, first = self._passed(batch.slice(done, piece.rows)), self._number - piece.rows
+                ids = self._ctx.ids_between(first, self._number)
+                items.append(Block(self._structure, piece.columns, piece.rows, None, ids, own))
+            else:
+                own = self._passed(batch.slice(done, piece.rows))
+                items.append(Failure(bad_row(self._node, piece.reason, own.number), None, own))
+            done += piece.rows
+        return items
+
+    def _passed(self, rows: pa.RecordBatch) -> PartMark:
+        own = PartMark(Spot(self._mark), self._number)
+        self._mark = self._node.source.mark_after(self._mark, rows)
+        self._number += rows.num_rows
+        return own
+
+    def cancel(self) -> None:
+        """Have whatever waits for the source end."""
+        self._cancelled = True
+        reader: Any = self._reader
+        if hasattr(reader, "cancel"):
+            reader.cancel()
+
+    def close(self) -> None:
+        self._ctx.run.forget(self)
+        self._rest = None
+        self._drop()
+
+
+def bad_row(node: PartRows, reason: str, number: int) -> ElementError:
+    """What stands in the place of a row that cannot be read."""
+    where = f"{node.source}, row {number}" + (f" of part {node.part}" if node.source.parts > 1 else "")
+    return ElementError(reason, operation=node.reader, ordinal=number, site=node.site, provenance=where)

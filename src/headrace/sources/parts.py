@@ -1,0 +1,192 @@
+"""The rows of a source of batches: its parts one after another, or several in turn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from headrace import keys
+from headrace.execute.context import Context
+from headrace.execute.registry import opens
+from headrace.execute.stream import END, Made, Stream
+from headrace.ops.flat_map import Child, FlatMapStream
+from headrace.ops.interleave import InterleaveStream, TurnsMark
+from headrace.plan.cardinality import UNKNOWN, Cardinality
+from headrace.plan.marks import At, OwnMark
+from headrace.plan.node import TUNING, Node, user_site
+from headrace.plan.spec import Spec
+from headrace.plan.structure import Structure
+from headrace.records.tables import spec_of
+from headrace.sources.batches import BatchSource
+from headrace.sources.part_stream import PartMark, PartStream
+from headrace.sources.range import Range
+
+if TYPE_CHECKING:
+    from headrace.dataset import Dataset
+
+SEED = keys.Seed(0, explicit=True)
+TURN_ROWS = 4096
+"""So many rows of a part come before those of the next, where parts take turns."""
+
+
+def parts_dataset(reader: str, source: BatchSource, name: str | None) -> Dataset:
+    """A dataset of the rows of a source, once its columns are known to be such as elements have."""
+    from headrace.dataset import Dataset
+
+    return Dataset(parts_node(reader, source, name))
+
+
+def parts_node(reader: str, source: BatchSource, name: str | None) -> Node:
+    """The node of such a dataset."""
+    source.choice.check(source.schema)
+    spec = spec_of(source.schema, source.choice)
+    spec = spec if source.structure is None else Spec(source.structure, spec.leaves)
+    kind = Parts if source.turns is None else PartsInTurn
+    return kind(Range(0, source.parts), source, reader, spec, site=user_site(), name=name)
+
+
+@dataclass(frozen=True, eq=False)
+class Parts(Node):
+    """Opens each part of a source; `source` is the one that a user made, or that of one pass, whose parts are known."""
+
+    input: Node
+    source: BatchSource
+    reader: str = field(repr=False)
+    elements: Spec = field(repr=False)
+
+    seed = SEED
+    block_length = TURN_ROWS
+    deterministic = None
+
+    @property
+    def operation(self) -> str:
+        return self.reader
+
+    @property
+    def shown_inputs(self) -> tuple[Node, ...]:
+        return ()
+
+    tells_inputs = True
+
+    @property
+    def spec(self) -> Spec:
+        return self.elements
+
+    @property
+    def cardinality(self) -> Cardinality:
+        return UNKNOWN
+
+    def label(self, *, for_state: bool = False) -> str:
+        said = super().label(for_state=for_state).removesuffix(")")
+        chosen = [str(self.source.choice), str(self.elements) if for_state else ""]
+        return ", ".join([said, *filter(None, chosen)]) + ")"
+
+    def remark(self) -> str | None:
+        return self.source.remark()
+
+    @property
+    def cycle_length(self) -> int:
+        """How many parts take turns."""
+        return self.source.turns or 1
+
+    @property
+    def num_parallel_calls(self) -> int | None:
+        """How many of them are read ahead."""
+        return self.source.turns
+
+    @property
+    def fn(self) -> Callable[[Any], Node]:
+        """Makes the rows of one part of its number."""
+        return lambda part: PartRows(self.source, int(part), self.reader, self.elements, site=self.site, name=self.name)
+
+    def laid_out(self, layout: str | None) -> Parts:
+        """The same for one pass, whose layout a state may know."""
+        return replace(self, source=self.source.lay_out(layout))
+
+
+@dataclass(frozen=True, eq=False)
+class PartsInTurn(Parts):
+    """Parts of which several take turns."""
+
+
+@dataclass(frozen=True, eq=False)
+class PartRows(Node):
+    """The rows of one part, in order."""
+
+    source: BatchSource
+    part: int
+    reader: str = field(repr=False)
+    elements: Spec = field(repr=False, metadata=TUNING)
+
+    @property
+    def operation(self) -> str:
+        return self.reader
+
+    @property
+    def spec(self) -> Spec:
+        return self.elements
+
+    @property
+    def cardinality(self) -> Cardinality:
+        return UNKNOWN
+
+    @cached_property
+    def structures(self) -> tuple[Structure, Structure]:
+        """How components make an element, and how columns are named."""
+        columns = spec_of(self.source.schema, self.source.choice).structure
+        assert self.elements.structure is not None and columns is not None
+        return self.elements.structure, columns
+
+
+opens(PartRows, own=PartMark)(PartStream)
+
+
+@dataclass(slots=True)
+class LaidOut(OwnMark):
+    """What the parts are, and where among them a row lies."""
+
+    layout: str
+    inner: Child
+
+
+@dataclass(slots=True)
+class LaidOutTurns(OwnMark):
+    """What the parts are, and where among those that take turns a row lies."""
+
+    layout: str
+    inner: TurnsMark
+
+
+class PartsStream(Stream):
+    """The parts as one pass has them, and a word in every mark of what they are."""
+
+    def __init__(self, node: Parts, ctx: Context, at: At) -> None:
+        own: LaidOut | LaidOutTurns | None = at.own
+        fixed = node.laid_out(None if own is None else own.layout)
+        inner = At(None if own is None else own.inner, at.inputs)
+        in_turn = isinstance(node, PartsInTurn)
+        self._source = fixed.source
+        self._rows = (InterleaveStream if in_turn else FlatMapStream)(fixed, ctx, inner)
+        self._mark: Any = LaidOutTurns if in_turn else LaidOut
+
+    def pull(self, want: int) -> Made:
+        made = self._rows.pull(want)
+        if made is END:
+            return END
+        for item in made if isinstance(made, list) else [made]:
+            if item.own is not None:
+                item.own = self._mark(self._source.layout, item.own)
+        return made
+
+    def skip(self, count: int, *, replay: bool = False) -> int:
+        return self._rows.skip(count, replay=replay)
+
+    def close(self) -> None:
+        self._rows.close()
+        self._source.close()
+
+
+opens(Parts, own=LaidOut)(PartsStream)
+opens(PartsInTurn, own=LaidOutTurns)(PartsStream)

@@ -1,0 +1,146 @@
+"""What every database is asked, whatever its driver."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Self
+
+from headrace.errors import SpecError
+from headrace.sources.sql.uri import Uri
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Key = int | str
+Params = Sequence[Any]
+
+
+class Rows(Iterator["pa.RecordBatch"]):
+    """The batches of a query that runs, and how it is ended."""
+
+    def __init__(
+        self,
+        batches: Iterator[pa.RecordBatch],
+        close: Callable[[], None],
+        cancel: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._batches = batches
+        self._close = close
+        self._cancel = cancel
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> pa.RecordBatch:
+        return next(self._batches)
+
+    def cancel(self) -> None:
+        """End what is waited for, from another thread; it may be over already."""
+        with suppress(Exception):
+            self._cancel()
+
+    def close(self) -> None:
+        """End the query; of a connection that is broken nothing more is to be heard."""
+        with suppress(Exception):
+            self._close()
+
+
+class Database(ABC):
+    """A database behind a driver; it holds no connection, and can be sent to another process."""
+
+    extra: str
+    """What installs the driver: `headrace[extra]`."""
+    quote = '"'
+    paged = False
+    """Whether rows are better asked for a page at a time, by their key, since a query cannot be read bit by bit."""
+
+    def __init__(self, uri: Uri) -> None:
+        self.uri = uri
+
+    def __str__(self) -> str:
+        return str(self.uri)
+
+    @abstractmethod
+    def schema(self, query: str, params: Params) -> pa.Schema:
+        """The columns of a query's result, as `read` gives them."""
+
+    @abstractmethod
+    def read(self, query: str, params: Params, schema: pa.Schema | None, snapshot: Snapshot | None = None) -> Rows:
+        """The rows of a query as they come, of the types of `schema`, or as the driver has them."""
+
+    @abstractmethod
+    def text(self, value: str) -> str:
+        """A text as SQL, made of digits alone, so that nothing in it can mean anything else."""
+
+    @abstractmethod
+    def is_passing(self, error: Exception) -> bool:
+        """Whether the same query may well succeed in a moment."""
+
+    def snapshot(self) -> Snapshot | None:
+        """A view that several connections can share, None where there is no such thing."""
+        return None
+
+    def settle(self, schema: pa.Schema, cast: Mapping[str, Any]) -> pa.Schema:  # noqa: ARG002
+        """The columns once the user has said as what they are read; raises SpecError where that must be said."""
+        return schema
+
+    def pages(self, params: Params, schema: pa.Schema) -> bool:  # noqa: ARG002
+        """Whether rows that have a key are to be asked for a page at a time."""
+        return self.paged
+
+    def literal(self, value: Key) -> str:
+        """A key as SQL: never text as it is."""
+        return f"({int(value)})" if isinstance(value, int) else self.text(value)
+
+    def name(self, column: str) -> str:
+        """The name of a column as SQL."""
+        return self.quote + column.replace(self.quote, self.quote * 2) + self.quote
+
+    def rows(self, query: str, params: Params) -> list[tuple[Any, ...]]:
+        """The few rows of a query."""
+        read = self.read(query, params, None)
+        try:
+            return [tuple(row.values()) for batch in read for row in batch.to_pylist()]
+        finally:
+            read.close()
+
+
+class Snapshot(ABC):
+    """One view of a database for several connections."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of it."""
+
+
+def driver(module: str, extra: str) -> Any:
+    """A driver's module; an ImportError that says what to install where it is missing."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise ImportError(f"{error}; pip install 'headrace[{extra}]'") from None
+
+
+def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """A batch of these types; a driver that guesses may find others in other rows."""
+    import pyarrow as pa
+
+    if batch.schema.types == schema.types:
+        return batch
+    columns = []
+    for column, field in zip(batch.columns, schema, strict=True):
+        try:
+            columns.append(column if column.type == field.type else column.cast(field.type))
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            raise SpecError(
+                f"column {field.name!r} holds {column.type} where it held {field.type} at first: CAST it in the query"
+            ) from None
+    return pa.RecordBatch.from_arrays(columns, names=schema.names)
+
+
+def hexed(value: str) -> str:
+    """A text as the digits of its bytes."""
+    return value.encode().hex()

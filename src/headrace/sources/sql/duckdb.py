@@ -1,0 +1,59 @@
+"""DuckDB, which runs in this process."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from headrace.sources.sql.database import Database, Params, Rows, Snapshot, driver, hexed
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+BATCH = 1 << 14
+
+
+class DuckDB(Database):
+    """A file, read by as many processes as like to; or no file at all, for queries on files of other kinds."""
+
+    extra = "duckdb"
+
+    def connect(self) -> Any:
+        """A connection that reads; where this process writes to the same file, one as it has itself."""
+        module = driver("duckdb", self.extra)
+        path = self.uri.path
+        if path in ("", ":memory:"):
+            return module.connect(":memory:")
+        try:
+            return module.connect(path, read_only=True)
+        except module.ConnectionException:  # it is open here with another configuration
+            return module.connect(path)
+
+    def schema(self, query: str, params: Params) -> pa.Schema:
+        rows = self._reader(self.connect(), f"SELECT * FROM ({query}) AS q LIMIT 0", params)
+        return rows.schema
+
+    @staticmethod
+    def _reader(connection: Any, query: str, params: Params) -> Any:
+        found = connection.sql(query, params=list(params)) if params else connection.sql(query)
+        read = getattr(found, "to_arrow_reader", None) or found.fetch_arrow_reader
+        return read(BATCH)
+
+    def read(self, query: str, params: Params, schema: pa.Schema | None, snapshot: Snapshot | None = None) -> Rows:  # noqa: ARG002
+        connection = self.connect()
+        try:
+            reader = self._reader(connection, query, params)
+        except BaseException:
+            connection.close()
+            raise
+
+        def close() -> None:
+            reader.close()
+            connection.close()
+
+        return Rows(iter(reader), close, connection.interrupt)
+
+    def text(self, value: str) -> str:
+        return f"decode(from_hex('{hexed(value)}'))"
+
+    def is_passing(self, error: Exception) -> bool:
+        return "Could not set lock" in str(error)

@@ -1,0 +1,180 @@
+"""Rows in the order of a key, from a key on: what a resume goes on from, and how it is seen that none is lost."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from headrace.errors import SpecError, StateError
+from headrace.sources.sql.database import Database, Key, Params
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+PAGE = 1 << 16
+"""So many rows a page, where a database is asked for pages."""
+
+
+@dataclass(frozen=True)
+class KeyedQuery:
+    """A query whose rows have a key of their own; `cuts` are the keys at which its parts begin, but the first."""
+
+    database: Database
+    query: str
+    params: Params
+    key: str
+    schema: pa.Schema
+    cuts: tuple[Key, ...] = ()
+
+    def sql(self, part: int, after: Key | None, limit: int | None = None) -> str:
+        """The rows of a part in order, from the row with the key `after` on: that one comes again, and is looked at."""
+        name, literal = self.database.name(self.key), self.database.literal
+        conditions = []
+        low = after if after is not None else self.cuts[part - 1] if part else None
+        if low is not None:
+            conditions.append(f"{name} >= {literal(low)}")
+        if part < len(self.cuts):
+            below = f"{name} < {literal(self.cuts[part])}"
+            conditions.append(below if low is not None else f"({below} OR {name} IS NULL)")  # which is then an error
+        where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+        most = "" if limit is None else f" LIMIT {limit}"
+        return f"SELECT * FROM ({self.query}) AS q{where} ORDER BY {name}{most}"
+
+    def with_cuts(self, parts: int) -> KeyedQuery:
+        """The same in parts: of numbers, of equal ranges; of texts, of equal numbers of rows."""
+        name, inner = self.database.name(self.key), f"FROM ({self.query}) AS q"
+        if self.is_number:
+            ((low, high),) = self.database.rows(f"SELECT min({name}) AS a, max({name}) AS b {inner}", self.params)
+            if low is None:
+                return self
+            cuts = [low + (high - low + 1) * i // parts for i in range(1, parts)]
+        else:
+            tiles = f"SELECT {name} AS k, ntile({parts}) OVER (ORDER BY {name}) AS t {inner} WHERE {name} IS NOT NULL"
+            found = self.database.rows(f"SELECT min(k) AS k FROM ({tiles}) AS u GROUP BY t ORDER BY t", self.params)
+            cuts = [key for (key,) in found[1:]]
+        return self.cut_at([cut for i, cut in enumerate(cuts) if not i or cut != cuts[i - 1]])
+
+    def cut_at(self, cuts: Any) -> KeyedQuery:
+        """The same with parts that begin at these keys; raises StateError where they cannot be."""
+        kind = int if self.is_number else str
+        if not isinstance(cuts, list) or not all(type(cut) is kind for cut in cuts):
+            raise StateError(f"the state is damaged: {cuts!r:.80} are no keys of parts")
+        made = copy.copy(self)
+        object.__setattr__(made, "cuts", tuple(cuts))
+        return made
+
+    @property
+    def layout(self) -> str:
+        """The cuts, as a state holds them."""
+        return json.dumps(self.cuts)
+
+    @property
+    def is_number(self) -> bool:
+        """Whether keys are whole numbers."""
+        import pyarrow as pa
+
+        return bool(pa.types.is_integer(self.schema.field(self.key).type))
+
+
+class KeyedRows(Iterator["pa.RecordBatch"]):
+    """The rows of a part behind a key, each key looked at: none may come twice, be missing, or not be there."""
+
+    def __init__(self, query: KeyedQuery, part: int, after: Key | None, snapshot: Any) -> None:
+        self._query, self._part, self._after, self._snapshot = query, part, after, snapshot
+        self._paged = query.database.pages(query.params, query.schema)
+        self._opened: Any = None
+        self._full = self._ended = False
+        self._resumed = after is not None
+        self._seen = 0
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> pa.RecordBatch:
+        while True:
+            if self._opened is None:
+                self._open()
+            batch = next(self._opened, None)
+            if batch is None:
+                if self._resumed:
+                    raise self._gone()
+                if not self._paged or self._seen < PAGE:
+                    raise StopIteration
+                self.close()
+                self._resumed = True
+                continue
+            self._seen += batch.num_rows
+            rows = self._checked(batch)
+            if rows.num_rows:
+                return rows
+
+    def _open(self) -> None:
+        query, self._seen = self._query, 0
+        if self._paged:
+            self._opened = query.database.page(query.sql(self._part, self._after, PAGE), query.schema)  # type: ignore[attr-defined]
+        else:
+            sql = query.sql(self._part, self._after)
+            self._opened = query.database.read(sql, query.params, query.schema, self._snapshot)
+
+    def _checked(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """A batch without the row that was seen before, its keys all new."""
+        keys = batch.column(batch.schema.names.index(self._query.key))
+        if keys.null_count:
+            raise SpecError(f"key {self._query.key!r} is NULL in some rows: leave them out, or choose another key")
+        if self._resumed and batch.num_rows:
+            if keys[0].as_py() != self._after:
+                raise self._gone()
+            self._resumed = False
+            batch, keys = batch.slice(1), keys.slice(1)
+        if batch.num_rows:
+            again = self._again(keys)
+            if again is not None:
+                raise SpecError(
+                    f"key {self._query.key!r} is {again!r} in more than one row, so that rows could be lost: choose a "
+                    "column of values that are all different"
+                )
+            self._after = keys[-1].as_py()
+        return batch
+
+    def _again(self, keys: pa.Array) -> Any:
+        """A key that comes a second time, None if there is none; the rows are in order."""
+        if self._after is not None and keys[0].as_py() == self._after:
+            return self._after
+        values = keys.to_numpy(zero_copy_only=False)
+        same = np.flatnonzero(values[1:] == values[:-1])
+        return keys[int(same[0])].as_py() if len(same) else None
+
+    def _gone(self) -> StateError:
+        return StateError(
+            f"the row with {self._query.key} = {self._after!r}, behind which to go on, is there no more: the table has "
+            "changed"
+        )
+
+    def cancel(self) -> None:
+        """End what is waited for."""
+        if hasattr(self._opened, "cancel"):
+            self._opened.cancel()
+
+    def close(self) -> None:
+        """End the query."""
+        opened, self._opened = self._opened, None
+        if hasattr(opened, "close"):
+            opened.close()
+
+
+def check_key(schema: pa.Schema, key: str) -> None:
+    """Raise where this is no column, or none that a place can be told by."""
+    import pyarrow as pa
+
+    from headrace.errors import what_there_is
+
+    if key not in schema.names:
+        raise SpecError(f"from_sql: there is no column {key!r} to be the key: {what_there_is(key, schema.names)}")
+    kind = schema.field(key).type
+    if not (pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+        raise SpecError(f"from_sql: a key is of whole numbers or text, and {key!r} is {kind}: CAST it in the query")

@@ -1,0 +1,144 @@
+"""MySQL and MariaDB: pages by connectorx where there is a key, else row by row by PyMySQL."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from headrace.sources.sql.database import Database, Params, Rows, Snapshot, conform, driver, hexed
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+FETCHED = 1 << 13
+"""So many rows are made a batch of, where they come one by one."""
+PASSING = {1040, 1053, 1158, 1159, 1160, 1161, 1205, 1213, 1927, 2002, 2003, 2006, 2013, 2014, 2055}
+"""Numbers of errors that pass: too many connections, shutdowns, broken connections, locks."""
+WORDS = ("io error", "ioerror", "connect", "timed out", "gone away", "closed", "reset", "shutdown", "broken pipe")
+"""What connectorx says of the same."""
+UNSIGNED, BINARY = 32, 63
+"""A flag of a column, and the character set of one that is no text."""
+SCALE = 10
+"""connectorx has no more places of a decimal than these."""
+DECIMAL_DIGITS = 38
+
+
+class MySQL(Database):
+    """A server. connectorx cannot be held back, so it is given pages; it binds nothing, so it gets no parameters."""
+
+    extra = "mysql"
+    quote = "`"
+
+    @property
+    def _plain_uri(self) -> str:
+        return self.uri.text.replace("mariadb", "mysql", 1) if self.uri.scheme == "mariadb" else self.uri.text
+
+    def connect(self) -> Any:
+        """A connection of PyMySQL's."""
+        parts = self.uri.parts
+        return driver("pymysql", self.extra).connect(
+            host=parts.hostname or "127.0.0.1",
+            port=parts.port or 3306,
+            user=self.uri.user,
+            password=self.uri.password or "",
+            database=parts.path.lstrip("/") or None,
+            charset="utf8mb4",
+        )
+
+    def schema(self, query: str, params: Params) -> pa.Schema:
+        connection = self.connect()
+        try:
+            with connection.cursor() as cursor:
+                cursor.execute(f"SELECT * FROM ({query}) AS q LIMIT 0", tuple(params) or None)
+                return _schema(cursor)
+        finally:
+            connection.close()
+
+    def pages(self, params: Params, schema: pa.Schema) -> bool:
+        import pyarrow as pa
+
+        return not params and not any(pa.types.is_decimal(kind) and kind.scale > SCALE for kind in schema.types)
+
+    def read(self, query: str, params: Params, schema: pa.Schema | None, snapshot: Snapshot | None = None) -> Rows:  # noqa: ARG002
+        connection = self.connect()
+        try:
+            cursor = connection.cursor(driver("pymysql.cursors", self.extra).SSCursor)
+            cursor.execute(query, tuple(params) or None)
+            known = schema or _schema(cursor)
+        except BaseException:
+            connection.close()
+            raise
+
+        def close() -> None:
+            result, cursor._result, connection._result = cursor._result, None, None
+            if result is not None:
+                result.unbuffered_active = False  # else it would read all the rest
+            connection._force_close()
+
+        return Rows(_batches(cursor, known), close, connection._force_close)
+
+    def page(self, query: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """The rows of a query that has few, all at once."""
+        read = driver("connectorx", self.extra).read_sql
+        self.connect().close()  # of a server that does not answer connectorx would say so after half a minute
+        table = read(self._plain_uri, query, return_type="arrow")
+        return (conform(batch, schema) for batch in table.combine_chunks().to_batches())
+
+    def text(self, value: str) -> str:
+        return f"_utf8mb4 X'{hexed(value)}'" if value else "''"
+
+    def is_passing(self, error: Exception) -> bool:
+        if type(error).__module__.startswith("pymysql"):
+            return bool(error.args) and error.args[0] in PASSING
+        return isinstance(error, OSError) or any(word in str(error).lower() for word in WORDS)
+
+
+def _schema(cursor: Any) -> pa.Schema:
+    """The columns of a result, by what the server says of them."""
+    import pyarrow as pa
+
+    return pa.schema([pa.field(f.name, _kind(f)) for f in cursor._result.fields])
+
+
+def _kind(field: Any) -> pa.DataType:
+    """What connectorx makes of a column of this type."""
+    import pyarrow as pa
+
+    types = driver("pymysql.constants.FIELD_TYPE", "mysql")
+    number, unsigned = field.type_code, bool(field.flags & UNSIGNED)
+    whole = {types.TINY: 8, types.SHORT: 16, types.INT24: 32, types.LONG: 32, types.LONGLONG: 64}
+    if number == types.YEAR:
+        return pa.int16()
+    if number in whole:
+        return getattr(pa, f"{'u' if unsigned else ''}int{whole[number]}")()
+    if number in (types.FLOAT, types.DOUBLE):
+        return pa.float32() if number == types.FLOAT else pa.float64()
+    if number in (types.DECIMAL, types.NEWDECIMAL):
+        digits = field.length - (not unsigned) - (field.scale > 0)
+        return pa.decimal128(min(digits, DECIMAL_DIGITS), field.scale) if digits <= DECIMAL_DIGITS else pa.string()
+    if number in (types.TIMESTAMP, types.DATETIME):
+        return pa.timestamp("us")
+    if number in (types.DATE, types.NEWDATE):
+        return pa.date32()
+    if number == types.TIME:
+        return pa.time64("us")
+    binary = field.charsetnr == BINARY or number in (types.BIT, types.GEOMETRY)
+    return pa.large_binary() if binary and number != types.JSON else pa.string()
+
+
+def _batches(cursor: Any, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    import pyarrow as pa
+
+    while rows := cursor.fetchmany(FETCHED):
+        columns = [_array(values, kind) for values, kind in zip(zip(*rows, strict=True), schema.types, strict=True)]
+        yield pa.RecordBatch.from_arrays(columns, names=schema.names)
+
+
+def _array(values: tuple[Any, ...], kind: pa.DataType) -> pa.Array:
+    import pyarrow as pa
+
+    if pa.types.is_time64(kind):  # which PyMySQL has as a timedelta
+        return pa.array(values, pa.duration("us")).cast(pa.int64()).cast(kind)
+    if pa.types.is_string(kind):
+        values = tuple(str(v) if v is not None and not isinstance(v, str | bytes) else v for v in values)
+    return pa.array(values, kind)

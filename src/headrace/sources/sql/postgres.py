@@ -1,0 +1,191 @@
+"""PostgreSQL, by its ADBC driver: COPY where nothing is bound, else a cursor."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from headrace.errors import SpecError
+from headrace.sources.sql.database import Database, Params, Rows, Snapshot, driver, hexed
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+PAGE = 1 << 16
+"""So many rows are fetched from a cursor at a time."""
+PASSING = re.compile("08|53|57|58|40001|40P01|25006|55P03")
+"""How the states of errors begin that pass: connections, resources, shutdowns, conflicts, locks."""
+LASTING = ("authentication failed", "does not exist", "no pg_hba.conf", "role", "not permitted")
+"""What the server says to who must not come in."""
+NUMERIC_HEADER = 4
+DECIMAL_DIGITS = 38
+
+
+class Postgres(Database):
+    """A server."""
+
+    extra = "postgres"
+
+    def connect(self, snapshot: str | None = None) -> Any:
+        """A connection in a transaction that reads, of the view that others have if that is given."""
+        connection = driver("adbc_driver_postgresql.dbapi", self.extra).connect(self.uri.text)
+        try:
+            if snapshot is not None:
+                run(connection, "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+                run(connection, f"SET TRANSACTION SNAPSHOT '{snapshot}'")
+            run(connection, "SET LOCAL synchronize_seqscans = off")  # so that a query gives its rows in one order
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def schema(self, query: str, params: Params) -> pa.Schema:  # noqa: ARG002 - which are not needed to know it
+        connection = self.connect()
+        try:
+            with connection.cursor() as cursor:
+                return plain_schema(cursor.adbc_execute_schema(query))
+        finally:
+            connection.close()
+
+    def read(self, query: str, params: Params, schema: pa.Schema | None, snapshot: Snapshot | None = None) -> Rows:
+        assert snapshot is None or isinstance(snapshot, Exported)
+        connection = self.connect(None if snapshot is None else snapshot.name())
+        cursor = connection.cursor()
+        try:
+            if params:
+                run(connection, f"DECLARE headrace_rows NO SCROLL CURSOR FOR {query}", params)
+                batches = self._fetched(cursor)
+            else:
+                cursor.execute(query)
+                batches = iter(cursor.fetch_record_batch())
+        except BaseException:
+            cursor.close()
+            connection.close()
+            raise
+
+        def close() -> None:
+            cursor.close()
+            connection.close()
+
+        return Rows((plain_batch(b, schema) for b in batches), close, cursor.adbc_cancel)
+
+    @staticmethod
+    def _fetched(cursor: Any) -> Iterator[pa.RecordBatch]:
+        cursor.adbc_statement.set_options(**{"adbc.postgresql.use_copy": "false"})
+        while True:
+            cursor.execute(f"FETCH {PAGE} FROM headrace_rows")
+            rows = 0
+            for batch in cursor.fetch_record_batch():
+                rows += batch.num_rows
+                yield batch
+            if rows < PAGE:
+                return
+
+    def settle(self, schema: pa.Schema, cast: Mapping[str, Any]) -> pa.Schema:
+        import pyarrow as pa
+
+        for i, field in enumerate(schema):
+            if isinstance(field.type, pa.OpaqueType):
+                if field.name not in cast:
+                    raise SpecError(
+                        f"column {field.name!r} is numeric, of any number of digits: "
+                        f"cast={{{field.name!r}: np.float64}} takes the nearest, {{{field.name!r}: str}} all of them"
+                    )
+                schema = schema.set(i, pa.field(field.name, pa.string()))
+        return schema
+
+    def text(self, value: str) -> str:
+        return f"convert_from(decode('{hexed(value)}', 'hex'), 'UTF8')"
+
+    def snapshot(self) -> Snapshot | None:
+        return Exported(self)
+
+    def is_passing(self, error: Exception) -> bool:
+        state = getattr(error, "sqlstate", None)
+        if state:
+            return PASSING.match(state) is not None
+        said = str(error)
+        return isinstance(error, OSError) or ("connect" in said and not any(word in said for word in LASTING))
+
+
+def run(connection: Any, query: str, params: Params = ()) -> list[Any]:
+    """What a statement of a few rows gives."""
+    with connection.cursor() as cursor:
+        cursor.adbc_statement.set_options(**{"adbc.postgresql.use_copy": "false"})
+        cursor.execute(query, params or None)
+        return cursor.fetchall() if cursor.description else []
+
+
+class Exported(Snapshot):
+    """A view that lives as long as the connection that exported it; after a break there is another one."""
+
+    def __init__(self, database: Postgres) -> None:
+        self._database = database
+        self._connection: Any = None
+        self._name = ""
+        self._lock = threading.Lock()
+
+    def name(self) -> str:
+        """What others call it."""
+        with self._lock:
+            try:
+                if self._connection is not None:
+                    run(self._connection, "SELECT 1")
+                    return self._name
+            except Exception:  # the connection is no more
+                self._connection.close()
+                self._connection = None
+            connection = self._database.connect()
+            try:
+                connection.rollback()
+                run(connection, "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+                ((self._name,),) = run(connection, "SELECT pg_export_snapshot()")
+            except BaseException:
+                connection.close()
+                raise
+            self._connection = connection
+            return self._name
+
+    def close(self) -> None:
+        with self._lock:
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
+
+
+def plain_schema(schema: pa.Schema) -> pa.Schema:
+    """The types that rows are read as: a numeric is a decimal of the digits that it was declared with."""
+    import pyarrow as pa
+
+    return pa.schema([pa.field(field.name, _plain(field)) for field in schema])
+
+
+def _plain(field: pa.Field) -> pa.DataType:
+    import pyarrow as pa
+
+    kind = field.type
+    if not isinstance(kind, pa.OpaqueType):
+        return kind
+    if kind.type_name != "numeric":
+        return kind.storage_type
+    declared = int((field.metadata or {}).get(b"POSTGRESQL:typmod", b"-1"))
+    if declared < NUMERIC_HEADER:  # of any number of digits, so told as text
+        return kind
+    digits, places = (declared - NUMERIC_HEADER) >> 16 & 0xFFFF, (declared - NUMERIC_HEADER) & 0x7FF
+    return pa.decimal128(digits, places) if digits <= DECIMAL_DIGITS and places <= digits else kind
+
+
+def plain_batch(batch: pa.RecordBatch, schema: pa.Schema | None) -> pa.RecordBatch:
+    """A batch of these types."""
+    import pyarrow as pa
+
+    if not any(isinstance(kind, pa.OpaqueType) for kind in batch.schema.types):
+        return batch
+    wanted = batch.schema if schema is None else schema
+    columns = []
+    for column, field in zip(batch.columns, wanted, strict=True):
+        stored = column.storage if isinstance(column.type, pa.OpaqueType) else column
+        columns.append(stored if isinstance(field.type, pa.OpaqueType) else stored.cast(field.type))
+    return pa.RecordBatch.from_arrays(columns, names=wanted.names)

@@ -1,0 +1,124 @@
+"""The rows of a query as a source of batches."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Self
+
+from headrace.errors import NONSENSE, StateError
+from headrace.records.choice import Choice
+from headrace.sources.batches import BatchSource, Mark
+from headrace.sources.sql.database import Database, Params, Rows, Snapshot
+from headrace.sources.sql.keys import KeyedQuery, KeyedRows
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class SqlSource(BatchSource):
+    """A query. With a key a mark is the key of the row before, else the number of rows before."""
+
+    def __init__(
+        self,
+        database: Database,
+        query: str,
+        params: Params,
+        schema: pa.Schema,
+        choice: Choice,
+        key: str | None,
+        parts: int,
+    ) -> None:
+        self.database, self.query, self.params = database, query, params
+        self.schema, self.choice = schema, choice
+        self.parts = parts
+        self.turns = parts if parts > 1 else None
+        self.keyed = None if key is None else KeyedQuery(database, query, params, key, schema)
+        self.start = 0 if key is None else ""
+        self._snapshot: Snapshot | None = None
+
+    def __str__(self) -> str:
+        given = f", params #{_digest(self.params)}" if self.params else ""
+        key = "" if self.keyed is None else f", key={self.keyed.key}"
+        return f"{self.database} {' '.join(self.query.split())}{given}{key}"
+
+    def lay_out(self, layout: str | None) -> BatchSource:
+        if self.keyed is None or self.parts == 1:
+            return super().lay_out(layout)
+        made = copy.copy(self)
+        made.keyed = self.keyed.with_cuts(self.parts) if layout is None else self.keyed.cut_at(_cuts(layout))
+        made.layout = made.keyed.layout
+        made._snapshot = self.database.snapshot()
+        return made
+
+    def open(self, part: int, mark: Mark) -> Iterator[pa.RecordBatch]:
+        if self.keyed is None:
+            assert isinstance(mark, int)
+            return PassedOver(self.database.read(self.query, self.params, self.schema), mark)
+        if part > len(self.keyed.cuts):
+            return iter(())
+        return KeyedRows(self.keyed, part, self._key_of(mark), self._snapshot)
+
+    def mark_after(self, mark: Mark, batch: pa.RecordBatch) -> Mark:
+        if self.keyed is None:
+            return super().mark_after(mark, batch)
+        key: int | str = batch.column(batch.schema.names.index(self.keyed.key))[-1].as_py()
+        return key if isinstance(key, int) else f"={key}"
+
+    def _key_of(self, mark: Mark) -> int | str | None:
+        assert self.keyed is not None
+        if mark == self.start:
+            return None
+        if isinstance(mark, int) != self.keyed.is_number:
+            raise StateError(f"the state is damaged: {mark!r:.80} is no key")
+        return mark if isinstance(mark, int) else mark.removeprefix("=")
+
+    def is_passing(self, error: Exception) -> bool:
+        return self.database.is_passing(error)
+
+    def hide(self, text: str) -> str:
+        return self.database.uri.hide(text)
+
+    def remark(self) -> str | None:
+        if self.keyed is not None:
+            return f"a resume goes on behind the last {self.keyed.key}"
+        return "a resume runs the query again and passes rows over: key= names a column to go on from"
+
+    def close(self) -> None:
+        if self._snapshot is not None:
+            self._snapshot.close()
+
+
+class PassedOver(Iterator["pa.RecordBatch"]):
+    """The rows of a query behind the first ones."""
+
+    def __init__(self, rows: Rows, count: int) -> None:
+        self._rows, self._left = rows, count
+        self.cancel, self.close = rows.cancel, rows.close
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> pa.RecordBatch:
+        for batch in self._rows:
+            if batch.num_rows > self._left:
+                passed, self._left = self._left, 0
+                return batch.slice(passed) if passed else batch
+            self._left -= batch.num_rows
+        if self._left:
+            raise StateError("the query gives fewer rows than when the state was taken")
+        raise StopIteration
+
+
+def _cuts(layout: str) -> Any:
+    try:
+        return json.loads(layout)
+    except NONSENSE:
+        raise StateError(f"the state is damaged: {layout!r:.80} are no parts") from None
+
+
+def _digest(params: Params) -> str:
+    """What tells parameters apart without showing them."""
+    return hashlib.blake2b(repr(list(params)).encode(), digest_size=8).hexdigest()

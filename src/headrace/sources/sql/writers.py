@@ -1,0 +1,196 @@
+"""Rows into tables, one transaction for all of them."""
+
+from __future__ import annotations
+
+import secrets
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+from headrace.errors import SpecError
+from headrace.sources.sql.database import Database, driver
+from headrace.sources.sql.duckdb import DuckDB
+from headrace.sources.sql.mysql import MySQL
+from headrace.sources.sql.sqlite import Sqlite
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+INSERTED = 1000
+"""So many rows an INSERT, where rows are inserted."""
+
+
+class Writer(ABC):
+    """A table that is being filled; `first` until rows have come."""
+
+    def __init__(self, database: Database, table: str, if_exists: str) -> None:
+        self.database, self.table, self.if_exists = database, table, if_exists
+        self.first = True
+
+    @abstractmethod
+    def write(self, rows: pa.Table) -> None:
+        """Some rows more."""
+
+    @abstractmethod
+    def commit(self) -> None:
+        """Have all that was written count."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of the connection; what was not committed has never been."""
+
+
+@contextmanager
+def writer_of(database: Database, table: str, if_exists: str) -> Iterator[Writer]:
+    """A writer, committed in the end unless something was raised."""
+    kind = MySQLWriter if isinstance(database, MySQL) else DuckDBWriter if isinstance(database, DuckDB) else AdbcWriter
+    writer = kind(database, table, if_exists)
+    try:
+        yield writer
+        writer.commit()
+    finally:
+        writer.close()
+
+
+class AdbcWriter(Writer):
+    """SQLite and PostgreSQL, whose drivers take Arrow tables."""
+
+    def __init__(self, database: Database, table: str, if_exists: str) -> None:
+        super().__init__(database, table, if_exists)
+        lite = isinstance(database, Sqlite)
+        module = driver(f"adbc_driver_{'sqlite' if lite else 'postgresql'}.dbapi", database.extra)
+        self._connection = module.connect(database.uri.path if lite else database.uri.text)
+        self._cursor = self._connection.cursor()
+
+    def write(self, rows: pa.Table) -> None:
+        later = "append" if self.if_exists == "append" else None
+        mode = "append" if not self.first else later or {"fail": "create", "replace": "replace"}[self.if_exists]
+        if mode == "append" and self.first:
+            mode = "create_append"
+        self._cursor.adbc_ingest(self.table, small(rows), mode=mode)
+        self.first = False
+
+    def commit(self) -> None:
+        self._connection.commit()
+
+    def close(self) -> None:
+        with suppress(Exception):
+            self._connection.rollback()
+        with suppress(Exception):
+            self._cursor.close()
+        self._connection.close()
+
+
+class DuckDBWriter(Writer):
+    """DuckDB, which reads Arrow tables where they lie."""
+
+    def __init__(self, database: Database, table: str, if_exists: str) -> None:
+        super().__init__(database, table, if_exists)
+        self._connection = driver("duckdb", database.extra).connect(database.uri.path)
+        self._connection.execute("BEGIN")
+
+    def write(self, rows: pa.Table) -> None:
+        name = self.database.name(self.table)
+        self._connection.register("headrace_rows", rows)
+        if self.first:
+            how = {"fail": "CREATE TABLE", "replace": "CREATE OR REPLACE TABLE", "append": "CREATE TABLE IF NOT EXISTS"}
+            self._connection.execute(f"{how[self.if_exists]} {name} AS SELECT * FROM headrace_rows LIMIT 0")
+        self._connection.execute(f"INSERT INTO {name} BY NAME SELECT * FROM headrace_rows")
+        self._connection.unregister("headrace_rows")
+        self.first = False
+
+    def commit(self) -> None:
+        self._connection.execute("COMMIT")
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+class MySQLWriter(Writer):
+    """MySQL and MariaDB, where making a table ends a transaction: a new one is filled, and takes the name at once."""
+
+    def __init__(self, database: Database, table: str, if_exists: str) -> None:
+        super().__init__(database, table, if_exists)
+        assert isinstance(database, MySQL)
+        self._connection = database.connect()
+        self._cursor = self._connection.cursor()
+        self._there = self._exists()
+        if self._there and if_exists == "fail":
+            raise ValueError(f"there is a table {table!r} already")
+        self._fills = table if self._there and if_exists == "append" else f"{table[:40]}_{secrets.token_hex(6)}"
+
+    def _exists(self) -> bool:
+        asked = "SELECT 1 FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = %s"
+        return bool(self._cursor.execute(asked, (self.table,)))
+
+    def write(self, rows: pa.Table) -> None:
+        rows = small(rows)
+        into, names = self.database.name(self._fills), [self.database.name(n) for n in rows.schema.names]
+        if self.first and self._fills != self.table:
+            kinds = [mysql_type(field) for field in rows.schema]
+            columns = ", ".join(f"{name} {kind}" for name, kind in zip(names, kinds, strict=True))
+            self._cursor.execute(f"CREATE TABLE {into} ({columns}) CHARACTER SET utf8mb4")
+        self.first = False
+        asked = f"INSERT INTO {into} ({', '.join(names)}) VALUES ({', '.join(['%s'] * len(names))})"
+        for batch in rows.to_batches(max_chunksize=INSERTED):
+            self._cursor.executemany(asked, list(zip(*(c.to_pylist() for c in batch.columns), strict=True)))
+
+    def commit(self) -> None:
+        self._connection.commit()
+        if self.first or self._fills == self.table:
+            return
+        new, name, old = (self.database.name(n) for n in (self._fills, self.table, f"{self._fills}_old"))
+        replaced = f"{name} TO {old}, " if self._there else ""
+        self._cursor.execute(f"RENAME TABLE {replaced}{new} TO {name}")
+        self._fills = self.table
+        if replaced:
+            self._cursor.execute(f"DROP TABLE {old}")
+
+    def close(self) -> None:
+        with suppress(Exception):  # of a connection that is broken nothing more is to be heard
+            self._connection.rollback()
+            if self._fills != self.table:
+                self._cursor.execute(f"DROP TABLE IF EXISTS {self.database.name(self._fills)}")
+        with suppress(Exception):
+            self._connection.close()
+
+
+def small(rows: pa.Table) -> pa.Table:
+    """A table of types that databases have: signed numbers, text and lists of 32-bit offsets."""
+    import pyarrow as pa
+
+    schema = pa.schema([pa.field(field.name, _small(field.type)) for field in rows.schema])
+    try:
+        return rows if schema == rows.schema else rows.cast(schema)
+    except pa.ArrowInvalid as error:
+        raise SpecError(f"write_sql: {error}: map it to numbers of 64 bits") from None
+
+
+def _small(kind: pa.DataType) -> pa.DataType:
+    import pyarrow as pa
+    from pyarrow import types as t
+
+    plain = {
+        pa.large_string(): pa.string(), pa.large_binary(): pa.binary(), pa.uint8(): pa.int16(), pa.int8(): pa.int16(),
+        pa.uint16(): pa.int32(), pa.uint32(): pa.int64(), pa.uint64(): pa.int64(), pa.float16(): pa.float32(),
+    }  # fmt: skip
+    if t.is_large_list(kind) or t.is_fixed_size_list(kind) or t.is_list(kind):
+        return pa.list_(_small(kind.value_type))
+    return plain.get(kind, kind)
+
+
+def mysql_type(field: Any) -> str:
+    """What MySQL calls a column of this type."""
+    from pyarrow import types as t
+
+    kind = field.type
+    if t.is_integer(kind):
+        return {8: "TINYINT", 16: "SMALLINT", 32: "INT", 64: "BIGINT"}[kind.bit_width]
+    for is_it, name in (
+        (t.is_boolean, "BOOLEAN"), (t.is_float32, "FLOAT"), (t.is_float64, "DOUBLE"), (t.is_string, "LONGTEXT"),
+        (t.is_binary, "LONGBLOB"), (t.is_timestamp, "DATETIME(6)"), (t.is_date, "DATE"), (t.is_time, "TIME(6)"),
+    ):  # fmt: skip
+        if is_it(kind):
+            return name
+    raise SpecError(f"write_sql: column {field.name!r} is {kind}, which MySQL has nothing like: map it to text")

@@ -1,0 +1,166 @@
+"""The cache of remote files on disk: right bytes, within its bound, whoever is killed."""
+
+import contextlib
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+import headrace as hr
+from headrace.cli.main import app
+from headrace.records import remote
+from headrace.records.disk_cache import SUFFIX, DiskCache
+
+LINES = b"".join(b"%9d\n" % i for i in range(40_000))
+
+
+@pytest.fixture(autouse=True)
+def small_ranges(monkeypatch):
+    monkeypatch.setattr(remote, "BLOCK", 1 << 16)
+    monkeypatch.setattr(remote, "AHEAD", 1 << 14)
+
+
+def data_requests(store):
+    return sum(request.is_data for request in store.proxy.requests)
+
+
+def lines(store, url, folder, **changes):
+    options = store.patient(remote_cache=str(folder), **changes)
+    return [int(x) for x in hr.TextLineDataset(url).with_options(options)]
+
+
+def test_the_second_pass_comes_from_disk(store, tmp_path):
+    url = store.put("large", LINES)
+    assert lines(store, url, tmp_path / "c") == list(range(40_000))
+    asked = data_requests(store)
+    assert lines(store, url, tmp_path / "c") == list(range(40_000))
+    assert data_requests(store) == asked
+
+
+def test_tables_come_from_disk_too(http, tmp_path):
+    pq.write_table(pa.table({"x": np.arange(50_000), "y": np.arange(50_000) / 2}), tmp_path / "t", row_group_size=5000)
+    url = http.put("t.parquet", (tmp_path / "t").read_bytes())
+    ds = hr.ParquetDataset(url).with_options(http.patient(remote_cache=tmp_path / "c"))
+    assert sum(int(row["x"]) for row in ds) == sum(range(50_000))
+    asked = data_requests(http)
+    assert sum(int(row["x"]) for row in ds) == sum(range(50_000))
+    assert data_requests(http) - asked <= 2  # the footer, which was looked at outside of any pass
+
+
+def test_an_object_that_was_replaced_is_read_anew(store, tmp_path):
+    url = store.put("file", LINES)
+    lines(store, url, tmp_path)
+    store.put("file", LINES[:-10] + b"%9d\n" % 7)
+    assert lines(store, url, tmp_path) == [*range(39_999), 7]
+
+
+def test_what_is_damaged_is_fetched_again(http, tmp_path, caplog):
+    url = http.put("file", LINES)
+    lines(http, url, tmp_path)
+    files = sorted(tmp_path.glob(f"*{SUFFIX}"))
+    for number, file in enumerate(files[:4]):
+        data = file.read_bytes()
+        half = len(data) // 2
+        file.write_bytes([data[:half], b"", data[:half] + b"?" + data[half + 1 :], b"{}\n" + data][number])
+    assert lines(http, url, tmp_path) == list(range(40_000))
+    assert caplog.text.count("is damaged") == 4
+
+
+def test_a_full_disk_or_a_folder_that_cannot_be_is_no_error(http, tmp_path, caplog):
+    url = http.put("file", LINES)
+    (tmp_path / "file").write_text("in the way")
+    assert lines(http, url, tmp_path / "file") == list(range(40_000))
+    assert "keeps nothing more" in caplog.text
+
+
+def size_of(folder):
+    return sum(f.stat().st_size for f in folder.iterdir() if f.name != "used")
+
+
+def test_the_bound_holds_and_what_was_used_last_stays(tmp_path):
+    cache = DiskCache(str(tmp_path), 100_000)
+    for i in range(50):
+        cache.put("f", "1", i, i + 9000, bytes(9000))
+        assert size_of(tmp_path) <= 100_000
+        assert cache.get("f", "1", 0, 9000) == bytes(9000)
+        time.sleep(0.002)  # times of files tell which was used last
+    assert cache.get("f", "1", 49, 9049) is not None
+    assert cache.get("f", "1", 1, 9001) is None
+    cache.put("f", "1", 0, 200_000, bytes(200_000))
+    assert cache.get("f", "1", 0, 200_000) is None
+
+
+WRITER = """
+import random, sys
+from headrace.records.disk_cache import DiskCache
+folder, seed, reads = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+cache, draw = DiskCache(folder, 2_000_000), random.Random(seed)
+for _ in range(reads):
+    start = draw.randrange(200) * 20_000
+    want = (b"%d " % start * 20_000)[:20_000]
+    got = cache.get("f", "1", start, start + 20_000)
+    assert got in (None, want), start
+    if got is None:
+        cache.put("f", "1", start, start + 20_000, want)
+"""
+
+
+def writers(folder, *, processes, reads, kills):
+    """So many processes that read and write at random, killed at random and begun anew; the most bytes ever seen."""
+    draw, largest = random.Random(1), 0
+    begin = lambda seed: subprocess.Popen([sys.executable, "-c", WRITER, str(folder), str(seed), str(reads)])  # noqa: E731
+    running = [begin(seed) for seed in range(processes)]
+    try:
+        while running:
+            seen = 0
+            for file in folder.iterdir() if folder.exists() else ():
+                with contextlib.suppress(FileNotFoundError):
+                    seen += file.stat().st_size if file.name != "used" else 0
+            largest = max(largest, seen)
+            if kills and seen and draw.random() < 0.05:
+                victim = running.pop(draw.randrange(len(running)))
+                victim.send_signal(signal.SIGKILL)
+                victim.wait()
+                kills -= 1
+                running.append(begin(100 + kills))
+            for each in [p for p in running if p.poll() is not None]:
+                assert each.returncode == 0
+                running.remove(each)
+    finally:
+        for each in running:
+            each.kill()
+            each.wait()
+    return largest, kills
+
+
+def test_processes_that_are_killed_leave_it_within_its_bound(tmp_path):
+    largest, kills = writers(tmp_path / "c", processes=2, reads=400, kills=3)
+    assert kills == 0
+    assert 1_000_000 < largest <= 2_000_000
+    assert DiskCache(str(tmp_path / "c"), 2_000_000).prune(10**9) <= 2_000_000
+    assert CliRunner().invoke(app, ["cache", "verify", str(tmp_path / "c")]).exit_code == 0
+
+
+def test_the_commands(http, tmp_path):
+    url = http.put("file", LINES)
+    lines(http, url, tmp_path / "c")
+    run = CliRunner().invoke
+    listed = run(app, ["cache", "ls", str(tmp_path / "c")])
+    assert url in listed.output.replace("\n", "")
+    next((tmp_path / "c").glob(f"*{SUFFIX}")).write_bytes(b"?")
+    checked = run(app, ["cache", "verify", str(tmp_path / "c")])
+    assert checked.exit_code == 1
+    assert "6 of 7 ranges are whole" in checked.output
+    assert run(app, ["cache", "verify", str(tmp_path / "c")]).exit_code == 0
+    pruned = run(app, ["cache", "prune", str(tmp_path / "c"), "--to", "200000"])
+    assert pruned.exit_code == 0
+    assert size_of(tmp_path / "c") <= 200_000
+    assert run(app, ["cache", "prune", str(tmp_path / "c")]).exit_code == 0
+    assert size_of(tmp_path / "c") == 0
