@@ -144,6 +144,11 @@ def test_string_lookup_with_a_salt(values, oov, salt):
     same(ours.StringLookup(**how), layers.StringLookup(**how), values)
 
 
+@pytest.mark.parametrize("vocabulary", [["a", "[UNK]"], ["[UNK]", "a", "b"], ["[UNK]", "a", "[UNK]"]])
+def test_the_token_of_what_is_unknown_may_be_in_the_vocabulary(vocabulary):
+    same(ours.StringLookup(vocabulary=vocabulary), layers.StringLookup(vocabulary=vocabulary), ["a", "[UNK]", "b", "c"])
+
+
 @DEEP
 @given(INTEGERS, st.sampled_from([2, 5]), st.sampled_from([None, 7]), st.sampled_from([None, 5]))
 def test_integer_lookup_by_hash(values, oov, salt, mask):

@@ -35,7 +35,11 @@ def test_text_before_and_after_batch(layer):
 
 @pytest.mark.parametrize(
     "layer",
-    [P.Discretization([0.0, 1.0]), P.Normalization(1.0, 4.0), P.Discretization([0.5], output_mode="one_hot")],
+    [
+        P.Discretization([0.0, 1.0]),
+        P.Normalization(mean=1.0, variance=4.0),
+        P.Discretization([0.5], output_mode="one_hot"),
+    ],
     ids=["buckets", "normal", "one hot"],
 )
 def test_numbers_before_and_after_batch(layer):
@@ -70,7 +74,8 @@ def test_crossing_takes_a_tuple_or_the_components_of_an_element():
         (lambda: P.HashedCrossing(3)("a"), "a tuple of at least two inputs, not 1"),
         (lambda: P.HashedCrossing(3)((["a"], ["b", "c"])), "inputs of one shape"),
         (lambda: P.StringLookup(vocabulary=["a", "a"]), "twice: keep one"),
-        (lambda: P.StringLookup(vocabulary=["a", "[UNK]"]), "take it out"),
+        (lambda: P.StringLookup(vocabulary=["a", ""], mask_token=""), "take it out"),
+        (lambda: P.StringLookup(vocabulary=["a", "[UNK]"], invert=True), "take it out"),
         (lambda: P.StringLookup()("a"), "no vocabulary: give one, or take one from data"),
         (lambda: P.StringLookup(vocabulary=["a"], num_oov_indices=0)("b"), "num_oov_indices=1 gives it an id"),
         (lambda: P.StringLookup(vocabulary=["a", "b"], max_tokens=2), "more than max_tokens"),
@@ -78,6 +83,7 @@ def test_crossing_takes_a_tuple_or_the_components_of_an_element():
         (lambda: P.Discretization([2, 1]), "must rise"),
         (lambda: P.CategoryEncoding(3)([1, 3]), "3 is not in 0 … 2"),
         (lambda: P.CategoryEncoding(0), "num_tokens must be at least 1"),
+        (lambda: P.Normalization(1.0, 4.0), "axis must be an integer"),
         (lambda: P.Normalization(mean=1), "both mean and variance"),
         (lambda: P.Normalization()([1.0]), "no mean"),
     ],

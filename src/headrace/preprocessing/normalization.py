@@ -39,8 +39,10 @@ class Normalization(PreprocessingLayer):
 
     def __post_init__(self) -> None:
         settle_options(self)
-        axis = self.axis
-        object.__setattr__(self, "axis", () if axis is None else (axis,) if isinstance(axis, int) else tuple(axis))
+        axis = () if self.axis is None else self.axis if isinstance(self.axis, tuple | list) else (self.axis,)
+        if not all(isinstance(each, int) for each in axis):
+            raise ValueError(f"Normalization: axis must be an integer, several, or None, not {self.axis!r}")
+        object.__setattr__(self, "axis", tuple(axis))
         if (self.mean is None) != (self.variance is None):
             raise ValueError("Normalization takes both mean and variance, or neither and adapt(data)")
         if self.mean is None:
