@@ -20,9 +20,9 @@ from headrace.columns.varied import Varied
 from headrace.ragged import Ragged, as_ragged
 
 __all__ = [
-    "Column", "Indices", "Kind", "Notes", "Stacked", "Varied", "as_objects", "box_text", "boxes", "column_bytes",
-    "column_of", "group_rows", "join", "kind_named", "kind_of", "owned", "pick", "read_only", "register_kind", "take",
-    "text_column", "values",
+    "Column", "Indices", "Kind", "Notes", "Stacked", "Varied", "box_text", "boxes", "column_bytes", "column_of",
+    "group_rows", "in_plain_kinds", "join", "kind_named", "kind_of", "owned", "pick", "read_only", "register_kind",
+    "take", "text_column", "values",
 ]  # fmt: skip
 
 _PARAMETRIC = (np.datetime64, np.timedelta64, np.void)
@@ -118,8 +118,11 @@ def column_of(rows: list[Any]) -> Column:
     return rows
 
 
-def as_objects(column: Column) -> Column:
-    """The column with text as objects, in an array; any other as it is."""
+def in_plain_kinds(column: Column) -> Column:
+    """The column as an array, a Ragged, an Arrow array or a list: whatever else there is, for who knows only these."""
     if isinstance(column, Stacked):
         return column.boxed()
-    return column if isinstance(column, np.ndarray | Ragged | list | Varied) else box_text(column)
+    return column if kind_of(column).name in PLAIN else list(values(column))
+
+
+PLAIN = {"dense", "ragged", "text", "objects"}

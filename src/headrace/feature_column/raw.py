@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace import _native
+from headrace.columns import Stacked
 from headrace.errors import what_there_is
 from headrace.ragged import Ragged
 from headrace.text import parts
@@ -123,6 +124,8 @@ def is_single(value: Any) -> bool:
 
 def plain_column(column: Any) -> Any:
     """An array, a Ragged or an Arrow array of text."""
+    if isinstance(column, Stacked):
+        return column.boxed()
     if isinstance(column, np.ndarray | Ragged):
         return column
     if hasattr(column, "to_arrow"):

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace import _native
+from headrace.columns import Stacked, Varied, in_plain_kinds
 from headrace.errors import ParseError
 from headrace.io.binary import binary
 from headrace.io.feature import BYTES, DTYPES, FLOAT, INT64
@@ -170,6 +171,8 @@ def _written(name: str, values: NDArray[Any], splits: NDArray[np.int64] | None) 
 
 
 def _column(name: str, column: Any) -> Written:
+    if isinstance(column, Stacked | Varied):
+        column = in_plain_kinds(column)
     if isinstance(column, Ragged):
         values = column.values
         if isinstance(values, Ragged):

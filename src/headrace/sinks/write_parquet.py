@@ -8,7 +8,7 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 
 from headrace.block import Block
-from headrace.columns import Column, values
+from headrace.columns import Column, in_plain_kinds, values
 from headrace.plan.spec import DatasetSpec, Spec, TensorSpec
 from headrace.ragged import Ragged
 from headrace.records.arrow import is_list
@@ -137,6 +137,7 @@ def _arrow(name: str, column: Column, spec: TensorSpec | DatasetSpec | None) -> 
     """A column as Arrow has it; axes of unknown length become lists of any."""
     import pyarrow as pa
 
+    column = in_plain_kinds(column)
     try:
         if isinstance(column, np.ndarray):
             sizes = (
