@@ -50,6 +50,15 @@ class TFRecords(Format):
         parts.append(Bad(what, used, stop, lost=problem != WRONG_DATA, ends=True))
         return Scan(parts, stop if problem == WRONG_DATA else used)
 
+    def pick(self, parts: list[Bytes], which: Offsets, bounds: Offsets, *, boxed: bool) -> Rows | None:
+        column: Column | None
+        if boxed:
+            column = _native.unframe_objects_at(parts, which, bounds)
+        else:
+            found = _native.unframe_at(parts, which, bounds)
+            column = None if found is None else binary(*found)
+        return None if column is None else Rows([column], len(which), 0)
+
     def _wrong(self, data: Bytes, problem: int, final: bool, left: int | None) -> str | None:
         if problem == WRONG_LENGTH:
             return "the checksum of the length is wrong"

@@ -26,7 +26,6 @@ from headrace.plan.node import TUNING, Node, user_site
 from headrace.plan.prepared import Prepared
 from headrace.plan.spec import Spec
 from headrace.plan.structure import LEAF
-from headrace.records.access import picked
 from headrace.records.counts import Counts
 from headrace.records.files import FileList, as_path, local_path
 from headrace.records.format import Format
@@ -37,7 +36,7 @@ from headrace.records.transport import ALONE, StorageOptions
 from headrace.sources.file_names import NAME, FileNames, listing
 from headrace.sources.memory import Memory
 from headrace.sources.one_file import by_pattern, looks_like_pattern
-from headrace.sources.records import Records, records_in
+from headrace.sources.records import Records, picked_block
 from headrace.storage.swaps import finish_swaps
 
 if TYPE_CHECKING:
@@ -288,13 +287,10 @@ def _at_once(node: Files, ctx: Context, names: Sequence[str], which: Indices, in
     assert node.indexes is not None
     rows = indices - node.first_rows[which]
     try:
-        data = picked(names, node.indexes, which, rows, ctx.run.shared)
+        found = picked_block(node.format, names, node.indexes, which, rows, ctx)
     except OSError:
         return None
-    found = None if data is None else records_in(data, node.format, len(indices), ctx)
-    if not isinstance(found, Block):
-        return None
-    if ctx.with_ids:
+    if found is not None and ctx.with_ids:
         paths = {number: ctx.branch(ctx.path, number).path for number in np.unique(which).tolist()}
         found.ids = np.stack([np.array([paths[w] for w in which.tolist()], np.uint64), rows.astype(np.uint64)], 1)
     return found

@@ -109,6 +109,11 @@ class Examples(Format):
             parts += [part] if isinstance(part, Bad) else self._parsed(part, parse)
         return framed._replace(parts=parts)
 
+    def pick(self, parts: list[Bytes], which: Offsets, bounds: Offsets, *, boxed: bool) -> Rows | None:  # noqa: ARG002
+        framed = FRAMED.pick(parts, which, bounds, boxed=False)
+        made = [] if framed is None else list(self._parsed(framed, self.plan.fixed_columns))
+        return made[0] if len(made) == 1 and isinstance(made[0], Rows) else None
+
     def _parsed(self, rows: Rows, parse: Callable[[Any], dict[str, Any]]) -> Iterator[Part]:
         records: Any = rows.columns[0]
         start = 0
