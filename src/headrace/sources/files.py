@@ -212,10 +212,6 @@ class Files(Node):
         return self.indexes is not None
 
     @property
-    def coarse(self) -> bool:
-        return self.files is not None and any(local_path(name) is None for name in self.files.names)
-
-    @property
     def fn(self) -> Callable[[Any], Node]:
         """Makes the records of one file of its name."""
         return self._records
