@@ -32,22 +32,11 @@ nb::tuple text_pick(nb::list given, ConstInts which, ConstInts rows) {
 }
 
 nb::object bytes_pick(nb::list given, ConstInts which, ConstInts bounds) {
-  require(bounds.shape(0) == 2 * which.shape(0), "as many bounds as rows, twice");
-  std::vector<ConstBytes> arrays;
-  for (nb::handle part : given) arrays.push_back(nb::cast<ConstBytes>(part));
+  const Ranges ranges(given, which, bounds);
   headrace::Growing<uint8_t> out;
   {
     nb::gil_scoped_release released;
-    std::vector<const uint8_t*> parts;
-    for (const auto& bytes : arrays) parts.push_back(bytes.data());
-    size_t needed = 0;
-    for (size_t i = 0; i < which.shape(0); ++i) {
-      const int64_t part = which.data()[i], start = bounds.data()[2 * i], stop = bounds.data()[2 * i + 1];
-      require(part >= 0 && size_t(part) < parts.size(), "no such part");
-      require(0 <= start && start <= stop && size_t(stop) <= arrays[size_t(part)].shape(0), "bounds out of range");
-      needed += size_t(stop - start);
-    }
-    headrace::bytes_pick(parts.data(), which.data(), bounds.data(), int64_t(which.shape(0)), out.extend(needed));
+    headrace::bytes_pick(ranges.parts(), ranges.which(), ranges.bounds(), ranges.count(), out.extend(ranges.bytes()));
   }
   return numpy(out);
 }

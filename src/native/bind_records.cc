@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <chrono>
+#include <cstring>
 
 #include "kernels.h"
 #include "python.h"
@@ -53,6 +55,54 @@ nb::tuple unframe_objects(nb::handle source, int64_t max_rows) {
   return nb::make_tuple(made.array(), scan.consumed, int(scan.problem));
 }
 
+// Records by where they lie in several parts, as an array of bytes objects; None if one of them is bad.
+nb::object unframe_objects_at(nb::list given, ConstInts which, ConstInts bounds) {
+  const Ranges ranges(given, which, bounds);
+  Objects made;
+  for (int64_t first = 0; first < ranges.count(); first += kSomeRecords) {
+    const int64_t rows = std::min(kSomeRecords, ranges.count() - first);
+    int64_t good = 0;
+    {
+      nb::gil_scoped_release released;
+      good = headrace::verify_at(ranges.parts(), ranges.which() + first, ranges.bounds() + 2 * first, rows);
+    }
+    if (good < rows) return nb::none();
+    for (int64_t i = first; i < first + rows; ++i) {
+      made.add_bytes(ranges.at(i) + headrace::kHeader, ranges.size(i) - headrace::kFraming);
+    }
+  }
+  return made.array();
+}
+
+// The same as the bytes of all records and where each begins.
+nb::object unframe_at(nb::list given, ConstInts which, ConstInts bounds) {
+  const Ranges ranges(given, which, bounds);
+  headrace::Growing<uint8_t> values;
+  headrace::Growing<int64_t> offsets;
+  {
+    nb::gil_scoped_release released;
+    uint8_t* const out = values.extend(ranges.bytes());  // more than enough; what is not used is given back
+    size_t filled = 0;
+    offsets.push(0);
+    for (int64_t first = 0; first < ranges.count(); first += kSomeRecords) {
+      const int64_t rows = std::min(kSomeRecords, ranges.count() - first);
+      if (headrace::verify_at(ranges.parts(), ranges.which() + first, ranges.bounds() + 2 * first, rows) < rows) {
+        offsets.shrink(0);
+        break;
+      }
+      for (int64_t i = first; i < first + rows; ++i) {
+        const size_t size = ranges.size(i) - headrace::kFraming;
+        if (size) std::memcpy(out + filled, ranges.at(i) + headrace::kHeader, size);
+        filled += size;
+        offsets.push(int64_t(filled));
+      }
+    }
+    values.shrink(filled);
+  }
+  if (!offsets.size()) return nb::none();
+  return nb::make_tuple(numpy(values), numpy(offsets));
+}
+
 nb::tuple scan_records(nb::handle source, int64_t start, int64_t max_rows, bool verify) {
   const Buffer buffer(source);
   const size_t from = buffer.position(start);
@@ -92,6 +142,8 @@ void bind_records(nb::module_& m) {
   m.def("crc32c_in_hardware", &headrace::crc32c_in_hardware);
   m.def("unframe", &unframe, "buffer"_a, "start"_a, "max_rows"_a, "max_bytes"_a, "verify"_a = true);
   m.def("unframe_objects", &unframe_objects, "buffer"_a, "max_rows"_a);
+  m.def("unframe_at", &unframe_at, "parts"_a, "which"_a, "bounds"_a);
+  m.def("unframe_objects_at", &unframe_objects_at, "parts"_a, "which"_a, "bounds"_a);
   m.def("scan_records", &scan_records, "buffer"_a, "start"_a, "max_rows"_a, "verify"_a = true);
   m.def(
       "resync",

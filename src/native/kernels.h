@@ -169,6 +169,9 @@ Scan scan_records(const uint8_t* data, size_t size, size_t start, int64_t max_ro
 Scan unframe(const uint8_t* data, size_t size, size_t start, int64_t max_rows, int64_t max_bytes, bool verify,
              Growing<uint8_t>& values, Growing<int64_t>& offsets);
 
+// How many records in a row, of those that lie in part which[i] from bounds[2i] to before bounds[2i + 1], are good.
+int64_t verify_at(const uint8_t* const* parts, const int64_t* which, const int64_t* bounds, int64_t count);
+
 // The first position from `start` on where a record seems to begin, -1 if there is none: its length's checksum is right,
 // and that of its data, if they are all here; else it ends before byte `end`. (A record of eight bytes of data holds what
 // looks like a header; only a claim to reach beyond the file's end gives it away.)

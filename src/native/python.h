@@ -9,6 +9,7 @@
 #include <stdexcept>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "growing.h"
 
@@ -76,6 +77,38 @@ nb::object numpy(headrace::Growing<T>& array) {
   static const PyObject* usual = nb::object(nb::module_::import_("numpy").attr("int64")).release().ptr();
   return made.attr("view")(nb::handle(usual));
 }
+
+// Ranges of bytes in several parts: the i-th lies in part which[i], from bounds[2i] to before bounds[2i + 1].
+class Ranges {
+ public:
+  Ranges(nb::list given, ConstInts which, ConstInts bounds) : which_(which), bounds_(bounds) {
+    require(bounds.shape(0) == 2 * which.shape(0), "as many bounds as rows, twice");
+    for (nb::handle part : given) {
+      arrays_.push_back(nb::cast<ConstBytes>(part));
+      parts_.push_back(arrays_.back().data());
+    }
+    for (size_t i = 0; i < which.shape(0); ++i) {
+      const int64_t part = which.data()[i], start = bounds.data()[2 * i], stop = bounds.data()[2 * i + 1];
+      require(part >= 0 && size_t(part) < parts_.size(), "no such part");
+      require(0 <= start && start <= stop && size_t(stop) <= arrays_[size_t(part)].shape(0), "bounds out of range");
+      bytes_ += size_t(stop - start);
+    }
+  }
+
+  int64_t count() const { return int64_t(which_.shape(0)); }
+  size_t bytes() const { return bytes_; }
+  const uint8_t* const* parts() const { return parts_.data(); }
+  const int64_t* which() const { return which_.data(); }
+  const int64_t* bounds() const { return bounds_.data(); }
+  const uint8_t* at(int64_t i) const { return parts_[size_t(which()[i])] + bounds()[2 * i]; }
+  size_t size(int64_t i) const { return size_t(bounds()[2 * i + 1] - bounds()[2 * i]); }
+
+ private:
+  ConstInts which_, bounds_;
+  std::vector<ConstBytes> arrays_;
+  std::vector<const uint8_t*> parts_;
+  size_t bytes_ = 0;
+};
 
 // Objects on their way into an array.
 class Objects {

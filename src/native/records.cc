@@ -78,6 +78,23 @@ Scan unframe(const uint8_t* data, size_t size, size_t start, int64_t max_rows, i
   return scan;
 }
 
+int64_t verify_at(const uint8_t* const* parts, const int64_t* which, const int64_t* bounds, int64_t count) {
+  constexpr int64_t kAhead = 4, kLine = 64, kLines = 4;  // what lies far apart is asked for before it is needed
+  for (int64_t i = 0; i < count; ++i) {
+    if (i + kAhead < count) {
+      const uint8_t* next = parts[which[i + kAhead]] + bounds[2 * (i + kAhead)];
+      const int64_t size = bounds[2 * (i + kAhead) + 1] - bounds[2 * (i + kAhead)];
+      for (int64_t line = 0; line < kLines && line * kLine < size; ++line) __builtin_prefetch(next + line * kLine);
+    }
+    const uint8_t* record = parts[which[i]] + bounds[2 * i];
+    const uint64_t size = uint64_t(bounds[2 * i + 1] - bounds[2 * i]);
+    if (size < kFraming || !length_is_good(record)) return i;
+    const uint64_t length = little_endian<uint64_t>(record);
+    if (length != size - kFraming || !data_is_good(record + kHeader, length)) return i;
+  }
+  return count;
+}
+
 int64_t resync(const uint8_t* data, size_t size, size_t start, uint64_t end) {
   for (size_t at = start; at < size && size - at >= kHeader; ++at) {
     if (!length_is_good(data + at)) continue;

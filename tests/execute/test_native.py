@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.framing import framed
 
 from headrace import _native
 from headrace.keys import ROOT, mix
@@ -140,6 +141,35 @@ def test_kernels_take_no_memory_of_another_kind(call):
         call()
 
 
+DATA = np.zeros(4, np.uint8)
+ONE = np.array([1])
+
+
+def packed(*pieces):
+    """Pieces of four values in six cells."""
+    cells = [np.empty(6, np.int32) for _ in range(2)]
+    values = np.zeros((4, 1), np.uint8)
+    _native.pack_rows(
+        values, np.array(pieces), np.empty(0, np.uint8), np.empty((6, 1), np.uint8), *cells, np.empty(0, int)
+    )
+
+
+def test_records_are_verified_where_they_lie():
+    data = np.frombuffer(framed([b"one", b"", b"three" * 300]), np.uint8).copy()
+    bounds = np.array([19, 35, 0, 19, 35, len(data)])
+    which = np.zeros(3, np.int64)
+    assert _native.unframe_objects_at([data], which, bounds).tolist() == [b"", b"one", b"three" * 300]
+    values, offsets = _native.unframe_at([data], which, bounds)
+    assert values.tobytes() == b"one" + b"three" * 300
+    assert offsets.tolist() == [0, 0, 3, 1503]
+    for wrong in range(len(data)):
+        data[wrong] ^= 1
+        assert _native.unframe_objects_at([data], which, bounds) is None
+        assert _native.unframe_at([data], which, bounds) is None
+        data[wrong] ^= 1
+    assert _native.unframe_at([data], np.zeros(1, np.int64), np.array([0, 35])) is None, "two records are not one"
+
+
 @pytest.mark.parametrize(
     ("call", "said"),
     [
@@ -259,6 +289,21 @@ def test_kernels_take_no_memory_of_another_kind(call):
             lambda: _native.shuffle_drain(np.zeros((2, 8), np.uint8), 2, np.array([9]), np.zeros((1, 8), np.uint8)),
             "draw",
         ),
+        (lambda: _native.bytes_pick([DATA], np.array([1]), np.array([0, 1])), "part"),
+        (lambda: _native.bytes_pick([DATA], np.array([0]), np.array([0, 5])), "bounds"),
+        (lambda: _native.bytes_pick([DATA], np.array([0]), np.array([3, 2])), "bounds"),
+        (lambda: _native.bytes_pick([DATA], np.array([0]), np.array([0, 1, 2])), "twice"),
+        (lambda: _native.unframe_at([DATA], np.array([0]), np.array([-1, 2])), "bounds"),
+        (lambda: _native.unframe_objects_at([], np.array([0]), np.array([0, 0])), "part"),
+        (lambda: _native.mix_rows(1, np.array([2**30 + 1]), ONE, ONE.copy(), ONE.copy()), "share"),
+        (lambda: _native.mix_rows(1, np.array([0, 5]), -ONE, ONE.copy(), ONE.copy()), "range"),
+        (lambda: _native.mix_counts(1, np.array([0, 5]), 3, np.empty(1, np.int64)), "counts"),
+        (lambda: _native.first_fit(np.array([5]), 4, np.empty(1, np.int64)), "fit"),
+        (lambda: packed([0, 4, 5, 0, 1, 0]), "outside|separator"),
+        (lambda: packed([0, 9, 9, 0, 1, 0]), "outside"),
+        (lambda: packed([0, 4, 4, 3, 1, 0]), "overlap"),
+        (lambda: packed([0, 2, 2, 0, 1, 0], [0, 2, 2, 1, 1, 0]), "overlap"),
+        (lambda: packed([0, 2, 2, 0, 0, 0]), "segment"),
     ],
 )
 def test_kernels_check_their_arguments(call, said):

@@ -311,3 +311,24 @@ def test_two_real_processes_are_killed_and_one_goes_on(tmp_path):
     seen = [x for share in halves for rows, _ in share for x in rows]
     assert sorted(seen + rest) == list(range(200))
     assert rest == [x for x in everything if x not in set(seen)]
+
+
+def test_what_one_process_stored_is_not_served_to_another(tmp_path):
+    first = D.range(8).distribute(0, 2, 2)
+    assert [x.tolist() for x in first.cache(tmp_path / "cache")] == [[0, 1], [4, 5]]
+    for other in (D.range(8).distribute(1, 2, 2), D.range(8).distribute(0, 2, 1), D.range(8).distribute(0, 1, 2)):
+        with pytest.raises(hr.StorageError, match="distribute"):
+            list(other.cache(tmp_path / "cache"))
+    shares = [list(D.range(8).distribute(rank, 2, 2).snapshot(tmp_path / "snapshot")) for rank in range(2)]
+    assert in_order(shares) == list(range(8))
+
+
+def test_a_step_whose_rows_do_not_fit_together_is_one_error():
+    ds = D.from_tensor_slices(hr.Ragged.from_rows([np.arange(n) for n in (1, 1, 2, 3, 2, 2)]))
+    check_transformation(ds.distribute(0, 1, 2))
+    check_transformation(ds.distribute(0, 1, 1))
+    it = iter(ds.distribute(0, 1, 2))
+    assert next(it).shape == (2, 1)
+    with pytest.raises(hr.ElementError, match="element 1"):
+        next(it)
+    assert next(it).shape == (2, 2)

@@ -181,6 +181,9 @@ class Choose(Node):
         chosen = all(endless) if self.stop_on_empty else any(endless)
         return INFINITE if chosen and self.branches[-1].cardinality == INFINITE else UNKNOWN
 
+    def index_remedy(self) -> str:
+        return "hr.mix gives elements of several datasets by weights, and can be indexed"
+
 
 @dataclass(slots=True)
 class Ended(OwnMark):

@@ -104,6 +104,10 @@ class Distribute(Node):
         """Every `size` rows of a block as one, or why not."""
         return block if self.batch_size is None else fold(block, size)
 
+    def files_held(self) -> str | None:
+        """Whose rows these are: a state may go on elsewhere, stored rows may not."""
+        return "process {} of {}, {} a step".format(*self.process)
+
     def remark(self) -> str | None:
         blocker = obstacle(self.input)
         if blocker is None or self.world_size == 1:

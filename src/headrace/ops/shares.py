@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from headrace.block import Item
+from headrace.block import Failure, Item
 from headrace.columns import Indices
 from headrace.execute.context import Context
 from headrace.execute.stream import END, Made, Pending, Stream
@@ -64,17 +64,21 @@ class NumberedShare(Stream):
         steps = min(want, (self._left - self._next) // node.together)
         if steps <= 0:
             return self._last()
-        places = self._places(steps)
-        items = self._ctx.fetch_items(node.input, self._rest.numbers(places))
-        lots = [items] if len(items) == 1 else _cut(items, node.share)
-        made = []
-        for lot in lots:
-            rest = self._rest.after(self._next)
-            item = node.step_of(lot, rest.start // node.together)
-            item.own = _own(node, rest)
-            made.append(item)
-            self._next += node.together * (steps // len(lots))
-        return made
+        items = self._ctx.fetch_items(node.input, self._rest.numbers(self._places(steps)))
+        if len(items) == 1:
+            whole = self._step(items, steps)
+            if steps == 1 or not isinstance(whole, Failure):
+                return whole
+            self._next -= steps * node.together  # one step is at fault: each by itself
+        return [self._step(lot, 1) for lot in _cut(items, node.share)]
+
+    def _step(self, rows: list[Item], steps: int) -> Item:
+        """The rows of the next steps as such."""
+        rest = self._rest.after(self._next)
+        item = self._node.step_of(rows, rest.start // self._node.together)
+        item.own = _own(self._node, rest)
+        self._next += steps * self._node.together
+        return item
 
     def _places(self, steps: int) -> Indices:
         """Which of the elements that are left are this process's in the next steps."""

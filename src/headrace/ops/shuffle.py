@@ -49,8 +49,8 @@ def shuffle(
     order, unless `reshuffle_each_iteration=False`.
 
     Of everything, the rows of the next `window` places are fetched together, so that those that lie near each other in
-    the files are read at once. The order does not depend on it: a larger window reads less and holds more. "auto" is as
-    much as an eighth of the RAM budget holds where a row costs a group or a request, and a block elsewhere.
+    the files are read at once. The order does not depend on it: a larger window reads less, holds more, and is longer
+    in coming. "auto" is what an eighth of the RAM budget holds where a row costs a group of a table, else a block.
 
     >>> sorted(hr.Dataset.range(4).shuffle(2, seed=7)) == sorted(hr.Dataset.range(4).shuffle())
     True

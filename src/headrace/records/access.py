@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -17,15 +17,14 @@ from headrace.records.redact import shown
 from headrace.records.remote import RemoteFile
 from headrace.records.transport import Transport
 
+T = TypeVar("T")
+
 
 def gathered(path: str, index: Index, numbers: Offsets, shared: dict[Any, Any], via: Transport) -> Bytes:
     """The bytes of these records, one behind the other; `shared` keeps files open from one call to the next.
 
     Raises OSError where the file cannot be read.
     """
-    joined = picked([path], [index], np.zeros(len(numbers), np.int64), numbers, shared)
-    if joined is not None:
-        return joined
     unique, order = np.unique(numbers, return_inverse=True)
     pieces = _pieces(path, index, _bounds(index, unique), shared, via)
     if index.terminator and unique[-1] == index.count - 1:
@@ -34,28 +33,41 @@ def gathered(path: str, index: Index, numbers: Offsets, shared: dict[Any, Any], 
 
 
 def picked(
-    paths: Sequence[str], indexes: Sequence[Index], which: Offsets, numbers: Offsets, shared: dict[Any, Any]
-) -> Bytes | None:
-    """The bytes of records of several local files, `which` says of which, in the order asked for; each copied once.
+    paths: Sequence[str],
+    indexes: Sequence[Index],
+    which: Offsets,
+    numbers: Offsets,
+    shared: dict[Any, Any],
+    pick: Callable[[list[Bytes], Offsets, Offsets], T | None],
+) -> T | None:
+    """What `pick` makes of records of several local files, in the order asked for; `which` says of which file each is.
 
-    None where a file is not local, or its last record lacks what ends the others.
+    It gets the bytes of the files, and where the records lie. None where a file is not local, or its last record lacks
+    what ends the others. Raises OSError where a file cannot be read.
     """
-    bounds = np.empty((len(numbers), 2), np.int64)
-    used = np.flatnonzero(np.bincount(which, minlength=len(paths))).tolist()
-    files, data = [], [np.empty(0, np.uint8)] * len(paths)
-    for part in used:
+    counts = np.bincount(which, minlength=len(paths))
+    several = np.count_nonzero(counts) > 1
+    by_file = np.argsort(which.astype(np.uint32), kind="stable") if several else slice(None)
+    within, bounds = numbers[by_file], np.empty((len(numbers), 2), np.int64)
+    files, data, stop = [], [np.empty(0, np.uint8)] * len(paths), 0
+    for part in np.flatnonzero(counts).tolist():
         index, local = indexes[part], local_path(paths[part])
-        rows: Any = slice(None) if len(used) == 1 else which == part
-        if local is None or (index.terminator and (numbers[rows] == index.count - 1).any()):
+        first, stop = stop, stop + int(counts[part])
+        rows = within[first:stop]
+        if local is None or (index.terminator and (rows == index.count - 1).any()):
             return None
-        bounds[rows] = _bounds(index, numbers[rows])
+        bounds[first:stop] = _bounds(index, rows)
         file, data[part] = _mapped(paths[part], local, index, shared)
         files.append(file)
-    out = _native.bytes_pick(data, which, bounds.ravel())
-    for number, file in zip(used, files, strict=True):
+    if several:
+        back = np.empty_like(bounds)
+        back[by_file] = bounds
+        bounds = back
+    made = pick(data, which, bounds.ravel())
+    for number, file in zip(np.flatnonzero(counts).tolist(), files, strict=True):
         if not file.intact:
             raise broken(local_path(paths[number]) or "", len(data[number]))
-    return out
+    return made
 
 
 def _bounds(index: Index, numbers: Offsets) -> Offsets:

@@ -9,6 +9,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace import _native
 from headrace.columns import Column
 from headrace.plan.spec import Spec
 from headrace.plan.structure import LEAF, Structure
@@ -112,6 +113,13 @@ class Format(ABC):
     @abstractmethod
     def scan(self, data: Bytes, look: ScanHints) -> Scan:
         """Cut bytes into rows; what is not used comes again, with more behind it unless they are the final ones."""
+
+    def pick(self, parts: list[Bytes], which: Offsets, bounds: Offsets) -> Rows | None:
+        """Rows by where they lie in several files' bytes, in this order; None if one of them is bad."""
+        joined = _native.bytes_pick(parts, which, bounds)
+        found = self.bare.scan(joined, ScanHints()).parts
+        whole = found[0] if len(found) == 1 else None
+        return whole if isinstance(whole, Rows) and whole.rows == len(which) else None
 
     def refusal(self, size: int) -> str | None:  # noqa: ARG002
         """Why a file of this size cannot be one of this format."""

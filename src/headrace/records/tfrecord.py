@@ -45,6 +45,10 @@ class TFRecords(Format):
         parts.append(Bad(what, used, stop, lost=problem != WRONG_DATA, ends=True))
         return Scan(parts, stop if problem == WRONG_DATA else used)
 
+    def pick(self, parts: list[Bytes], which: Offsets, bounds: Offsets) -> Rows | None:
+        found = _native.unframe_at(parts, which, bounds)
+        return None if found is None else Rows([binary(*found)], len(which), 0)
+
     def _wrong(self, data: Bytes, problem: int, final: bool, left: int | None) -> str | None:
         if problem == WRONG_LENGTH:
             return "the checksum of the length is wrong"

@@ -28,7 +28,6 @@ from headrace.plan.node import TUNING, Node, user_site
 from headrace.plan.prepared import Prepared
 from headrace.plan.spec import Spec
 from headrace.plan.structure import LEAF
-from headrace.records.access import picked
 from headrace.records.counts import Counts
 from headrace.records.files import FileList, as_path, local_path
 from headrace.records.format import Format
@@ -39,7 +38,7 @@ from headrace.records.transport import ALONE, StorageOptions
 from headrace.sources.file_names import NAME, FileNames, listing
 from headrace.sources.memory import Memory
 from headrace.sources.one_file import by_pattern, looks_like_pattern
-from headrace.sources.records import Records, records_in
+from headrace.sources.records import Records, picked_block
 from headrace.storage.swaps import finish_swaps
 
 if TYPE_CHECKING:
@@ -213,10 +212,6 @@ class Files(Node):
         return self.indexes is not None
 
     @property
-    def coarse(self) -> bool:
-        return self.files is not None and any(local_path(name) is None for name in self.files.names)
-
-    @property
     def fn(self) -> Callable[[Any], Node]:
         """Makes the records of one file of its name."""
         return self._records
@@ -288,13 +283,10 @@ def _at_once(node: Files, ctx: Context, names: Sequence[str], which: Indices, in
     assert node.indexes is not None
     rows = indices - node.first_rows[which]
     try:
-        data = picked(names, node.indexes, which, rows, ctx.run.shared)
+        found = picked_block(node.format, names, node.indexes, which, rows, ctx)
     except OSError:
         return None
-    found = None if data is None else records_in(data, node.format, len(indices))
-    if not isinstance(found, Block):
-        return None
-    if ctx.with_ids:
+    if found is not None and ctx.with_ids:
         paths = {number: ctx.branch(ctx.path, number).path for number in np.unique(which).tolist()}
         found.ids = np.stack([np.array([paths[w] for w in which.tolist()], np.uint64), rows.astype(np.uint64)], 1)
     return found

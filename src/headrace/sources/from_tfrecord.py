@@ -108,6 +108,11 @@ class Examples(Format):
             parts += [part] if isinstance(part, Bad) else self._parsed(part, parse)
         return framed._replace(parts=parts)
 
+    def pick(self, parts: list[Bytes], which: Offsets, bounds: Offsets) -> Rows | None:
+        framed = FRAMED.pick(parts, which, bounds)
+        made = [] if framed is None else list(self._parsed(framed, self.plan.fixed_columns))
+        return made[0] if len(made) == 1 and isinstance(made[0], Rows) else None
+
     def _parsed(self, rows: Rows, parse: Callable[[Any], dict[str, Any]]) -> Iterator[Part]:
         records: Any = rows.columns[0]
         start = 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -13,8 +14,7 @@ from headrace.execute.context import Context
 from headrace.execute.registry import fetches, opens
 from headrace.plan.marks import At, OwnMark
 from headrace.plan.node import TUNING
-from headrace.records.access import gathered
-from headrace.records.files import Bytes
+from headrace.records.access import gathered, picked
 from headrace.records.format import Bad, Format, Rows, ScanHints
 from headrace.records.identity import Token
 from headrace.records.index import Index
@@ -42,24 +42,30 @@ def fetch_records(node: Records, ctx: Context, indices: Indices) -> Block:
     assert node.index is not None
     ctx.note_origin(shown(node.path))
     try:
-        data = gathered(node.path, node.index, indices, ctx.run.shared, node.via(ctx))
+        block = picked_block(node.format, [node.path], [node.index], np.zeros(len(indices), np.int64), indices, ctx)
+        data = np.empty(0, np.uint8)
+        if block is None:
+            data = gathered(node.path, node.index, indices, ctx.run.shared, node.via(ctx))
     except OSError as error:
         raise_if_passing(error, shown(node.path))
         raise _bad_at(node, error, node.index, indices) from error
-    found = records_in(data, node.format, len(indices))
-    if isinstance(found, Block):
-        found.ids = ctx.ids(indices)
-        return found
-    raise _bad_at(node, found.reason, node.index, indices)
+    if block is None:
+        parts = node.format.bare.scan(data, ScanHints()).parts
+        found = parts[0] if parts else Bad("nothing there", 0, 0)
+        if not isinstance(found, Rows) or found.rows != len(indices):
+            wrong = next(part for part in [*parts, Bad("not where its index says", 0, 0)] if isinstance(part, Bad))
+            raise _bad_at(node, wrong.reason, node.index, indices)
+        block = Block(node.format.structure, found.columns, found.rows)
+    block.ids = ctx.ids(indices)
+    return block
 
 
-def records_in(data: Bytes, form: Format, rows: int) -> Block | Bad:
-    """So many records that lie one behind the other; or what is wrong with one of them."""
-    parts = form.bare.scan(data, ScanHints()).parts
-    found = parts[0] if parts else Bad("nothing there", 0, 0)
-    if isinstance(found, Rows) and found.rows == rows:
-        return Block(form.structure, found.columns, rows)
-    return next(part for part in [*parts, Bad("not where its index says", 0, 0)] if isinstance(part, Bad))
+def picked_block(
+    form: Format, paths: Sequence[str], indexes: Sequence[Index], which: Indices, rows: Indices, ctx: Context
+) -> Block | None:
+    """Records of several local files at once; None where one of them is bad, or a file is not to be had so."""
+    made = picked(paths, indexes, which, rows, ctx.run.shared, form.pick)
+    return None if made is None else Block(form.structure, made.columns, made.rows)
 
 
 def _bad_at(node: Records, reason: str | OSError, index: Index, indices: Indices) -> ElementError:
