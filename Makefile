@@ -84,6 +84,8 @@ bench: $(VENV)/.installed-bench
 	$(BIN)/python benchmarks/features.py
 	$(BIN)/python benchmarks/functions.py
 	$(BIN)/python benchmarks/cliffs.py
+	$(BIN)/python benchmarks/databases.py
+	$(BIN)/python benchmarks/stores.py
 
 soak: $(VENV)/.installed-test
 	HEADRACE_TESTS=soak $(BIN)/python -m pytest -n $(WORKERS) --timeout 7200 tests/test_properties.py
