@@ -226,11 +226,11 @@ def test_explain_says_how_a_resume_works(sqlite):
 def test_a_server_killed_in_the_middle_is_an_error_that_keeps_the_place(request, kind, how, caplog, monkeypatch):
     monkeypatch.setattr(keys, "PAGE", 2000)
     database = request.getfixturevalue(kind)
-    database.numbers("numbers", 20_000)
+    database.numbers("numbers", 12_000)
     query = "SELECT id, repeat('x', 3000) AS pad FROM numbers ORDER BY id"  # more than waits in sockets
     ds = D.from_sql(database.uri, query, **how).with_options(hr.Options(retries=0))
     want = ids(ds)
-    assert len(want) == 20_000
+    assert len(want) == 12_000
     it = iter(ds)
     got = [int(next(it)["id"]) for _ in range(1000)]
     database.server.kill()
