@@ -85,6 +85,8 @@ bench: $(VENV)/.installed-bench
 	$(BIN)/python benchmarks/functions.py
 	$(BIN)/python benchmarks/index.py
 	$(BIN)/python benchmarks/cliffs.py
+	$(BIN)/python benchmarks/databases.py
+	$(BIN)/python benchmarks/stores.py
 
 soak: $(VENV)/.installed-test
 	HEADRACE_TESTS=soak $(BIN)/python -m pytest -n $(WORKERS) --timeout 7200 tests/test_properties.py

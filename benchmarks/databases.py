@@ -260,7 +260,7 @@ CASES: list[Case | Bound] = [
     ),
     Case(
         "BigQuery, 2 streams",
-        {"the client": 0.85},
+        {},
         {"headrace": batches(read_bigquery), "the client": bare_bigquery},
         ROWS,
     ),

@@ -2,8 +2,10 @@
 
 import datetime
 import json
+import runpy
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -182,3 +184,10 @@ def test_a_query_runs_once_and_its_table_is_read(fake):
         thread.join()
     assert fake.sessions[-1].read_session.table == "projects/mine/datasets/_results/tables/anon1"
     assert "SELECT * FROM shop.item" in ds._node.label(for_state=True)
+
+
+def test_the_example_reads_breaks_off_and_goes_on(fake, monkeypatch, capsys):
+    monkeypatch.setattr("headrace.sources.bigquery._read_client", fake.client)
+    example = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "bigquery.py"))
+    example["main"](NAME, 10_000)
+    assert "resumed exactly: True" in capsys.readouterr().out

@@ -226,11 +226,11 @@ def test_explain_says_how_a_resume_works(sqlite):
 def test_a_server_killed_in_the_middle_is_an_error_that_keeps_the_place(request, kind, how, caplog, monkeypatch):
     monkeypatch.setattr(keys, "PAGE", 2000)
     database = request.getfixturevalue(kind)
-    database.numbers("numbers", 20_000)
+    database.numbers("numbers", 12_000)
     query = "SELECT id, repeat('x', 3000) AS pad FROM numbers ORDER BY id"  # more than waits in sockets
     ds = D.from_sql(database.uri, query, **how).with_options(hr.Options(retries=0))
     want = ids(ds)
-    assert len(want) == 20_000
+    assert len(want) == 12_000
     it = iter(ds)
     got = [int(next(it)["id"]) for _ in range(1000)]
     database.server.kill()
@@ -337,3 +337,28 @@ def test_a_dataset_of_a_query_goes_to_another_process(sqlite):
     sqlite.numbers("numbers", 100)
     ds = D.from_sql(sqlite.uri, "SELECT * FROM numbers", key="id")
     assert ids(pickle.loads(pickle.dumps(ds))) == ids(ds)
+
+
+def test_rows_are_found_by_number_where_the_key_has_no_gaps(database):
+    database.numbers("numbers", 3000)
+    ds = D.from_sql(database.uri, "SELECT * FROM numbers", key="id", index=True)
+    assert len(ds) == 3000
+    assert ds[0]["id"] == 1
+    assert ds[-1] == {"id": 3000, "x": 1500.0, "s": "n3000"}
+    assert ids(ds[10:13]) == [11, 12, 13]
+    assert ids(ds) == list(range(1, 3001))
+    shuffled = ids(ds.shuffle(seed=1))
+    assert sorted(shuffled) == list(range(1, 3001))
+    assert shuffled != sorted(shuffled)
+    assert ids(ds.skip(2990)) == list(range(2991, 3001))
+    database.run("DELETE FROM numbers WHERE id = 5")
+    with pytest.raises(hr.SpecError, match="without gaps"):
+        D.from_sql(database.uri, "SELECT * FROM numbers", key="id", index=True)
+    with pytest.raises(hr.StateError, match="make the dataset anew"):
+        list(ds)
+
+
+def test_rows_by_number_keep_every_promise(sqlite):
+    sqlite.numbers("few", 15)
+    sqlite.run("UPDATE few SET s = NULL WHERE id = 4")
+    check_transformation(D.from_sql(sqlite.uri, "SELECT * FROM few", key="id", index=True).batch(2), cuts=4, epochs=1)

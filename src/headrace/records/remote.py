@@ -19,14 +19,12 @@ from headrace.records.faults import LengthError
 from headrace.records.identity import Identity, Token
 from headrace.records.ranges import Handle, Ranges, Requests, ask, begin_asking, done, is_asynchronous
 from headrace.records.redact import shown
-from headrace.records.transport import Future, Transport
+from headrace.records.transport import FEWEST_IN_FLIGHT, Future, Transport
 
 BLOCK = 4 << 20
 """A remote file is read in ranges of this size, the next one while this one is used."""
 AHEAD = BLOCK // 4
 """Once so much of a range was used the next one is asked for: who only looks at the beginning gets no more."""
-IN_FLIGHT = 2
-"""So many ranges are under way once the first was used up; twice as many whenever one is still waited for."""
 AT_ONCE = 16
 """So many requests are under way where many are to be made."""
 WHOLE = 64 << 20
@@ -99,7 +97,6 @@ class RemoteFile:
             self._ranges = Handle(via, system, name, self._is_this)
         self._begun: Begun = {}
         self._start, self._block = 0, b""
-        self._in_flight = IN_FLIGHT
         self._from_disk: set[Bounds] = set()
 
     def identity(self) -> Identity:
@@ -125,7 +122,8 @@ class RemoteFile:
             out[done : done + len(piece)] = np.frombuffer(piece, np.uint8)
             done += len(piece)
             if at + len(piece) - self._start > AHEAD:
-                for number in range(1, 1 + (self._in_flight if self._start else 1)):
+                wanted = self._via.in_flight.ranges
+                for number in range(1, 1 + (wanted if self._start or wanted > FEWEST_IN_FLIGHT else 1)):
                     self._begin(self._bounds(self._start + number * BLOCK), self._begun)
         return done
 
@@ -134,7 +132,7 @@ class RemoteFile:
         for passed in [each for each in self._begun if each[0] < bounds[0]]:
             self._begun.pop(passed).cancel()
         if bounds in self._begun and not self._begun[bounds].done():
-            self._in_flight = min(2 * self._in_flight, self._via.in_flight)
+            self._via.in_flight.grow(self._via.most_in_flight)
         return self._fetched(bounds, self._begun)
 
     def _bounds(self, start: int) -> Bounds:

@@ -30,6 +30,7 @@ StorageOptions = Mapping[str, Any]
 
 EXTRAS = {"s3": "s3", "s3a": "s3", "gs": "gcs", "gcs": "gcs"}
 """What installs the file system of a protocol."""
+FEWEST_IN_FLIGHT = 2
 MOST_IN_FLIGHT = 16
 """So many ranges of a file are under way at the most, and no more than fit in their share of the memory."""
 RAM_SHARE = 128 << 20
@@ -39,6 +40,17 @@ TIMEOUT = 60.0
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 20.0
 """Seconds before the first retry, which double, and before any; half of it is chance, lest all come back at once."""
 _chance = random.Random()  # not the one that users seed
+
+
+class InFlight:
+    """How many ranges of a file have proved good to have under way: the next file begins with as many."""
+
+    def __init__(self) -> None:
+        self.ranges = FEWEST_IN_FLIGHT
+
+    def grow(self, most: int) -> None:
+        """One was still waited for: more at a time."""
+        self.ranges = min(4 * self.ranges, most)
 
 
 class Transport:
@@ -57,7 +69,8 @@ class Transport:
         self.cache: DiskCache | None = None
         if options.remote_cache is not None:
             self.cache = DiskCache(options.remote_cache, options.remote_cache_bytes or LIMIT)
-        self.in_flight = MOST_IN_FLIGHT
+        self.most_in_flight = MOST_IN_FLIGHT
+        self.in_flight = InFlight()
         self._stopped = threading.Event()
         self._waiting: set[Future[Any]] = set()
         self._lock = threading.Lock()
@@ -66,7 +79,7 @@ class Transport:
     def of(cls, run: Pass, own: StorageOptions | None = None) -> Transport:
         """That of a pass, with the options that one reader has for itself."""
         made: Transport = run.shared.get(cls) or run.shared.setdefault(cls, cls(run.options))
-        made.in_flight = max(2, min(MOST_IN_FLIGHT, run.memory.limit // RAM_SHARE))
+        made.most_in_flight = max(FEWEST_IN_FLIGHT, min(MOST_IN_FLIGHT, run.memory.limit // RAM_SHARE))
         run.watch(made)
         if run.cancelled:
             made.cancel()

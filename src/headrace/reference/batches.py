@@ -15,6 +15,7 @@ from headrace.records.tables import rows_of
 from headrace.reference.base import Place, Row, rows
 from headrace.sources.part_stream import bad_row
 from headrace.sources.parts import PartRows, Parts, PartsInTurn
+from headrace.sources.sql.dense import DenseRows
 
 
 @rows.register
@@ -34,8 +35,9 @@ def _(node: Parts, at: Place) -> Iterator[Row]:
         fixed.source.close()
 
 
-@rows.register
-def _(node: PartRows, at: Place) -> Iterator[Row]:
+@rows.register(PartRows)
+@rows.register(DenseRows)
+def _(node: PartRows | DenseRows, at: Place) -> Iterator[Row]:
     number, choice = 0, node.source.choice
     structure, columns = node.structures
     reader: Any = node.source.open(node.part, node.source.start)

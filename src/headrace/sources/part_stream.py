@@ -4,22 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from headrace.block import Block, Failure, Item
 from headrace.errors import ElementError, HeadraceError, StateError, TransportError
 from headrace.execute.channel import Cancelled
 from headrace.execute.context import Context
 from headrace.plan.marks import At, OwnMark
+from headrace.plan.structure import Structure
 from headrace.records.pieces import Good, batch_pieces
 from headrace.records.transport import Transport
-from headrace.sources.batches import Mark
+from headrace.sources.batches import BatchSource, Mark
 from headrace.sources.one_file import FileStream
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-    from headrace.sources.parts import PartRows
 
 ROWS = 1 << 13
 """So many rows become a block: a resume reads no more than these again."""
@@ -51,10 +50,25 @@ class PartMark(OwnMark):
     number: int
 
 
+class PartNode(Protocol):
+    """A node that gives the rows of a part."""
+
+    @property
+    def source(self) -> BatchSource: ...
+    @property
+    def part(self) -> int: ...
+    @property
+    def reader(self) -> str: ...
+    @property
+    def site(self) -> str | None: ...
+    @property
+    def structures(self) -> tuple[Structure, Structure]: ...
+
+
 class PartStream(FileStream):
     """Batches, cut into blocks; after a fault the source is opened again behind the last row that it gave."""
 
-    def __init__(self, node: PartRows, ctx: Context, at: At) -> None:
+    def __init__(self, node: PartNode, ctx: Context, at: At) -> None:
         super().__init__()
         self._node = node
         self._ctx = ctx
@@ -145,7 +159,7 @@ class PartStream(FileStream):
         self._drop()
 
 
-def bad_row(node: PartRows, reason: str, number: int) -> ElementError:
+def bad_row(node: PartNode, reason: str, number: int) -> ElementError:
     """What stands in the place of a row that cannot be read."""
     where = f"{node.source}, row {number}" + (f" of part {node.part}" if node.source.parts > 1 else "")
     return ElementError(reason, operation=node.reader, ordinal=number, site=node.site, provenance=where)

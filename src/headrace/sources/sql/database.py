@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -30,6 +31,8 @@ class Rows(Iterator["pa.RecordBatch"]):
         self._batches = batches
         self._close = close
         self._cancel = cancel
+        self._closed = False
+        self._ending = threading.Lock()  # a driver must not be told to end what another thread lets go of
 
     def __iter__(self) -> Self:
         return self
@@ -39,13 +42,16 @@ class Rows(Iterator["pa.RecordBatch"]):
 
     def cancel(self) -> None:
         """End what is waited for, from another thread; it may be over already."""
-        with suppress(Exception):
-            self._cancel()
+        with self._ending, suppress(Exception):
+            if not self._closed:
+                self._cancel()
 
     def close(self) -> None:
         """End the query; of a connection that is broken nothing more is to be heard."""
-        with suppress(Exception):
-            self._close()
+        with self._ending, suppress(Exception):
+            if not self._closed:
+                self._closed = True
+                self._close()
 
 
 class Database(ABC):

@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from headrace.errors import HeadraceError, TransportError, what_there_is
 from headrace.ops.arguments import positive
+from headrace.plan.node import user_site
 from headrace.records.choice import Choice
+from headrace.records.tables import spec_of
 from headrace.sources.parts import parts_dataset
 from headrace.sources.sql.database import Database
+from headrace.sources.sql.dense import DenseRows, count_keys
 from headrace.sources.sql.duckdb import DuckDB
 from headrace.sources.sql.keys import check_key
 from headrace.sources.sql.mysql import MySQL
@@ -42,6 +45,7 @@ def from_sql(
     params: Sequence[Any] = (),
     key: str | None = None,
     partitions: int = 1,
+    index: bool = False,
     cast: Mapping[str, Any] | None = None,
     nulls: Mapping[str, Any] | None = None,
     name: str | None = None,
@@ -55,7 +59,8 @@ def from_sql(
     `key` names a column of the result, of whole numbers or text, that is different in every row and has an index: rows
     come in its order, and a resume goes on behind the last one. Without it the query runs again and rows are passed
     over. With a key, `partitions` ranges of it are read at the same time, some thousand rows of each in turn; of
-    PostgreSQL they see one snapshot.
+    PostgreSQL they see one snapshot. With `index=True` rows are found by number, `ds[i]`, and counted: the key must
+    have no gaps.
 
     >>> import sqlite3
     >>> with sqlite3.connect(folder / "shop.db") as db:
@@ -74,8 +79,20 @@ def from_sql(
     schema = database.settle(attempt(database, "from_sql", lambda: database.schema(text, given)), cast or {})
     if key is not None:
         check_key(schema, key)
-    choice = Choice.of(None, None, cast, nulls)
-    return parts_dataset("from_sql", SqlSource(database, text, given, schema, choice, key, parts), name)
+    source = SqlSource(database, text, given, schema, Choice.of(None, None, cast, nulls), key, parts)
+    return _indexed(source, name) if index else parts_dataset("from_sql", source, name)
+
+
+def _indexed(source: SqlSource, name: str | None) -> Dataset:
+    from headrace.dataset import Dataset
+
+    query = source.keyed
+    if query is None or source.parts > 1:
+        raise ValueError("from_sql: index=True finds rows by a key, in one part: key= names it")
+    source.choice.check(source.schema)
+    rows, first = attempt(source.database, "from_sql", lambda: count_keys(query))
+    spec = spec_of(source.schema, source.choice)
+    return Dataset(DenseRows(source, "from_sql", spec, rows, first, site=user_site(), name=name))
 
 
 def database_of(uri: str, reader: str) -> Database:

@@ -16,7 +16,7 @@ from headrace.sources.sql.database import Database, Key, Params
 if TYPE_CHECKING:
     import pyarrow as pa
 
-PAGE = 1 << 16
+PAGE = 1 << 17
 """So many rows a page, where a database is asked for pages."""
 
 

@@ -13,6 +13,8 @@ from headrace.sources.sql.database import Database, Params, Rows, Snapshot, driv
 if TYPE_CHECKING:
     import pyarrow as pa
 
+BATCH_BYTES = 2 << 20
+"""So many bytes are a batch: the first one is waited for."""
 PAGE = 1 << 16
 """So many rows are fetched from a cursor at a time."""
 PASSING = re.compile("08|53|57|58|40001|40P01|25006|55P03")
@@ -58,6 +60,7 @@ class Postgres(Database):
                 run(connection, f"DECLARE headrace_rows NO SCROLL CURSOR FOR {query}", params)
                 batches = self._fetched(cursor)
             else:
+                cursor.adbc_statement.set_options(**{"adbc.postgresql.batch_size_hint_bytes": str(BATCH_BYTES)})
                 cursor.execute(query)
                 batches = iter(cursor.fetch_record_batch())
         except BaseException:

@@ -1,0 +1,187 @@
+"""Remote files behind a proxy that keeps every answer back for 100 ms, against the bare libraries; and the cache.
+
+S3 and Google Cloud Storage are their emulators on loopback. The bare library asks for ranges of 4 MB, 8 or 16 at a
+time, and does nothing with the bytes; headrace reads records of 1 MB.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import json
+import logging
+import os
+import socket
+import sys
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+from urllib.request import Request, urlopen
+
+import numpy as np
+from harness import Bound, Case, UnsupportedError, main
+
+import headrace as hr
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from tests.stores.faults import running
+
+LATENCY = 0.1
+BLOCK, RECORD, SIZE, FILES = 4 << 20, 1 << 20, 32 << 20, 4
+_folder = TemporaryDirectory(prefix="headrace-benchmark-")
+_open = ExitStack()
+atexit.register(_open.close)
+os.environ["GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT"] = "false"
+
+
+def content(number: int) -> bytes:
+    return np.random.default_rng(number).integers(0, 256, SIZE, np.uint8).tobytes()
+
+
+class Store:
+    """Files behind the slow proxy; `options` are what its file system is told."""
+
+    def __init__(self, protocol: str, upstream: str, options: dict[str, Any]) -> None:
+        self.proxy = _open.enter_context(running(upstream))
+        self.proxy.before = lambda _: time.sleep(LATENCY)
+        self.proxy._is_stale = lambda *_: False  # which would ask the emulator once more for each of our ranges alone
+        self.protocol, self.options = protocol, {**options, "endpoint_url": self.proxy.url}
+        self.names = [f"{protocol}://bench/{i}" for i in range(FILES)]
+
+
+@cache
+def s3() -> Store:
+    try:
+        from moto.server import ThreadedMotoServer
+    except ImportError:
+        raise UnsupportedError("moto is not installed") from None
+    import fsspec
+
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    _open.callback(server.stop)
+    url = "http://{}:{}".format(*server.get_host_and_port())
+    known = {"key": "AKIAEXAMPLEKEY", "secret": "secret", "client_kwargs": {"region_name": "eu-west-1"}}
+    direct = fsspec.filesystem("s3", **known, endpoint_url=url)
+    direct.mkdir("bench")
+    for i in range(FILES):
+        direct.pipe_file(f"bench/{i}", content(i))
+    return Store("s3", url, known)
+
+
+@cache
+def gs() -> Store:
+    try:
+        from gcp_storage_emulator.server import create_server
+    except ImportError:
+        raise UnsupportedError("gcp-storage-emulator is not installed") from None
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    server = create_server("127.0.0.1", port, in_memory=True)
+    server.start()
+    _open.callback(server.stop)
+    url = f"http://127.0.0.1:{port}"
+
+    def post(path: str, data: bytes, kind: str) -> None:
+        urlopen(Request(f"{url}{path}", data, {"Content-Type": kind}, method="POST")).close()
+
+    post("/storage/v1/b?project=p", json.dumps({"name": "bench"}).encode(), "application/json")
+    for i in range(FILES):
+        post(f"/upload/storage/v1/b/bench/o?uploadType=media&name={i}", content(i), "text/plain")
+    return Store("gs", url, {"token": "anon", "project": "p"})
+
+
+def bare(store: Callable[[], Store], at_once: int) -> Callable[[], int]:
+    """All ranges of all files by the library alone, so many under way."""
+
+    def job() -> int:
+        import fsspec
+
+        made = store()
+        system = fsspec.filesystem(made.protocol, **made.options)
+
+        async def fetch() -> int:
+            free = asyncio.Semaphore(at_once)
+
+            async def one(name: str, start: int) -> int:
+                async with free:
+                    return len(await system._cat_file(name, start=start, end=start + BLOCK))
+
+            ranges = [(name, start) for name in made.names for start in range(0, SIZE, BLOCK)]
+            return sum(await asyncio.gather(*(one(*each) for each in ranges)))
+
+        return asyncio.run_coroutine_threadsafe(fetch(), system.loop).result() // RECORD
+
+    return job
+
+
+def ours(store: Callable[[], Store], reads: int | None, **options: Any) -> Callable[[], int]:
+    def job() -> int:
+        made = store()
+        told = hr.Options(storage_options={made.protocol: made.options}, **options)
+        ds = hr.FixedLengthRecordDataset(made.names, RECORD, num_parallel_reads=reads).with_options(told)
+        return sum(1 for _ in ds)
+
+    return job
+
+
+def cached(store: Callable[[], Store], reads: int | None) -> Callable[[], int]:
+    return ours(store, reads, remote_cache=str(Path(_folder.name, "cache")))
+
+
+@cache
+def local_files() -> list[str]:
+    names = []
+    for i in range(FILES):
+        path = Path(_folder.name, f"local-{i}")
+        path.write_bytes(content(i))
+        names.append(str(path))
+    return names
+
+
+def local(reads: int | None) -> Callable[[], int]:
+    return lambda: sum(1 for _ in hr.FixedLengthRecordDataset(local_files(), RECORD, num_parallel_reads=reads))
+
+
+def over_bound(rounds: int) -> list[float]:
+    """By how many bytes a cache of 2 MB was ever over its bound: 4 processes, 10,000 reads in all, 20 kills."""
+    from tests.stores.test_cache import writers
+
+    del rounds
+    largest, kills = writers(Path(_folder.name, "bound"), processes=4, reads=2500, kills=20)
+    assert not kills
+    return [max(0.0, largest - 2_000_000)]
+
+
+RECORDS = FILES * SIZE // RECORD
+CASES: list[Case | Bound] = [
+    *(
+        Case(
+            f"{name}, 100 ms, {how}",
+            {"the library": 0.8},
+            {"headrace": ours(store, reads), "the library": {f"{n} at once": bare(store, n) for n in (8, 16)}},
+            RECORDS,
+        )
+        for name, store in (("S3", s3), ("GCS", gs))
+        for how, reads in (("in order", None), ("4 reads", 4))
+    ),
+    *(
+        Case(
+            f"S3, second pass from the cache, {how}",
+            {"local files": 0.8},
+            {"headrace": cached(s3, reads), "local files": local(reads)},
+            RECORDS,
+        )
+        for how, reads in (("in order", None), ("4 reads", 4))
+    ),
+    Bound("cache over its bound", 0, "bytes", over_bound),
+]
+
+if __name__ == "__main__":
+    sys.exit(main("headrace: stores", CASES, description=__doc__))
