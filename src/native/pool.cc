@@ -16,7 +16,6 @@ namespace {
 constexpr size_t kLarge = 64 << 10;   // what is smaller, the system's allocator keeps by itself
 constexpr size_t kPrefix = 64;        // before large memory: keeps it aligned
 constexpr size_t kSmallPrefix = 16;   // before small memory
-constexpr size_t kHuge = 2 << 20;     // the system may back this much by one large page
 constexpr size_t kApart = 4 << 20;    // what is larger is mapped by itself
 constexpr size_t kChunk = 32 << 20;   // what is smaller is cut out of mappings of this size
 constexpr int kSteps = 8;             // sizes from one power of two to the next
@@ -112,9 +111,6 @@ class Pool {
       start = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     }
     if (start == MAP_FAILED) return nullptr;
-#ifdef MADV_HUGEPAGE
-    if (bytes >= 2 * kHuge) madvise(start, bytes, MADV_HUGEPAGE);
-#endif
     return static_cast<char*>(start);
   }
 
