@@ -44,6 +44,7 @@ size_t mapped_bytes(int number) { return (class_bytes(number) + kPrefix + 4095) 
 // Memory of one class: warm where its pages are there, cold where the system has them back.
 struct Shelf {
   std::vector<void*> warm, cold;
+  uint64_t used = 0;  // when a piece was last taken or given
 };
 
 class Pool {
@@ -53,6 +54,7 @@ class Pool {
     std::lock_guard<std::mutex> held(lock_);
     ++stats_.taken;
     Shelf& shelf = shelves_[number];
+    shelf.used = ++clock_;
     void* memory = nullptr;
     *zeroed = shelf.warm.empty();
     if (!shelf.warm.empty()) {
@@ -77,18 +79,16 @@ class Pool {
     std::lock_guard<std::mutex> held(lock_);
     const int64_t bytes = int64_t(class_bytes(number));
     stats_.in_use -= bytes;
-    if (stats_.idle + bytes <= keep_) {
-      shelves_[number].warm.push_back(memory);
-      stats_.idle += bytes;
-    } else {
-      release(memory, number);
-    }
+    shelves_[number].warm.push_back(memory);
+    shelves_[number].used = ++clock_;
+    stats_.idle += bytes;
+    while (stats_.idle > keep_) release_oldest();
   }
 
   void keep(int64_t bytes) {
     std::lock_guard<std::mutex> held(lock_);
     keep_ = bytes;
-    if (stats_.idle > keep_) trim_held();
+    while (stats_.idle > keep_) release_oldest();
   }
 
   void trim() {
@@ -137,6 +137,19 @@ class Pool {
     }
   }
 
+  // Gives one piece back, of the size that has not been wanted for the longest time.
+  void release_oldest() {
+    int oldest = -1;
+    for (int i = 0; i < kClasses; ++i) {
+      if (!shelves_[i].warm.empty() && (oldest < 0 || shelves_[i].used < shelves_[oldest].used)) oldest = i;
+    }
+    if (oldest < 0) return;
+    void* memory = shelves_[oldest].warm.back();
+    shelves_[oldest].warm.pop_back();
+    stats_.idle -= int64_t(class_bytes(oldest));
+    release(memory, oldest);
+  }
+
   void trim_held() {
     for (int i = 0; i < kClasses; ++i) {
       std::vector<void*> warm;
@@ -151,6 +164,7 @@ class Pool {
   char* next_ = nullptr;
   char* end_ = nullptr;
   int64_t keep_ = 1 << 30;
+  uint64_t clock_ = 0;
   PoolStats stats_{0, 0, 0, 0};
 };
 
