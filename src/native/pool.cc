@@ -18,14 +18,17 @@ constexpr size_t kPrefix = 64;        // before large memory: keeps it aligned
 constexpr size_t kSmallPrefix = 16;   // before small memory
 constexpr size_t kApart = 4 << 20;    // what is larger is mapped by itself
 constexpr size_t kChunk = 32 << 20;   // what is smaller is cut out of mappings of this size
+constexpr size_t kColour = 192;       // memory begins at different places of its page: processors take copies between
+constexpr size_t kColours = 16;       // equal ones for overlapping, and wait
 constexpr int kSteps = 8;             // sizes from one power of two to the next
 constexpr int kFirst = 16;            // log2 of kLarge
 constexpr int kClasses = (48 - kFirst) * kSteps;
 constexpr uint64_t kSmall = uint64_t(-1);
 
-// Each piece of memory says, in the word before it, of which class it is. The word before that is its size.
+// Each piece of memory says, in the words before it, of which class it is, its size, and where its mapping begins.
 uint64_t& class_of(void* memory) { return static_cast<uint64_t*>(memory)[-1]; }
 uint64_t& size_of(void* memory) { return static_cast<uint64_t*>(memory)[-2]; }
+char*& start_of(void* memory) { return static_cast<char**>(memory)[-3]; }
 
 int class_for(size_t bytes) {
   const int power = 63 - __builtin_clzll(bytes);  // 2^power <= bytes
@@ -39,7 +42,7 @@ size_t class_bytes(int number) {
   return (size_t(1) << power) + size_t(number % kSteps) * (size_t(1) << (power - 3));
 }
 
-size_t mapped_bytes(int number) { return (class_bytes(number) + kPrefix + 4095) & ~size_t(4095); }
+size_t mapped_bytes(int number) { return (class_bytes(number) + kPrefix + kColours * kColour + 4095) & ~size_t(4095); }
 
 // Memory of one class: warm where its pages are there, cold where the system has them back.
 struct Shelf {
@@ -56,7 +59,7 @@ class Pool {
     Shelf& shelf = shelves_[number];
     shelf.used = ++clock_;
     void* memory = nullptr;
-    *zeroed = shelf.warm.empty();
+    *zeroed = shelf.warm.empty() && shelf.cold.empty();
     if (!shelf.warm.empty()) {
       memory = shelf.warm.back();
       shelf.warm.pop_back();
@@ -68,7 +71,8 @@ class Pool {
     } else {
       char* start = bytes < kApart ? carve(bytes) : map(bytes);
       if (!start) return nullptr;
-      memory = start + kPrefix;
+      memory = start + kPrefix + (colour_++ % kColours) * kColour;
+      start_of(memory) = start;
     }
     stats_.in_use += int64_t(class_bytes(number));
     class_of(memory) = uint64_t(number);
@@ -127,12 +131,13 @@ class Pool {
 
   // Gives the pages back; the addresses of carved memory stay for later.
   void release(void* memory, int number) {
-    char* start = static_cast<char*>(memory) - kPrefix;
+    char* start = start_of(memory);
     const size_t bytes = mapped_bytes(number);
     if (bytes >= kApart) {
       munmap(start, bytes);
     } else {
-      madvise(start, bytes, MADV_DONTNEED);
+      char* pages = reinterpret_cast<char*>((reinterpret_cast<uintptr_t>(memory) + 4095) & ~uintptr_t(4095));
+      madvise(pages, size_t(start + bytes - pages), MADV_DONTNEED);  // the words before the memory stay
       shelves_[number].cold.push_back(memory);
     }
   }
@@ -165,6 +170,7 @@ class Pool {
   char* end_ = nullptr;
   int64_t keep_ = 1 << 30;
   uint64_t clock_ = 0;
+  size_t colour_ = 0;
   PoolStats stats_{0, 0, 0, 0};
 };
 
