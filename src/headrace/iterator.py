@@ -254,7 +254,6 @@ class Iterator(PythonIterator[Any]):
 
     def _pull(self) -> Pulled:
         self._pulling = True
-        before = _native.use_pool()
         try:
             run = self._run
             if run is None or self._pid != os.getpid():
@@ -270,7 +269,6 @@ class Iterator(PythonIterator[Any]):
                 raise StateError(f"the pass cannot go on from this state: {type(error).__name__}: {error}") from error
             raise
         finally:
-            _native.use_pool(before)
             self._pulling = False
             if self._closed:
                 self._shut()

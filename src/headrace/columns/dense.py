@@ -87,7 +87,11 @@ def take_rows(column: Dense, indices: Indices) -> Dense:
     row_bytes = column.nbytes // len(column) if len(column) else 0
     if row_bytes * len(indices) < MUCH or row_bytes < WIDE or column.dtype.hasobject or not column.flags.c_contiguous:
         return column.take(indices, axis=0)
-    out = np.empty((len(indices), *column.shape[1:]), column.dtype)
+    before = _native.use_pool()  # memory that is there already: new pages cost more than the copy
+    try:
+        out = np.empty((len(indices), *column.shape[1:]), column.dtype)
+    finally:
+        _native.use_pool(before)
     _native.gather(as_bytes(column), np.ascontiguousarray(indices, np.int64), as_bytes(out))
     return out
 

@@ -10,7 +10,6 @@ from functools import partial
 from time import perf_counter_ns, thread_time_ns
 from typing import TYPE_CHECKING
 
-from headrace import _native
 from headrace.block import Item
 from headrace.execute.autotune import Climb, Depth
 from headrace.execute.channel import NO_ROOM, Cancelled, Channel, Limits, Ticket
@@ -43,7 +42,6 @@ class Thread(threading.Thread):
 
     def run(self) -> None:
         self._begun.set()
-        _native.use_pool()
         super().run()
 
     def finish(self) -> None:
