@@ -7,6 +7,7 @@ NB_MODULE(_native, m) {
   nb::set_leak_warnings(false);  // compiled descriptions are kept until the interpreter ends
   bind_records(m);   // TFRecord framing and checksums
   bind_files(m);     // files as memory
+  bind_memory(m);    // memory that is used again, and rows copied by several threads
   bind_examples(m);  // tf.Example to columns and back
   bind_csv(m);
   bind_shuffle(m);  // draws, the buffer's rows, permutations
@@ -15,5 +16,4 @@ NB_MODULE(_native, m) {
   bind_pack(m);  // sequences into rows of one length
   bind_features(m);  // hashes, ids and what is made of them
   m.def("die_with_parent", &headrace::die_with_parent);
-  m.def("release_memory", &headrace::release_memory, Released());
 }

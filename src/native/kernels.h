@@ -186,6 +186,9 @@ void frame(const uint8_t* values, const int64_t* offsets, int64_t rows, uint8_t*
 // Gives freed memory back to the operating system where the allocator can.
 void release_memory();
 
+// Copies the rows with these numbers to out, one after another, by several threads where there is much to copy.
+void gather(const uint8_t* rows, size_t row_bytes, const int64_t* indices, int64_t count, uint8_t* out);
+
 // CSV. What a file looks like: which field goes to which column (slots; -1: none, -2: one too many), whether more fields
 // than slots are too many, and of each column what it holds and whether it may be empty.
 enum class CsvKind : int { kInt32 = 0, kInt64 = 1, kFloat32 = 2, kFloat64 = 3, kText = 4 };

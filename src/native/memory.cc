@@ -1,4 +1,5 @@
 #include "kernels.h"
+#include "pool.h"
 
 #if defined(__GLIBC__)
 #include <malloc.h>
@@ -7,6 +8,7 @@
 namespace headrace {
 
 void release_memory() {
+  pool_trim();
 #if defined(__GLIBC__)
   malloc_trim(0);
 #endif

@@ -144,6 +144,7 @@ class Objects {
 
 void bind_records(nb::module_& m);
 void bind_files(nb::module_& m);
+void bind_memory(nb::module_& m);
 void bind_examples(nb::module_& m);
 void bind_csv(nb::module_& m);
 void bind_shuffle(nb::module_& m);

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from headrace.columns.dense import take_rows
 from headrace.columns.kind import Column, Indices, Kind, Notes, kind_named, kind_of, register_kind
 from headrace.columns.objects import boxes
 from headrace.columns.ragged import group_rows
@@ -36,7 +37,7 @@ def values(column: Column) -> Iterator[Any]:
 
 def take(column: Column, indices: Indices) -> Column:
     """These rows, copied."""
-    return column.take(indices, axis=0) if type(column) is np.ndarray else kind_of(column).take(column, indices)
+    return take_rows(column, indices) if type(column) is np.ndarray else kind_of(column).take(column, indices)
 
 
 def column_bytes(column: Column) -> int:

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace import _native
 from headrace.columns.kind import Indices, Kind, Notes, register_kind
 from headrace.errors import StorageError
 from headrace.plan.spec import TensorSpec
+from headrace.ragged import as_bytes
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,7 +32,7 @@ class DenseKind(Kind):
         return iter(column)
 
     def take(self, column: Dense, indices: Indices) -> Dense:
-        return column.take(indices, axis=0)
+        return take_rows(column, indices)
 
     def join(self, columns: Sequence[Dense]) -> Dense | None:
         first = columns[0]
@@ -78,6 +80,26 @@ class DenseKind(Kind):
         if 0 in shape:
             return np.empty((len(array), *shape), dtype)
         return array_of(array, dtype).reshape(len(array), *shape)
+
+
+def take_rows(column: Dense, indices: Indices) -> Dense:
+    """Rows, copied; by several threads where there is much to copy."""
+    row_bytes = column.nbytes // len(column) if len(column) else 0
+    if row_bytes * len(indices) < MUCH or row_bytes < WIDE or column.dtype.hasobject or not column.flags.c_contiguous:
+        return column.take(indices, axis=0)
+    before = _native.use_pool()  # memory that is there already: new pages cost more than the copy
+    try:
+        out = np.empty((len(indices), *column.shape[1:]), column.dtype)
+    finally:
+        _native.use_pool(before)
+    _native.gather(as_bytes(column), np.ascontiguousarray(indices, np.int64), as_bytes(out))
+    return out
+
+
+MUCH = 1 << 20
+"""Bytes that are worth the help of other threads."""
+WIDE = 256
+"""Bytes of a row; smaller ones NumPy copies as fast."""
 
 
 def locked(array: Dense) -> Dense:

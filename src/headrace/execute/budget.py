@@ -51,6 +51,16 @@ def _machine_free() -> int:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
 
 
+POOLED = 8
+"""Of the memory there is, this part may wait to be used again."""
+
+
+@cache
+def pool_bytes() -> int:
+    """How much freed memory is kept for new arrays, unless the options say how much memory there is."""
+    return min(1 << 30, free_memory() // POOLED)
+
+
 class Memory:
     """The bytes that all stages of one pass may hold ready together.
 

@@ -7,8 +7,9 @@ import threading
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from headrace import _native
 from headrace.execute.autotune import Tuner
-from headrace.execute.budget import Memory, cpus
+from headrace.execute.budget import POOLED, Memory, cpus, pool_bytes
 from headrace.execute.context import Context
 from headrace.execute.inputs import Input, close_all
 from headrace.execute.origin import Patience
@@ -23,6 +24,10 @@ from headrace.plan.prepared import Prepared
 DEFAULTS = Options()
 REAP_SECONDS = 1.0
 """How long the collector waits for the threads of a pass that nobody holds; they end by themselves in any case."""
+
+
+TEAM = 8
+"""So many threads copy the rows of one large batch at most: more wait for memory, not for processors."""
 
 
 class Waiting(Protocol):
@@ -56,6 +61,8 @@ class Pass:
         self.sizes = {} if sizes is None else sizes
         self.memory = Memory(options.ram_budget)
         self.tuner = Tuner(options.cpu_budget or cpus(), options.frozen, widths)
+        _native.set_team(min(TEAM, options.cpu_budget or cpus()))
+        _native.pool_keep(pool_bytes() if options.ram_budget is None else options.ram_budget // POOLED)
         self.open_streams = 0
         self.cancelled = False
         self.live = False

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headrace.block import Block, Failure, Indices, Item
+from headrace.block import Block, Failure, Item
+from headrace.columns import Indices
 from headrace.errors import HeadraceError, SpecError, StateError
 from headrace.execute.context import Context
 from headrace.execute.registry import fetches, opens

@@ -1,0 +1,235 @@
+#include "pool.h"
+
+#include <pthread.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+namespace headrace {
+namespace {
+
+constexpr size_t kLarge = 64 << 10;   // what is smaller, the system's allocator keeps by itself
+constexpr size_t kPrefix = 64;        // before large memory: keeps it aligned
+constexpr size_t kSmallPrefix = 16;   // before small memory
+constexpr size_t kApart = 4 << 20;    // what is larger is mapped by itself
+constexpr size_t kChunk = 32 << 20;   // what is smaller is cut out of mappings of this size
+constexpr size_t kColour = 192;       // memory begins at different places of its page: processors take copies between
+constexpr size_t kColours = 16;       // equal ones for overlapping, and wait
+constexpr int kSteps = 8;             // sizes from one power of two to the next
+constexpr int kFirst = 16;            // log2 of kLarge
+constexpr int kClasses = (48 - kFirst) * kSteps;
+constexpr uint64_t kSmall = uint64_t(-1);
+
+// Each piece of memory says, in the words before it, of which class it is, its size, and where its mapping begins.
+uint64_t& class_of(void* memory) { return static_cast<uint64_t*>(memory)[-1]; }
+uint64_t& size_of(void* memory) { return static_cast<uint64_t*>(memory)[-2]; }
+char*& start_of(void* memory) { return static_cast<char**>(memory)[-3]; }
+
+int class_for(size_t bytes) {
+  const int power = 63 - __builtin_clzll(bytes);  // 2^power <= bytes
+  const size_t step = size_t(1) << (power - 3);
+  const int above = int((bytes - (size_t(1) << power) + step - 1) / step);
+  return (power - kFirst) * kSteps + above;
+}
+
+size_t class_bytes(int number) {
+  const int power = kFirst + number / kSteps;
+  return (size_t(1) << power) + size_t(number % kSteps) * (size_t(1) << (power - 3));
+}
+
+size_t mapped_bytes(int number) { return (class_bytes(number) + kPrefix + kColours * kColour + 4095) & ~size_t(4095); }
+
+// Memory of one class: warm where its pages are there, cold where the system has them back.
+struct Shelf {
+  std::vector<void*> warm, cold;
+  uint64_t used = 0;  // when a piece was last taken or given
+};
+
+class Pool {
+ public:
+  void* take(int number, bool* zeroed) {
+    const size_t bytes = mapped_bytes(number);
+    std::lock_guard<std::mutex> held(lock_);
+    ++stats_.taken;
+    Shelf& shelf = shelves_[number];
+    shelf.used = ++clock_;
+    void* memory = nullptr;
+    *zeroed = shelf.warm.empty() && shelf.cold.empty();
+    if (!shelf.warm.empty()) {
+      memory = shelf.warm.back();
+      shelf.warm.pop_back();
+      ++stats_.reused;
+      stats_.idle -= int64_t(class_bytes(number));
+    } else if (!shelf.cold.empty()) {
+      memory = shelf.cold.back();
+      shelf.cold.pop_back();
+    } else {
+      char* start = bytes < kApart ? carve(bytes) : map(bytes);
+      if (!start) return nullptr;
+      memory = start + kPrefix + (colour_++ % kColours) * kColour;
+      start_of(memory) = start;
+    }
+    stats_.in_use += int64_t(class_bytes(number));
+    class_of(memory) = uint64_t(number);
+    return memory;
+  }
+
+  void give(void* memory, int number) {
+    std::lock_guard<std::mutex> held(lock_);
+    const int64_t bytes = int64_t(class_bytes(number));
+    stats_.in_use -= bytes;
+    shelves_[number].warm.push_back(memory);
+    shelves_[number].used = ++clock_;
+    stats_.idle += bytes;
+    while (stats_.idle > keep_) release_oldest();
+  }
+
+  void keep(int64_t bytes) {
+    std::lock_guard<std::mutex> held(lock_);
+    keep_ = bytes;
+    while (stats_.idle > keep_) release_oldest();
+  }
+
+  void trim() {
+    std::lock_guard<std::mutex> held(lock_);
+    trim_held();
+  }
+
+  PoolStats stats() {
+    std::lock_guard<std::mutex> held(lock_);
+    return stats_;
+  }
+
+  std::mutex& lock() { return lock_; }
+
+ private:
+  char* map(size_t bytes) {
+    void* start = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (start == MAP_FAILED) {
+      trim_held();
+      start = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    }
+    if (start == MAP_FAILED) return nullptr;
+    return static_cast<char*>(start);
+  }
+
+  // A piece of a larger mapping: a process may have only so many mappings. What is left of the last one is lost.
+  char* carve(size_t bytes) {
+    if (size_t(end_ - next_) < bytes) {
+      char* start = map(kChunk);
+      if (!start) return nullptr;
+      next_ = start;
+      end_ = start + kChunk;
+    }
+    return std::exchange(next_, next_ + bytes);
+  }
+
+  // Gives the pages back; the addresses of carved memory stay for later.
+  void release(void* memory, int number) {
+    char* start = start_of(memory);
+    const size_t bytes = mapped_bytes(number);
+    if (bytes >= kApart) {
+      munmap(start, bytes);
+    } else {
+      char* pages = reinterpret_cast<char*>((reinterpret_cast<uintptr_t>(memory) + 4095) & ~uintptr_t(4095));
+      madvise(pages, size_t(start + bytes - pages), MADV_DONTNEED);  // the words before the memory stay
+      shelves_[number].cold.push_back(memory);
+    }
+  }
+
+  // Gives one piece back, of the size that has not been wanted for the longest time.
+  void release_oldest() {
+    int oldest = -1;
+    for (int i = 0; i < kClasses; ++i) {
+      if (!shelves_[i].warm.empty() && (oldest < 0 || shelves_[i].used < shelves_[oldest].used)) oldest = i;
+    }
+    if (oldest < 0) return;
+    void* memory = shelves_[oldest].warm.back();
+    shelves_[oldest].warm.pop_back();
+    stats_.idle -= int64_t(class_bytes(oldest));
+    release(memory, oldest);
+  }
+
+  void trim_held() {
+    for (int i = 0; i < kClasses; ++i) {
+      std::vector<void*> warm;
+      warm.swap(shelves_[i].warm);
+      for (void* memory : warm) release(memory, i);
+    }
+    stats_.idle = 0;
+  }
+
+  std::mutex lock_;
+  Shelf shelves_[kClasses];
+  char* next_ = nullptr;
+  char* end_ = nullptr;
+  int64_t keep_ = 1 << 30;
+  uint64_t clock_ = 0;
+  size_t colour_ = 0;
+  PoolStats stats_{0, 0, 0, 0};
+};
+
+Pool& the_pool() {
+  static Pool* made = [] {
+    Pool* fresh = new Pool();  // never ended: arrays may outlive everything else
+    pthread_atfork([] { the_pool().lock().lock(); }, [] { the_pool().lock().unlock(); },
+                   [] { the_pool().lock().unlock(); });
+    return fresh;
+  }();
+  return *made;
+}
+
+void* small(size_t bytes, bool zero) {
+  void* start = zero ? std::calloc(1, bytes + kSmallPrefix) : std::malloc(bytes + kSmallPrefix);
+  if (!start) return nullptr;
+  void* memory = static_cast<char*>(start) + kSmallPrefix;
+  class_of(memory) = kSmall;
+  size_of(memory) = bytes;
+  return memory;
+}
+
+void* take(size_t bytes, bool zero) {
+  if (bytes < kLarge) return small(bytes, zero);
+  if (bytes >= size_t(1) << 47) return nullptr;
+  bool zeroed = false;
+  void* memory = the_pool().take(class_for(bytes), &zeroed);
+  if (!memory) return nullptr;
+  size_of(memory) = bytes;
+  if (zero && !zeroed) std::memset(memory, 0, bytes);
+  return memory;
+}
+
+}  // namespace
+
+void* pool_take(size_t bytes) { return take(bytes, false); }
+void* pool_take_zeroed(size_t bytes) { return take(bytes, true); }
+
+void pool_give(void* memory) {
+  if (!memory) return;
+  const uint64_t number = class_of(memory);
+  if (number == kSmall) {
+    std::free(static_cast<char*>(memory) - kSmallPrefix);
+  } else {
+    the_pool().give(memory, int(number));
+  }
+}
+
+void* pool_resize(void* memory, size_t bytes) {
+  if (!memory) return pool_take(bytes);
+  void* made = pool_take(bytes);
+  if (!made) return nullptr;
+  std::memcpy(made, memory, std::min<size_t>(bytes, size_of(memory)));
+  pool_give(memory);
+  return made;
+}
+
+void pool_keep(int64_t bytes) { the_pool().keep(std::max<int64_t>(0, bytes)); }
+void pool_trim() { the_pool().trim(); }
+PoolStats pool_stats() { return the_pool().stats(); }
+
+}  // namespace headrace
