@@ -170,6 +170,6 @@ def raise_if_passing(error: BaseException, file: str) -> None:
     """Raise what a reader of `file` met, if it may pass: the rows are there, and nobody may go on without them."""
     if isinstance(error, TransportError):
         raise error
-    if may_pass(error):
+    if not isinstance(error, MemoryError) and may_pass(error):  # a damaged file may ask for more memory than there is
         what = (error.strerror if isinstance(error, OSError) else None) or f"{type(error).__name__}: {error}"
         raise TransportError(f"{file} could not be read just now: {what}; the next call goes on from here") from error

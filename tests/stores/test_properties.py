@@ -105,7 +105,7 @@ def test_any_pipeline_over_a_store_that_fails(ds, operations, seed):
             except StopIteration:
                 break
             except hr.ElementError as error:
-                got.append(("error", str(error)))
+                got.append(("error", error.args[0]))
             except hr.TransportError:
                 raised += 1
                 assert raised < 1000

@@ -67,6 +67,10 @@ class Varied:
         return Varied, (self.packed(), self.shapes)
 
 
+LARGEST = 2.0**48
+"""So many values NumPy could count in any array, also one without any."""
+
+
 class VariedKind(Kind):
     """See Varied."""
 
@@ -122,7 +126,8 @@ class VariedKind(Kind):
         values, shapes = array.flatten()
         sizes = array_of(shapes, np.dtype(np.int64)).reshape(len(array), shapes.type.list_size)
         made = Varied(array_of(values.flatten(), number_dtype(notes)), sizes)
-        beyond = sizes.astype(np.float64).prod(1).sum() > len(made.data)  # where integers would wrap
+        axes = sizes.astype(np.float64)  # in which nothing wraps
+        beyond = axes.prod(1).sum() > len(made.data) or (np.maximum(axes, 1).prod(1) > LARGEST).any()
         if (sizes < 0).any() or beyond or int(made.sizes.sum()) != len(made.data):
             raise ValueError("arrays of other sizes than their shapes say")
         return made

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from headrace.columns import column_of, values
+from headrace.columns import Stacked, column_of, values
 from headrace.errors import what_there_is
 from headrace.feature_column.numeric import BucketizedColumn, NumericColumn
 from headrace.feature_column.raw import Inputs, is_single, plain_column
@@ -139,6 +139,8 @@ def block_inputs(columns: dict[str, Any], rows: int, layer: Any) -> Iterator[Inp
     for key, column in columns.items():
         if isinstance(column, np.ndarray | Ragged):
             shapes[key] = tuple(column.shape[1:])
+        elif isinstance(column, Stacked):
+            shapes[key] = column.shape
         elif not isinstance(column, list):
             shapes[key] = ()
     if len(shapes) == len(columns) and not is_batch(layer, shapes):

@@ -74,13 +74,19 @@ def read_message(file: Any, at: int, size: int) -> Message | None:
     """What the message at this place says of itself; None where a stream ends."""
     if not 0 <= at <= size - 8:
         raise ValueError(CUT)
-    first, second = struct.unpack("<ii", file.read_at(8, at))
+    head = file.read_at(8, at)
+    if len(head) < 8:  # it has shrunk since
+        raise ValueError(CUT)
+    first, second = struct.unpack("<ii", head)
     length, start = (second, at + 8) if first == CONTINUATION else (first, at + 4)  # before 0.15 there was but one
     if length == 0:
         return None
     if length < 0 or start + length > size:
         raise ValueError(CUT)
-    message = Table.root(file.read_at(length, start))
+    content = file.read_at(length, start)
+    if len(content) < length:
+        raise ValueError(CUT)
+    message = Table.root(content)
     kind, body = message.number(1, "<B"), message.number(3, "<q")
     rows = message.table(2).number(0, "<q") if kind == RECORD_BATCH else 0
     if body < 0 or rows < 0:
