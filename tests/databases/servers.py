@@ -137,7 +137,7 @@ def mariadb() -> Iterator[Server]:
         how = ["--no-defaults", f"--datadir={data}", f"--user={me}"]
         run([install, *how, "--auth-root-authentication-method=normal", "--skip-test-db"], None, folder)
         here = [f"--socket={folder}/s", f"--port={port}", "--bind-address=127.0.0.1", "--skip-name-resolve"]
-        quick = ["--innodb-flush-log-at-trx-commit=0", "--innodb-buffer-pool-size=128M", f"--init-file={first}"]
+        quick = ["--innodb-flush-log-at-trx-commit=2", "--innodb-buffer-pool-size=128M", f"--init-file={first}"]
         command = [server, *how, *here, *quick]
         yield from running(Server(folder, port, f"mysql://hr:sesame@127.0.0.1:{port}/test", command, None))
 
