@@ -26,11 +26,11 @@ from headrace.execute.stats import Stats
 from headrace.execute.stream import END, End, Pulled
 from headrace.ops.calling import Calling
 from headrace.ops.calls import CallStream, One
-from headrace.ops.with_options import merged
+from headrace.ops.with_options import merge_options
 from headrace.optimise.rules import prepare, prepare_root
 from headrace.plan.explain import summary
-from headrace.plan.marks import START, Mark, Marked, Saved
-from headrace.plan.node import Node, rebuilt
+from headrace.plan.marks import START, Mark, Marked, SavedMark
+from headrace.plan.node import Node, rebuild
 from headrace.plan.prepared import Prepared
 
 TRIM_BYTES = 8 << 20
@@ -145,8 +145,8 @@ class Iterator(PythonIterator[Any]):
         self._meter = meter or Meter()
         self._sizes = epochs.sizes
         if state is None:
-            self._plan = states.reseeded(plan, epochs.seeds) if epochs.seeds else plan
-            self._begin(epochs.begin(), 0, Saved(START), over=False)
+            self._plan = states.with_seeds(plan, epochs.seeds) if epochs.seeds else plan
+            self._begin(epochs.begin(), 0, SavedMark(START), over=False)
         else:
             self._adopt(state)
 
@@ -278,7 +278,7 @@ class Iterator(PythonIterator[Any]):
         run = Pass(
             prepare if settings.optimise else Prepared.of,
             block_rows=settings.block_rows,
-            options=merged(self._plan),
+            options=merge_options(self._plan),
             sizes=self._sizes,
             widths=self._epochs.widths,
         )
@@ -320,10 +320,10 @@ class Iterator(PythonIterator[Any]):
         """Where this pass stands: a small dict that JSON can hold. Takes microseconds, and nothing is drained."""
         if self._described is None:
             self._described = states.description(self._plan)
-            self._functions = {} if merged(self._plan).on_change == "ignore" else changes.digests(self._plan)
+            self._functions = {} if merge_options(self._plan).on_change == "ignore" else changes.digests(self._plan)
         over = self._over  # looked at first: what is given out before the end stays given out
         delivered, place = _place(self._standing)
-        return states.save(
+        return states.make_state(
             self._plan,
             self._described,
             self._epoch,
@@ -347,9 +347,9 @@ class Iterator(PythonIterator[Any]):
 
     def _adopt(self, state: dict[str, Any]) -> None:
         states.check(state, self._given_plan)
-        changes.compare(state.get("functions", {}), self._given_plan, merged(self._given_plan).on_change)
-        self._plan = states.reseeded(self._given_plan, state["seeds"])
-        self._begin(state["epoch"], state["delivered"], Saved(states.saved_marks(state)), over=state["over"])
+        changes.compare(state.get("functions", {}), self._given_plan, merge_options(self._given_plan).on_change)
+        self._plan = states.with_seeds(self._given_plan, state["seeds"])
+        self._begin(state["epoch"], state["delivered"], SavedMark(states.saved_marks(state)), over=state["over"])
         self._epochs.restore(state)
         self._sizes = self._epochs.sizes
 
@@ -435,8 +435,8 @@ class Iterator(PythonIterator[Any]):
 
 def for_pass(plan: Node) -> Node:
     """The plan of one pass, which learns of its files by itself."""
-    options = merged(plan)
-    return rebuilt(plan, lambda node: node.for_pass(options))
+    options = merge_options(plan)
+    return rebuild(plan, lambda node: node.for_pass(options))
 
 
 class _OneByOne:

@@ -12,7 +12,7 @@ import pytest
 import headrace as hr
 from headrace.execute import autotune, budget
 from headrace.execute.autotune import Climb, Tuner
-from headrace.execute.budget import Memory
+from headrace.execute.budget import MemoryBudget
 from headrace.iterator import Settings
 from headrace.testing import check_transformation, our_threads
 
@@ -95,7 +95,7 @@ def test_calls_that_compute_get_no_more_than_the_processors(clock):
 
 
 def test_memory_is_shared_and_whoever_waits_is_told():
-    memory = Memory(100)
+    memory = MemoryBudget(100)
     told = []
     memory.take(90)
     assert memory.has_room(10, 1, lambda: told.append(1))

@@ -358,7 +358,7 @@ def test_a_full_disk_does_not_stop_the_pass_and_later_there_is_room(tmp_path, mo
         return D.range(20).map(lambda x: np.full(1000, x)).cache(tmp_path / "c")
 
     monkeypatch.setattr(rows, "PART_BYTES", 20_000)
-    whole, written = files.whole, []
+    whole, written = files.whole_file, []
 
     def no_room(path):
         written.append(path)

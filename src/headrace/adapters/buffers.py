@@ -20,7 +20,7 @@ LARGE_BYTES = 4 << 20
 """From this size on several threads copy into a buffer; below, to wake them up takes longer than the copy."""
 
 
-class Part(NamedTuple):
+class BufferPart(NamedTuple):
     """An array that goes to a device, the dtype asked for its component, and the component's name for errors."""
 
     array: NDArray[Any]
@@ -33,7 +33,7 @@ class Route:
 
     __slots__ = ("ends_as", "own", "travels_as")
 
-    def __init__(self, part: Part, casts: Casts) -> None:
+    def __init__(self, part: BufferPart, casts: Casts) -> None:
         self.own = readable(part.array, part.path).dtype
         self.ends_as = part.wanted or casts.dtype(part.array.dtype) or self.own
         self.travels_as = self.ends_as if self.ends_as.itemsize < self.own.itemsize else self.own
@@ -48,7 +48,7 @@ class Room:
 
     __slots__ = ("_array", "_cut", "_tensor", "route")
 
-    def __init__(self, part: Part, route: Route, memory: Any, place: slice, *, shared: bool) -> None:
+    def __init__(self, part: BufferPart, route: Route, memory: Any, place: slice, *, shared: bool) -> None:
         self.route = route
         self._tensor = memory[place].view(route.travels_as).view(part.array.shape)
         begin = place.start // route.travels_as.itemsize
@@ -56,7 +56,7 @@ class Room:
         alone = route.travels_as is route.own and place.stop - place.start < LARGE_BYTES
         self._array = self._tensor.numpy() if alone else None
 
-    def fill(self, part: Part) -> None:
+    def fill(self, part: BufferPart) -> None:
         """Copy an array into the buffer; the GIL is free meanwhile."""
         if self._array is not None:
             np.copyto(self._array, part.array)
@@ -86,7 +86,7 @@ class Buffer:
         if self.copied is not None:
             self.copied.synchronize()
 
-    def send(self, parts: Sequence[Part], device: Any) -> tuple[list[Any], list[Any]]:
+    def send(self, parts: Sequence[BufferPart], device: Any) -> tuple[list[Any], list[Any]]:
         """The arrays on a device, copied there on the current stream, and the tensors that own their memory."""
         kinds = [(array.shape, array.dtype, wanted) for array, wanted, _ in parts]
         if kinds != self._kinds:
@@ -102,7 +102,7 @@ class Buffer:
         tensors = [room.sent(together, device) for room in self._rooms]
         return tensors, [memory, *(tensor for tensor in tensors if not tensor._is_view())]
 
-    def _lay_out(self, parts: Sequence[Part]) -> None:
+    def _lay_out(self, parts: Sequence[BufferPart]) -> None:
         """A place for every array: small ones first, side by side."""
         routes = [Route(part, self._casts) for part in parts]
         sizes = [part.array.size * route.travels_as.itemsize for part, route in zip(parts, routes, strict=True)]

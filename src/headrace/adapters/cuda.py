@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from headrace.adapters.buffers import Buffer, Part, Route
+from headrace.adapters.buffers import Buffer, BufferPart, Route
 from headrace.adapters.device_meter import DeviceMeter
 from headrace.adapters.feed import Refused, framework
 from headrace.adapters.locked import Locked
-from headrace.adapters.tensors import Casts, nested, readable
+from headrace.adapters.tensors import Casts, nested_tensor, readable
 from headrace.block import Block, Column, values
 from headrace.execute.starvation import Meter
 from headrace.plan.structure import LEAF, Structure
@@ -115,7 +115,7 @@ class Staging:
         leaves = [_leaf(value, moved) for value in row]
         return Staged(structure, leaves, owners, device, there, len(staged) < len(parts), nbytes)
 
-    def _direct(self, part: Part, device: Any) -> Any:
+    def _direct(self, part: BufferPart, device: Any) -> Any:
         """The array on the device, if it goes there from where it lies."""
         if self._pin and not self._locked.holds(part.array):
             return None
@@ -134,18 +134,21 @@ class Staging:
             staged.there.synchronize()
         if self._meter is not None:
             self._meter.delivered(stream)
-        leaves = [nested(*leaf) if type(leaf) is Jagged else leaf for leaf in staged.leaves]
+        leaves = [nested_tensor(*leaf) if type(leaf) is Jagged else leaf for leaf in staged.leaves]
         try:
             return staged.structure.pack(leaves)
         except Exception as error:
             raise Refused(error) from error
 
 
-def _parts(value: Any, wanted: Any, path: str) -> list[Part]:
+def _parts(value: Any, wanted: Any, path: str) -> list[BufferPart]:
     """The arrays of a component that go to the device."""
     if isinstance(value, Ragged):
-        return [Part(value.values, wanted, path), Part(value.offsets, framework("torch", "to_torch").int64, path)]
-    return [Part(np.asarray(value), wanted, path)] if _numeric(value) else []
+        return [
+            BufferPart(value.values, wanted, path),
+            BufferPart(value.offsets, framework("torch", "to_torch").int64, path),
+        ]
+    return [BufferPart(np.asarray(value), wanted, path)] if _numeric(value) else []
 
 
 def _leaf(value: Any, moved: Iterator[Any]) -> Any:

@@ -269,7 +269,7 @@ def _let_go(iterator: Iterator, target: Target) -> None:
 
 def require_seeds(node: Node, why: str) -> None:
     """Refuse a plan whose processes would each draw another order."""
-    drawn = states.unseeded(node)
+    drawn = states.first_unseeded(node)
     if drawn and not globally_seeded():
         raise ValueError(
             f"{why}, so {drawn} needs a seed that is the same in all of them: {drawn}(…, seed=1), or hr.set_random_seed"

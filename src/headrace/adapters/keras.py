@@ -142,7 +142,7 @@ class Passes:
         self._dataset = dataset
         self._prefetch = prefetch
         self._first = True
-        self._begun: Begun | None = None
+        self._begun: FirstPass | None = None
 
     def _make_feed(self) -> Feed:
         raise NotImplementedError
@@ -175,7 +175,7 @@ class Passes:
             first = first and len(given) < LOOKED_AT
             if first:
                 given.append(standard(batch))
-            self._begun = Begun(fed, given) if first else None
+            self._begun = FirstPass(fed, given) if first else None
             yield standard(batch)
         self._begun = None
 
@@ -225,7 +225,7 @@ def refuse_what_keras_ignores(frame: FrameType | None, *, infinite: bool) -> Non
 
 
 @dataclass
-class Begun:
+class FirstPass:
     """A first pass that has given very little yet."""
 
     fed: FeedIterator

@@ -11,7 +11,7 @@ import numpy as np
 
 import headrace as hr
 from headrace.records.format import Bad, ScanHints
-from headrace.records.ipc import SCHEMA, Table
+from headrace.records.ipc import SCHEMA, FlatTable
 from headrace.records.packed import likely_packing
 from headrace.records.reader import first_bytes
 from headrace.records.text import MARK
@@ -111,7 +111,7 @@ def _is_tfrecord(head: bytes) -> bool:
 def _is_arrow_stream(head: bytes) -> bool:
     """Whether the first message is a schema."""
     try:
-        return head.startswith(CONTINUED) and Table.root(head[8:]).number(1, "<B") == SCHEMA
+        return head.startswith(CONTINUED) and FlatTable.root(head[8:]).number(1, "<B") == SCHEMA
     except ValueError:
         return False
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from headrace.cli.formats import Kind, kind_of
-from headrace.cli.output import Json, progress, say, show_json
+from headrace.cli.output import Json, byte_progress, say, show_json
 from headrace.records.files import file_size
 from headrace.records.format import Format
 from headrace.records.index import build_index, fresh_index
@@ -31,7 +31,7 @@ def index(
     """
     paths = matching(files)
     made = []
-    with progress("indexing", sum(file_size(p) or 0 for p in paths)) as advance:
+    with byte_progress("indexing", sum(file_size(p) or 0 for p in paths)) as advance:
         for path in paths:
             form = _form(path, kind_of(path))
             fresh = fresh_index(path, form) is None

@@ -51,7 +51,7 @@ def _machine_free() -> int:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
 
 
-class Memory:
+class MemoryBudget:
     """The bytes that all stages of one pass may hold ready together.
 
     Every stage may always hold one piece of work: nobody waits for the others to give way first.

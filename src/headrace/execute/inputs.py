@@ -13,7 +13,7 @@ from headrace.execute.channel import Cancelled
 from headrace.execute.origin import Origin
 from headrace.execute.registry import opening
 from headrace.execute.stream import END, Pace, Pulled, Stream
-from headrace.plan.marks import NOWHERE, At, Mark, Marks, Position, Saved
+from headrace.plan.marks import NOWHERE, At, Mark, Marks, Position, SavedMark
 from headrace.plan.node import Node
 
 if TYPE_CHECKING:
@@ -245,5 +245,5 @@ def _first_mark(context: Context, node: Node, marks: Marks) -> Mark:
 
 def _mark(number: int, position: Position, marks: Marks) -> Mark:
     """The mark of a node at these positions."""
-    inputs = (Saved(marks),) if position.rooted else ()
+    inputs = (SavedMark(marks),) if position.rooted else ()
     return Mark(number, position.ordinal, position.offset, position.own, inputs)

@@ -10,13 +10,13 @@ from headrace.execute.channel import Limits
 from headrace.execute.context import Context
 from headrace.execute.stream import Pace, Source
 from headrace.execute.unordered import Delivery, Remaining, Unordered
-from headrace.execute.workers import Work, WorkerStream, unchanged
+from headrace.execute.workers import Work, WorkerStream, do_nothing
 from headrace.options import AUTOTUNE
 from headrace.plan.marks import At, Marks
 from headrace.plan.node import Node, waits
 
 if TYPE_CHECKING:
-    from headrace.execute.processes import Call, Processes
+    from headrace.execute.processes import BlockFunction, Processes
 
 AUTOTUNE_TICKETS = 4
 """Hand-overs of about a millisecond that a prefetch(AUTOTUNE) keeps ready; more of them leave the cache."""
@@ -30,7 +30,7 @@ def read_ahead(
     marks: Marks,
     *,
     rows: int | None = None,
-    work: Work = unchanged,
+    work: Work = do_nothing,
     if_it_helps: str | None = None,
 ) -> WorkerStream:
     """The rows of an input, read by a thread at most `rows` before they are asked for; None: a sensible number.
@@ -38,7 +38,7 @@ def read_ahead(
     With `work`, what it makes of them, one by one. `if_it_helps` has no thread read them until it is seen to help, and
     is the name under which that is tuned.
     """
-    working = work is not unchanged
+    working = work is not do_nothing
     one_by_one = working or waits(node)
     source = ctx.open(node, marks, any_order=True)
     tuner = ctx.run.tuner
@@ -158,7 +158,7 @@ def process_count(ctx: Context, num_parallel_calls: int | None) -> int:
     return ctx.run.tuner.cpus
 
 
-def in_processes(call: Call) -> Processes:
+def in_processes(call: BlockFunction) -> Processes:
     """The same function of blocks, called in worker processes: one for each thread that uses it."""
     from headrace.execute.processes import Processes
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from headrace.execute.autotune import Tuner
-from headrace.execute.budget import Memory, cpus
+from headrace.execute.budget import MemoryBudget, cpus
 from headrace.execute.context import Context
 from headrace.execute.inputs import Input, close_all
 from headrace.execute.origin import Patience
@@ -54,7 +54,7 @@ class Pass:
         self.options = options
         self.stage = Stage("pass")
         self.sizes = {} if sizes is None else sizes
-        self.memory = Memory(options.ram_budget)
+        self.memory = MemoryBudget(options.ram_budget)
         self.tuner = Tuner(options.cpu_budget or cpus(), options.frozen, widths)
         self.open_streams = 0
         self.cancelled = False

@@ -26,7 +26,7 @@ from headrace.execute.shared import Shared, pack, unpack
 from headrace.execute.unpicklable import culprit
 from headrace.execute.worker import Interrupted, Raised, Unusable
 
-Call: TypeAlias = Callable[[Block], list[Block | Exception]]
+BlockFunction: TypeAlias = Callable[[Block], list[Block | Exception]]
 """From a block to what became of its rows: blocks, and an exception in the place of each row that could not be made."""
 
 REAP_SECONDS = 5.0
@@ -40,7 +40,7 @@ class Processes:
     memory that ran out. A row that kills the second worker too has failed.
     """
 
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: BlockFunction) -> None:
         self._call = call
         self._own = threading.local()
         self._workers: set[Worker] = set()

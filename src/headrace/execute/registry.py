@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from headrace.plan.marks import At
 
 Open = Callable[[Any, "Context", "At"], "Stream"]
-Fetch = Callable[[Any, "Context", "Indices"], "Block | list[Item]"]
+FetchRows = Callable[[Any, "Context", "Indices"], "Block | list[Item]"]
 O = TypeVar("O", bound=Callable[..., "Stream"])  # noqa: E741
 F = TypeVar("F", bound=Callable[..., "Block | list[Item]"])
 
@@ -33,7 +33,7 @@ class Opening(NamedTuple):
 class Fetching(NamedTuple):
     """How rows of one kind of node are fetched; `items`: with failures in their places."""
 
-    fetch: Fetch
+    fetch: FetchRows
     items: bool
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from headrace.errors import StateError
 from headrace.keys import Seed, mix
 from headrace.plan.marks import Marks, from_json, is_count, to_json
-from headrace.plan.node import Node, fields_of, rebuilt, walk
+from headrace.plan.node import Node, fields_of, rebuild, walk
 
 VERSION = 2
 _LONGEST = 120
@@ -42,12 +42,12 @@ def drawn_seeds(plan: Node) -> list[int]:
     return [seed.value for seed in seeds if not seed.explicit]
 
 
-def unseeded(plan: Node) -> str | None:
+def first_unseeded(plan: Node) -> str | None:
     """The first operation whose seed nobody chose, None if there is none."""
     return next((n.operation for n in walk(plan) for name in _seed_fields(n) if not getattr(n, name).explicit), None)
 
 
-def reseeded(plan: Node, seeds: list[int]) -> Node:
+def with_seeds(plan: Node, seeds: list[int]) -> Node:
     """The plan with the drawn seeds of another run."""
     if seeds == drawn_seeds(plan):
         return plan
@@ -59,10 +59,10 @@ def reseeded(plan: Node, seeds: list[int]) -> Node:
         }
         return replace(node, **new) if new else node
 
-    return rebuilt(plan, change)
+    return rebuild(plan, change)
 
 
-def keyed(plan: Node, key: int) -> Node:
+def with_keyed_seeds(plan: Node, key: int) -> Node:
     """A nested plan with the seeds that nobody chose drawn from `key`, so that another process finds the same ones.
 
     Below a cache they stay: its rows outlive the pass.
@@ -82,7 +82,7 @@ def keyed(plan: Node, key: int) -> Node:
     return change(plan)
 
 
-def save(
+def make_state(
     plan: Node,
     described: list[str],
     epoch: int,

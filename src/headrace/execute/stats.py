@@ -8,7 +8,7 @@ from typing import Any
 
 from headrace.plan.display import WIDTH, cut_to_width
 from headrace.plan.explain import table
-from headrace.plan.node import Node, draws
+from headrace.plan.node import Node, draws_numbers
 
 
 class Counters:
@@ -61,7 +61,7 @@ class Stage:
                 stage._node, stage._operation = id(node), node.operation
                 one_of_its_files = self._operation == node.operation and not node.inputs
                 stage.remedy = node.remedy() or (self.remedy if one_of_its_files else None)
-                stage.random = draws(node)
+                stage.random = draws_numbers(node)
             elif stage._node != id(node):
                 stage.label = f"{node.operation}(…)"  # children of a flat_map, files of a reader: each another one
             return stage

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Work = Callable[[Item], list[Item]]
 
 
-def unchanged(item: Item) -> list[Item]:
+def do_nothing(item: Item) -> list[Item]:
     """The work of a stage that only runs ahead."""
     return [item]
 
@@ -144,7 +144,7 @@ class WorkerStream(Stream):
     def _made_here(self, want: int) -> list[int]:
         """One call, in the thread of whoever asked; on as many rows as threads would take on, where they may."""
         started = perf_counter_ns()
-        free = self._work is not unchanged and self._limits(1).rows is None and not self._pass.live
+        free = self._work is not do_nothing and self._limits(1).rows is None and not self._pass.live
         item = self._source.pull(self._pace.asked(want) if free else want)
         if item is END:
             return []

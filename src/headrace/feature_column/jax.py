@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from headrace.feature_column.dense import EmbeddingColumn
-from headrace.feature_column.trainable import Layout
+from headrace.feature_column.trainable import InputLayout
 from headrace.ragged import Ragged
 
 if TYPE_CHECKING:
@@ -22,12 +22,12 @@ class FeatureFunctions(NamedTuple):
 
     init: Callable[[], dict[str, Any]]
     apply: Callable[[Mapping[str, Any], Mapping[str, Any]], Any]
-    layout: Layout
+    layout: InputLayout
 
 
 def feature_functions(layer: DenseFeatures, seed: int | None = None) -> FeatureFunctions:
     """The functions of these columns."""
-    layout = Layout.of(layer)
+    layout = InputLayout.of(layer)
 
     def init() -> dict[str, Any]:
         return {name: jnp.asarray(table) for name, table in layout.initial_tables(layer, seed).items()}

@@ -9,7 +9,7 @@ import keras
 from keras import ops
 
 from headrace.feature_column.dense import EmbeddingColumn
-from headrace.feature_column.trainable import Layout
+from headrace.feature_column.trainable import InputLayout
 
 if TYPE_CHECKING:
     from headrace.feature_column.layer import DenseFeatures
@@ -25,7 +25,7 @@ class FeatureLayer(keras.layers.Layer):  # type: ignore[misc]
         super().__init__(**named)
         self.columns = DenseFeatures.from_json(columns) if isinstance(columns, str) else columns
         self.seed = seed
-        self.layout = Layout.of(self.columns)
+        self.layout = InputLayout.of(self.columns)
         self.tables: dict[str, Any] = {}
         for name, table in self.layout.initial_tables(self.columns, seed).items():
             self.tables[name] = self.add_weight(

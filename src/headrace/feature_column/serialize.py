@@ -17,7 +17,7 @@ from headrace.feature_column.crossed import CrossedColumn
 from headrace.feature_column.dense import EmbeddingColumn, IndicatorColumn
 from headrace.feature_column.numeric import BucketizedColumn, NumericColumn
 from headrace.feature_column.vocabulary import VocabularyCategoricalColumn, vocabulary_column
-from headrace.io.feature import frozen
+from headrace.io.feature import as_tuples
 
 FORMAT = "headrace.feature_column"
 VERSION = 1
@@ -94,4 +94,4 @@ def _read(given: Any) -> Any:
     if kind is VocabularyCategoricalColumn:
         entries = fields.pop("vocabulary")
         return vocabulary_column(entries=entries, **fields)
-    return kind(**{name: frozen(value) for name, value in fields.items()})
+    return kind(**{name: as_tuples(value) for name, value in fields.items()})

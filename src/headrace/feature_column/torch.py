@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from headrace.feature_column.dense import EmbeddingColumn
-from headrace.feature_column.trainable import Layout
+from headrace.feature_column.trainable import InputLayout
 from headrace.ragged import Ragged
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ class FeatureModule(nn.Module):  # type: ignore[misc]
 
     def __init__(self, layer: DenseFeatures, seed: int | None = None) -> None:
         super().__init__()
-        self.layout = Layout.of(layer)
+        self.layout = InputLayout.of(layer)
         self.tables = nn.ParameterDict()
         for name, table in self.layout.initial_tables(layer, seed).items():
             self.tables[_key(name)] = nn.Parameter(torch.from_numpy(table), self.layout.trainable[name])

@@ -11,14 +11,14 @@ from numpy.typing import DTypeLike
 
 from headrace import _native
 from headrace.feature_column.categorical import KeyedIds, bucket_numbers
-from headrace.feature_column.column import categorical_raw, key_of, text_or_integers, whole
-from headrace.feature_column.ids import Ids
+from headrace.feature_column.column import categorical_raw, check_integer, key_of, text_or_integers
+from headrace.feature_column.ids import RowIds
 from headrace.feature_column.raw import Inputs, Ints, Raw
 
 Entries = tuple[bytes, ...] | tuple[int, ...]
 
 
-class Table:
+class VocabularyTable:
     """Where each of some values stands in a list."""
 
     def __init__(self, entries: Entries) -> None:
@@ -33,7 +33,7 @@ class Table:
             self._sorted = numbers[self._order]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Table, (self._entries,)
+        return VocabularyTable, (self._entries,)
 
     def places(self, raw: Raw) -> Ints:
         """The place of each value, -1 for those that are not in the list."""
@@ -55,14 +55,14 @@ class VocabularyCategoricalColumn(KeyedIds):
     dtype: str
     default_value: int
     num_oov_buckets: int
-    table: Table = field(repr=False, compare=False)
+    table: VocabularyTable = field(repr=False, compare=False)
 
     @property
     def num_buckets(self) -> int:
         """A place for each entry, and those for what is not among them."""
         return len(self.vocabulary) + self.num_oov_buckets
 
-    def _ids(self, inputs: Inputs) -> Ids:
+    def _ids(self, inputs: Inputs) -> RowIds:
         raw = categorical_raw(inputs, self.key, self.dtype, self.name)
         made = self.table.places(raw)
         if self.num_oov_buckets:
@@ -70,15 +70,15 @@ class VocabularyCategoricalColumn(KeyedIds):
             made[unknown] = bucket_numbers(raw.hashes()[unknown], self.num_oov_buckets, len(self.vocabulary))
         elif self.default_value != -1:
             made[made < 0] = self.default_value
-        return Ids.like(raw, made, raw.missing())
+        return RowIds.like(raw, made, raw.missing())
 
 
 def vocabulary_column(
     key: str, entries: Sequence[Any], dtype: Any, default_value: Any, num_oov_buckets: int
 ) -> VocabularyCategoricalColumn:
     """A column of checked entries."""
-    oov = whole(key, "num_oov_buckets", num_oov_buckets, 0)
-    default = -1 if default_value is None else whole(key, "default_value", default_value, -(2**62))
+    oov = check_integer(key, "num_oov_buckets", num_oov_buckets, 0)
+    default = -1 if default_value is None else check_integer(key, "default_value", default_value, -(2**62))
     if not entries:
         raise ValueError(f"column {key!r}: the vocabulary is empty")
     if oov and default != -1:
@@ -93,7 +93,7 @@ def vocabulary_column(
             raise ValueError(
                 f"column {key!r}: {entry!r} is in the vocabulary twice, as entry {seen[entry]} and {place}: keep one"
             )
-    return VocabularyCategoricalColumn(key, made, kind, default, oov, Table(made))
+    return VocabularyCategoricalColumn(key, made, kind, default, oov, VocabularyTable(made))
 
 
 def _kind(key: str, entries: Sequence[Any]) -> str:
@@ -150,7 +150,7 @@ def categorical_column_with_vocabulary_file(
     if file_format not in (None, "text", "tfrecord_gzip"):
         raise ValueError(f"column {key!r}: file_format must be 'text' or 'tfrecord_gzip', not {file_format!r}")
     if vocabulary_size is not None:
-        count = whole(key, "vocabulary_size", vocabulary_size, 1)
+        count = check_integer(key, "vocabulary_size", vocabulary_size, 1)
         if len(lines) < count:
             raise ValueError(f"column {key!r}: {vocabulary_file} has {len(lines)} lines where {count} are asked")
         lines = lines[:count]

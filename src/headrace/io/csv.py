@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from headrace import _native
 from headrace.block import Column, objects
 from headrace.errors import ParseError
-from headrace.io.binary import binary, one, record, shape_of
+from headrace.io.binary import bytes_column, bytes_shape, one_record, record
 from headrace.plan.spec import TensorSpec
 from headrace.records.csv import NOT_SPLIT
-from headrace.records.csv_columns import KINDS, CsvColumn, column_of
+from headrace.records.csv_columns import KINDS, CsvColumn, csv_default_column
 from headrace.text import Offsets, parts
 from headrace.text import binary as binary_of
 from headrace.trace.operation import traced_operation
@@ -30,7 +30,7 @@ def _fields(records: Any, record_defaults: Sequence[Any], *_: Any, **__: Any) ->
 
 def _compiled(records: Any, *how: Any, **named: Any) -> Callable[[Any], tuple[Column, ...]]:
     del records
-    return lambda rows: tuple(decode_csv_columns(binary(rows), *how, **named))
+    return lambda rows: tuple(decode_csv_columns(bytes_column(rows), *how, **named))
 
 
 @traced_operation(spec=_fields, block=_compiled)
@@ -52,8 +52,8 @@ def decode_csv(
     >>> hr.io.decode_csv(["1,a", "2,b"], [0, b""])
     [array([1, 2], dtype=int32), array([b'a', b'b'], dtype=object)]
     """
-    shape = shape_of(records)
-    rows = binary(one(records) if shape == () else records)
+    shape = bytes_shape(records)
+    rows = bytes_column(one_record(records) if shape == () else records)
     columns = decode_csv_columns(rows, record_defaults, field_delim, use_quote_delim, na_value, select_cols)
     if shape == ():
         return [c[0] if isinstance(c, np.ndarray) else c[0].as_py() for c in columns]
@@ -98,7 +98,7 @@ def _columns(record_defaults: Sequence[Any]) -> list[CsvColumn]:
     columns = []
     for number, default in enumerate(record_defaults):
         try:
-            columns.append(column_of(default, by_name=False))
+            columns.append(csv_default_column(default, by_name=False))
         except ValueError as error:
             raise ValueError(f"record_defaults[{number}]: {error}") from None
     return columns

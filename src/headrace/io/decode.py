@@ -14,7 +14,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from headrace.block import Column, column, leaf, objects
 from headrace.errors import ParseError, what_there_is
-from headrace.io.binary import binary, one, record, shape_of
+from headrace.io.binary import bytes_column, bytes_shape, one_record, record
 from headrace.plan.spec import TensorSpec
 from headrace.ragged import Ragged
 from headrace.text import parts
@@ -35,7 +35,7 @@ def _raw_spec(
 
 @traced_operation(
     spec=_raw_spec,
-    block=lambda input_bytes, *how, **named: lambda rows: decode_raw_column(binary(rows), *how, **named),  # noqa: ARG005
+    block=lambda input_bytes, *how, **named: lambda rows: decode_raw_column(bytes_column(rows), *how, **named),  # noqa: ARG005
     even=True,
 )
 def decode_raw(
@@ -53,8 +53,8 @@ def decode_raw(
         dtype = np.dtype(getattr(out_type, "as_numpy_dtype", out_type))
         if dtype.kind in "iufc" and dtype.isnative and len(input_bytes) % dtype.itemsize == 0:
             return np.frombuffer(input_bytes, dtype)
-    shape = shape_of(input_bytes)
-    rows = binary(one(input_bytes) if shape == () else input_bytes)
+    shape = bytes_shape(input_bytes)
+    rows = bytes_column(one_record(input_bytes) if shape == () else input_bytes)
     made = decode_raw_column(rows, out_type, little_endian, fixed_length)
     if isinstance(made, Ragged):
         lengths = np.diff(parts(rows)[1])
@@ -121,7 +121,7 @@ def _buffer_spec(buffer: Any, dtype: DTypeLike = float, count: int = -1, offset:
 
 def _buffer_column(buffer: Any, dtype: DTypeLike = float, offset: int = 0) -> NDArray[Any] | Ragged:
     """The block form of `np.frombuffer`."""
-    rows = decode_raw_column(binary(buffer), np.uint8)
+    rows = decode_raw_column(bytes_column(buffer), np.uint8)
     if isinstance(rows, Ragged):
         return rows
     if offset > rows.shape[1]:
@@ -139,7 +139,9 @@ OF_NUMPY["frombuffer"] = traced_operation(
 
 @traced_operation(
     spec=lambda bytes, compression_type="": record(bytes) and TensorSpec((), "S"),  # noqa: ARG005
-    block=lambda bytes, compression_type="": lambda rows: decode_compressed_column(binary(rows), compression_type),  # noqa: ARG005
+    block=lambda bytes, compression_type="": (  # noqa: ARG005
+        lambda rows: decode_compressed_column(bytes_column(rows), compression_type)
+    ),
 )
 def decode_compressed(bytes: Any, compression_type: str = "") -> Any:
     """Decompressed bytes; `compression_type` is "GZIP", "ZLIB", "ZSTD", or "" for bytes that are not compressed.
@@ -148,8 +150,8 @@ def decode_compressed(bytes: Any, compression_type: str = "") -> Any:
     >>> hr.io.decode_compressed(zlib.compress(b"water"), "ZLIB")
     b'water'
     """
-    shape = shape_of(bytes)
-    made = decode_compressed_column(binary(one(bytes) if shape == () else bytes), compression_type)
+    shape = bytes_shape(bytes)
+    made = decode_compressed_column(bytes_column(one_record(bytes) if shape == () else bytes), compression_type)
     return made[0].as_py() if shape == () else objects(made).reshape(shape or len(made))
 
 
@@ -165,7 +167,7 @@ def decode_compressed_column(rows: pa.LargeBinaryArray, compression_type: str = 
             made.append(_DECOMPRESS[compression_type](row))
         except (zlib.error, OSError, EOFError) as error:
             raise ParseError(f"not compressed as {compression_type}, or damaged: {error}", number) from None
-    return binary(made)
+    return bytes_column(made)
 
 
 def _zstd(data: bytes) -> bytes:
@@ -188,8 +190,8 @@ def decode_json(records: Any, fields: Mapping[str, Any] | None = None) -> Any:
     >>> hr.io.decode_json(['{"x": 1}', '{"x": 2}'])
     {'x': array([1, 2])}
     """
-    shape = shape_of(records)
-    columns = decode_json_columns(binary(one(records) if shape == () else records), fields)
+    shape = bytes_shape(records)
+    columns = decode_json_columns(bytes_column(one_record(records) if shape == () else records), fields)
     if shape == ():
         return {name: rows[0] for name, rows in columns.items()}
     return {name: rows if isinstance(rows, np.ndarray | Ragged) else _boxed(rows) for name, rows in columns.items()}

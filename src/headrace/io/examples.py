@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from headrace import _native
 from headrace.errors import ParseError
-from headrace.io.binary import binary
+from headrace.io.binary import bytes_column
 from headrace.io.feature import BYTES, DTYPES, FLOAT, INT64
-from headrace.io.wire import delimited, fields, numbers, varint
+from headrace.io.wire import bytes_field, fields, numbers, varint
 from headrace.ragged import Ragged
 from headrace.text import binary as binary_of
 from headrace.text import parts
@@ -55,9 +55,9 @@ def encode_sequence_example(context: Mapping[str, Any], feature_lists: Mapping[s
     """
     lists = []
     for name, steps in sorted(feature_lists.items()):
-        made = b"".join(delimited(1, _feature(_flat(name, step))) for step in steps)
-        lists.append(delimited(1, delimited(1, name.encode()) + delimited(2, made)))
-    return encode_example(context) + delimited(2, b"".join(lists))  # both kinds keep their features in field 1
+        made = b"".join(bytes_field(1, _feature(_flat(name, step))) for step in steps)
+        lists.append(bytes_field(1, bytes_field(1, name.encode()) + bytes_field(2, made)))
+    return encode_example(context) + bytes_field(2, b"".join(lists))  # both kinds keep their features in field 1
 
 
 class Example(dict[str, Any]):
@@ -159,17 +159,17 @@ def _converted(name: str, array: NDArray[Any]) -> NDArray[Any]:
     return array
 
 
-Written = tuple[bytes, int, NDArray[Any], "NDArray[np.int64] | None", "NDArray[np.int64] | None"]
+WrittenFeature = tuple[bytes, int, NDArray[Any], "NDArray[np.int64] | None", "NDArray[np.int64] | None"]
 
 
-def _written(name: str, values: NDArray[Any], splits: NDArray[np.int64] | None) -> Written:
+def _written(name: str, values: NDArray[Any], splits: NDArray[np.int64] | None) -> WrittenFeature:
     """One column as the kernel takes it."""
     if values.dtype == object:
-        return name.encode(), BYTES, *parts(binary(values)), splits
+        return name.encode(), BYTES, *parts(bytes_column(values)), splits
     return name.encode(), INT64 if values.dtype == np.int64 else FLOAT, values, None, splits
 
 
-def _column(name: str, column: Any) -> Written:
+def _column(name: str, column: Any) -> WrittenFeature:
     if isinstance(column, Ragged):
         values = column.values
         if isinstance(values, Ragged):
@@ -179,7 +179,7 @@ def _column(name: str, column: Any) -> Written:
     if isinstance(column, np.ndarray):
         return _written(name, _flat(name, column), None)
     if isinstance(column, list) and column and isinstance(column[0], bytes | str):
-        return name.encode(), BYTES, *parts(binary(column)), None
+        return name.encode(), BYTES, *parts(bytes_column(column)), None
     if isinstance(column, list):
         rows = [np.empty(0, np.int64) if _holds_nothing(row) else _flat(name, row) for row in column]
         full = [row for row in rows if len(row)] or rows[:1] or [np.empty(0, np.int64)]
@@ -189,7 +189,7 @@ def _column(name: str, column: Any) -> Written:
         return _written(name, np.concatenate(full), offsets)
     if hasattr(column, "type") and not _textual(column):
         return _column(name, column.to_numpy(zero_copy_only=False))
-    return name.encode(), BYTES, *parts(binary(column)), None
+    return name.encode(), BYTES, *parts(bytes_column(column)), None
 
 
 def _textual(column: Any) -> bool:
@@ -208,7 +208,7 @@ def _feature(values: NDArray[Any]) -> bytes:
     """One tf.train.Feature."""
     if values.dtype == object:
         items = (v.encode() if isinstance(v, str) else v for v in values.tolist())
-        return delimited(BYTES, b"".join(delimited(1, item) for item in items))
+        return bytes_field(BYTES, b"".join(bytes_field(1, item) for item in items))
     if values.dtype == np.float32:
-        return delimited(FLOAT, delimited(1, values.astype("<f4").tobytes()) if len(values) else b"")
-    return delimited(INT64, delimited(1, b"".join(varint(v) for v in values.tolist())) if len(values) else b"")
+        return bytes_field(FLOAT, bytes_field(1, values.astype("<f4").tobytes()) if len(values) else b"")
+    return bytes_field(INT64, bytes_field(1, b"".join(varint(v) for v in values.tolist())) if len(values) else b"")

@@ -14,9 +14,9 @@ from typing import Any
 
 from headrace import _native
 from headrace.errors import ParseError, what_there_is
-from headrace.io.binary import binary, one, record
+from headrace.io.binary import bytes_column, one_record, record
 from headrace.io.examples import feature_names
-from headrace.io.feature import FLOAT, INT64, Feature, Found, Request
+from headrace.io.feature import FLOAT, INT64, Feature, FoundValues, Request
 from headrace.io.features import FixedLenSequenceFeature
 from headrace.io.sparse import Sparse
 from headrace.plan.spec import TensorSpec
@@ -54,7 +54,7 @@ def parse_single_example(serialized: bytes, features: Features) -> Columns:
     >>> hr.io.parse_single_example(record, features)
     {'x': array([0.5, 1.5], dtype=float32), 'label': b'cat'}
     """
-    return first_row(plan(features, single=True).fixed_columns(one(serialized)))
+    return first_row(plan(features, single=True).fixed_columns(one_record(serialized)))
 
 
 def parse_sequence_example(
@@ -101,7 +101,7 @@ def parse_single_sequence_example(
     >>> hr.io.parse_single_sequence_example(record, sequence_features={"words": hr.io.VarLenFeature(np.int64)})
     ({}, {'words': Ragged([[1, 2], [3]], dtype=int64)})
     """
-    context, lists = plan(context_features or {}, sequence_features or {}).columns(one(serialized))
+    context, lists = plan(context_features or {}, sequence_features or {}).columns(one_record(serialized))
     return first_row(context), first_row(lists)
 
 
@@ -158,7 +158,7 @@ class Plan:
 
     def columns(self, records: Any) -> tuple[Columns, Columns]:
         """The features and the feature lists, one row a record."""
-        values, offsets = parts(binary(records))
+        values, offsets = parts(bytes_column(records))
         rows = len(offsets) - 1
         ints, floats, others, row, what = self._parser.parse(values, offsets)
         if row >= 0:
@@ -169,7 +169,7 @@ class Plan:
             made = dict(zip(self._names, singles, strict=True))
             return {name: made[name] for name in self._features}, {}
         each = [*((single, None, None, None) for single in singles), *others]
-        found = {i: Found(*one) for i, one in zip([*self._numbers, *self._others], each, strict=True)}  # type: ignore[arg-type]
+        found = {i: FoundValues(*one) for i, one in zip([*self._numbers, *self._others], each, strict=True)}  # type: ignore[arg-type]
         shares = {name: [found[i] for i in requests] for name, requests in self._requests.items()}
         return (
             {name: feature.column(name, shares[False, name], rows) for name, feature in self._features.items()},
@@ -183,7 +183,7 @@ def _instead(said: str, record: bytes) -> str:
     return f": {what_there_is(missing[1], feature_names(record))}" if missing else ""
 
 
-def _in_steps(name: str, feature: Feature, found: list[Found]) -> Ragged:
+def _in_steps(name: str, feature: Feature, found: list[FoundValues]) -> Ragged:
     """The column of a feature list: its steps as rows first, and then these cut into records."""
     steps = found[0].steps
     for other in found[1:]:

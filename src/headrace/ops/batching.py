@@ -60,7 +60,7 @@ def fetch_batches(node: Batching, ctx: Context, indices: Indices) -> Block:
             block = ctx.fetch(node.input, np.arange(start, stop))
         except SpecError as error:
             raise node.error(error, int(start // size)) from None
-        made.append(stacked(node, [block], int(stop - start), int(start // size)))
+        made.append(stack_items(node, [block], int(stop - start), int(start // size)))
     return concat(made)
 
 
@@ -92,7 +92,7 @@ class BatchStream(Stream):
         self._carried -= rows
         mark = taken[0].mark
         try:
-            return stacked(self._node, taken, size, mark.ordinal // self._node.batch_size)
+            return stack_items(self._node, taken, size, mark.ordinal // self._node.batch_size)
         except ElementError as error:
             if rows > size:  # find the batch that is at fault: one at a time
                 self._carry, self._carried = [*taken, *self._carry], self._carried + rows
@@ -115,7 +115,7 @@ class BatchStream(Stream):
         return done // size if self._node.drop_remainder else -(-done // size)
 
 
-def stacked(node: Batching, parts: list[Item], size: int, number: int) -> Block:
+def stack_items(node: Batching, parts: list[Item], size: int, number: int) -> Block:
     """The rows of `parts` in batches, the first of them the `number`-th; raises the failure among them, or why not."""
     mark = parts[0].mark
     blocks = []

@@ -13,7 +13,7 @@ from headrace.block import Block
 from headrace.errors import ElementError
 from headrace.execute.inputs import Input
 from headrace.execute.starvation import Meter
-from headrace.ops.calls import One, arguments
+from headrace.ops.calls import One, rows_as_arguments
 
 
 class Calling(Iterator[Any]):
@@ -34,7 +34,7 @@ class Calling(Iterator[Any]):
         *,
         frozen: bool,
     ) -> None:
-        self._rows = arguments(block)
+        self._rows = rows_as_arguments(block)
         self._count = self._left = block.rows
         self._mark = block.mark
         self._source = source

@@ -39,7 +39,7 @@ from headrace.trace.graph import Graph
 if TYPE_CHECKING:
     from typing import Protocol
 
-    from headrace.execute.processes import Call
+    from headrace.execute.processes import BlockFunction
 
     class Caller(Protocol):
         """map or random_map."""
@@ -61,7 +61,7 @@ if TYPE_CHECKING:
 
 One = Callable[..., tuple[Structure, list[Any]]]
 """From the arguments of one call to the structure and the components of the row that is made."""
-Outcome = tuple[bool, Any]
+CallOutcome = tuple[bool, Any]
 """True and what the function returned, or False and the exception."""
 
 
@@ -100,7 +100,7 @@ class Calls(Node):
 
     def whole(self, block: Block) -> tuple[Graph, list[Column]] | None:
         """What the function makes of all rows at once, None where it must be called on each."""
-        return self.function.columns(block, partial(outcomes, self.function.fn, keep=True))
+        return self.function.columns(block, partial(call_each_row, self.function.fn, keep=True))
 
 
 class ParallelCalls(Calls):
@@ -176,7 +176,7 @@ def private_elements(block: Block, *, keep: bool = False) -> Iterator[Any]:
         return rows_one_by_one(block, partial(_private, keep=keep))
 
 
-def arguments(block: Block, *, keep: bool = False) -> Iterator[tuple[Any, ...]]:
+def rows_as_arguments(block: Block, *, keep: bool = False) -> Iterator[tuple[Any, ...]]:
     """What the function gets for each row."""
     rows = private_elements(block, keep=keep)
     return rows if block.structure.unpacks else zip(rows)
@@ -197,12 +197,14 @@ def _own(value: Any, keep: bool) -> Any:
     return value
 
 
-def outcomes(fn: Callable[..., Any], block: Block, *, keep: bool = False, with_ids: bool = False) -> Iterator[Outcome]:
+def call_each_row(
+    fn: Callable[..., Any], block: Block, *, keep: bool = False, with_ids: bool = False
+) -> Iterator[CallOutcome]:
     """The function called on each row, `with_ids` on its id before all else.
 
     An exception belongs to its row and stops nothing.
     """
-    rows = arguments(block, keep=keep)
+    rows = rows_as_arguments(block, keep=keep)
     if with_ids:
         assert block.ids is not None, "rows are read with ids"
         rows = map(_id_first, zip(block.ids, rows, strict=True))
@@ -226,7 +228,7 @@ def _id_first(row: tuple[Any, tuple[Any, ...]]) -> tuple[Any, ...]:
     return first, *rest
 
 
-def each(rows: Iterator[Any]) -> Iterator[Outcome]:
+def each(rows: Iterator[Any]) -> Iterator[CallOutcome]:
     """True and a row, or False and the exception that came in its place."""
     while True:
         try:
@@ -238,16 +240,16 @@ def each(rows: Iterator[Any]) -> Iterator[Outcome]:
             return
 
 
-def results(function: Function, block: Block, kinds: str) -> Iterator[Outcome]:
+def results(function: Function, block: Block, kinds: str) -> Iterator[CallOutcome]:
     """The function's results for each row, numbers of these kinds from the whole block at once where it is traced."""
-    column = single(function.columns(block, partial(outcomes, function.fn, keep=True)), kinds)
-    return outcomes(function.fn, block, keep=True) if column is None else zip(repeat(True), column)
+    column = single(function.columns(block, partial(call_each_row, function.fn, keep=True)), kinds)
+    return call_each_row(function.fn, block, keep=True) if column is None else zip(repeat(True), column)
 
 
 def with_failures(
     node: Node,
     block: Block,
-    results: list[Outcome],
+    results: list[CallOutcome],
     good: Callable[[int, int], list[Item]],
     numbers: Sequence[int] | Indices | None = None,
 ) -> list[Item]:
@@ -269,7 +271,7 @@ def with_failures(
     return items
 
 
-def promised(fn: Callable[..., Any], value: Any, signature: Spec | None) -> tuple[Structure, list[Any]]:
+def check_promise(fn: Callable[..., Any], value: Any, signature: Spec | None) -> tuple[Structure, list[Any]]:
     """What a function returned as an element; an error where it is not what was promised, or nothing at all."""
     if value is None:
         raise TypeError(
@@ -282,16 +284,16 @@ def promised(fn: Callable[..., Any], value: Any, signature: Spec | None) -> tupl
     return structure, leaves
 
 
-def mapped(
+def call_on_rows(
     fn: Callable[..., Any], signature: Spec | None, block: Block, *, with_ids: bool = False
 ) -> list[Block | Exception]:
     """What a function makes of each row, or of its id and it."""
     made: list[Block | Exception] = []
     run: list[tuple[Structure, list[Any]]] = []
-    for fine, value in outcomes(fn, block, with_ids=with_ids):
+    for fine, value in call_each_row(fn, block, with_ids=with_ids):
         if fine:
             try:
-                run.append(promised(fn, value, signature))
+                run.append(check_promise(fn, value, signature))
                 continue
             except Exception as error:
                 value = error  # noqa: PLW2901
@@ -301,7 +303,9 @@ def mapped(
     return [*made, *from_elements(run)]
 
 
-def placed(node: Caller, call: Call, keep_ids: bool, block: Block, numbers: Indices | None = None) -> list[Item]:
+def place_results(
+    node: Caller, call: BlockFunction, keep_ids: bool, block: Block, numbers: Indices | None = None
+) -> list[Item]:
     """What `call` makes of a block, row for row, with the marks and ids of the rows it came from.
 
     `numbers` are the ordinals of the rows, where they do not count up from the block's mark.
@@ -324,7 +328,7 @@ def placed(node: Caller, call: Call, keep_ids: bool, block: Block, numbers: Indi
 
 
 def open_calls(
-    node: Caller, ctx: Context, at: At, call: Call, *, with_ids: bool = False, one: One | None = None
+    node: Caller, ctx: Context, at: At, call: BlockFunction, *, with_ids: bool = False, one: One | None = None
 ) -> Stream:
     """What `call` makes of the input's rows: in the puller's thread, on threads or in processes, as the node says.
 
@@ -334,12 +338,12 @@ def open_calls(
     ordered = node.positional or ctx.ordered(node.deterministic)  # a row that is known by its number keeps its place
     if node.mode == "process":
         remote = in_processes(call)
-        work = partial(_work, partial(placed, node, remote, ctx.with_ids))
+        work = partial(_work, partial(place_results, node, remote, ctx.with_ids))
         width = process_count(ctx, node.num_parallel_calls)
         return work_in_parallel(
             inner, node.input, at, work, width=width, ordered=ordered, one_by_one=not node.input.pure, remote=remote
         )
-    apply = partial(placed, node, call, ctx.with_ids)
+    apply = partial(place_results, node, call, ctx.with_ids)
     threads = node.num_parallel_calls
     if threads is None and at.own is None:
         return CallStream(inner, node.input, at, apply, unseen=node.traced, one=one)
@@ -353,10 +357,10 @@ def _work(apply: Callable[[Block], list[Item]], item: Item) -> list[Item]:
     return apply(item) if isinstance(item, Block) else [item]
 
 
-def fetched(node: Caller, ctx: Context, indices: Indices, call: Call, *, with_ids: bool = False) -> Block:
+def fetch_call(node: Caller, ctx: Context, indices: Indices, call: BlockFunction, *, with_ids: bool = False) -> Block:
     """What `call` makes of the input's rows with these ordinals; raises where one of them cannot be made."""
     rows = (ctx.identified() if with_ids else ctx).fetch(node.input, indices)
-    items = placed(node, call, ctx.with_ids, rows, indices)
+    items = place_results(node, call, ctx.with_ids, rows, indices)
     done = 0
     for item in items:
         if isinstance(item, Failure):

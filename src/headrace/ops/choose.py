@@ -60,7 +60,7 @@ def sample_from_datasets(
     draws = random(seed, rerandomize_each_iteration)
     count = len(datasets)
     if is_dataset(weights):
-        choices = zip_datasets(draws, weights).map(lambda draw, w: picked(draw, cumulative(w, count)))
+        choices = zip_datasets(draws, weights).map(lambda draw, w: step_of(draw, cumulative(w, count)))
         return _chosen("sample_from_datasets", datasets, choices, stop_on_empty_dataset)
     shares = np.ones(count) if weights is None else np.asarray(weights, np.float64)
     check_weights(shares, count)
@@ -90,7 +90,7 @@ def cumulative(weights: Any, count: int) -> np.ndarray[Any, np.dtype[np.float64]
     return np.asarray(np.cumsum(array) / array.sum())
 
 
-def picked(draw: Any, steps: np.ndarray[Any, np.dtype[np.float64]]) -> Any:
+def step_of(draw: Any, steps: np.ndarray[Any, np.dtype[np.float64]]) -> Any:
     """Which step a draw falls into; a step of no width is never hit."""
     return np.searchsorted(steps, np.asarray(draw) / RANDOM_BOUND, side="right").astype(np.int64)
 
@@ -151,7 +151,7 @@ class PickStream(Stream):
     def pull(self, want: int) -> Made:
         item = self._input.pull(want)
         if isinstance(item, Block):
-            item.columns = [picked(item.columns[0], self._steps)]
+            item.columns = [step_of(item.columns[0], self._steps)]
         return item
 
     def skip(self, count: int, *, replay: bool = False) -> int:

@@ -62,7 +62,7 @@ def _paired(structure: Structure) -> Structure:
     return tuple_of([LEAF, structure])
 
 
-def numbered(block: Block, numbers: Indices) -> Block:
+def number_rows(block: Block, numbers: Indices) -> Block:
     """The block with a column of numbers in front."""
     return Block(_paired(block.structure), [numbers, *block.columns], block.rows, block.mark, block.ids)
 
@@ -70,7 +70,7 @@ def numbered(block: Block, numbers: Indices) -> Block:
 @fetches(Enumerate)
 def fetch_numbered(node: Enumerate, ctx: Context, indices: Indices) -> Block:
     """Rows with their numbers."""
-    return numbered(ctx.fetch(node.input, indices), indices + node.start)
+    return number_rows(ctx.fetch(node.input, indices), indices + node.start)
 
 
 @opens(Enumerate)
@@ -86,7 +86,7 @@ class EnumerateStream(Stream):
         item = self._input.pull(want)
         if not isinstance(item, Block):
             return item
-        return numbered(item, np.arange(item.rows) + np.int64(first))
+        return number_rows(item, np.arange(item.rows) + np.int64(first))
 
     def skip(self, count: int, *, replay: bool = False) -> int:
         return self._input.skip(count, replay=replay)

@@ -17,7 +17,7 @@ from headrace.execute.registry import opens
 from headrace.execute.row_buffer import RowBuffer
 from headrace.execute.stream import Made, Stream
 from headrace.ops.arguments import Mode, execution, function, width
-from headrace.ops.calls import Calls, Outcome, ParallelCalls, mapped, outcomes, single, with_failures
+from headrace.ops.calls import CallOutcome, Calls, ParallelCalls, call_each_row, call_on_rows, single, with_failures
 from headrace.plan.cardinality import UNKNOWN, Cardinality
 from headrace.plan.marks import At
 from headrace.plan.node import TUNING, Node
@@ -86,7 +86,7 @@ def open_filter(node: Filter, ctx: Context, at: At) -> Stream:
     calls, remote = node.num_parallel_calls, None
     if node.mode == "process":
         calls = process_count(ctx, calls)
-        remote = in_processes(partial(mapped, partial(_told, node.predicate), None))
+        remote = in_processes(partial(call_on_rows, partial(_told, node.predicate), None))
     elif calls is None:
         return FilterStream(node, ctx, at)
     work = partial(_kept_of, node, remote)
@@ -115,12 +115,12 @@ class FilterStream(Stream):
         if not isinstance(item, Block):
             return item
         self._seen += item.rows
-        made = kept(self._node, item)
+        made = keep_rows(self._node, item)
         self._kept += sum(part.rows for part in made)
         return made
 
 
-def kept(node: Filter, block: Block, remote: Processes | None = None) -> list[Item]:
+def keep_rows(node: Filter, block: Block, remote: Processes | None = None) -> list[Item]:
     """The rows that stay, and failures where the predicate raised; where it is called in another process, `remote`.
 
     Marks: an item begins where the rows before it were decided, so that none is decided twice or left out.
@@ -131,7 +131,7 @@ def kept(node: Filter, block: Block, remote: Processes | None = None) -> list[It
     if remote:
         results = [outcome for part in remote(block) for outcome in _outcomes_of(part)]
     else:
-        results = list(outcomes(partial(_told, node.predicate), block, keep=True))
+        results = list(call_each_row(partial(_told, node.predicate), block, keep=True))
 
     def good(start: int, stop: int) -> list[Item]:
         return _kept(block.slice(start, stop), np.array([value for _, value in results[start:stop]], bool))
@@ -143,13 +143,13 @@ def _told(predicate: Callable[..., Any], *components: Any) -> bool:
     return truth(predicate(*components))
 
 
-def _outcomes_of(part: Block | Exception) -> list[Outcome]:
+def _outcomes_of(part: Block | Exception) -> list[CallOutcome]:
     """What another process found out about some rows, or about one that it could not decide."""
     return [(False, part)] if isinstance(part, Exception) else [(True, bool(value)) for value in part.elements()]
 
 
 def _kept_of(node: Filter, remote: Processes | None, item: Item) -> list[Item]:
-    return kept(node, item, remote) if isinstance(item, Block) else [item]
+    return keep_rows(node, item, remote) if isinstance(item, Block) else [item]
 
 
 def _kept(block: Block, keep: np.ndarray[Any, Any]) -> list[Item]:

@@ -17,10 +17,10 @@ from headrace.errors import ElementError, SpecError, StateError
 from headrace.execute.context import Context
 from headrace.execute.inputs import Input
 from headrace.execute.registry import opens
-from headrace.execute.state import keyed
+from headrace.execute.state import with_keyed_seeds
 from headrace.execute.stream import END, Made, Stream
 from headrace.ops.arguments import function, positive
-from headrace.ops.calls import Outcome, results
+from headrace.ops.calls import CallOutcome, results
 from headrace.ops.children import OneRow
 from headrace.plan.cardinality import Cardinality
 from headrace.plan.datasets import dataset_of, is_dataset
@@ -135,7 +135,7 @@ class GroupByWindow(Node):
                 raise TypeError(f"the function must return a Dataset, not {made!r}")
         except Exception as error:
             return OneRow(Failure(self.error(error, rows.mark.ordinal)), mark)
-        return ctx.branch(path, number).open_plan(keyed(made._node, salt), mark, slot=1)
+        return ctx.branch(path, number).open_plan(with_keyed_seeds(made._node, salt), mark, slot=1)
 
 
 class Grouping(Protocol):
@@ -150,7 +150,7 @@ class Grouping(Protocol):
     def error(self, cause: BaseException | str, ordinal: int) -> ElementError: ...
 
 
-def keys_of(node: Grouping, given: Iterator[Outcome]) -> Iterator[int | Exception]:
+def keys_of(node: Grouping, given: Iterator[CallOutcome]) -> Iterator[int | Exception]:
     """The keys of rows, of what a user's function gave for each, or why there is none."""
     for fine, value in given:
         try:

@@ -13,7 +13,7 @@ from headrace.execute.registry import fetches, opens
 from headrace.execute.stream import Stream
 from headrace.execute.unordered import Unordered
 from headrace.ops.arguments import Mode, execution, function, width
-from headrace.ops.calls import MappingCalls, fetched, mapped, open_calls, promised
+from headrace.ops.calls import MappingCalls, call_on_rows, check_promise, fetch_call, open_calls
 from headrace.plan.marks import At
 from headrace.plan.node import TUNING, Node
 from headrace.plan.spec import Probe, Spec
@@ -83,24 +83,24 @@ class Map(MappingCalls):
 def open_map(node: Map, ctx: Context, at: At) -> Stream:
     """Rows through the function, here or in_process."""
     in_process = node.mode == "process"
-    call = partial(mapped, node.fn, node.signature) if in_process else partial(map_rows, node)
+    call = partial(call_on_rows, node.fn, node.signature) if in_process else partial(map_rows, node)
     return open_calls(node, ctx, at, call, one=partial(map_one, node))
 
 
 @fetches(Map)
 def fetch_mapped(node: Map, ctx: Context, indices: Indices) -> Block:
     """What the function makes of these rows."""
-    return fetched(node, ctx, indices, partial(map_rows, node))
+    return fetch_call(node, ctx, indices, partial(map_rows, node))
 
 
 def map_one(node: Map, *args: Any) -> tuple[Structure, list[Any]]:
     """What the function makes of one row."""
-    return promised(node.fn, node.fn(*args), node.signature)
+    return check_promise(node.fn, node.fn(*args), node.signature)
 
 
 def map_rows(node: Map, block: Block) -> list[Block | Exception]:
     """What the function makes of a block: as a whole, or of each row."""
     found = node.whole(block)
     if found is None or (node.signature and node.signature.conflict(found[0].spec)):
-        return mapped(node.fn, node.signature, block)
+        return call_on_rows(node.fn, node.signature, block)
     return [Block(found[0].structure, found[1], block.rows)]

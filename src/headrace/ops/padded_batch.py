@@ -153,7 +153,7 @@ class PaddedBatch(Batching):
         targets = self.padding.targets(structure)
         fillers = self.padding.fillers(structure, [_dtype(c) for c in block.columns])
         for path, col, target, filler in zip(structure.paths, block.columns, targets, fillers, strict=True):
-            made = padded(col, groups, size, target, filler)
+            made = pad_rows(col, groups, size, target, filler)
             if isinstance(made, str):
                 return f"component{path}: {made}" if path else made
             columns.append(made)
@@ -167,7 +167,7 @@ def _dtype(col: Column) -> np.dtype[Any] | None:
     return np.dtype(type(first)) if isinstance(first, str | bytes) else getattr(first, "dtype", None)
 
 
-def padded(col: Column, groups: int, size: int, target: Shape, filler: Any) -> Column | str:
+def pad_rows(col: Column, groups: int, size: int, target: Shape, filler: Any) -> Column | str:
     """Every `size` rows of a column stacked and filled up, or why they cannot be."""
     if isinstance(col, np.ndarray) and (target is None or _fits_as_it_is(col.shape[1:], target)):
         return col.reshape(groups, size, *col.shape[1:])

@@ -49,7 +49,7 @@ class RaggedBatch(Batching):
     @property
     def spec(self) -> Spec:
         known = self.input.spec
-        leaves = (s if s.shape is None or fixed(s) else s.shaped((None, *s.shape[1:])) for s in known.leaves)
+        leaves = (s if s.shape is None or has_fixed_shape(s) else s.shaped((None, *s.shape[1:])) for s in known.leaves)
         return Spec(known.structure, tuple(leaves)).stacked(self.leading)
 
     def assemble(self, block: Block, size: int) -> Block | str:
@@ -57,19 +57,19 @@ class RaggedBatch(Batching):
         known = self.input.spec.leaves if self.input.spec.structure == structure else (None,) * structure.leaves
         columns: list[Column] = []
         for path, col, spec in zip(structure.paths, block.columns, known, strict=True):
-            made = ragged(col, groups, size, dense=spec is not None and fixed(spec))
+            made = ragged_rows(col, groups, size, dense=spec is not None and has_fixed_shape(spec))
             if isinstance(made, str):
                 return f"component{path}: {made}" if path else made
             columns.append(made)
         return Block(structure, columns, groups, block.mark, None if block.ids is None else block.ids[::size])
 
 
-def fixed(spec: LeafSpec) -> bool:
+def has_fixed_shape(spec: LeafSpec) -> bool:
     """Whether all elements have one shape, as far as is known."""
     return spec.shape is not None and None not in spec.shape
 
 
-def ragged(col: Column, groups: int, size: int, *, dense: bool) -> Column | str:
+def ragged_rows(col: Column, groups: int, size: int, *, dense: bool) -> Column | str:
     """Every `size` rows of a column together: stacked if they are `dense` or have no axes, else ragged."""
     rows = col if isinstance(col, np.ndarray | Ragged) else None
     if rows is None:

@@ -16,7 +16,7 @@ from headrace.execute.stream import Stream
 from headrace.ops.arguments import integer
 from headrace.ops.gather import NumberStream
 from headrace.ops.unchanged_rows import UnchangedRows
-from headrace.ops.with_options import merged
+from headrace.ops.with_options import merge_options
 from headrace.plan.cardinality import INFINITE, Cardinality
 from headrace.plan.marks import At
 from headrace.plan.node import obstacle
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from headrace.dataset import Dataset
 
 
-def getitem(self: Dataset, index: int | slice) -> Any:
+def select_rows(self: Dataset, index: int | slice) -> Any:
     """An element by its number, or a dataset of a slice, where the operations allow it. Randomness is that of epoch 0.
 
     >>> ds = hr.Dataset.range(10).batch(4)
@@ -53,7 +53,7 @@ def getitem(self: Dataset, index: int | slice) -> Any:
     if count == INFINITE and number < 0:
         raise IndexError("an infinite dataset has no end to count from")
     number = number + count if number < 0 else number
-    run = Pass(options=merged(node))
+    run = Pass(options=merge_options(node))
     try:
         context = run.context(Prepared.of(node)).epoch(0)
         item = context.fetch_items(node, np.array([number]))[0]

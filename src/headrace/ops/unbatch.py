@@ -77,7 +77,7 @@ def fetch_unbatched(node: Unbatch, ctx: Context, indices: Indices) -> Block:
     batches, places = np.unique(indices // size, return_inverse=True)
     block = ctx.fetch(node.input, batches)
     block.mark = Mark(-1, int(batches[0]), 0)  # for errors: a batch has a number, though it lies nowhere
-    items = split(node, block)
+    items = split_rows(node, block)
     for item in items:
         if isinstance(item, Failure):
             raise item.error
@@ -97,7 +97,7 @@ class UnbatchStream(Stream):
         item = self._input.pull(max(1, want // self._batch_rows) if self._node.input.pure else 1)
         if item is END:
             return END
-        made = failures(self._node, item) if isinstance(item, Failure) else split(self._node, item)
+        made = failures(self._node, item) if isinstance(item, Failure) else split_rows(self._node, item)
         self._batch_rows = max(1, sum(m.rows for m in made) // item.rows)
         return made
 
@@ -106,17 +106,17 @@ class UnbatchStream(Stream):
         return self._input.skip(count // size, replay=replay) * size if size else 0
 
 
-def split(node: Unbatch, block: Block) -> list[Item]:
+def split_rows(node: Unbatch, block: Block) -> list[Item]:
     """The rows of the rows of a block; a row whose components differ in number is one failure."""
-    counts = [row_counts(c) for c in block.columns]
+    counts = [rows_in_each(c) for c in block.columns]
     lengths = counts[0] if counts else None
     if lengths is not None and all(c is not None and np.array_equal(c, lengths) for c in counts):
         rows = int(lengths.sum())
-        columns = [flattened(c) for c in block.columns]
+        columns = [flatten_rows(c) for c in block.columns]
         ids = None if block.ids is None else child_ids(block.ids, lengths)
         return [Block(block.structure, columns, rows, block.mark, ids)] if rows else []
     if block.rows > 1:
-        return [item for i in range(block.rows) for item in split(node, block.slice(i, i + 1))]
+        return [item for i in range(block.rows) for item in split_rows(node, block.slice(i, i + 1))]
     why = unequal(block.structure, [None if c is None else int(c[0]) for c in counts])
     return failures(node, Failure(node.error(why, block.mark.ordinal), block.mark))
 
@@ -140,7 +140,7 @@ def failures(node: Unbatch, failure: Failure) -> list[Item]:
     return made
 
 
-def row_counts(column: Column) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]] | None:
+def rows_in_each(column: Column) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]] | None:
     """How many rows each row has, None if one of them cannot be split."""
     if isinstance(column, np.ndarray):
         return np.full(len(column), column.shape[1]) if column.ndim > 1 else None
@@ -152,7 +152,7 @@ def row_counts(column: Column) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]
     return np.array([len(r) for r in rows], np.int64)
 
 
-def flattened(column: Column) -> Column:
+def flatten_rows(column: Column) -> Column:
     """The rows of all rows."""
     if isinstance(column, np.ndarray):
         return column.reshape(column.shape[0] * column.shape[1], *column.shape[2:])

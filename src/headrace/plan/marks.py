@@ -99,7 +99,7 @@ class Mark:
         return f"Mark({to_json(self.marks())})"
 
 
-class Saved:
+class SavedMark:
     """Positions that were saved, as a mark."""
 
     __slots__ = ("_marks",)
@@ -204,12 +204,12 @@ def _plain(value: Any) -> Any:
         return value
     if isinstance(value, tuple | list):
         return [_plain(v) for v in value]
-    if isinstance(value, Mark | Saved):
+    if isinstance(value, Mark | SavedMark):
         return to_json(value.marks())
     return value.to_json() if hasattr(value, "to_json") else int(value)
 
 
-class Value(Protocol):
+class OwnValue(Protocol):
     """What may stand in an own mark besides numbers, text and tuples."""
 
     def to_json(self) -> Any:
@@ -248,7 +248,7 @@ def _reader(hint: Any) -> _Reader:
     if hint in (int, bool, str):
         return lambda data: _checked(data, hint)
     if hint is Marked:
-        return lambda data: Saved(from_json(data))
+        return lambda data: SavedMark(from_json(data))
     if hasattr(hint, "from_json"):
         read: _Reader = hint.from_json
         return read

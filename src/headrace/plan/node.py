@@ -263,7 +263,7 @@ def function_name(fn: Callable[..., Any]) -> str:
     return getattr(fn, "__name__", None) or type(fn).__name__
 
 
-def draws(node: Node) -> bool:
+def draws_numbers(node: Node) -> bool:
     """Whether this operation itself draws random numbers; some hold a seed only for what runs inside them."""
     return any(f.repr for f in fields(node) if f.name in fields_of(type(node), "Seed"))
 
@@ -280,12 +280,12 @@ def waits(node: Node) -> bool:
     return node.live or any(map(waits, node.inputs))
 
 
-def rebuilt(node: Node, change: Callable[[Node], Node]) -> Node:
+def rebuild(node: Node, change: Callable[[Node], Node]) -> Node:
     """The plan with `change` applied to every node, inputs first; unchanged parts stay the same objects."""
     inputs = node.inputs
     if not inputs:
         return change(node)
-    changed = tuple(rebuilt(child, change) for child in inputs)
+    changed = tuple(rebuild(child, change) for child in inputs)
     if any(a is not b for a, b in zip(inputs, changed, strict=True)):
         node = node.with_inputs(changed)
     return change(node)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from headrace.feature_column.categorical import bucket_numbers
 from headrace.feature_column.raw import Raw, is_single, plain_column, raw_of
-from headrace.feature_column.vocabulary import Table, _lines
+from headrace.feature_column.vocabulary import VocabularyTable, _lines
 from headrace.plan.spec import TensorSpec
 from headrace.preprocessing.base import PreprocessingLayer, encode, encoded_spec, mode_of
 from headrace.ragged import Ragged
@@ -31,7 +31,7 @@ class Lookup(PreprocessingLayer):
     vocabulary: Any = field(default=None, repr=False)
     output_mode: str = "int"
     pad_to_max_tokens: bool = False
-    table: Table | None = field(default=None, init=False, repr=False, compare=False)
+    table: VocabularyTable | None = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         mode_of(self.output_mode)
@@ -57,7 +57,7 @@ class Lookup(PreprocessingLayer):
         if self.max_tokens is not None and self._start + len(tokens) > self.max_tokens:
             raise ValueError(f"{name}: {self._start + len(tokens)} tokens are more than max_tokens, {self.max_tokens}")
         object.__setattr__(self, "vocabulary", tuple(tokens))
-        object.__setattr__(self, "table", Table(tuple(tokens)))
+        object.__setattr__(self, "table", VocabularyTable(tuple(tokens)))
 
     def _token(self, value: Any) -> Any:
         raise NotImplementedError
@@ -105,7 +105,7 @@ class Lookup(PreprocessingLayer):
         elif self.num_oov_indices > 1:
             made[unknown] = self._first_unknown + self._unknown(raw)[unknown]
         if self.mask_token is not None:
-            masked = Table((self._token(self.mask_token),)).places(raw) >= 0
+            masked = VocabularyTable((self._token(self.mask_token),)).places(raw) >= 0
             made = np.where(masked, 0 if self.output_mode == "int" else -1, made)
             unknown = unknown[~masked[unknown]]
         if not self.num_oov_indices and len(unknown):

@@ -12,12 +12,12 @@ from headrace.records.files import Bytes, LocalFile, local_path, shrunk
 from headrace.records.format import Offsets
 from headrace.records.identity import Identity
 from headrace.records.index import Index
-from headrace.records.redact import shown
+from headrace.records.redact import show_path
 from headrace.records.remote import RemoteFile
 from headrace.records.transport import Transport
 
 
-def gathered(path: str, index: Index, numbers: Offsets, shared: dict[Any, Any], via: Transport) -> Bytes:
+def read_records_at(path: str, index: Index, numbers: Offsets, shared: dict[Any, Any], via: Transport) -> Bytes:
     """The bytes of these records, one behind the other; `shared` keeps files open from one call to the next.
 
     Raises OSError where the file cannot be read.
@@ -57,7 +57,7 @@ def _ranges(path: str, index: Index, bounds: Offsets, shared: dict[Any, Any], vi
 
 def _check(path: str, found: Identity, index: Index) -> None:
     if not index.belongs_to(found):
-        raise HeadraceError(f"{shown(path)} has changed since its index was made; make the dataset anew")
+        raise HeadraceError(f"{show_path(path)} has changed since its index was made; make the dataset anew")
 
 
 def _mapped(path: str, local: str, index: Index, shared: dict[Any, Any]) -> tuple[_native.MappedFile, Bytes]:

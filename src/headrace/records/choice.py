@@ -11,7 +11,7 @@ import numpy as np
 
 from headrace.errors import SpecError, what_there_is
 from headrace.records.arrow import is_list, list_of
-from headrace.records.fields import fields_of
+from headrace.records.fields import arrow_fields
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -73,7 +73,7 @@ class Choice:
 
     def check(self, schema: pa.Schema) -> None:
         """Raise where the user names what is not in a table."""
-        fields = [name for field in schema for name in paths(field.name, field.type)]
+        fields = [name for field in schema for name in column_paths(field.name, field.type)]
         missing = [name for name in self.columns or () if name not in schema.names]
         missing += [n for said in (self.exclude, self.targets, self.fillers) for n in said if n not in fields]
         if missing:
@@ -149,11 +149,11 @@ def _target(name: str, kind: Any) -> Any:
         ) from None
 
 
-def paths(name: str, kind: pa.DataType) -> Iterator[str]:
+def column_paths(name: str, kind: pa.DataType) -> Iterator[str]:
     """The names of a column and of the fields in it."""
     yield name
-    for key, each in fields_of(kind) or ():
-        yield from paths(f"{name}.{key}", each)
+    for key, each in arrow_fields(kind) or ():
+        yield from column_paths(f"{name}.{key}", each)
 
 
 def unknown_columns(missing: list[str], known: Iterable[str]) -> str:

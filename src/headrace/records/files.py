@@ -17,10 +17,10 @@ from headrace import _native
 from headrace.options import Options
 from headrace.plan.display import VALUE_WIDTH, as_many_as_fit
 from headrace.records.identity import Identity, Token, local_identity, open_identity, signature
-from headrace.records.redact import shown
+from headrace.records.redact import show_path
 from headrace.records.remote import RemoteFile, Seekable, remote_identities, remote_identity
 from headrace.records.transport import ALONE, StorageOptions, Transport
-from headrace.storage.files import naming, whole
+from headrace.storage.files import naming, whole_file
 
 Bytes = NDArray[np.uint8]
 
@@ -54,7 +54,7 @@ def remote(path: str, via: Transport = ALONE) -> tuple[Any, str]:
     return via.system(path)
 
 
-def identity(path: str, via: Transport = ALONE) -> Identity:
+def file_identity(path: str, via: Transport = ALONE) -> Identity:
     """What the file is now; raises OSError where there is none."""
     local = local_path(path)
     return remote_identity(path, via) if local is None else local_identity(local)
@@ -142,7 +142,7 @@ def shrunk() -> OSError:
     return OSError("the file has shrunk, or could not be read, while it was being read")
 
 
-def opened(path: str, via: Transport = ALONE) -> File:
+def open_path(path: str, via: Transport = ALONE) -> File:
     """The file, open for reading."""
     local = local_path(path)
     return RemoteFile(path, via) if local is None else LocalFile(local)
@@ -183,7 +183,7 @@ def write_whole(path: str, parts: Iterable[bytes | memoryview], via: Transport =
         data = b"".join(parts)
         via.attempt(path, lambda: system.pipe_file(name, data))
         return
-    with whole(Path(local)) as file:
+    with whole_file(Path(local)) as file:
         file.writelines(parts)
 
 
@@ -212,7 +212,7 @@ class FileList:
 
     def brief(self) -> str:
         """The first names and how many there are besides, for people."""
-        return as_many_as_fit([shown(name).rpartition("/")[2] for name in self.names], VALUE_WIDTH)
+        return as_many_as_fit([show_path(name).rpartition("/")[2] for name in self.names], VALUE_WIDTH)
 
     def __str__(self) -> str:
         known = self._known()
@@ -246,7 +246,7 @@ def local_identities(paths: Sequence[str]) -> list[Identity | None]:
 
 def _identity(path: str) -> Identity | None:
     try:
-        return identity(path)
+        return file_identity(path)
     except OSError as error:
         if error.errno not in NOT_TO_BE_HAD:  # else a state would be taken of what is not so
             raise

@@ -19,7 +19,7 @@ ALL = 2**62
 """More rows than there are."""
 
 
-class Rows(NamedTuple):
+class ScannedRows(NamedTuple):
     """Good rows, the first of which begins `start` bytes into what was scanned, on the `line`-th line of it."""
 
     columns: list[Column]
@@ -42,7 +42,7 @@ class Bad(NamedTuple):
     ends: bool = False
 
 
-Part: TypeAlias = Rows | Bad
+ScanPart: TypeAlias = ScannedRows | Bad
 
 
 class ScanHints(NamedTuple):
@@ -60,13 +60,13 @@ class ScanHints(NamedTuple):
     boxed: bool = False
 
 
-class Scan(NamedTuple):
+class ScanResult(NamedTuple):
     """What was found in some bytes, how many of them are used up, and how many lines these hold.
 
     With `more` there may be more rows in the others.
     """
 
-    parts: list[Part]
+    parts: list[ScanPart]
     used: int
     lines: int = 0
     more: bool = False
@@ -74,7 +74,7 @@ class Scan(NamedTuple):
     @property
     def rows(self) -> int:
         """How many good rows were found."""
-        return sum([part.rows for part in self.parts if isinstance(part, Rows)])
+        return sum([part.rows for part in self.parts if isinstance(part, ScannedRows)])
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class Format(ABC):
         return self
 
     @abstractmethod
-    def scan(self, data: Bytes, look: ScanHints) -> Scan:
+    def scan(self, data: Bytes, look: ScanHints) -> ScanResult:
         """Cut bytes into rows; what is not used comes again, with more behind it unless they are the final ones."""
 
     def refusal(self, size: int) -> str | None:  # noqa: ARG002

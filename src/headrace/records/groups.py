@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from headrace.errors import TransportError
 from headrace.records.choice import Choice
 from headrace.records.files import arrow_file, local_path
-from headrace.records.ipc import MAGIC, Batch, footer_batches, read_message, stream_messages
+from headrace.records.ipc import MAGIC, MessageBatch, footer_batches, read_message, stream_messages
 from headrace.records.transport import ALONE, Transport
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ class ArrowGroups(Groups):
         self.path = path
         self._file = arrow_file(path, via)
         self._preface: list[tuple[int, int]] = []
-        self._batches: list[Batch | None] = []
+        self._batches: list[MessageBatch | None] = []
         self._starts: list[int] = []
         self._reader: Any = None
         self._serial: Any = None
@@ -172,7 +172,7 @@ class ArrowGroups(Groups):
         self._preface = found.preface
         self._batches = [*found.batches]
         if is_file:
-            self._batches.append(Batch(0, 0, 1, "the file has no footer: it ends early, or is damaged"))
+            self._batches.append(MessageBatch(0, 0, 1, "the file has no footer: it ends early, or is damaged"))
         return pa.ipc.open_stream(self._assembled()).schema
 
     def _choose(self, numbers: list[int]) -> None:
@@ -193,27 +193,27 @@ class ArrowGroups(Groups):
         batch = self._batch(group)
         return batch.rows, min(batch.stop, self._file.size()) - batch.start
 
-    def _batch(self, group: int) -> Batch:
+    def _batch(self, group: int) -> MessageBatch:
         batch = self._batches[group]
         if batch is None:
             batch = self._batches[group] = self._found(self._starts[group])
         return batch
 
-    def _found(self, start: int) -> Batch:
+    def _found(self, start: int) -> MessageBatch:
         try:
             message = read_message(self._file, start, self._file.size())
             if message is not None:
-                return Batch(start, message.stop, message.rows)
+                return MessageBatch(start, message.stop, message.rows)
         except ValueError:
             pass
-        return Batch(start, start, 1, "the description of a record batch is damaged")
+        return MessageBatch(start, start, 1, "the description of a record batch is damaged")
 
     def batches(self, group: int) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
 
         if self._reader is not None:
             made, start = self._reader.get_batch(group), self._starts[group]
-            batch = self._batches[group] = Batch(start, start + made.nbytes, made.num_rows)
+            batch = self._batches[group] = MessageBatch(start, start + made.nbytes, made.num_rows)
         else:
             batch = self._batch(group)
             if batch.flaw is not None:
@@ -225,7 +225,7 @@ class ArrowGroups(Groups):
             raise ValueError(f"a record batch has {made.num_rows} rows where its description says {batch.rows}")
         yield made if self.names else made.select([])
 
-    def _assembled(self, batch: Batch | None = None) -> Any:
+    def _assembled(self, batch: MessageBatch | None = None) -> Any:
         """A stream of this batch alone, with all that comes before it."""
         import pyarrow as pa
 

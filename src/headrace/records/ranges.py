@@ -16,7 +16,7 @@ BLOCK, BLOCKS = 4 << 20, 4
 
 T = TypeVar("T")
 Info = dict[str, Any]
-Fetch = Callable[[int, int], Coroutine[Any, Any, bytes]]
+FetchRange = Callable[[int, int], Coroutine[Any, Any, bytes]]
 
 
 class Ranges(Protocol):
@@ -104,7 +104,7 @@ class Requests:
         """Nothing is open."""
 
 
-def _pinned(system: Any, name: str, info: Info) -> Fetch | None:
+def _pinned(system: Any, name: str, info: Info) -> FetchRange | None:
     """How a store is asked for this very object; None where it cannot be."""
     protocols = _protocols(system)
     if "s3" in protocols and info.get("ETag"):

@@ -11,7 +11,7 @@ from headrace.block import Column
 from headrace.plan.spec import Spec, TensorSpec
 from headrace.plan.structure import LEAF
 from headrace.records.files import Bytes
-from headrace.records.format import ALL, Bad, Format, Offsets, Part, Rows, Scan, ScanHints
+from headrace.records.format import ALL, Bad, Format, Offsets, ScanHints, ScannedRows, ScanPart, ScanResult
 from headrace.records.packed import likely_packing, remedy
 from headrace.text import binary
 
@@ -31,7 +31,7 @@ class TFRecords(Format):
     def spec(self) -> Spec:
         return Spec(LEAF, (TensorSpec((), np.bytes_),))
 
-    def scan(self, data: Bytes, look: ScanHints) -> Scan:
+    def scan(self, data: Bytes, look: ScanHints) -> ScanResult:
         column: Column
         if look.boxed:
             column, used, problem = _native.unframe_objects(data.data, look.most)
@@ -39,16 +39,16 @@ class TFRecords(Format):
             values, offsets, used, problem = _native.unframe(data.data, 0, look.most, ALL)
             column = binary(values, offsets)
         rows = len(column)
-        parts: list[Part] = [Rows([column], rows, 0)] if rows else []
+        parts: list[ScanPart] = [ScannedRows([column], rows, 0)] if rows else []
         if rows == look.most and not problem and used < len(data):
-            return Scan(parts, used, more=True)
+            return ScanResult(parts, used, more=True)
         left = None if look.left is None else look.left - used
         what = self._wrong(data[used:], problem, look.final, left)
         if what is None:
-            return Scan(parts, used)
+            return ScanResult(parts, used)
         stop = used + _whole(data[used:]) if problem == WRONG_DATA else len(data)
         parts.append(Bad(what, used, stop, lost=problem != WRONG_DATA, ends=True))
-        return Scan(parts, stop if problem == WRONG_DATA else used)
+        return ScanResult(parts, stop if problem == WRONG_DATA else used)
 
     def _wrong(self, data: Bytes, problem: int, final: bool, left: int | None) -> str | None:
         if problem == WRONG_LENGTH:

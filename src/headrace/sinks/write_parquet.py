@@ -11,7 +11,7 @@ from headrace.block import Block, Column, values
 from headrace.plan.spec import DatasetSpec, Spec, TensorSpec
 from headrace.ragged import Ragged
 from headrace.records.arrow import is_list
-from headrace.sinks.writing import Encoding, Part, named, write
+from headrace.sinks.writing import Encoding, FileWriter, named_columns, write
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -75,7 +75,7 @@ class ParquetEncoding(Encoding):
     def _table(self, block: Block) -> pa.Table:
         import pyarrow as pa
 
-        columns = named(block, "a row of a Parquet file is made of a dict")
+        columns = named_columns(block, "a row of a Parquet file is made of a dict")
         known = self._spec.leaves if self._spec.structure == block.structure else [None] * len(columns)
         return pa.table({n: _arrow(n, c, leaf) for (n, c), leaf in zip(columns.items(), known, strict=True)})
 
@@ -98,7 +98,7 @@ class ParquetEncoding(Encoding):
     def size(self, encoded: pa.Table) -> int:
         return int(encoded.nbytes)
 
-    def part(self, file: IO[bytes]) -> Part:
+    def part(self, file: IO[bytes]) -> FileWriter:
         import pyarrow as pa
 
         schema = pa.schema([]) if self._schema is None else self._schema  # there are no rows to tell of columns
@@ -117,7 +117,7 @@ def _common_schema(tables: list[pa.Table]) -> pa.Schema:
     return schema
 
 
-class ParquetPart(Part):
+class ParquetPart(FileWriter):
     """Row groups, and what tells where they are."""
 
     def __init__(self, file: IO[bytes], schema: pa.Schema, compression: str) -> None:

@@ -16,7 +16,7 @@ from headrace.iterator import Iterator as Pass
 from headrace.ops.arguments import positive
 from headrace.ops.progress import start_bar
 from headrace.plan.cardinality import INFINITE, Cardinality
-from headrace.sinks.deal import PROBED, Rows, dealing, dealt
+from headrace.sinks.deal import PROBED, RowRuns, dealing, dealt
 from headrace.sinks.shards import Shards, shards_of
 
 if TYPE_CHECKING:
@@ -39,14 +39,14 @@ class Encoding(ABC):
         """How many bytes these rows will be in the file."""
 
     @abstractmethod
-    def part(self, file: IO[bytes]) -> Part:
+    def part(self, file: IO[bytes]) -> FileWriter:
         """The writer of one file."""
 
     def published(self, paths: list[str], pool: ThreadPoolExecutor) -> None:  # noqa: B027 - most have nothing to add
         """The files, on this machine, have their names."""
 
 
-class Part(ABC):
+class FileWriter(ABC):
     """Writes one file."""
 
     @abstractmethod
@@ -80,7 +80,7 @@ def write(
         _bar(f"writing {path}", count, progress) as advance,
         ThreadPoolExecutor(width, "headrace-write") as pool,
     ):
-        rows = Rows(it.blocks())
+        rows = RowRuns(it.blocks())
         probe = rows.take(PROBED, 1 << 60)
         row_bytes = encoding.size(encoding.encode(probe)) / sum(b.rows for b in probe) if probe else 1
         rows.put_back(probe)
@@ -112,7 +112,7 @@ class _Writer:
         self._files = files
         self._pool = pool
         self._in_order = in_order
-        self._parts: list[Part] = []
+        self._parts: list[FileWriter] = []
         self._finished: list[Future[None]] = []
 
     def write(self, shard: int, rows: int, made: Future[Any]) -> int:
@@ -157,7 +157,7 @@ def _bar(text: str, count: Cardinality, progress: bool | None) -> Iterator[Any]:
         bar.stop()
 
 
-def named(block: Block, what: str) -> dict[str, Any]:
+def named_columns(block: Block, what: str) -> dict[str, Any]:
     """The columns of elements that are dicts; those of nested dicts as `outer/inner`."""
     structure = block.structure
     if structure.kind is None or not issubclass(structure.kind, Mapping):

@@ -31,7 +31,7 @@ from headrace.records.counts import Counts
 from headrace.records.files import FileList, as_path, local_path
 from headrace.records.format import Format
 from headrace.records.index import Index, indexes
-from headrace.records.quarantine import Quarantine, Skip, policy
+from headrace.records.quarantine import Quarantine, SkipPolicy, policy
 from headrace.records.sidecar import is_sidecar
 from headrace.records.transport import ALONE, StorageOptions
 from headrace.sources.file_names import NAME, FileNames, listing
@@ -149,7 +149,7 @@ class Files(Node):
     reader: str = field(repr=False)
     files: FileList | None
     cycle_length: int | None = None
-    on_error: Quarantine | Skip | None = None
+    on_error: Quarantine | SkipPolicy | None = None
     indexes: tuple[Index, ...] | None = field(default=None, repr=False, metadata=TUNING)
     num_parallel_calls: int | None = field(default=None, repr=False, metadata=TUNING)
     buffer_size: int | None = field(default=None, repr=False, metadata=TUNING)

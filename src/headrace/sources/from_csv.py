@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from headrace.records.transport import ALONE
-from headrace.sources.csv_layout import Asked, bare_form, layout
+from headrace.sources.csv_layout import ColumnOptions, bare_form, layout
 from headrace.sources.files import read_files
 from headrace.sources.list_files import matching
 
@@ -59,7 +59,7 @@ def from_csv(
     form = layout(
         files[0],
         bare_form(compression_type, header, field_delim, use_quote_delim, na_value),
-        Asked(
+        ColumnOptions(
             reader="from_csv",
             column_names=column_names,
             column_defaults=column_defaults,

@@ -15,7 +15,7 @@ from headrace.plan.datasets import dataset_of
 from headrace.plan.spec import Spec
 from headrace.plan.structure import Structure, flatten
 from headrace.records.files import Bytes
-from headrace.records.format import Bad, Format, Offsets, Part, Rows, Scan, ScanHints
+from headrace.records.format import Bad, Format, Offsets, ScanHints, ScannedRows, ScanPart, ScanResult
 from headrace.records.tfrecord import FOOTER, HEADER, TFRecords
 from headrace.sources.list_files import matching
 from headrace.sources.tfrecord import TFRecordDataset
@@ -100,15 +100,15 @@ class Examples(Format):
         remedy = "; the features were inferred from the first records: features= says what is read"
         return f"{error}{remedy}" if self.inferred else str(error)
 
-    def scan(self, data: Bytes, look: ScanHints) -> Scan:
+    def scan(self, data: Bytes, look: ScanHints) -> ScanResult:
         framed = FRAMED.scan(data, look._replace(boxed=False))
         parse = self.plan.fixed_columns
-        parts: list[Part] = []
+        parts: list[ScanPart] = []
         for part in framed.parts:
             parts += [part] if isinstance(part, Bad) else self._parsed(part, parse)
         return framed._replace(parts=parts)
 
-    def _parsed(self, rows: Rows, parse: Callable[[Any], dict[str, Any]]) -> Iterator[Part]:
+    def _parsed(self, rows: ScannedRows, parse: Callable[[Any], dict[str, Any]]) -> Iterator[ScanPart]:
         records: Any = rows.columns[0]
         start = 0
         while start < rows.rows:
@@ -125,10 +125,10 @@ class Examples(Format):
             yield Bad(self.reason(wrong), at, at + HEADER + len(records[bad].as_buffer()) + FOOTER)
             start = bad + 1
 
-    def _rows(self, rows: Rows, start: int, stop: int, parse: Callable[[Any], dict[str, Any]]) -> Rows:
+    def _rows(self, rows: ScannedRows, start: int, stop: int, parse: Callable[[Any], dict[str, Any]]) -> ScannedRows:
         records: Any = rows.columns[0]
         columns = self.structure.leaves_in(parse(records[start:stop]))
-        return Rows(columns, stop - start, _begin(records, rows.start, start))
+        return ScannedRows(columns, stop - start, _begin(records, rows.start, start))
 
     def doubt(self, head: bytes) -> str:
         return FRAMED.doubt(head)

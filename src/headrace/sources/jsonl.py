@@ -10,7 +10,7 @@ from headrace.records.json_text import first_objects
 from headrace.records.json_types import infer
 from headrace.records.jsonl import JsonLines
 from headrace.records.reader import first_bytes
-from headrace.records.redact import shown
+from headrace.records.redact import show_path
 from headrace.records.transport import ALONE, Transport
 from headrace.records.unpack import codec
 from headrace.sources.files import read_files
@@ -88,10 +88,10 @@ def _inferred(path: str, compression: str, choice: Choice, via: Transport) -> pa
         found = infer(first_objects(whole), choice)
     except (ValueError, RecursionError) as error:
         raise ValueError(
-            f"JsonLinesDataset: the first lines of {shown(path)} do not tell its fields: {error}"
+            f"JsonLinesDataset: the first lines of {show_path(path)} do not tell its fields: {error}"
         ) from None
     if not len(found) and whole.strip():
         raise ValueError(
-            f"JsonLinesDataset: the first lines of {shown(path)} do not tell its fields: there is no object"
+            f"JsonLinesDataset: the first lines of {show_path(path)} do not tell its fields: there is no object"
         )
     return found

@@ -12,7 +12,7 @@ import numpy as np
 from headrace.plan.datasets import dataset_of
 from headrace.plan.node import user_site
 from headrace.records.files import as_path, local_path
-from headrace.records.redact import shown
+from headrace.records.redact import show_path
 from headrace.records.remote import matching_names
 from headrace.records.sidecar import FOLDER, SUFFIX, is_sidecar
 from headrace.records.transport import ALONE, Transport
@@ -67,7 +67,7 @@ def matching(
     if not any(found.values()) or (missing and all_there):
         said = missing if all_there and missing else patterns
         raise FileNotFoundError(
-            f"no files match {', '.join(repr(shown(pattern)) for pattern in said) or 'an empty list of patterns'}"
+            f"no files match {', '.join(repr(show_path(pattern)) for pattern in said) or 'an empty list of patterns'}"
         )
     return [name for pattern in patterns for name in found[pattern]]
 

@@ -12,13 +12,13 @@ from headrace.execute.context import Context
 from headrace.execute.registry import fetches, opens
 from headrace.plan.marks import At, OwnMark
 from headrace.plan.node import TUNING
-from headrace.records.access import gathered
-from headrace.records.format import Bad, Format, Rows, ScanHints
+from headrace.records.access import read_records_at
+from headrace.records.format import Bad, Format, ScanHints, ScannedRows
 from headrace.records.identity import Token
 from headrace.records.index import Index
-from headrace.records.reader import START, Found, Good, Reader, RecordAt, Wrong
-from headrace.records.redact import shown
-from headrace.sources.one_file import NO_FILE, FileStream, OneFile, said
+from headrace.records.reader import START, BadRecord, GoodRows, Reader, ReadItem, RecordAt
+from headrace.records.redact import show_path
+from headrace.sources.one_file import NO_FILE, FileStream, OneFile, error_reason
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,14 +38,14 @@ class Records(OneFile):
 def fetch_records(node: Records, ctx: Context, indices: Indices) -> Block:
     """Rows by number, by way of the index."""
     assert node.index is not None
-    ctx.note_origin(shown(node.path))
+    ctx.note_origin(show_path(node.path))
     try:
-        data = gathered(node.path, node.index, indices, ctx.run.shared, node.via(ctx))
+        data = read_records_at(node.path, node.index, indices, ctx.run.shared, node.via(ctx))
     except OSError as error:
         raise _bad_at(node, error, node.index, indices) from error
     parts = node.format.bare.scan(data, ScanHints()).parts
     found = parts[0] if parts else Bad("nothing there", 0, 0)
-    if isinstance(found, Rows) and found.rows == len(indices):
+    if isinstance(found, ScannedRows) and found.rows == len(indices):
         return Block(node.format.structure, found.columns, found.rows, None, ctx.ids(indices))
     wrong = next(part for part in [*parts, Bad("not where its index says", 0, 0)] if isinstance(part, Bad))
     raise _bad_at(node, wrong.reason, node.index, indices)
@@ -72,7 +72,7 @@ class RecordsStream(FileStream):
 
     def __init__(self, node: Records, ctx: Context, at: At) -> None:
         super().__init__()
-        ctx.note_origin(shown(node.path))
+        ctx.note_origin(show_path(node.path))
         self._node = node
         self._ctx = ctx
         self._reader: Reader | None = None
@@ -148,15 +148,15 @@ class RecordsStream(FileStream):
             found = (self._reader or self._open()).read(want)
         except OSError as error:
             self._over = True
-            return self._items(Wrong(said(error), self._at, []), error)
+            return self._items(BadRecord(error_reason(error), self._at, []), error)
         self._over = not found
         return [item for part in found for item in self._items(part)]
 
-    def _items(self, found: Found, cause: OSError | None = None) -> list[Item]:
+    def _items(self, found: ReadItem, cause: OSError | None = None) -> list[Item]:
         node, at = self._node, found.at
         self._at = RecordAt(at.offset, at.number + found.rows, at.line)
         own = RecordMark(self._token, *at)
-        if isinstance(found, Good):
+        if isinstance(found, GoodRows):
             if node.on_error is not None:
                 node.on_error.fine(found.rows)
             ids = self._ctx.ids_between(at.number, at.number + found.rows)
@@ -164,5 +164,5 @@ class RecordsStream(FileStream):
         # Where reading failed, and not what was read, the rows are there another time: nobody may leave them out.
         if node.on_error is None or (cause is not None and may_pass(cause)):
             return [Failure(node.bad(cause or found.reason, at), None, own)]
-        node.on_error.keep(shown(node.path), at.offset, at.number, found.reason, found.pieces)
+        node.on_error.keep(show_path(node.path), at.offset, at.number, found.reason, found.pieces)
         return []

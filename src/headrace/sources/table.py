@@ -16,9 +16,9 @@ from headrace.plan.marks import At
 from headrace.plan.spec import Spec, TensorSpec
 from headrace.plan.structure import flatten
 from headrace.ragged import Ragged
-from headrace.records.arrow import column_of, has_views, is_dense, missing_row, spec_of
+from headrace.records.arrow import arrow_column, arrow_spec, has_views, is_dense, missing_row
 from headrace.records.damage import check_text
-from headrace.records.fields import field_arrays, fields_of
+from headrace.records.fields import arrow_fields, field_arrays
 from headrace.sources.numbered import Held, NumberedStream
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def _block(node: Table, columns: list[Column], first: int, rows: int, ids: Ids |
             check_text(column)
         except ValueError as error:
             raise node.unreadable(path, error, first) from None
-        made.append(column_of(column))
+        made.append(arrow_column(column))
     return Block(structure, made, rows, None, ids)
 
 
@@ -155,7 +155,7 @@ class Leaf:
 
     def __init__(self, called: str, kind: pa.DataType, way: tuple[int, ...]) -> None:
         self.called = called
-        self.spec: TensorSpec = spec_of(kind)
+        self.spec: TensorSpec = arrow_spec(kind)
         self.dense = is_dense(kind)
         self.way = way
 
@@ -169,7 +169,7 @@ class Leaf:
 
 def _tree(called: str, kind: pa.DataType, way: tuple[int, ...], found: list[Leaf], origin: str) -> Any:
     """What has fields as a dict, anything else as the number of its leaf in `found`."""
-    fields = fields_of(kind)
+    fields = arrow_fields(kind)
     if fields is not None:
         parts = [_tree(f"{called}[{key!r}]", each, (*way, i), found, origin) for i, (key, each) in enumerate(fields)]
         return _named([key for key, _ in fields], parts, origin)
@@ -196,4 +196,4 @@ def _stored(leaf: Leaf, batch: pa.RecordBatch, start: int, origin: str) -> Colum
             f"{origin}: {leaf.called} has a null in row {start + row}, and NumPy's {leaf.spec} has no such value: "
             f"{REMEDIES.get(origin, 'fill them')}"
         )
-    return read_only(column_of(array)) if leaf.dense or has_views(array.type) else array
+    return read_only(arrow_column(array)) if leaf.dense or has_views(array.type) else array

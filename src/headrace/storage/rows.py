@@ -12,10 +12,10 @@ from typing import Any
 
 from headrace.block import Block, Item, concat, owned
 from headrace.errors import StorageError
-from headrace.plan.marks import Marked, Saved, from_json, to_json
+from headrace.plan.marks import Marked, SavedMark, from_json, to_json
 from headrace.plan.node import Node
 from headrace.plan.structure import Structure
-from headrace.storage.parts import Part
+from headrace.storage.parts import StoredPart
 from headrace.storage.plans import Maker
 from headrace.storage.shelf import Shelf, log
 from headrace.storage.structures import Types
@@ -27,7 +27,7 @@ BATCH_ROWS = 1 << 16
 PART_BYTES = 32 << 20
 
 
-class Rows:
+class KeptRows:
     """Items in the order they were read. `lock` is held while somebody reads on."""
 
     def __init__(self, sealed_bytes: int = SEALED_BYTES, sealed_rows: int = SEALED_ROWS) -> None:
@@ -113,7 +113,7 @@ class Rows:
 
 def saved_mark(notes: Any) -> Marked | None:
     """Where the input goes on, as a part of a shelf notes it."""
-    return None if notes is None else Saved(from_json(notes))
+    return None if notes is None else SavedMark(from_json(notes))
 
 
 class StoredRows:
@@ -127,7 +127,7 @@ class StoredRows:
         self._admitted: set[Structure] = set()
         self._maker = maker
         self._writers = 0
-        self._stored: tuple[list[Part], list[int], Rows] = ([], [], unwritten())
+        self._stored: tuple[list[StoredPart], list[int], KeptRows] = ([], [], unwritten())
         self._show()
         _all_rows.add(self)
 
@@ -142,7 +142,7 @@ class StoredRows:
         return self._shelf.complete
 
     @property
-    def parts(self) -> list[Part]:
+    def parts(self) -> list[StoredPart]:
         """What is on the shelf."""
         return self._shelf.parts
 
@@ -267,9 +267,9 @@ class StoredRows:
         self._shelf.forked()
 
 
-def unwritten() -> Rows:
+def unwritten() -> KeptRows:
     """Room for rows that will be a part: in large batches, since a block never goes beyond one."""
-    return Rows(BATCH_BYTES, BATCH_ROWS)
+    return KeptRows(BATCH_BYTES, BATCH_ROWS)
 
 
 def in_parts(items: Iterable[Item]) -> Iterator[list[Item]]:
@@ -284,7 +284,7 @@ def in_parts(items: Iterable[Item]) -> Iterator[list[Item]]:
         yield fresh.items()
 
 
-_all_rows: weakref.WeakSet[Rows | StoredRows] = weakref.WeakSet()
+_all_rows: weakref.WeakSet[KeptRows | StoredRows] = weakref.WeakSet()
 
 
 def _forked() -> None:

@@ -22,7 +22,7 @@ from headrace.storage.files import (
     LOCK,
     clear_stale,
     exclusive,
-    hidden,
+    hidden_prefix,
     new_folder,
     read_page,
     settle,
@@ -134,7 +134,7 @@ def _lies_there(path: Path, descriptor: int) -> bool:
 
 
 def _swap(folder: Path, stem: str, suffix: str) -> Path:
-    return folder / f"{hidden(stem + suffix)}{SWAP}"
+    return folder / f"{hidden_prefix(stem + suffix)}{SWAP}"
 
 
 def _finish(swap: Path) -> None:

@@ -14,13 +14,13 @@ from headrace.plan.spec import DatasetSpec, LeafSpec, Spec, TensorSpec, leaf_spe
 from headrace.plan.structure import Structure, flatten
 from headrace.ragged import Ragged
 from headrace.trace.capture import Capture, Guard
-from headrace.trace.draws import Generator
+from headrace.trace.draws import TracedGenerator
 from headrace.trace.errors import Mismatch, Untraceable
 from headrace.trace.recorder import Recorder
 from headrace.trace.rules import chooser
-from headrace.trace.sizes import Sizes, fitted, settled
+from headrace.trace.sizes import Sizes, fit_sizes, is_settled
 from headrace.trace.symbols import Symbol
-from headrace.trace.values import Fresh, Kernel, Step, Value, Values, dummy, leaves, swapped
+from headrace.trace.values import Fresh, Kernel, Step, Value, Values, dummy, leaves, map_arguments
 
 
 @dataclass(eq=False)
@@ -130,9 +130,9 @@ def trace(
     reason = ""
     for fill in (None, 0):
         attempt = partial(_trace, fn, spec, exact, draws, fill)
-        made, found = fitted(attempt, {}) if sizes is None else (attempt(Sizes(sizes)), None)
+        made, found = fit_sizes(attempt, {}) if sizes is None else (attempt(Sizes(sizes)), None)
         if isinstance(made, Graph):
-            if found is not None and found.used and not settled(attempt, found, lambda m: isinstance(m, Graph)):
+            if found is not None and found.used and not is_settled(attempt, found, lambda m: isinstance(m, Graph)):
                 made.spec = made.spec.loosened()
             return made
         reason = reason or made
@@ -151,7 +151,7 @@ def _trace(fn: Callable[..., Any], spec: Spec, exact: bool, draws: bool, fill: i
         symbols = [recorder.input(dummy(s, fill=fill), s) for s in spec.leaves if isinstance(s, TensorSpec)]
         element = spec.structure.pack(symbols)
         args = list(element) if spec.structure.unpacks else [element]
-        args += [Generator(recorder)] if draws else []
+        args += [TracedGenerator(recorder)] if draws else []
         del symbols, element
         result = _called(capture.callable(fn), args)
         recorder.returned = True
@@ -213,7 +213,7 @@ def _finished(recorder: Recorder, capture: Capture, result: Any) -> Graph:
         structure,
         made.loosened() if recorder.loose else made,
         tuple(outputs),
-        in_place(recorder.steps, {o for o in outputs if isinstance(o, int)}),
+        reuse_memory(recorder.steps, {o for o in outputs if isinstance(o, int)}),
         recorder.template,
         recorder.captured,
         guards,
@@ -232,7 +232,7 @@ def _same_layout(array: np.ndarray[Any, Any]) -> Guard:
     return lambda: (array.shape, array.dtype, array.strides) == layout
 
 
-def in_place(steps: list[Step], kept: set[int]) -> list[Step]:
+def reuse_memory(steps: list[Step], kept: set[int]) -> list[Step]:
     """The steps, those that can writing into an array that nobody reads any more: memory that is warm costs less."""
     uses = [value.slot for step in steps for value in step.uses]
     makers = {step.slot: step for step in steps}
@@ -258,7 +258,7 @@ def _alike(a: Any, b: Any) -> bool:
 
 def _output(recorder: Recorder, item: Any) -> tuple[Any, LeafSpec]:
     """The value of a component that the function returned, or the constant that it is, and its spec."""
-    if isinstance(item, list) and any(True for _ in leaves(swapped(item, recorder.value_of))):
+    if isinstance(item, list) and any(True for _ in leaves(map_arguments(item, recorder.value_of))):
         item = recorder.call(np.asarray, "asarray", (item,), {})
     value = recorder.value_of(item)
     if isinstance(value, Value):

@@ -13,8 +13,20 @@ import numpy as np
 
 from headrace.plan.spec import TensorSpec
 from headrace.trace.errors import OPAQUE, Resized, Untraceable
-from headrace.trace.sizes import Sizes, sized
-from headrace.trace.values import KINDS, Call, Kernel, Step, Value, Values, dummy, leaves, plain, sample_of, swapped
+from headrace.trace.sizes import Sizes, sizes_in
+from headrace.trace.values import (
+    KINDS,
+    Call,
+    Kernel,
+    Step,
+    Value,
+    Values,
+    call_plainly,
+    dummy,
+    leaves,
+    map_arguments,
+    sample_of,
+)
 
 _HERE = str(Path(__file__).parent)
 _NUMPY = str(Path(np.__file__).parent)
@@ -100,7 +112,7 @@ class Recorder:
         """What the operation makes of the samples."""
         try:
             with np.errstate(all="ignore"):
-                return fn(*swapped(args, sample_of), **swapped(kwargs, sample_of))
+                return fn(*map_arguments(args, sample_of), **map_arguments(kwargs, sample_of))
         except Exception as error:
             raise self.refuse(f"{name} raises {type(error).__name__} ({error}) for values of such a shape") from None
 
@@ -108,7 +120,7 @@ class Recorder:
         """Apply an operation: to the samples now, to blocks when the graph runs."""
         if self.failed is not None:
             raise Untraceable(self.failed)
-        args, kwargs = swapped(args, self.value_of), swapped(kwargs, self.value_of)
+        args, kwargs = map_arguments(args, self.value_of), map_arguments(kwargs, self.value_of)
         call = Call(fn, name, args, kwargs)
         used = call.values
         if any(v.opaque for v in used):
@@ -153,7 +165,7 @@ class Recorder:
             if not isinstance(one, np.ndarray | np.generic) or one.dtype.kind not in KINDS:
                 raise self.refuse(f"{call.name} gives {_described(one)}")
         value = self._value(sample, batched=batched)
-        value.call, value.sized = call, sized((call.args, call.kwargs))
+        value.call, value.sized = call, sizes_in((call.args, call.kwargs))
         if batched:
             try:
                 kernel, rowwise, value.faithful = self._choose(call)
@@ -161,7 +173,7 @@ class Recorder:
                 raise self.refuse(error.reason) from None
             self.loose = self.loose or call.loose
         else:
-            kernel, rowwise = plain(call), False
+            kernel, rowwise = call_plainly(call), False
         errors = dict(self._errors[-1]) if self._errors else {}
         self.steps.append(Step(call.name, value.slot, kernel, rowwise, errors, tuple(call.values), sample))
         return self._items(value) if several else self.wrap(value)
@@ -188,9 +200,9 @@ class Recorder:
         even: bool = False,
     ) -> Any:
         """A function of ours that works on whole columns; `even`: what it gives mostly has one length in all rows."""
-        args, kwargs = swapped(args, self.value_of), swapped(kwargs, self.value_of)
+        args, kwargs = map_arguments(args, self.value_of), map_arguments(kwargs, self.value_of)
         try:
-            described, named = swapped(args, _spec_of), swapped(kwargs, _spec_of)
+            described, named = map_arguments(args, _spec_of), map_arguments(kwargs, _spec_of)
             structure, specs = flatten(spec(*described, **named))
             run = block(*described, **named)
         except Exception as error:
@@ -246,7 +258,7 @@ class Recorder:
         for step in self.steps:
             for value in step.uses:
                 value.call = None
-                value.sample = value.sample if value.static else swapped(value.sample, _outline)
+                value.sample = value.sample if value.static else map_arguments(value.sample, _outline)
             step.uses, step.sample = (), None
         self.steps, self.template, self.captured, self._live = [], [], [], []
 
