@@ -158,7 +158,7 @@ class Keeper(threading.Thread):
             self.outbox = undo.enter_context(contextlib.closing(Shared.create()))
             fds = there.fileno(), self.inbox.fd, self.outbox.fd
             path = [entry for entry in sys.path if isinstance(entry, str)]
-            program = f"import sys; sys.path[:] = {path}; from headrace.execute.worker import main; main{fds}"
+            program = f"import sys; sys.path[:] = {path}; from headrace.execute.worker import serve; serve{fds}"
             # In a group of its own: Ctrl-C is for the process that the user started, and that one ends this one.
             self.process = subprocess.Popen(
                 [sys.executable, "-c", program], stdin=subprocess.DEVNULL, pass_fds=fds, process_group=0

@@ -59,7 +59,7 @@ class Interrupted(Raised):
     """What ends the pass, since it is no error of an element."""
 
 
-def main(connection: int, inbox: int, outbox: int) -> None:
+def serve(connection: int, inbox: int, outbox: int) -> None:
     """Take the function, then answer one block after another, until the other end is closed or its process is gone."""
     _native.die_with_parent()
     sys.setswitchinterval(SWITCH_SECONDS)

@@ -38,6 +38,7 @@ class Node(ABC):
 
     - `pure`: nobody can tell when, how often or whether its rows are made.
     - `indexable`: its rows can be fetched by number.
+    - `addressable`: both of these.
     - `moves_rows`: gives out rows of its one input as they are, whichever they be: some, all, again, in another order.
     - `one_to_one`: row i comes from row i of its one input.
     - `positional`: a row is found again by its ordinal alone, so that is its whole mark.

@@ -10,6 +10,9 @@ import numpy as np
 from headrace.trace.errors import Mismatch
 from headrace.trace.values import Call, Kernel, Value, Values, map_arguments
 
+Rule = Callable[[Call, bool], Kernel | None]
+"""The kernel for an operation, exact or nearly, or None where it has none."""
+
 LAYOUT_FREE = frozenset({
     "getitem", "setitem", "reshape", "ravel", "transpose", "T", "copy", "where", "astype", "concatenate", "stack",
     "array", "asarray", "take", "pad", "repeat", "tile", "roll", "flip", "squeeze", "expand_dims", "isin", "diag",

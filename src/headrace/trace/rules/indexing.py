@@ -10,11 +10,9 @@ import numpy as np
 from headrace.trace.errors import Untraceable
 from headrace.trace.rules import windows
 from headrace.trace.rules.casts import exactly
-from headrace.trace.rules.common import constant, is_known, named_arguments, operand, operand_rows, rank
+from headrace.trace.rules.common import Rule, constant, is_known, named_arguments, operand, operand_rows, rank
 from headrace.trace.rules.shapes import mapped_rule, shift_axis
 from headrace.trace.values import Call, Kernel, Value, Values, leaves
-
-Rule = Callable[[Call, bool], Kernel | None]
 
 
 def _basic(index: Any) -> bool:

@@ -7,11 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from headrace.trace.rules.common import along_axis, constant, is_known, named_arguments, rank
+from headrace.trace.rules.common import Rule, along_axis, constant, is_known, named_arguments, rank
 from headrace.trace.rules.shapes import shift_axis
 from headrace.trace.values import Call, Kernel, Value, Values
-
-Rule = Callable[[Call, bool], Kernel | None]
 
 
 def along(fn: Callable[..., Any], default: int | None, *others: str) -> Rule:

@@ -12,11 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from headrace.trace.rules.common import along_axis, rank
+from headrace.trace.rules.common import Rule, along_axis, rank
 from headrace.trace.rules.shapes import shift_axis
 from headrace.trace.values import Call, Kernel, Value
 
-Rule = Callable[[Call, bool], Kernel | None]
 EXACT_INTEGERS = 1 << 20
 """So many integers of up to 32 bits add up exactly in a float64, in any order."""
 

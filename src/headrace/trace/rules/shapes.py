@@ -7,10 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from headrace.trace.rules.common import constant, is_known, is_static, named_arguments, operand_rows, rank
+from headrace.trace.rules.common import Rule, constant, is_known, is_static, named_arguments, operand_rows, rank
 from headrace.trace.values import Call, Kernel, Value, Values
-
-Rule = Callable[[Call, bool], Kernel | None]
 
 
 def one_operand(call: Call) -> Value | None:
