@@ -27,6 +27,7 @@ LAYERS = [
     {"iterator"},
     {"sinks", "adapters"},
     {"dataset"},
+    {"extend"},
     {"testing", "cli", "__init__"},
 ]
 PLAN_NEEDS_NOTHING_OF_BLOCKS = "plan describes, block stores; only types cross, under TYPE_CHECKING"

@@ -142,7 +142,7 @@ def _feed_class() -> type[Any]:
             self._loaded_in: int | None = None
             self._locked: Any = None
 
-        def _target(self) -> Target:
+        def make_target(self) -> Target:
             if get_worker_info() is not None and self._options.devices[0].type == "cuda":
                 raise RuntimeError(
                     "a worker of a DataLoader cannot give out CUDA tensors: iterate over to_torch(device=…) itself, or "

@@ -8,13 +8,13 @@ from typing import Annotated, Any
 import typer
 
 import headrace as hr
-from headrace.cli.formats import Kind, kind_of
 from headrace.cli.output import Json, byte_progress, bytes_text, json_value, say, short, show_json
 from headrace.cli.scan import scan_records
 from headrace.errors import ElementError, ParseError
 from headrace.plan.spec import Spec
 from headrace.records.files import file_size
 from headrace.records.index import fresh_index
+from headrace.records.kinds import Kind, kind_of
 from headrace.records.tables import leaf_paths
 from headrace.records.tfrecord import TFRecords
 
@@ -86,7 +86,7 @@ def _rows(file: str, kind: Kind, shown: int) -> dict[str, Any]:
         "records": count,
         "features": features,
         "first": list(_first(ds, shown)),
-        "read_with": f"hr.{kind.reader}",
+        "read_with": kind.about.called,
     }
 
 

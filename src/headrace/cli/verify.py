@@ -8,11 +8,11 @@ from typing import Annotated
 
 import typer
 
-from headrace.cli.formats import Kind, kind_of
 from headrace.cli.output import Json, byte_progress, bytes_text, say, show_json
 from headrace.cli.scan import Report, scan_records
 from headrace.execute.budget import cpus
 from headrace.records.files import file_size
+from headrace.records.kinds import Kind, kind_of
 from headrace.sources.list_files import matching
 
 FileArguments = Annotated[

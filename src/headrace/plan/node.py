@@ -308,9 +308,9 @@ def places(nodes: Sequence[Node]) -> tuple[int, ...]:
     return tuple(sum(bool(random[i] & random[j]) for j in range(i)) for i in range(len(nodes)))
 
 
-def user_site() -> str:
-    """File and line of the user's call: the innermost frame outside this package."""
-    frame = sys._getframe(1)
+def user_site(above: int = 0) -> str:
+    """File and line of the user's call: the innermost frame outside this package, `above` frames up at least."""
+    frame = sys._getframe(1 + above)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         frame = frame.f_back
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"

@@ -95,17 +95,17 @@ class Csv(Format):
         """Whether quotes mean anything."""
         return self.quotes and self.delimiter != '"'
 
-    def scan(self, data: Bytes, look: ScanHints) -> ScanResult:
-        start, final = 0, look.final
-        if look.first:
+    def scan(self, data: Bytes, hints: ScanHints) -> ScanResult:
+        start, final = 0, hints.final
+        if hints.first:
             begun = self._begun(data, final)
             if isinstance(begun, ScanResult):
                 return begun
             start = begun
-        made, starts, problems = self._parsed(data[start:], look.most, final)
+        made, starts, problems = self._parsed(data[start:], hints.most, final)
         wrong = self._wrong(problems)
         columns = self._columns(made, len(starts) - 1, wrong)
-        return self._parts(columns, starts + start, wrong, data)._replace(more=len(starts) - 1 == look.most)
+        return self._parts(columns, starts + start, wrong, data)._replace(more=len(starts) - 1 == hints.most)
 
     def _begun(self, data: Bytes, final: bool) -> int | ScanResult:
         """Where the first row of a file begins; else why that cannot be said, or not yet."""

@@ -46,21 +46,21 @@ class FixedLength(Format):
         """How many records a file of this size holds."""
         return (size - self.header_bytes - self.footer_bytes) // self.record_bytes
 
-    def scan(self, data: Bytes, look: ScanHints) -> ScanResult:
-        final = look.final
-        start = self.header_bytes if look.first else 0
+    def scan(self, data: Bytes, hints: ScanHints) -> ScanResult:
+        final = hints.final
+        start = self.header_bytes if hints.first else 0
         body = len(data) - start - self.footer_bytes
         if body < 0:
             if not final:
                 return ScanResult([], 0)
             return ScanResult([Bad("the file ends within its header or footer", 0, len(data), lost=True)], len(data))
-        rows = min(look.most, body // self.record_bytes)
+        rows = min(hints.most, body // self.record_bytes)
         stop = start + rows * self.record_bytes
         parts: list[ScanPart] = []
         if rows:
             offsets = np.arange(rows + 1, dtype=np.int64) * self.record_bytes
             parts.append(ScannedRows([binary(data[start:stop].copy(), offsets)], rows, start))
-        if rows == look.most:
+        if rows == hints.most:
             return ScanResult(parts, stop, more=True)
         if not final:
             return ScanResult(parts, stop if rows else 0)

@@ -112,7 +112,7 @@ class Format(ABC):
         return self
 
     @abstractmethod
-    def scan(self, data: Bytes, look: ScanHints) -> ScanResult:
+    def scan(self, data: Bytes, hints: ScanHints) -> ScanResult:
         """Cut bytes into rows; what is not used comes again, with more behind it unless they are the final ones."""
 
     def refusal(self, size: int) -> str | None:  # noqa: ARG002

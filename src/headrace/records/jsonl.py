@@ -78,12 +78,12 @@ class JsonLines(Format):
 
         return pa.struct(list(self.schema))
 
-    def scan(self, data: Bytes, look: ScanHints) -> ScanResult:
+    def scan(self, data: Bytes, hints: ScanHints) -> ScanResult:
         ends = np.flatnonzero(data == LF) + 1
-        used = len(data) if look.final else int(ends[-1]) if len(ends) else 0
+        used = len(data) if hints.final else int(ends[-1]) if len(ends) else 0
         if not used:
             return ScanResult([], 0)
-        start = len(BOM) if look.first and data[: len(BOM)].tobytes() == BOM else 0
+        start = len(BOM) if hints.first and data[: len(BOM)].tobytes() == BOM else 0
         if start == used:
             return ScanResult([], used)
         stops = ends if len(ends) and ends[-1] == used else np.append(ends, used)

@@ -174,8 +174,8 @@ class Reader:
     def _look(self, want: int) -> ScanResult:
         window = self._window
         whole = window.final and window.damage is None
-        look = ScanHints(window.offset == 0, whole, self._left(), self._most(want), self._boxed)
-        scan = self._format.scan(window.data, look)
+        hints = ScanHints(window.offset == 0, whole, self._left(), self._most(want), self._boxed)
+        scan = self._format.scan(window.data, hints)
         self._row_bytes = -(-scan.used // scan.rows) if scan.rows else 0
         return scan
 

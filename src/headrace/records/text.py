@@ -56,25 +56,25 @@ class Lines(Format):
     def spec(self) -> Spec:
         return Spec(LEAF, (TensorSpec((), np.bytes_ if self.encoding is None else np.str_),))
 
-    def scan(self, data: Bytes, look: ScanHints) -> ScanResult:
-        lead = mark_length(data, final=look.final) if look.first else 0
+    def scan(self, data: Bytes, hints: ScanHints) -> ScanResult:
+        lead = mark_length(data, final=hints.final) if hints.first else 0
         if lead is None:
             return ScanResult([], 0)
         if not lead:
-            return self._scan(data, look)
-        scan = self._scan(data[lead:], look)
+            return self._scan(data, hints)
+        scan = self._scan(data[lead:], hints)
         parts = [_moved(part, lead) for part in scan.parts]
-        return scan._replace(parts=parts, used=scan.used + lead) if scan.used or look.final else scan
+        return scan._replace(parts=parts, used=scan.used + lead) if scan.used or hints.final else scan
 
-    def _scan(self, data: Bytes, look: ScanHints) -> ScanResult:
-        if look.boxed and self.encoding in (None, "utf-8"):
+    def _scan(self, data: Bytes, hints: ScanHints) -> ScanResult:
+        if hints.boxed and self.encoding in (None, "utf-8"):
             raw = data.tobytes()
             if b"\r" not in raw and raw.isascii():
-                return _split(raw, b"\n", look) if self.encoding is None else _split(raw.decode("ascii"), "\n", look)
+                return _split(raw, b"\n", hints) if self.encoding is None else _split(raw.decode("ascii"), "\n", hints)
         ends = np.flatnonzero(data == LF)
-        more = len(ends) > look.most
-        final = look.final and not more
-        ends = ends[: look.most]
+        more = len(ends) > hints.most
+        final = hints.final and not more
+        ends = ends[: hints.most]
         used = len(data) if final else int(ends[-1]) + 1 if len(ends) else 0
         if not used:
             return ScanResult([], 0)
@@ -160,12 +160,12 @@ def _moved(part: ScanPart, by: int) -> ScanPart:
     return part._replace(start=part.start + by)
 
 
-def _split(content: Any, end: Any, look: ScanHints) -> ScanResult:
+def _split(content: Any, end: Any, hints: ScanHints) -> ScanResult:
     """Lines as objects, of text in which every character is a byte."""
-    lines = content.split(end, look.most)
-    limited = len(lines) > look.most
+    lines = content.split(end, hints.most)
+    limited = len(lines) > hints.most
     used = len(content)
-    if limited or not look.final:
+    if limited or not hints.final:
         used -= len(lines[-1])
     if used < len(content) or not lines[-1]:
         lines.pop()

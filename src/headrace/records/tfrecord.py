@@ -31,19 +31,19 @@ class TFRecords(Format):
     def spec(self) -> Spec:
         return Spec(LEAF, (TensorSpec((), np.bytes_),))
 
-    def scan(self, data: Bytes, look: ScanHints) -> ScanResult:
+    def scan(self, data: Bytes, hints: ScanHints) -> ScanResult:
         column: Column
-        if look.boxed:
-            column, used, problem = _native.unframe_objects(data.data, look.most)
+        if hints.boxed:
+            column, used, problem = _native.unframe_objects(data.data, hints.most)
         else:
-            values, offsets, used, problem = _native.unframe(data.data, 0, look.most, ALL)
+            values, offsets, used, problem = _native.unframe(data.data, 0, hints.most, ALL)
             column = binary(values, offsets)
         rows = len(column)
         parts: list[ScanPart] = [ScannedRows([column], rows, 0)] if rows else []
-        if rows == look.most and not problem and used < len(data):
+        if rows == hints.most and not problem and used < len(data):
             return ScanResult(parts, used, more=True)
-        left = None if look.left is None else look.left - used
-        what = self._wrong(data[used:], problem, look.final, left)
+        left = None if hints.left is None else hints.left - used
+        what = self._wrong(data[used:], problem, hints.final, left)
         if what is None:
             return ScanResult(parts, used)
         stop = used + _whole(data[used:]) if problem == WRONG_DATA else len(data)

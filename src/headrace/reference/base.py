@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import singledispatch
+from functools import cache, singledispatch
+from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
 from typing import Any
 
 import numpy as np
@@ -118,8 +121,16 @@ def private_copy(value: Any) -> Any:
     return structure.pack(v.copy() if isinstance(v, np.ndarray) else v for v in leaves)
 
 
+@cache
+def load_meanings() -> None:
+    """Import the files beside this one, each of which says what one operation or source means."""
+    for module in iter_modules([str(Path(__file__).parent)]):
+        import_module(f"headrace.reference.{module.name}")
+
+
 def rows_of(plan: Node, epoch: int = 0) -> Iterator[Row]:
     """The rows of a plan, as an operation after it sees them."""
+    load_meanings()
     return rows(plan, Place().epoch(epoch))
 
 

@@ -100,8 +100,8 @@ class Examples(Format):
         remedy = "; the features were inferred from the first records: features= says what is read"
         return f"{error}{remedy}" if self.inferred else str(error)
 
-    def scan(self, data: Bytes, look: ScanHints) -> ScanResult:
-        framed = FRAMED.scan(data, look._replace(boxed=False))
+    def scan(self, data: Bytes, hints: ScanHints) -> ScanResult:
+        framed = FRAMED.scan(data, hints._replace(boxed=False))
         parse = self.plan.fixed_columns
         parts: list[ScanPart] = []
         for part in framed.parts:

@@ -9,6 +9,7 @@ from headrace.records.choice import Choice
 from headrace.records.json_text import first_objects
 from headrace.records.json_types import infer
 from headrace.records.jsonl import JsonLines
+from headrace.records.kinds import FileFormat, register_format
 from headrace.records.reader import first_bytes
 from headrace.records.redact import show_path
 from headrace.records.transport import ALONE, Transport
@@ -95,3 +96,6 @@ def _inferred(path: str, compression: str, choice: Choice, via: Transport) -> pa
             f"JsonLinesDataset: the first lines of {show_path(path)} do not tell its fields: there is no object"
         )
     return found
+
+
+register_format(FileFormat("JSON lines", JsonLinesDataset, "hr.JsonLinesDataset", endings=(".jsonl", ".ndjson")))

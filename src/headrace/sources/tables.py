@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 from headrace.errors import SpecError
 from headrace.records.choice import Choice
 from headrace.records.groups import ArrowGroups, Groups, ParquetGroups
+from headrace.records.ipc import MAGIC, SCHEMA, FlatTable
+from headrace.records.kinds import FileFormat, register_format
 from headrace.records.redact import show_path
 from headrace.records.tables import table_spec
 from headrace.records.transport import ALONE, StorageOptions, Transport
@@ -160,3 +162,25 @@ def _read(
         storage_options=storage,
         child=TableRows,
     )
+
+
+def _is_arrow(head: bytes) -> bool:
+    """Whether it is a file, or a stream whose first message is a schema."""
+    try:
+        stream = head.startswith(b"\xff\xff\xff\xff") and FlatTable.root(head[8:]).number(1, "<B") == SCHEMA
+        return head.startswith(MAGIC) or stream
+    except ValueError:
+        return False
+
+
+register_format(FileFormat("Parquet", ParquetDataset, "hr.ParquetDataset", endings=(".parquet",), magic=(b"PAR1",)))
+register_format(
+    FileFormat(
+        "Arrow",
+        ArrowDataset,
+        "hr.ArrowDataset",
+        endings=(".arrow", ".arrows", ".feather"),
+        magic=(MAGIC, b"\xff\xff\xff\xff"),
+        matches=_is_arrow,
+    )
+)
