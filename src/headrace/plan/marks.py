@@ -11,6 +11,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from functools import cache
+from operator import index
 from types import NoneType, UnionType
 from typing import Any, NamedTuple, Protocol, Self, TypeAlias, Union, get_args, get_origin, get_type_hints
 
@@ -206,7 +207,9 @@ def _plain(value: Any) -> Any:
         return [_plain(v) for v in value]
     if isinstance(value, Mark | SavedMark):
         return to_json(value.marks())
-    return value.to_json() if hasattr(value, "to_json") else int(value)
+    if isinstance(value, float):
+        return float(value).hex()  # every bit, and what JSON has no word for
+    return value.to_json() if hasattr(value, "to_json") else index(value)
 
 
 class OwnValue(Protocol):
@@ -247,12 +250,21 @@ def _reader(hint: Any) -> _Reader:
         return lambda data: tuple(read(item) for read, item in zip(several, _sized(data, len(several)), strict=True))
     if hint in (int, bool, str):
         return lambda data: _checked(data, hint)
+    if hint is float:
+        return _float
     if hint is Marked:
         return lambda data: SavedMark(from_json(data))
     if hasattr(hint, "from_json"):
         read: _Reader = hint.from_json
         return read
     raise TypeError(f"an own mark cannot hold a {hint}")
+
+
+def _float(data: Any) -> float:
+    try:
+        return float.fromhex(_checked(data, str))
+    except (ValueError, OverflowError):
+        raise StateError(f"the state is damaged: {data!r:.80} where a number belongs") from None
 
 
 def _checked(data: Any, kind: type) -> Any:
