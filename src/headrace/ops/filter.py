@@ -86,7 +86,7 @@ def open_filter(node: Filter, ctx: Context, at: At) -> Stream:
     calls, remote = node.num_parallel_calls, None
     if node.mode == "process":
         calls = process_count(ctx, calls)
-        remote = in_processes(partial(call_on_rows, partial(_told, node.predicate), None))
+        remote = in_processes(partial(call_on_rows, partial(_decide, node.predicate), None))
     elif calls is None:
         return FilterStream(node, ctx, at)
     work = partial(_kept_of, node, remote)
@@ -131,7 +131,7 @@ def keep_rows(node: Filter, block: Block, remote: Processes | None = None) -> li
     if remote:
         results = [outcome for part in remote(block) for outcome in _outcomes_of(part)]
     else:
-        results = list(call_each_row(partial(_told, node.predicate), block, keep=True))
+        results = list(call_each_row(partial(_decide, node.predicate), block, keep=True))
 
     def good(start: int, stop: int) -> list[Item]:
         return _kept(block.slice(start, stop), np.array([value for _, value in results[start:stop]], bool))
@@ -139,7 +139,7 @@ def keep_rows(node: Filter, block: Block, remote: Processes | None = None) -> li
     return with_failures(node, block, results, good)
 
 
-def _told(predicate: Callable[..., Any], *components: Any) -> bool:
+def _decide(predicate: Callable[..., Any], *components: Any) -> bool:
     return truth(predicate(*components))
 
 

@@ -81,7 +81,7 @@ class Map(MappingCalls):
 
 @opens(Map, own=Unordered)
 def open_map(node: Map, ctx: Context, at: At) -> Stream:
-    """Rows through the function, here or in_process."""
+    """Rows through the function, here or in another process."""
     in_process = node.mode == "process"
     call = partial(call_on_rows, node.fn, node.signature) if in_process else partial(map_rows, node)
     return open_calls(node, ctx, at, call, one=partial(map_one, node))

@@ -98,7 +98,7 @@ class RandomMap(MappingCalls):
 
 @opens(RandomMap, own=Unordered)
 def open_random_map(node: RandomMap, ctx: Context, at: At) -> Stream:
-    """Rows and their generators through the function, here or in_process."""
+    """Rows and their generators through the function, here or in another process."""
     in_process = node.mode == "process"
     call = partial(call_randomly, node.fn, node.key) if in_process else partial(map_randomly, node)
     return open_calls(node, ctx, at, call, with_ids=True)
