@@ -67,10 +67,12 @@ def work_in_parallel(
     one_by_one: bool = True,
     one_to_one: bool = True,
     remote: Processes | None = None,
+    lot: int = 1,
 ) -> WorkerStream:
     """What `work` makes of the rows of an input, `one_by_one` or in blocks, on `width` threads.
 
-    `one_to_one` says that it makes one row of each. `remote` are the processes that it calls.
+    `one_to_one` says that it makes one row of each. `remote` are the processes that it calls. Rows that go one by one
+    go up to `lot` at a time where that takes no longer than a hand-over is worth.
     """
     own = at.own
     if isinstance(own, Unordered):
@@ -85,7 +87,16 @@ def work_in_parallel(
     # Out of order, marks are made where threads hand over: then there is always one.
     threads = tuned_width(ctx, width, start=0 if delivery is None else 1)
     return _stage(
-        ctx, source, work, threads, limits, delivery, one_by_one=one_by_one, one_to_one=one_to_one, remote=remote
+        ctx,
+        source,
+        work,
+        threads,
+        limits,
+        delivery,
+        one_by_one=one_by_one,
+        one_to_one=one_to_one,
+        remote=remote,
+        lot=lot,
     )
 
 
@@ -101,9 +112,15 @@ def _stage(
     one_to_one: bool = True,
     depth: Depth | None = None,
     remote: Processes | None = None,
+    lot: int = 1,
 ) -> WorkerStream:
-    """Rows that a user's function makes are taken on one by one: none is held back while the next is made."""
+    """Rows that a user's function makes are taken on one by one: none is held back while the next is made.
+
+    Unless nobody sees them before there is a whole `lot`.
+    """
     pace = Pace(1) if one_by_one else ctx.run.pace(handover=True, remote=remote is not None)
+    if one_by_one and lot > 1 and ctx.run.block_rows is None:
+        pace = Pace(most=lot)
     return WorkerStream(
         source,
         work,

@@ -106,6 +106,10 @@ class Pass:
         for each in waiting:
             each.cancel()
 
+    def is_cancelled(self) -> bool:
+        """Whether nobody wants any more rows."""
+        return self.cancelled
+
     def close(self) -> int:
         """Close every stream; how many bytes the pass moved. After a fork they belong to the other process."""
         if self._pid != os.getpid():

@@ -40,6 +40,10 @@ class Batching(Node):
         return self.input.cardinality.divided(self.batch_size, up=not self.drop_remainder)
 
     @property
+    def waits_for(self) -> int:
+        return self.batch_size
+
+    @property
     def indexable(self) -> bool:
         return self.input.indexable
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property, partial
 from itertools import repeat
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,7 @@ from headrace.block import (
     values,
 )
 from headrace.errors import SpecError
+from headrace.execute.channel import Cancelled
 from headrace.execute.context import Context
 from headrace.execute.origin import Origin
 from headrace.execute.parallel import in_processes, process_count, work_in_parallel
@@ -54,6 +56,8 @@ if TYPE_CHECKING:
         def mode(self) -> str: ...
         @property
         def traced(self) -> bool: ...
+        @property
+        def lot(self) -> int: ...
         @property
         def positional(self) -> bool: ...
         def error(self, cause: BaseException | str, ordinal: int) -> Any: ...
@@ -136,6 +140,8 @@ class MappingCalls(ParallelCalls):
     """One that makes a row of each row, of whatever the function returns."""
 
     probe: Probe
+    lot: int
+    """Up to so many rows are handed over at a time where calls are quick; 1 where nobody may hold a row back."""
 
     one_to_one = True
 
@@ -149,6 +155,13 @@ class MappingCalls(ParallelCalls):
             return self.probe.spec
         graph = self.graph
         return graph.spec if isinstance(graph, Graph) else Spec.UNKNOWN
+
+    def in_lots(self, size: int) -> Node | None:
+        threads = self.num_parallel_calls is not None and self.mode != "process"
+        if not threads or self.traced or not self.input.pure:
+            return None
+        lots: dict[str, Any] = {"lot": size, "stands_for": self}
+        return replace(self, **lots)
 
     @cached_property
     def tentative(self) -> bool:
@@ -285,12 +298,19 @@ def check_promise(fn: Callable[..., Any], value: Any, signature: Spec | None) ->
 
 
 def call_on_rows(
-    fn: Callable[..., Any], signature: Spec | None, block: Block, *, with_ids: bool = False
+    fn: Callable[..., Any],
+    signature: Spec | None,
+    block: Block,
+    *,
+    with_ids: bool = False,
+    cancelled: Callable[[], bool] | None = None,
 ) -> list[Block | Exception]:
-    """What a function makes of each row, or of its id and it."""
+    """What a function makes of each row, or of its id and it; nothing more of the rest once the pass is `cancelled`."""
     made: list[Block | Exception] = []
     run: list[tuple[Structure, list[Any]]] = []
     for fine, value in call_each_row(fn, block, with_ids=with_ids):
+        if cancelled is not None and cancelled():
+            raise Cancelled
         if fine:
             try:
                 run.append(check_promise(fn, value, signature))
@@ -349,7 +369,7 @@ def open_calls(
         return CallStream(inner, node.input, at, apply, unseen=node.traced, one=one)
     work = partial(_work, apply)
     return work_in_parallel(
-        inner, node.input, at, work, width=threads or 1, ordered=ordered, one_by_one=not node.traced
+        inner, node.input, at, work, width=threads or 1, ordered=ordered, one_by_one=not node.traced, lot=node.lot
     )
 
 

@@ -23,6 +23,7 @@ from headrace.plan.marks import At
 from headrace.plan.node import TUNING, Node
 from headrace.plan.spec import Spec
 from headrace.trace.function import Function
+from headrace.trace.graph import Graph
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
@@ -79,6 +80,12 @@ class Filter(Deciding, ParallelCalls):
     num_parallel_calls: int | None = field(default=None, metadata=TUNING)
     mode: str = field(default="auto", metadata=TUNING)
 
+    @property
+    def decides(self) -> Graph | None:
+        graph = self.graph
+        here = self.num_parallel_calls is None and self.mode == "auto"
+        return graph if here and isinstance(graph, Graph) else None
+
 
 @opens(Filter)
 def open_filter(node: Filter, ctx: Context, at: At) -> Stream:
@@ -88,7 +95,7 @@ def open_filter(node: Filter, ctx: Context, at: At) -> Stream:
         calls = process_count(ctx, calls)
         remote = in_processes(partial(call_on_rows, partial(_decide, node.predicate), None))
     elif calls is None:
-        return FilterStream(node, ctx, at)
+        return FilterStream(node, ctx, at, partial(keep_rows, node))
     work = partial(_kept_of, node, remote)
     one_by_one = not (node.input.pure if remote else node.traced)
     return work_in_parallel(
@@ -101,8 +108,9 @@ class FilterStream(Stream):
 
     MOST = 1 << 15
 
-    def __init__(self, node: Filter, ctx: Context, at: At) -> None:
+    def __init__(self, node: Any, ctx: Context, at: At, keep: Callable[[Block], list[Item]]) -> None:
         self._node = node
+        self._keep = keep
         rows = ctx.open(node.input, at.inputs, any_order=True)
         self._input = RowBuffer(rows) if node.input.pure and not node.pure else rows
         self._seen = self._kept = 1
@@ -115,7 +123,7 @@ class FilterStream(Stream):
         if not isinstance(item, Block):
             return item
         self._seen += item.rows
-        made = keep_rows(self._node, item)
+        made = self._keep(item)
         self._kept += sum(part.rows for part in made)
         return made
 

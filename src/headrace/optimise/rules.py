@@ -10,8 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from headrace.optimise.early_filter import filter_first
 from headrace.optimise.final_prefetch import with_final_prefetch
+from headrace.optimise.fused_maps import fuse_maps
 from headrace.optimise.late_rows import gather_late, gather_once
+from headrace.optimise.whole_batches import hand_over_in_lots
 from headrace.optimise.whole_windows import windows_at_once
 from headrace.plan.node import Node, rebuild
 from headrace.plan.prepared import Prepared
@@ -21,6 +24,9 @@ PlanRule = Callable[[Node], Node | None]
 RULES: list[PlanRule] = [
     gather_late,  # shuffle and shard row numbers instead of rows …
     gather_once,  # … and fetch the rows after the last operation that only moves them
+    fuse_maps,  # send a block through functions that follow one another …
+    filter_first,  # … and not at all where a filter behind them drops it anyway
+    hand_over_in_lots,  # hand over quick calls by the batch that waits for them
     windows_at_once,  # make the batches of many windows in one go
 ]
 

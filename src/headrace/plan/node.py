@@ -55,6 +55,11 @@ class Node(ABC):
     - `tentative`: its spec may come from a look at the first element, and is known only once somebody has asked for it.
     - `leading`: the size of every row's first axis, as far as the plan tells, whoever has asked for what.
     - `tells_inputs`: what its inputs hold follows from its own parameters.
+    - `maps`: the graph of a function that makes each row of one row of its input, where that is all it does.
+    - `cannot_fail`: no values can keep it from making a row of each row of its input.
+    - `decides`: the graph of a function that says of each row of its input whether it stays, where that is all.
+    - `combines`: the operations of the plan as written whose work it does in one go.
+    - `waits_for`: so many rows of its one input make one of its own, and none comes before they are all there.
     - `coarse`: fetching one row reads many, so that scattered ones are better asked for many at a time.
     """
 
@@ -97,6 +102,10 @@ class Node(ABC):
 
     def asked_once(self) -> Node | None:
         """Where a function makes a dataset of each row, and one call tells what they all are: the node that knows."""
+        return None
+
+    def in_lots(self, size: int) -> Node | None:  # noqa: ARG002
+        """The same rows, handed over between threads up to `size` at a time; None where nothing is gained by it."""
         return None
 
     def for_pass(self, options: Options) -> Node:  # noqa: ARG002
@@ -148,6 +157,31 @@ class Node(ABC):
     def coarse(self) -> bool:
         """See the class."""
         return any(node.coarse for node in self.inputs)
+
+    @property
+    def maps(self) -> Any:
+        """See the class."""
+        return None
+
+    @property
+    def cannot_fail(self) -> bool:
+        """See the class."""
+        return False
+
+    @property
+    def decides(self) -> Any:
+        """See the class."""
+        return None
+
+    @property
+    def combines(self) -> tuple[Any, ...]:
+        """See the class."""
+        return ()
+
+    @property
+    def waits_for(self) -> int | None:
+        """See the class."""
+        return None
 
     @property
     def ready_made(self) -> bool:

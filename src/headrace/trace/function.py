@@ -90,6 +90,19 @@ class Function:
         """Run row by row from here on."""
         self._graphs[spec] = f"eager: {reason}"
 
+    def spec_of(self, block: Block) -> Spec:
+        """What the rows of a block look like, as graphs are kept for."""
+        key = (block.structure, *[_kind(c) for c in block.columns])
+        spec = self._specs.get(key)
+        if spec is None:
+            spec = self._specs[key] = Spec(block.structure, tuple(column_spec(c) for c in block.columns))
+        return spec
+
+    def settled_graph(self, spec: Spec) -> Graph | None:
+        """The graph for such rows, once it is seen to give what calls give, and as long as it does."""
+        found = self._graphs.get(spec)
+        return found if isinstance(found, Graph) and not found.rows_to_verify and found.current() else None
+
     def columns(
         self, block: Block, rows: Callable[[Block], Iterable[tuple[bool, Any]]], *more: Column
     ) -> tuple[Graph, list[Column]] | None:
@@ -100,10 +113,7 @@ class Function:
         """
         if self.mode == "eager":
             return None
-        key = (block.structure, *[_kind(c) for c in block.columns])
-        spec = self._specs.get(key)
-        if spec is None:
-            spec = self._specs[key] = Spec(block.structure, tuple(column_spec(c) for c in block.columns))
+        spec = self.spec_of(block)
         if block.rows < FEW and self.mode == "auto":
             known = self._graphs.get(spec)
             if not isinstance(known, Graph) or not known.operations:

@@ -18,6 +18,7 @@ from headrace.trace.draws import TracedGenerator
 from headrace.trace.errors import Mismatch, Untraceable
 from headrace.trace.recorder import Recorder
 from headrace.trace.rules import chooser
+from headrace.trace.rules.elementwise import EXACT
 from headrace.trace.sizes import Sizes, fit_sizes, is_settled
 from headrace.trace.symbols import Symbol
 from headrace.trace.values import Fresh, Kernel, Step, Value, Values, dummy, leaves, map_arguments
@@ -95,6 +96,12 @@ class Graph:
         value: Column = values[output]
         return _spread(value, n) if output in self.unbatched else value
 
+    inputs: int = 0
+    """How many components the function's argument has; they have the first slots."""
+    reads: frozenset[int] = frozenset()
+    """Those of them that the function looks at, or passes on."""
+    infallible: bool = False
+    """Whether no values can make it raise."""
     unbatched: frozenset[int] = frozenset()
     operations: bool = False
     """Whether operations of ours are among the steps."""
@@ -208,6 +215,8 @@ def _finished(recorder: Recorder, capture: Capture, result: Any) -> Graph:
         specs.append(spec)
     made = Spec(structure, tuple(specs))
     used, own = {value.slot for step in recorder.steps for value in step.uses}, sorted(recorder.own)
+    given = recorder.inputs
+    reads = used.union(o for o in outputs if isinstance(o, int)).intersection(range(given))
     guards = [*capture.guards, *[_same_layout(array) for _, array in recorder.captured]]
     return Graph(
         structure,
@@ -218,6 +227,9 @@ def _finished(recorder: Recorder, capture: Capture, result: Any) -> Graph:
         recorder.captured,
         guards,
         recorder.sizes.used,
+        inputs=given,
+        reads=frozenset(reads),
+        infallible=not own and not recorder.loose and all(map(_cannot_raise, recorder.steps)),
         unbatched=frozenset(unbatched),
         operations=bool(own),
         apart=not used & recorder.own
@@ -225,6 +237,11 @@ def _finished(recorder: Recorder, capture: Capture, result: Any) -> Graph:
         and not unbatched
         and sorted(outputs) == own,
     )
+
+
+def _cannot_raise(step: Step) -> bool:
+    """Whether a step is one of those that only ever compute; unless the user has it raise where a number overflows."""
+    return step.name in EXACT and not step.rowwise and "raise" not in step.errors.values()
 
 
 def _same_layout(array: np.ndarray[Any, Any]) -> Guard:

@@ -52,6 +52,7 @@ class Recorder:
         self.steps: list[Step] = []
         self.captured: list[tuple[Value, np.ndarray[Any, Any]]] = []
         self.own: set[int] = set()
+        self.inputs = 0
         self.failed: str | None = None
         self.loose = False
         self.returned = False
@@ -81,6 +82,7 @@ class Recorder:
         """A column of the block; without a sample, one that only travels through."""
         value = self._value(sample, batched=True)
         value.spec = spec
+        self.inputs += 1
         return self.wrap(value)
 
     def capture(self, array: np.ndarray[Any, Any]) -> Any:
