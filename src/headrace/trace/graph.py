@@ -124,11 +124,18 @@ def _spread(value: Any, n: int) -> Column:
 
 
 def trace(
-    fn: Callable[..., Any], spec: Spec, *, exact: bool, draws: bool = False, sizes: dict[int, int] | None = None
+    fn: Callable[..., Any],
+    spec: Spec,
+    *,
+    exact: bool,
+    draws: bool = False,
+    sizes: dict[int, int] | None = None,
+    then: Sequence[Callable[..., Any]] = (),
 ) -> Graph | str:
     """The graph of `fn` for elements of this spec, and a generator if it `draws`; or why there is none.
 
-    `sizes` are those of rows whose length the spec does not tell; without them some that suit the function are found.
+    `then` are functions of which each gets, as an element, what the one before it gave. `sizes` are those of rows whose
+    length the spec does not tell; without them some that suit the function are found.
     """
     if spec.structure is None:
         return "eager: its elements are not known before they are there"
@@ -136,7 +143,7 @@ def trace(
         return "eager: its elements hold datasets"
     reason = ""
     for fill in (None, 0):
-        attempt = partial(_trace, fn, spec, exact, draws, fill)
+        attempt = partial(_trace, fn, spec, exact, draws, fill, then)
         made, found = fit_sizes(attempt, {}) if sizes is None else (attempt(Sizes(sizes)), None)
         if isinstance(made, Graph):
             if found is not None and found.used and not is_settled(attempt, found, lambda m: isinstance(m, Graph)):
@@ -148,7 +155,15 @@ def trace(
     return f"eager: {reason}"
 
 
-def _trace(fn: Callable[..., Any], spec: Spec, exact: bool, draws: bool, fill: int | None, sizes: Sizes) -> Graph | str:
+def _trace(
+    fn: Callable[..., Any],
+    spec: Spec,
+    exact: bool,
+    draws: bool,
+    fill: int | None,
+    then: Sequence[Callable[..., Any]],
+    sizes: Sizes,
+) -> Graph | str:
     assert spec.structure is not None
     recorder = Recorder(chooser(exact), Symbol, sizes)
     try:
@@ -161,6 +176,8 @@ def _trace(fn: Callable[..., Any], spec: Spec, exact: bool, draws: bool, fill: i
         args += [TracedGenerator(recorder)] if draws else []
         del symbols, element
         result = _called(capture.callable(fn), args)
+        for other in then:
+            result = _called(capture.callable(other), _handed_on(recorder, capture, result))
         recorder.returned = True
         if sizes.read and capture.decides:
             recorder.failed = recorder.failed or f"may decide by a length that only the rows tell at {sizes.read}"
@@ -188,6 +205,28 @@ def _called(fn: Callable[..., Any], args: list[Any]) -> Any:
         case 3:
             return fn(args.pop(), args.pop(), args.pop())
     return fn(*reversed(args))
+
+
+def _handed_on(recorder: Recorder, capture: Capture, result: Any) -> list[Any]:
+    """What one function gave, as the arguments that the next one gets: an element, in memory of its own."""
+    if result is None:
+        raise recorder.refuse("returns None")
+    structure, found = flatten(tuple(result) if type(result) is list else result)
+    for kind in _classes(structure):
+        capture.check_class(kind)
+    element = structure.pack([_hand_on(recorder, item) for item in found])
+    return list(element) if structure.unpacks else [element]
+
+
+def _hand_on(recorder: Recorder, item: Any) -> Any:
+    output, _ = _output(recorder, item)
+    if not isinstance(output, Value):
+        return recorder.constant(output) if isinstance(output, np.ndarray | np.generic) else output
+    sample = output.sample
+    as_element = output.opaque or isinstance(sample, np.generic) or (sample.ndim and sample.flags.c_contiguous)
+    if not as_element or not output.batched or output.sized:
+        raise recorder.refuse("gives an array that another function would get in another layout")
+    return recorder.wrap(output)
 
 
 def _classes(structure: Structure) -> set[type]:
