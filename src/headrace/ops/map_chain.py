@@ -16,6 +16,7 @@ from headrace.ops.combined import Combined, apply_map, open_as_written
 from headrace.ops.map import map_one
 from headrace.plan.marks import At
 from headrace.trace.function import Function
+from headrace.trace.graph import Graph
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +39,10 @@ class MapChain(Combined):
         plain = all(part.mode == "auto" and part.signature is None for part in self.combines)
         first, *others = [part.fn for part in self.combines]
         return Function(first, "auto" if plain else "eager", then=tuple(others))
+
+    def remark(self) -> str | None:
+        graph = self.function.graph(self.input.spec)
+        return graph.summary if isinstance(graph, Graph) else super().remark()
 
     def call(self, *args: Any) -> Any:
         """What they make of one row."""
