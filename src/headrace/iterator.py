@@ -93,7 +93,7 @@ the only one that counts them, and the four are replaced at once."""
 _NOTHING_LEFT: PythonIterator[Any] = iter(())
 
 
-def _delivered(standing: Standing) -> int:
+def _rows_delivered(standing: Standing) -> int:
     """How many rows of the pass are given out."""
     return standing[1] - length_hint(standing[3])
 
@@ -162,7 +162,7 @@ class Iterator(PythonIterator[Any]):
 
     def __repr__(self) -> str:
         end = ", closed" if self._closed else ", at its end" if self._over else ""
-        given = _delivered(self._standing)
+        given = _rows_delivered(self._standing)
         return summary("Iterator", self._plan, f", epoch {self._epoch}, {given:,} given{end}")
 
     def __iter__(self) -> Self:
@@ -188,7 +188,7 @@ class Iterator(PythonIterator[Any]):
 
     def failure(self, error: Exception) -> ElementError:
         """The error of the element given last, which could not be put together."""
-        return self._plan.error(error, _delivered(self._standing) - 1)
+        return self._plan.error(error, _rows_delivered(self._standing) - 1)
 
     def _next_block(self) -> Any:
         with self._lock:
@@ -365,7 +365,7 @@ class Iterator(PythonIterator[Any]):
 
     def _report(self, run: Pass) -> Stats:
         stages = [line for stage in run.stage.inputs.values() for line in stage.report()]
-        return Stats(epoch=self._epoch, delivered=_delivered(self._standing), stages=stages)
+        return Stats(epoch=self._epoch, delivered=_rows_delivered(self._standing), stages=stages)
 
     def tuning(self) -> Tuning:
         """What AUTOTUNE has chosen so far, stage by stage, and why; `ds.with_options(frozen=...)` repeats it.

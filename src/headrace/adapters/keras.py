@@ -40,11 +40,11 @@ def to_keras(self: Dataset, *, class_weight: Mapping[int, float] | None = None, 
     3
     """
     framework("keras", "to_keras")
-    batches = self if class_weight is None else _weighted(self, class_weight)
-    return _adapter_class()(_checked(batches), prefetch)
+    batches = self if class_weight is None else _with_weights(self, class_weight)
+    return _adapter_class()(_check_elements(batches), prefetch)
 
 
-def _weighted(batches: Dataset, class_weight: Mapping[int, float]) -> Dataset:
+def _with_weights(batches: Dataset, class_weight: Mapping[int, float]) -> Dataset:
     """With the weights of their rows; where shapes are known they stay so, since models are built by them."""
     spec = batches._node.spec
     pair = batches.element_spec if spec.known and not batches._node.tentative else None
@@ -72,7 +72,7 @@ class Weighted:
         return x, y, np.where(classes < len(self._weights), self._weights.take(classes, mode="clip"), np.float32(1))
 
 
-def _checked(batches: Dataset) -> Dataset:
+def _check_elements(batches: Dataset) -> Dataset:
     """Refuse elements that Keras would take apart wrongly."""
     spec = batches._node.spec
     structure: Structure | None = spec.structure if spec.known else None

@@ -42,7 +42,7 @@ def compare(saved: dict[str, Any], plan: Node, policy: str | None) -> None:
     if not saved or policy == "ignore":
         return
     try:
-        changed = _changed(saved["digests"], plan, same_python=saved["python"] == PYTHON)
+        changed = _describe_changes(saved["digests"], plan, same_python=saved["python"] == PYTHON)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise StateError(f"the state says nothing sensible of its functions: {error!r}") from None
     if changed:
@@ -56,7 +56,7 @@ def compare(saved: dict[str, Any], plan: Node, policy: str | None) -> None:
         )
 
 
-def _changed(saved: dict[str, str], plan: Node, *, same_python: bool) -> list[str]:
+def _describe_changes(saved: dict[str, str], plan: Node, *, same_python: bool) -> list[str]:
     here = digests(plan).get("digests", {})
     found = []
     for number, (node, _) in enumerate(described_nodes(plan)):

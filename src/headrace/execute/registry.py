@@ -70,18 +70,18 @@ def fetches(kind: Any, *, items: bool = False) -> Callable[[F], F]:
 
 def opening(kind: type[Node]) -> Opening:
     """How nodes of this kind are opened."""
-    return _openings.get(kind) or _inherited(_openings, kind, "opens")
+    return _openings.get(kind) or _find_inherited(_openings, kind, "opens")
 
 
 def fetching(kind: type[Node]) -> Fetching:
     """How rows of nodes of this kind are fetched."""
-    return _fetchings.get(kind) or _inherited(_fetchings, kind, "fetches")
+    return _fetchings.get(kind) or _find_inherited(_fetchings, kind, "fetches")
 
 
 T = TypeVar("T")
 
 
-def _inherited(table: dict[type[Node], T], kind: type[Node], decorator: str) -> T:
+def _find_inherited(table: dict[type[Node], T], kind: type[Node], decorator: str) -> T:
     for base in kind.__mro__:
         if base in table:
             table[kind] = found = table[base]

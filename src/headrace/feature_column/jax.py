@@ -40,13 +40,13 @@ def feature_functions(layer: DenseFeatures, seed: int | None = None) -> FeatureF
             else:
                 table = parameters[column.table]
                 table = table if layout.trainable[column.table] else jax.lax.stop_gradient(table)
-                parts.append(_embedded(column, table, inputs["ids"][place], inputs["ids"].get(f"{place}/weights")))
+                parts.append(_embed(column, table, inputs["ids"][place], inputs["ids"].get(f"{place}/weights")))
         return jnp.concatenate(parts, axis=1)
 
     return FeatureFunctions(init, apply, layout)
 
 
-def _embedded(column: EmbeddingColumn, table: Any, ids: Any, weights: Any) -> Any:
+def _embed(column: EmbeddingColumn, table: Any, ids: Any, weights: Any) -> Any:
     """The rows of the table that the ids of each row name, put together."""
     if column.max_norm is not None:
         norms = jnp.sqrt(jnp.sum(table * table, axis=1, keepdims=True))

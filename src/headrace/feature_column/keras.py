@@ -46,7 +46,7 @@ class FeatureLayer(keras.layers.Layer):  # type: ignore[misc]
                 parts.append(inputs["dense"][:, place])
             else:
                 weights = inputs["ids"].get(f"{place}/weights")
-                parts.append(_embedded(column, self.tables[column.table], inputs["ids"][place], weights))
+                parts.append(_embed(column, self.tables[column.table], inputs["ids"][place], weights))
         return ops.concatenate([ops.cast(part, "float32") for part in parts], axis=1)
 
     def compute_output_shape(self, input_shape: Any) -> tuple[int | None, int]:
@@ -73,7 +73,7 @@ def feature_layer(layer: DenseFeatures, seed: int | None = None, **named: Any) -
     return FeatureLayer(layer, seed, **named)
 
 
-def _embedded(column: EmbeddingColumn, table: Any, ids: Any, weights: Any) -> Any:
+def _embed(column: EmbeddingColumn, table: Any, ids: Any, weights: Any) -> Any:
     """The rows of the table that the ids of each row name, put together."""
     table = ops.convert_to_tensor(table)
     if column.max_norm is not None:

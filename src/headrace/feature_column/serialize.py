@@ -37,7 +37,7 @@ FUNCTIONS = {"normalizer_fn": "normalise in a map before", "initializer": "load_
 
 def columns_to_json(columns: Sequence[FeatureColumn]) -> str:
     """All that the columns say."""
-    made = {"format": FORMAT, "version": VERSION, "columns": [_written(column) for column in columns]}
+    made = {"format": FORMAT, "version": VERSION, "columns": [_write(column) for column in columns]}
     return json.dumps(made, ensure_ascii=False)
 
 
@@ -51,7 +51,7 @@ def columns_from_json(text: str | bytes) -> list[Any]:
     return [_read(column) for column in read["columns"]]
 
 
-def _written(column: Any) -> dict[str, Any]:
+def _write(column: Any) -> dict[str, Any]:
     kind = next(name for name, known in TYPES.items() if type(column) is known)
     made: dict[str, Any] = {"type": kind, "name": column.name}
     for name in column.__dataclass_fields__:
@@ -69,7 +69,7 @@ def _written(column: Any) -> dict[str, Any]:
 
 def _value(value: Any) -> Any:
     if isinstance(value, FeatureColumn):
-        return _written(value)
+        return _write(value)
     if isinstance(value, tuple):
         return [_value(item) for item in value]
     if isinstance(value, bytes):

@@ -41,7 +41,7 @@ class FeatureModule(nn.Module):  # type: ignore[misc]
                 parts.append(dense[:, place])
             else:
                 table = self.tables[_key(column.table)]
-                parts.append(_embedded(column, table, inputs["ids"][place], inputs["ids"].get(f"{place}/weights")))
+                parts.append(_embed(column, table, inputs["ids"][place], inputs["ids"].get(f"{place}/weights")))
         return torch.cat(parts, dim=1)
 
     def load_tables(self, tables: Mapping[str, Any]) -> FeatureModule:
@@ -60,7 +60,7 @@ def _key(name: str) -> str:
     return name.replace(".", "/")  # torch has no dots in names of parameters
 
 
-def _embedded(column: EmbeddingColumn, table: torch.Tensor, ids: Any, weights: Any) -> torch.Tensor:
+def _embed(column: EmbeddingColumn, table: torch.Tensor, ids: Any, weights: Any) -> torch.Tensor:
     """The rows of the table that the ids of each row name, put together."""
     if column.max_norm is not None:
         table = table * (column.max_norm / table.norm(dim=1, keepdim=True).clamp(min=column.max_norm))

@@ -139,12 +139,12 @@ class Looker:
         code = fn.__code__
         if is_library(code, self._home):
             parts = [spelt("library", fn.__module__ or "", fn.__qualname__)]
-            held, own = _captured(fn, with_globals=False), changes(code)
+            held, own = _captured_variables(fn, with_globals=False), changes(code)
             anything, hands = own.anything, asked
         else:
             parts = [Digest(hash_parts(repr(facts(code)).encode()), b"")]
-            held, own = _captured(fn), changes(code)
-            called = _called(held)
+            held, own = _captured_variables(fn), changes(code)
+            called = _called_code(held)
             anything = own.anything or any(changes(each).arguments for each in called)
             hands = _hands({code, *called})
         for name, value in sorted(held.items()):
@@ -164,7 +164,7 @@ class Looker:
         if type(value) is dict and not use.whole and not use.attributes:
             return self._look({key: value.get(key) for key in use.keys}, hands)
         if type(value).__module__.partition(".")[0] in SETTINGS:
-            found = [_followed(value, path[1:]) for path in sorted(dotted_names(code)) if path[0] == name]
+            found = [_follow_dots(value, path[1:]) for path in sorted(dotted_names(code)) if path[0] == name]
             return join_digests("settings", [self._look(each, hands) for each in found if type(each) in PLAIN])
         if use.whole or use.keys:
             return self._look(value, hands)
@@ -239,7 +239,7 @@ def _called_by(fn: Any) -> list[str]:
     return [name if isinstance(name, str) else "" for name in names]
 
 
-def _followed(value: Any, dots: tuple[str, ...]) -> Any:
+def _follow_dots(value: Any, dots: tuple[str, ...]) -> Any:
     for dot in dots:
         value = getattr(value, dot, None)
     return value
@@ -248,7 +248,7 @@ def _followed(value: Any, dots: tuple[str, ...]) -> Any:
 _CHANGEABLE = (list, dict, set, bytearray, deque, np.ndarray)
 
 
-def _captured(fn: FunctionType, *, with_globals: bool = True) -> dict[str, Any]:
+def _captured_variables(fn: FunctionType, *, with_globals: bool = True) -> dict[str, Any]:
     """The variables that a function looks up in its closure and among globals, those that have a value."""
     found = {}
     for name, cell in zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True):
@@ -263,7 +263,7 @@ def _captured(fn: FunctionType, *, with_globals: bool = True) -> dict[str, Any]:
     return found
 
 
-def _called(held: dict[str, Any]) -> set[CodeType]:
+def _called_code(held: dict[str, Any]) -> set[CodeType]:
     """The code of the functions that a function may call, and of those that these call; not of libraries'."""
     seen: set[CodeType] = set()
     waiting = [value for value in held.values() if isinstance(value, FunctionType)]
@@ -271,7 +271,7 @@ def _called(held: dict[str, Any]) -> set[CodeType]:
         fn = waiting.pop()
         if fn.__code__ not in seen and not is_library(fn.__code__):
             seen.add(fn.__code__)
-            waiting += [value for value in _captured(fn).values() if isinstance(value, FunctionType)]
+            waiting += [value for value in _captured_variables(fn).values() if isinstance(value, FunctionType)]
     return seen
 
 

@@ -194,7 +194,9 @@ def decode_json(records: Any, fields: Mapping[str, Any] | None = None) -> Any:
     columns = decode_json_columns(bytes_column(one_record(records) if shape == () else records), fields)
     if shape == ():
         return {name: rows[0] for name, rows in columns.items()}
-    return {name: rows if isinstance(rows, np.ndarray | Ragged) else _boxed(rows) for name, rows in columns.items()}
+    return {
+        name: rows if isinstance(rows, np.ndarray | Ragged) else _object_array(rows) for name, rows in columns.items()
+    }
 
 
 def decode_json_columns(rows: pa.LargeBinaryArray, fields: Mapping[str, Any] | None = None) -> dict[str, Column]:
@@ -234,7 +236,7 @@ def _field(record: dict[str, Any], name: str, wanted: Any, row: int) -> Any:
     return made[()]
 
 
-def _boxed(rows: Any) -> NDArray[Any]:
+def _object_array(rows: Any) -> NDArray[Any]:
     made = np.empty(len(rows), object)
     made[:] = rows
     return made

@@ -76,7 +76,7 @@ class Example(dict[str, Any]):
     def parse(cls, serialized: bytes) -> Example:
         """Whatever a serialized Example holds, without a description; features that hold nothing are left out."""
         try:
-            return cls(_parsed(memoryview(serialized)))
+            return cls(_parse(memoryview(serialized)))
         except ValueError as error:
             raise ParseError(f"not an Example: {error}") from None
 
@@ -84,12 +84,12 @@ class Example(dict[str, Any]):
         return f"Example({super().__repr__()})"
 
 
-def _parsed(data: memoryview) -> dict[str, NDArray[Any]]:
+def _parse(data: memoryview) -> dict[str, NDArray[Any]]:
     found = {}
     for features in (f.value for f in fields(data) if f[:2] == (1, 2)):
         for entry in (f.value for f in fields(features) if f[:2] == (1, 2)):
             parts_of = {f.number: f.value for f in fields(entry)}
-            array = _listed(parts_of.get(2, memoryview(b"")))
+            array = _feature_values(parts_of.get(2, memoryview(b"")))
             if array is not None:
                 found[bytes(parts_of.get(1, b"")).decode(errors="backslashreplace")] = array
     return found
@@ -107,7 +107,7 @@ def feature_names(serialized: bytes) -> list[str]:
     return found
 
 
-def _listed(feature: memoryview) -> NDArray[Any] | None:
+def _feature_values(feature: memoryview) -> NDArray[Any] | None:
     """The values of one Feature; of several lists those of the last kind."""
     kind = 0
     lists: list[memoryview] = []
@@ -141,10 +141,10 @@ def _flat(name: str, value: Any) -> NDArray[Any]:
     array = np.asarray(value, object) if isinstance(value, str | bytes) else np.asarray(value)
     if array.dtype.kind in "SU":
         array = np.array(value, object)
-    return _converted(name, array.ravel())
+    return _convert(name, array.ravel())
 
 
-def _converted(name: str, array: NDArray[Any]) -> NDArray[Any]:
+def _convert(name: str, array: NDArray[Any]) -> NDArray[Any]:
     if array.dtype.kind in "iub":
         if array.dtype == np.uint64 and array.size and array.max() >= 2**63:
             raise ValueError(f"feature {name!r}: {array.max()} does not fit into int64")
@@ -162,7 +162,7 @@ def _converted(name: str, array: NDArray[Any]) -> NDArray[Any]:
 WrittenFeature = tuple[bytes, int, NDArray[Any], "NDArray[np.int64] | None", "NDArray[np.int64] | None"]
 
 
-def _written(name: str, values: NDArray[Any], splits: NDArray[np.int64] | None) -> WrittenFeature:
+def _write_column(name: str, values: NDArray[Any], splits: NDArray[np.int64] | None) -> WrittenFeature:
     """One column as the kernel takes it."""
     if values.dtype == object:
         return name.encode(), BYTES, *parts(bytes_column(values)), splits
@@ -175,9 +175,9 @@ def _column(name: str, column: Any) -> WrittenFeature:
         if isinstance(values, Ragged):
             raise TypeError(f"feature {name!r}: an Example has no rows of rows; write their lengths beside the values")
         inner = int(np.prod(values.shape[1:]))
-        return _written(name, _converted(name, values.ravel()), column.offsets * inner)
+        return _write_column(name, _convert(name, values.ravel()), column.offsets * inner)
     if isinstance(column, np.ndarray):
-        return _written(name, _flat(name, column), None)
+        return _write_column(name, _flat(name, column), None)
     if isinstance(column, list) and column and isinstance(column[0], bytes | str):
         return name.encode(), BYTES, *parts(bytes_column(column)), None
     if isinstance(column, list):
@@ -186,7 +186,7 @@ def _column(name: str, column: Any) -> WrittenFeature:
         if len({row.dtype for row in full}) > 1:
             raise TypeError(f"feature {name!r} holds integers, floats or text in different rows")
         offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum([len(row) for row in rows], dtype=np.int64)])
-        return _written(name, np.concatenate(full), offsets)
+        return _write_column(name, np.concatenate(full), offsets)
     if hasattr(column, "type") and not _textual(column):
         return _column(name, column.to_numpy(zero_copy_only=False))
     return name.encode(), BYTES, *parts(bytes_column(column)), None

@@ -37,7 +37,7 @@ def parse_example(serialized: Any, features: Features, example_names: Sequence[A
     >>> hr.io.parse_example(records, {"id": hr.io.FixedLenFeature([], np.int64), "tags": hr.io.VarLenFeature(bytes)})
     {'id': array([1, 2]), 'tags': Ragged([[b'a', b'b'], []], dtype=object)}
     """
-    with _named(example_names):
+    with _name_record(example_names):
         columns, _ = plan(features).columns(serialized)
     return {name: feature.batched(columns[name]) for name, feature in features.items()}
 
@@ -73,7 +73,7 @@ def parse_sequence_example(
             [5, 6]]])}, {'words': array([3])})
     """
     context, lists = context_features or {}, sequence_features or {}
-    with _named(example_names):
+    with _name_record(example_names):
         fixed, listed = plan(context, lists).columns(serialized)
     padded = {name for name, feature in lists.items() if isinstance(feature, FixedLenSequenceFeature)}
     return (
@@ -214,7 +214,7 @@ def _plan(
 
 
 @contextmanager
-def _named(names: Sequence[Any] | None) -> Iterator[None]:
+def _name_record(names: Sequence[Any] | None) -> Iterator[None]:
     """Says in an error which record of the batch it was."""
     try:
         yield

@@ -64,7 +64,7 @@ def parse_tensor(serialized: bytes, out_type: DTypeLike) -> Any:
     """
     data = one_record(serialized)[0]
     try:
-        return _parsed(memoryview(data.encode() if isinstance(data, str) else data), _dtype(out_type))
+        return _parse_tensor(memoryview(data.encode() if isinstance(data, str) else data), _dtype(out_type))
     except ParseError:
         raise
     except ValueError as error:
@@ -87,7 +87,7 @@ def _dtype(out_type: Any) -> np.dtype[Any]:
     return np.dtype(object) if dtype.kind in "SU" else dtype
 
 
-def _parsed(data: memoryview, wanted: np.dtype[Any]) -> Any:
+def _parse_tensor(data: memoryview, wanted: np.dtype[Any]) -> Any:
     found = list(fields(data))
     number = next((f.value for f in reversed(found) if f.number == 1), 0)
     if number not in TYPES:
@@ -101,7 +101,7 @@ def _parsed(data: memoryview, wanted: np.dtype[Any]) -> Any:
     values = _strings(content, found, count) if dtype.hasobject else _numbers(content, found, dtype)
     if content is not None and len(values) != count:
         raise ParseError(f"the tensor holds {len(values)} values where its shape {shape} needs {count}")
-    return _filled(values[:count], count, dtype).reshape(shape)[()]
+    return _repeat_last(values[:count], count, dtype).reshape(shape)[()]
 
 
 def _name(dtype: np.dtype[Any]) -> str:
@@ -155,7 +155,7 @@ def _strings(content: memoryview | None, found: list[Field], count: int) -> NDAr
     return made
 
 
-def _filled(values: NDArray[Any], count: int, dtype: np.dtype[Any]) -> NDArray[Any]:
+def _repeat_last(values: NDArray[Any], count: int, dtype: np.dtype[Any]) -> NDArray[Any]:
     """The last value stands for those that are left out."""
     if len(values) == count:
         return values

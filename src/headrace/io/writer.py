@@ -149,11 +149,11 @@ def records_of(records: Any) -> pa.LargeBinaryArray:
     rows = records.ravel().tolist() if isinstance(records, np.ndarray) else list(records)
     joined = _native.join_bytes(rows)
     if joined is None:  # they are not bytes all of them: what may be is made so, anything else refused
-        return bytes_column([_numbered(number, row) for number, row in enumerate(rows)])
+        return bytes_column([_numbered_record(number, row) for number, row in enumerate(rows)])
     return text.binary(*joined)
 
 
-def _numbered(number: int, record: Any) -> bytes:
+def _numbered_record(number: int, record: Any) -> bytes:
     try:
         return record_bytes(record)
     except TypeError as error:

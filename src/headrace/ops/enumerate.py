@@ -58,13 +58,13 @@ class Enumerate(Node):
 
 
 @lru_cache(maxsize=64)
-def _paired(structure: Structure) -> Structure:
+def _pair(structure: Structure) -> Structure:
     return tuple_of([LEAF, structure])
 
 
 def number_rows(block: Block, numbers: Indices) -> Block:
     """The block with a column of numbers in front."""
-    return Block(_paired(block.structure), [numbers, *block.columns], block.rows, block.mark, block.ids)
+    return Block(_pair(block.structure), [numbers, *block.columns], block.rows, block.mark, block.ids)
 
 
 @fetches(Enumerate)

@@ -96,7 +96,7 @@ def open_filter(node: Filter, ctx: Context, at: At) -> Stream:
         remote = in_processes(partial(call_on_rows, partial(_decide, node.predicate), None))
     elif calls is None:
         return FilterStream(node, ctx, at, partial(keep_rows, node))
-    work = partial(_kept_of, node, remote)
+    work = partial(_keep_of_item, node, remote)
     one_by_one = not (node.input.pure if remote else node.traced)
     return work_in_parallel(
         ctx, node.input, at, work, width=calls, ordered=True, one_by_one=one_by_one, one_to_one=False, remote=remote
@@ -135,14 +135,14 @@ def keep_rows(node: Filter, block: Block, remote: Processes | None = None) -> li
     """
     decided = None if remote else single(node.whole(block), "b")
     if decided is not None:
-        return _kept(block, decided)
+        return _keep_where(block, decided)
     if remote:
         results = [outcome for part in remote(block) for outcome in _outcomes_of(part)]
     else:
         results = list(call_each_row(partial(_decide, node.predicate), block, keep=True))
 
     def good(start: int, stop: int) -> list[Item]:
-        return _kept(block.slice(start, stop), np.array([value for _, value in results[start:stop]], bool))
+        return _keep_where(block.slice(start, stop), np.array([value for _, value in results[start:stop]], bool))
 
     return with_failures(node, block, results, good)
 
@@ -156,11 +156,11 @@ def _outcomes_of(part: Block | Exception) -> list[CallOutcome]:
     return [(False, part)] if isinstance(part, Exception) else [(True, bool(value)) for value in part.elements()]
 
 
-def _kept_of(node: Filter, remote: Processes | None, item: Item) -> list[Item]:
+def _keep_of_item(node: Filter, remote: Processes | None, item: Item) -> list[Item]:
     return keep_rows(node, item, remote) if isinstance(item, Block) else [item]
 
 
-def _kept(block: Block, keep: np.ndarray[Any, Any]) -> list[Item]:
+def _keep_where(block: Block, keep: np.ndarray[Any, Any]) -> list[Item]:
     if keep.all():
         return [block]
     chosen = block.take(np.flatnonzero(keep))

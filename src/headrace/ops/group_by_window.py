@@ -221,7 +221,7 @@ class GroupStream(Stream):
             elif key in wanted:
                 found.setdefault(key, []).append(i)
         for key, indices in found.items():
-            self._parts.setdefault(key, []).append(_picked(block, indices))
+            self._parts.setdefault(key, []).append(_pick(block, indices))
 
     def _here(self) -> Mark:
         """The mark of the input's next row."""
@@ -301,7 +301,7 @@ class GroupStream(Stream):
         """At the end of a block, copy its rows that wait out of it."""
         if self._block is not None and self._at >= self._block.rows:
             for key, rows in self._local.items():
-                self._parts.setdefault(key, []).append(_picked(self._block, rows))
+                self._parts.setdefault(key, []).append(_pick(self._block, rows))
             self._local = {}
             self._block = None
 
@@ -310,14 +310,14 @@ class GroupStream(Stream):
         self._child_place = (*self._place(self._here()), key)
         parts = self._parts.pop(key, [])
         if self._block is not None and key in self._local:
-            parts.append(_picked(self._block, self._local.pop(key)))
+            parts.append(_pick(self._block, self._local.pop(key)))
         del self._counts[key]
         if self._flushing is not None:
             self._flushing = [k for k in self._flushing if k != key]
         self._child = self._node.outcome(self._ctx, key, concat(parts), mark)
 
 
-def _picked(block: Block, rows: list[int]) -> Block:
+def _pick(block: Block, rows: list[int]) -> Block:
     picked = block.take(np.array(rows))
     picked.mark = block.mark.later(rows[0])
     return picked

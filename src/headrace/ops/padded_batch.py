@@ -172,7 +172,7 @@ def pad_rows(col: Column, groups: int, size: int, target: Shape, filler: Any) ->
     if isinstance(col, np.ndarray) and (target is None or _fits_as_it_is(col.shape[1:], target)):
         return col.reshape(groups, size, *col.shape[1:])
     if isinstance(col, Ragged) and (target is None or _fits_as_it_is(col.shape[2:], target[1:])):
-        return _padded_ragged(col, groups, size, None if target is None else target[0], filler)
+        return _pad_ragged(col, groups, size, None if target is None else target[0], filler)
     rows = list(values(col))
     if all(not isinstance(r, np.ndarray) for r in rows):
         dense = stackable(rows)
@@ -190,7 +190,7 @@ def _fits_as_it_is(shape: tuple[int | None, ...], target: tuple[int | None, ...]
     return len(shape) == len(target) and all(b is None or a == b for a, b in zip(shape, target, strict=True))
 
 
-def _padded_ragged(col: Ragged, groups: int, size: int, length: int | None, filler: Any) -> Column | str:
+def _pad_ragged(col: Ragged, groups: int, size: int, length: int | None, filler: Any) -> Column | str:
     longest = col.row_lengths().reshape(groups, size).max(1, initial=0)
     if length is not None and longest.max(initial=0) > length:
         return f"an element of length {longest.max()} does not fit into {length}"

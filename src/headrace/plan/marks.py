@@ -244,12 +244,14 @@ def _reader(hint: Any) -> _Reader:
             return lambda data: None if data is None else inner[0](data)
     if origin is tuple and len(arguments) == 2 and arguments[1] is Ellipsis:
         each = _reader(arguments[0])
-        return lambda data: tuple(each(item) for item in _checked(data, list))
+        return lambda data: tuple(each(item) for item in _check_kind(data, list))
     if origin is tuple:
         several = [_reader(a) for a in arguments]
-        return lambda data: tuple(read(item) for read, item in zip(several, _sized(data, len(several)), strict=True))
+        return lambda data: tuple(
+            read(item) for read, item in zip(several, _check_size(data, len(several)), strict=True)
+        )
     if hint in (int, bool, str):
-        return lambda data: _checked(data, hint)
+        return lambda data: _check_kind(data, hint)
     if hint is float:
         return _float
     if hint is Marked:
@@ -262,19 +264,19 @@ def _reader(hint: Any) -> _Reader:
 
 def _float(data: Any) -> float:
     try:
-        return float.fromhex(_checked(data, str))
+        return float.fromhex(_check_kind(data, str))
     except (ValueError, OverflowError):
         raise StateError(f"the state is damaged: {data!r:.80} where a number belongs") from None
 
 
-def _checked(data: Any, kind: type) -> Any:
+def _check_kind(data: Any, kind: type) -> Any:
     if type(data) is not kind:
         raise StateError(f"the state is damaged: {data!r:.80} where a {kind.__name__} belongs")
     return data
 
 
-def _sized(data: Any, size: int) -> list[Any]:
-    found: list[Any] = _checked(data, list)
+def _check_size(data: Any, size: int) -> list[Any]:
+    found: list[Any] = _check_kind(data, list)
     if len(found) != size:
         raise StateError(f"the state is damaged: {len(found)} values where {size} belong")
     return found

@@ -46,15 +46,15 @@ class Prepared:
 
     def cut_out(self, node: Node) -> Prepared:
         """A part of the plan by itself, under the same numbers; it knows nothing of the rest."""
-        numbers = [self.number(n) for n in _known(node)]
+        numbers = [self.number(n) for n in _all_nodes(node)]
         return _of_numbers(rebuild(node, lambda n: replace(n, stands_for=None)), numbers)
 
     def __reduce__(self) -> tuple[Any, ...]:
         part = self.cut_out(self.plan)
-        return _of_numbers, (part.plan, [part.number(n) for n in _known(part.plan)])
+        return _of_numbers, (part.plan, [part.number(n) for n in _all_nodes(part.plan)])
 
 
-def _known(plan: Node) -> Iterator[Node]:
+def _all_nodes(plan: Node) -> Iterator[Node]:
     """The nodes of a plan, and those whose work they do."""
     for node in walk(plan):
         yield from node.combines
@@ -62,4 +62,4 @@ def _known(plan: Node) -> Iterator[Node]:
 
 
 def _of_numbers(plan: Node, numbers: list[int]) -> Prepared:
-    return Prepared(plan, {id(node): number for node, number in zip(_known(plan), numbers, strict=True)}, plan)
+    return Prepared(plan, {id(node): number for node, number in zip(_all_nodes(plan), numbers, strict=True)}, plan)

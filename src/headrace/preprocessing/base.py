@@ -110,18 +110,18 @@ def encode(ids: Any, axes: int, mode: str, depth: int) -> Any:
     if isinstance(ids, Ragged):
         if mode == "one_hot":
             return Ragged(encode(ids.values, 0, mode, depth), ids.offsets)
-        return _counted(ids.values, np.ascontiguousarray(ids.offsets), mode, depth)
+        return _count_ids(ids.values, np.ascontiguousarray(ids.offsets), mode, depth)
     if mode == "one_hot":
         ids = ids[..., 0] if axes > 1 and ids.shape[-1] == 1 else ids
         rows = ids.size
-        return _counted(ids.reshape(-1), np.arange(rows + 1), mode, depth).reshape(*ids.shape, depth)
+        return _count_ids(ids.reshape(-1), np.arange(rows + 1), mode, depth).reshape(*ids.shape, depth)
     ids = ids if axes else ids[..., None]
     rows = int(np.prod(ids.shape[:-1], dtype=int))
-    counted = _counted(ids.reshape(-1), np.arange(rows + 1) * ids.shape[-1], mode, depth)
+    counted = _count_ids(ids.reshape(-1), np.arange(rows + 1) * ids.shape[-1], mode, depth)
     return counted.reshape(*ids.shape[:-1], depth)
 
 
-def _counted(ids: NDArray[Any], offsets: NDArray[np.int64], mode: str, depth: int) -> NDArray[np.float32]:
+def _count_ids(ids: NDArray[Any], offsets: NDArray[np.int64], mode: str, depth: int) -> NDArray[np.float32]:
     out = np.zeros((len(offsets) - 1, depth), np.float32)
     _native.add_counts(np.ascontiguousarray(ids, np.int64), offsets, np.empty(0, np.float32), depth, out, 0)
     return np.minimum(out, 1) if mode == "multi_hot" else out

@@ -53,10 +53,10 @@ def parameters(size: Size, *values: Any, convert: Callable[[Any], Any] = floats)
     shape = inner if size is None else size_shape(size)
     if np.broadcast_shapes(shape, inner) != shape:
         raise ValueError(f"arguments of shape {inner} do not fit into size {shape}")
-    return [_aligned(a, 1 + len(shape)) if isinstance(a, np.ndarray) else a for a in made], shape
+    return [_align_axes(a, 1 + len(shape)) if isinstance(a, np.ndarray) else a for a in made], shape
 
 
-def _aligned(array: Array, axes: int) -> Array:
+def _align_axes(array: Array, axes: int) -> Array:
     return array.reshape(array.shape[:1] + (1,) * (axes - array.ndim) + array.shape[1:])
 
 

@@ -28,10 +28,10 @@ def read_records_at(path: str, index: Index, numbers: Offsets, shared: dict[Any,
     local = local_path(path)
     unfinished = index.terminator if index.terminator and unique[-1] == index.count - 1 else b""
     if local is None:
-        return _joined(_ranges(path, index, bounds, shared, via), order, unfinished)
-    file, data = _mapped(path, local, index, shared)
+        return _join_runs(_ranges(path, index, bounds, shared, via), order, unfinished)
+    file, data = _map_file(path, local, index, shared)
     if unfinished:
-        out = _joined([data[start:stop].tobytes() for start, stop in bounds.tolist()], order, unfinished)
+        out = _join_runs([data[start:stop].tobytes() for start, stop in bounds.tolist()], order, unfinished)
     else:
         lengths = (bounds[:, 1] - bounds[:, 0])[order]
         out = np.empty(int(lengths.sum()), np.uint8)
@@ -41,7 +41,7 @@ def read_records_at(path: str, index: Index, numbers: Offsets, shared: dict[Any,
     return out
 
 
-def _joined(pieces: list[bytes], order: Offsets, end: bytes) -> Bytes:
+def _join_runs(pieces: list[bytes], order: Offsets, end: bytes) -> Bytes:
     pieces[-1] += end
     return np.frombuffer(b"".join([pieces[i] for i in order]), np.uint8)
 
@@ -60,7 +60,7 @@ def _check(path: str, found: Identity, index: Index) -> None:
         raise HeadraceError(f"{show_path(path)} has changed since its index was made; make the dataset anew")
 
 
-def _mapped(path: str, local: str, index: Index, shared: dict[Any, Any]) -> tuple[_native.MappedFile, Bytes]:
+def _map_file(path: str, local: str, index: Index, shared: dict[Any, Any]) -> tuple[_native.MappedFile, Bytes]:
     """The file, mapped once a pass, and its bytes, one a row."""
     found: tuple[_native.MappedFile, Bytes] | None = shared.get(path)
     if found is None:

@@ -38,8 +38,8 @@ class Choice:
         nulls: Mapping[str, Any] | None,
     ) -> Choice:
         """Of the arguments of a reader."""
-        chosen = None if columns is None else tuple(_listed("columns", columns))
-        left_out = tuple(_listed("exclude", exclude or ()))
+        chosen = None if columns is None else tuple(_check_names("columns", columns))
+        left_out = tuple(_check_names("exclude", exclude or ()))
         twice = sorted({name for name in chosen or () if (chosen or ()).count(name) > 1})
         if twice:
             raise ValueError(f"columns names {', '.join(twice)} more than once")
@@ -122,7 +122,7 @@ def cast_kind(kind: pa.DataType, target: pa.DataType) -> pa.DataType:
     return list_of(cast_kind(kind.value_type, target), kind) if is_list(kind) and not is_list(target) else target
 
 
-def _listed(argument: str, names: Sequence[str]) -> Iterator[str]:
+def _check_names(argument: str, names: Sequence[str]) -> Iterator[str]:
     if isinstance(names, str | bytes):
         raise TypeError(f"{argument} is a list of names, not {names!r}: [{names!r}]")
     for name in names:

@@ -27,7 +27,7 @@ def arrow_fields(kind: pa.DataType) -> list[tuple[str, pa.DataType]] | None:
     if t.is_struct(kind):
         return [(field.name, field.type) for field in kind]
     if t.is_map(kind):
-        return arrow_fields(_listed(kind))
+        return arrow_fields(_as_pairs(kind))
     if t.is_dictionary(kind):
         return arrow_fields(kind.value_type)
     inner = arrow_fields(kind.value_type) if is_list(kind) else None
@@ -58,7 +58,7 @@ def field_arrays(array: pa.Array) -> list[pa.Array]:
     return [pa.LargeListArray.from_arrays(offsets, each, mask=_nulls(array)) for each in inner]
 
 
-def _listed(kind: pa.DataType) -> Any:
+def _as_pairs(kind: pa.DataType) -> Any:
     import pyarrow as pa
 
     return pa.list_(pa.struct([pa.field(KEY, kind.key_type), pa.field(VALUE, kind.item_type)]))

@@ -102,7 +102,7 @@ def build_index(path: str, form: Format, via: Transport = ALONE) -> Index:
     if found is not None:
         return found
     if isinstance(form, FixedLength):
-        raise _damaged(path, form.refusal(file_size(path, via) or 0) or "its size is not known", 0, 0)
+        raise _damage_error(path, form.refusal(file_size(path, via) or 0) or "its size is not known", 0, 0)
     before, known = _stamp(path, via), file_identity(path, via)
     positions, open_end = _positions(path, form, via)
     if _stamp(path, via) != before:
@@ -136,7 +136,7 @@ def _positions_in(path: str, view: FileWindow, form: Format) -> tuple[Offsets, b
             starts, used, wrong = form.starts(view.data, final=view.final)
             if wrong is not None:
                 doubt = "" if view.offset + used else form.doubt(view.data[:PROBED].tobytes())
-                raise _damaged(path, wrong + doubt, count + len(starts), view.offset + used)
+                raise _damage_error(path, wrong + doubt, count + len(starts), view.offset + used)
             found.append(starts + view.offset)
             count += len(starts)
             if used:
@@ -147,6 +147,6 @@ def _positions_in(path: str, view: FileWindow, form: Format) -> tuple[Offsets, b
         view.close()
 
 
-def _damaged(path: str, reason: str, number: int, offset: int) -> ElementError:
+def _damage_error(path: str, reason: str, number: int, offset: int) -> ElementError:
     where = f"{show_path(path)}, record {number}, byte {offset}"
     return ElementError(reason, operation="index", ordinal=number, provenance=where)

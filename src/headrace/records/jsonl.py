@@ -144,7 +144,7 @@ class JsonLines(Format):
         if self.choice.columns is None:
             for each in objects:
                 for name in unexpected_fields(each, self._struct, "", self.choice):
-                    raise ValueError(_unexpected(name))
+                    raise ValueError(_why_unexpected(name))
         return objects
 
     def _python_column(self, name: str, objects: Iterable[dict[str, Any]]) -> Column:
@@ -171,11 +171,11 @@ class JsonLines(Format):
             return "not an object of JSON's"
         said = list(misfits(value, self._struct, ""))
         if self.choice.columns is None:
-            said += [_unexpected(name) for name in unexpected_fields(value, self._struct, "", self.choice)]
+            said += [_why_unexpected(name) for name in unexpected_fields(value, self._struct, "", self.choice)]
         return said[0] if said else str(error)
 
 
-def _unexpected(name: str) -> str:
+def _why_unexpected(name: str) -> str:
     ways = f"cast={{{name!r}: …}} says its dtype, exclude=[{name!r}] leaves it out"
     return f"field {name!r} was not in the first lines; {ways}"
 

@@ -99,12 +99,12 @@ def batch_pieces(batch: pa.RecordBatch, structure: Structure, choice: Choice) ->
         return [ColumnPiece(table_columns(batch, structure, choice), batch.num_rows)]
     except SpecError as error:
         if batch.num_rows == 1:
-            return [Lost(str(error), 1, _shown(batch))]
+            return [Lost(str(error), 1, _show_row(batch))]
     half = batch.num_rows // 2
     return [*batch_pieces(batch.slice(0, half), structure, choice), *batch_pieces(batch.slice(half), structure, choice)]
 
 
-def _shown(batch: pa.RecordBatch) -> bytes:
+def _show_row(batch: pa.RecordBatch) -> bytes:
     """A row as text, as far as it can be read."""
     values = {name: _value(column) for name, column in zip(batch.schema.names, batch.columns, strict=True)}
     return repr(values).encode(errors="backslashreplace")

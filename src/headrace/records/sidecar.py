@@ -87,14 +87,14 @@ def fresh_sidecar(path: str, form: Format, via: Transport) -> Sidecar | None:
             data = read_all(place, via)
         except OSError:
             continue
-        found = _loaded(data, form, place)
+        found = _load(data, form, place)
         if found is not None and _fits(found, path, form, via):
             return found
         log.info("%s is damaged, or %s has changed since it was made", show_path(place), show_path(path))
     return None
 
 
-def _loaded(data: bytes, form: Format, place: str) -> Sidecar | None:
+def _load(data: bytes, form: Format, place: str) -> Sidecar | None:
     """What these bytes say, None if they are nonsense, or about another format."""
     start = len(KIND + VERSION)
     stop = data.find(b"\n", start, start + HEADER_BYTES)
@@ -181,10 +181,10 @@ def kept_sidecar(path: str, form: Format, found: SavedIndex, via: Transport) -> 
         "count": len(positions) - 1, "open": found.open_end, "wide": deltas.itemsize, "crc": zlib.crc32(arrays),
     }  # fmt: skip
     parts = [KIND + VERSION, json.dumps(header).encode(), b"\n", arrays]
-    return Sidecar(header, bases, deltas, _written(path, parts, via))
+    return Sidecar(header, bases, deltas, _write(path, parts, via))
 
 
-def _written(path: str, parts: list[bytes], via: Transport) -> str | None:
+def _write(path: str, parts: list[bytes], via: Transport) -> str | None:
     why: Exception | None = None
     for place in sidecar_paths(path):
         try:

@@ -137,7 +137,7 @@ def _leaves(path: Path, array: pa.Array, choice: Choice) -> Iterator[tuple[Path,
         yield path, _column(name, array, choice)
         return
     if name in choice.fillers:
-        array = _filled(array, choice.fillers[name])
+        array = _fill_missing(array, choice.fillers[name])
     for (key, _), each in zip(fields, field_arrays(array), strict=True):
         if f"{name}.{key}" not in choice.exclude:
             yield from _leaves((*path, key), each, choice)
@@ -168,7 +168,7 @@ def _column(name: str, array: pa.Array, choice: Choice) -> Column:
         except SpecError as error:
             raise SpecError(f"column {name!r} {error}") from None
     if name in choice.fillers:
-        array = _filled(array, choice.fillers[name])
+        array = _fill_missing(array, choice.fillers[name])
     if arrow.missing_row(array) is not None:
         raise SpecError(no_value(name))
     return arrow.arrow_column(array)
@@ -187,14 +187,14 @@ def _cast(array: pa.Array, target: pa.DataType) -> pa.Array:
         raise SpecError(f"cannot be cast to {target}: {error}") from None
 
 
-def _filled(array: pa.Array, value: Any) -> pa.Array:
+def _fill_missing(array: pa.Array, value: Any) -> pa.Array:
     """With `value` where there is none; within lists, unless it is a list itself."""
     import pyarrow as pa
 
     kind = array.type
     if isinstance(value, list) or not arrow.is_list(kind):
         return array.fill_null(pa.scalar(value, kind)) if array.null_count else array
-    inner = _filled(array.flatten(), value)
+    inner = _fill_missing(array.flatten(), value)
     if array.null_count:
         return array
     size = arrow.list_size(kind)

@@ -63,7 +63,7 @@ class Lines(Format):
         if not lead:
             return self._scan(data, hints)
         scan = self._scan(data[lead:], hints)
-        parts = [_moved(part, lead) for part in scan.parts]
+        parts = [_move_part(part, lead) for part in scan.parts]
         return scan._replace(parts=parts, used=scan.used + lead) if scan.used or hints.final else scan
 
     def _scan(self, data: Bytes, hints: ScanHints) -> ScanResult:
@@ -154,7 +154,7 @@ def decode_lines(lines: pa.Array, encoding: str) -> Column | None:
         return None
 
 
-def _moved(part: ScanPart, by: int) -> ScanPart:
+def _move_part(part: ScanPart, by: int) -> ScanPart:
     if isinstance(part, Bad):
         return part._replace(start=part.start + by, stop=part.stop + by)
     return part._replace(start=part.start + by)

@@ -56,9 +56,9 @@ class TFRecords(Format):
         if problem == WRONG_DATA:
             return "the checksum of the data is wrong"
         if final and len(data):
-            return f"the file ends {len(data)} bytes into a record" + _claimed(data)
+            return f"the file ends {len(data)} bytes into a record" + _claimed_length(data)
         if left is not None and len(data) >= HEADER and _whole(data) > left:
-            return f"the file ends {left} bytes into a record" + _claimed(data)
+            return f"the file ends {left} bytes into a record" + _claimed_length(data)
         return None
 
     def resumed(self, data: Bytes, start: int, left: int | None) -> tuple[int, int] | None:
@@ -87,5 +87,5 @@ def _whole(data: Bytes) -> int:
     return HEADER + _length(data) + FOOTER
 
 
-def _claimed(data: Bytes) -> str:
+def _claimed_length(data: Bytes) -> str:
     return f" of {_whole(data)}" if len(data) >= HEADER else ""

@@ -71,7 +71,7 @@ class Transport:
         return made
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuilt, (self.retries, self.timeout, self._stores, self._own)
+        return _rebuild, (self.retries, self.timeout, self._stores, self._own)
 
     def system(self, path: str) -> tuple[Any, str]:
         """The file system of a URL, and the file's name there."""
@@ -161,7 +161,7 @@ class Transport:
             future.cancel()
 
 
-def _rebuilt(retries: int, timeout: float, stores: Any, own: StorageOptions) -> Transport:
+def _rebuild(retries: int, timeout: float, stores: Any, own: StorageOptions) -> Transport:
     """In another process: the same options, and nothing that waits."""
     made = Transport(Options(retries=retries, timeout=timeout, storage_options=stores))
     return made.using(own)

@@ -82,13 +82,13 @@ def join_elements(structure: Structure, values: Iterable[Any]) -> Any:
     """Elements as the components of another one."""
     flat = [parts_of(value) for value in values]
     inner = iter([s for s, _ in flat])
-    return element_of(_filled(structure, inner), [leaf for _, leaves in flat for leaf in leaves])
+    return element_of(_fill_structure(structure, inner), [leaf for _, leaves in flat for leaf in leaves])
 
 
-def _filled(structure: Structure, inner: Iterator[Structure]) -> Structure:
+def _fill_structure(structure: Structure, inner: Iterator[Structure]) -> Structure:
     if structure.kind is None:
         return next(inner)
-    return replace(structure, children=tuple(_filled(child, inner) for child in structure.children))
+    return replace(structure, children=tuple(_fill_structure(child, inner) for child in structure.children))
 
 
 def pair(first: Any, second: Any) -> Any:

@@ -15,10 +15,10 @@ from headrace.reference.groups import batches_of
 
 @rows.register
 def _(node: RaggedBatch, at: Place) -> Iterator[Row]:
-    return batches_of(node, at, lambda values: _ragged(node, values))
+    return batches_of(node, at, lambda values: _stack_ragged(node, values))
 
 
-def _ragged(node: RaggedBatch, values: list[Any]) -> Any:
+def _stack_ragged(node: RaggedBatch, values: list[Any]) -> Any:
     structure = parts_of(values[0])[0]
     known = node.input.spec.leaves if node.input.spec.structure == structure else [None] * structure.leaves
     leaves: list[Any] = []

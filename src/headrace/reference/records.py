@@ -26,14 +26,14 @@ class Wrong(str):
 
 @rows.register
 def _(node: Records, at: Place) -> Iterator[Row]:
-    for number, (value, offset, line) in enumerate(_found(node)):
+    for number, (value, offset, line) in enumerate(_records_of(node)):
         if not isinstance(value, Wrong | OSError):
             yield Row((at.path, number), value)
         elif node.on_error is None:
             yield Row((at.path, number), node.bad(value, RecordAt(offset, number, line)))
 
 
-def _found(node: Records) -> Iterator[NaiveRecord]:
+def _records_of(node: Records) -> Iterator[NaiveRecord]:
     form = node.format
     try:
         data = read_all(node.path, via=ALONE.using(node.storage_options))

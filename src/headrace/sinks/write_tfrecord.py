@@ -89,7 +89,7 @@ class TFRecordEncoding(Encoding):
         self._index = index and not compression
 
     def encode(self, blocks: list[Block]) -> Sequence[Packed]:
-        return [self._packed(_native.frame(*parts(records(block))).data) for block in _merged(blocks)]
+        return [self._packed(_native.frame(*parts(records(block))).data) for block in _merge_blocks(blocks)]
 
     def _packed(self, framed: memoryview) -> Packed:
         if not self._compression:
@@ -115,7 +115,7 @@ class TFRecordEncoding(Encoding):
         drop_orphans(paths[0])
 
 
-def _merged(blocks: list[Block]) -> list[Block]:
+def _merge_blocks(blocks: list[Block]) -> list[Block]:
     """Fewer and larger blocks, where their columns are of the same kinds."""
     return [concat(blocks)] if all(b.structure == blocks[0].structure for b in blocks) else blocks
 

@@ -61,7 +61,7 @@ def layout(path: str, form: Csv, asked: ColumnOptions, via: Transport) -> Csv:
     except ParseError as error:
         raise ValueError(f"{asked.reader}: {show_path(path)}, line {error.row + 1}: {error}") from None
     names = _names(asked, heading if form.header else None)
-    chosen = _chosen(asked, names)
+    chosen = _choose_columns(asked, names)
     kept = tuple(names[i] for i in chosen)
     arranged: Any = {n: i for i, n in enumerate(kept)}
     if asked.label_name is not None:
@@ -89,7 +89,7 @@ def _names(asked: ColumnOptions, heading: tuple[str, ...] | None) -> list[str]:
     return names
 
 
-def _chosen(asked: ColumnOptions, names: list[str]) -> list[int]:
+def _choose_columns(asked: ColumnOptions, names: list[str]) -> list[int]:
     select = asked.select_columns
     if select is None:
         return list(range(len(names)))
@@ -120,7 +120,7 @@ def _columns(asked: ColumnOptions, names: tuple[str, ...], values: list[list[str
             found = CsvColumn(kind, b"" if kind == "str" else 0)
         else:
             found = _with_missing(infer_kind(texts, na), texts, na, told=name in asked.nulls)
-        columns.append(_filled(what, found, asked.nulls[name]) if name in asked.nulls else found)
+        columns.append(_fill_empty(what, found, asked.nulls[name]) if name in asked.nulls else found)
     return columns
 
 
@@ -145,7 +145,7 @@ def _with_missing(kind: str, values: Sequence[str], na: str, *, told: bool) -> C
     return CsvColumn("float64", float("nan"))
 
 
-def _filled(what: str, found: CsvColumn, null: Any) -> CsvColumn:
+def _fill_empty(what: str, found: CsvColumn, null: Any) -> CsvColumn:
     """The column with `null` where a field is empty; wider, where it must be to hold that."""
     given = csv_column(what, null)
     if found.kind in ("str", "bytes"):

@@ -135,7 +135,7 @@ class _Names(FileList):
         return f"{len(self.names)} called #{listing(self.names)}"
 
 
-def _gone(name: str) -> bool:
+def _is_gone(name: str) -> bool:
     local = local_path(name)
     return local is not None and not Path(local).exists()
 
@@ -183,7 +183,7 @@ class Files(Node):
         return replace(self, files=_Names(self.files.names)).label(for_state=True)
 
     def files_gone(self) -> bool:
-        return self.files is not None and any(map(_gone, self.files.names))
+        return self.files is not None and any(map(_is_gone, self.files.names))
 
     @property
     def spec(self) -> Spec:

@@ -63,7 +63,7 @@ def JsonLinesDataset(  # noqa: N802 - as tf.data's readers are named
     compression = codec(compression_type)
     choice = Choice.of(columns, exclude, cast, nulls)
     via = ALONE.using(storage_options)
-    found = _inferred(files[0], compression, choice, via) if schema is None else _chosen(schema, choice)
+    found = _infer_schema(files[0], compression, choice, via) if schema is None else _choose_fields(schema, choice)
     return read_files(
         "JsonLinesDataset",
         files,
@@ -76,13 +76,13 @@ def JsonLinesDataset(  # noqa: N802 - as tf.data's readers are named
     )
 
 
-def _chosen(schema: pa.Schema, choice: Choice) -> pa.Schema:
+def _choose_fields(schema: pa.Schema, choice: Choice) -> pa.Schema:
     import pyarrow as pa
 
     return pa.schema([schema.field(number) for number in choice.numbers(schema)])
 
 
-def _inferred(path: str, compression: str, choice: Choice, via: Transport) -> pa.Schema:
+def _infer_schema(path: str, compression: str, choice: Choice, via: Transport) -> pa.Schema:
     data = first_bytes(path, compression, PROBED, via)
     whole = data if len(data) < PROBED else data[: data.rfind(b"\n") + 1]
     try:

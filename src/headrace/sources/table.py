@@ -134,7 +134,7 @@ def table_node(
             raise ValueError(f"{origin}: a table without columns has no elements")
         kinds = table.schema.types
         parts = [_tree(f"column {key!r}", kinds[i], (i,), found, origin) for i, key in enumerate(keys)]
-        tree = _named(keys, parts, origin)
+        tree = _name_parts(keys, parts, origin)
     structure, numbers = flatten(tree)
     leaves = [found[n] for n in numbers]
     batches = [b for b in table.to_batches() if b.num_rows]
@@ -142,7 +142,7 @@ def table_node(
         batches = [b for b in table.combine_chunks().to_batches() if b.num_rows]
     starts = np.cumsum([0, *(b.num_rows for b in batches)])
     chunks = [
-        [_stored(leaf, batch, start, origin) for leaf in leaves]
+        [_column_of_batch(leaf, batch, start, origin) for leaf in leaves]
         for batch, start in zip(batches, starts.tolist(), strict=False)
     ]
     rows = table.num_rows if order is None else len(order)
@@ -172,7 +172,7 @@ def _tree(called: str, kind: pa.DataType, way: tuple[int, ...], found: list[Leaf
     fields = arrow_fields(kind)
     if fields is not None:
         parts = [_tree(f"{called}[{key!r}]", each, (*way, i), found, origin) for i, (key, each) in enumerate(fields)]
-        return _named([key for key, _ in fields], parts, origin)
+        return _name_parts([key for key, _ in fields], parts, origin)
     try:
         found.append(Leaf(called, kind, way))
     except SpecError as error:
@@ -180,7 +180,7 @@ def _tree(called: str, kind: pa.DataType, way: tuple[int, ...], found: list[Leaf
     return len(found) - 1
 
 
-def _named(keys: list[Any], parts: list[Any], origin: str) -> dict[Any, Any]:
+def _name_parts(keys: list[Any], parts: list[Any], origin: str) -> dict[Any, Any]:
     tree = dict(zip(keys, parts, strict=True))
     if len(tree) < len(keys):
         twice = sorted({str(k) for k in keys if keys.count(k) > 1})
@@ -188,7 +188,7 @@ def _named(keys: list[Any], parts: list[Any], origin: str) -> dict[Any, Any]:
     return tree
 
 
-def _stored(leaf: Leaf, batch: pa.RecordBatch, start: int, origin: str) -> Column:
+def _column_of_batch(leaf: Leaf, batch: pa.RecordBatch, start: int, origin: str) -> Column:
     array = leaf.array(batch)
     row = missing_row(array)
     if row is not None:

@@ -121,12 +121,12 @@ def fetch_table_rows(node: TableRows, ctx: Context, indices: Indices) -> list[It
     count = node.index
     assert isinstance(count, Count)
     if count.identity is None:
-        return [Failure(node.bad(_refused(node, ctx), 0, 0)) for _ in indices]
+        return [Failure(node.bad(_refusal(node, ctx), 0, 0)) for _ in indices]
     starts = np.cumsum([0, *count.groups])[:-1]
     opened: list[Groups] = []
     whole = partial(_pieces, node, ctx, opened, count)
     try:
-        items = gathered_items(starts, indices, lambda g, rows: _taken(node, whole(g), g, int(starts[g]), rows))
+        items = gathered_items(starts, indices, lambda g, rows: _take_rows(node, whole(g), g, int(starts[g]), rows))
     finally:
         for groups in opened:
             groups.close()
@@ -154,7 +154,7 @@ def _pieces(node: TableRows, ctx: Context, opened: list[Groups], count: Count, g
     return KeptGroups.of(ctx.run).get((node.path, id(node.format), group), read)
 
 
-def _refused(node: TableRows, ctx: Context) -> Lost:
+def _refusal(node: TableRows, ctx: Context) -> Lost:
     """Why a file could not be opened, which stands for its rows."""
     try:
         node.format.open(node.path, node.via(ctx)).close()
@@ -165,7 +165,7 @@ def _refused(node: TableRows, ctx: Context) -> Lost:
     return Lost("it could not be opened when its rows were counted", 1)
 
 
-def _taken(node: TableRows, pieces: list[Piece], group: int, first: int, rows: Indices) -> list[Item]:
+def _take_rows(node: TableRows, pieces: list[Piece], group: int, first: int, rows: Indices) -> list[Item]:
     """Rows of a group by their numbers in it; `first` is that of the group in the file."""
     starts = np.cumsum([0, *(piece.rows for piece in pieces)])[:-1]
 

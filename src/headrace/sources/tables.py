@@ -109,7 +109,7 @@ def ArrowDataset(  # noqa: N802 - as tf.data's readers are named
     )
 
 
-def _opened(groups: type[Groups], path: str, choice: Choice, kept: Any, via: Transport) -> Groups:
+def _open_first(groups: type[Groups], path: str, choice: Choice, kept: Any, via: Transport) -> Groups:
     """A file whose columns are to be known before anything is read; Arrow does not say which it was."""
     import pyarrow as pa
 
@@ -147,7 +147,10 @@ def _read(
 ) -> Dataset:
     files = matching(pattern, storage)
     via = ALONE.using(storage)
-    with _naming(f"{reader}: {show_path(files[0])}"), closing(_opened(groups, files[0], choice, kept, via)) as first:
+    with (
+        _naming(f"{reader}: {show_path(files[0])}"),
+        closing(_open_first(groups, files[0], choice, kept, via)) as first,
+    ):
         choice.check(first.schema)
         form = Tables(groups, table_spec(first.schema, choice), choice, kept)
     return read_files(

@@ -80,7 +80,7 @@ class KeptRows:
         items, starts = old_items[: -self._loose], old_starts[: -self._loose]
         self._loose = self._loose_bytes = 0
         start = self.count - sum(item.rows for item in loose)
-        for item in _merged(loose):
+        for item in _merge_runs(loose):
             items.append(item)
             starts.append(start)
             start += item.rows
@@ -287,12 +287,12 @@ def in_parts(items: Iterable[Item]) -> Iterator[list[Item]]:
 _all_rows: weakref.WeakSet[KeptRows | StoredRows] = weakref.WeakSet()
 
 
-def _forked() -> None:
+def _after_fork() -> None:
     for rows in _all_rows:
         rows.forked()
 
 
-os.register_at_fork(after_in_child=_forked)
+os.register_at_fork(after_in_child=_after_fork)
 
 
 def _own(item: Item) -> Item:
@@ -302,7 +302,7 @@ def _own(item: Item) -> Item:
     return Block(item.structure, [owned(c) for c in item.columns], item.rows, None, item.ids)
 
 
-def _merged(items: list[Item]) -> list[Item]:
+def _merge_runs(items: list[Item]) -> list[Item]:
     runs: list[list[Item]] = []
     for item in items:
         last = runs[-1][-1] if runs else None

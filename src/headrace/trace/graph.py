@@ -92,9 +92,9 @@ class Graph:
     def _column(self, output: Any, values: Values, n: int) -> Column:
         """A component of the result; one that the rows have no part in is the same in all."""
         if isinstance(output, tuple):
-            return _spread(output[0], n)
+            return _repeat_value(output[0], n)
         value: Column = values[output]
-        return _spread(value, n) if output in self.unbatched else value
+        return _repeat_value(value, n) if output in self.unbatched else value
 
     inputs: int = 0
     """How many components the function's argument has; they have the first slots."""
@@ -116,7 +116,7 @@ def _owner(array: np.ndarray[Any, Any]) -> Any:
     return array if array.base is None else array.base
 
 
-def _spread(value: Any, n: int) -> Column:
+def _repeat_value(value: Any, n: int) -> Column:
     """A column of the same value."""
     if isinstance(value, np.ndarray | np.generic):
         return np.broadcast_to(value, (n, *value.shape))
@@ -175,14 +175,14 @@ def _trace(
         args = list(element) if spec.structure.unpacks else [element]
         args += [TracedGenerator(recorder)] if draws else []
         del symbols, element
-        result = _called(capture.callable(fn), args)
+        result = _call_alone(capture.callable(fn), args)
         for other in then:
-            result = _called(capture.callable(other), _handed_on(recorder, capture, result))
+            result = _call_alone(capture.callable(other), _hand_on_all(recorder, capture, result))
         recorder.returned = True
         if sizes.read and capture.decides:
             recorder.failed = recorder.failed or f"may decide by a length that only the rows tell at {sizes.read}"
         if recorder.failed is None:
-            return _finished(recorder, capture, result)
+            return _finish_graph(recorder, capture, result)
     except Untraceable as signal:
         recorder.failed = recorder.failed or signal.reason
     except RecursionError:
@@ -194,7 +194,7 @@ def _trace(
     return recorder.failed or ""
 
 
-def _called(fn: Callable[..., Any], args: list[Any]) -> Any:
+def _call_alone(fn: Callable[..., Any], args: list[Any]) -> Any:
     """The function's result, the function alone holding its arguments: so it shows which it has let go."""
     args.reverse()
     match len(args):
@@ -207,7 +207,7 @@ def _called(fn: Callable[..., Any], args: list[Any]) -> Any:
     return fn(*reversed(args))
 
 
-def _handed_on(recorder: Recorder, capture: Capture, result: Any) -> list[Any]:
+def _hand_on_all(recorder: Recorder, capture: Capture, result: Any) -> list[Any]:
     """What one function gave, as the arguments that the next one gets: an element, in memory of its own."""
     if result is None:
         raise recorder.refuse("returns None")
@@ -234,7 +234,7 @@ def _classes(structure: Structure) -> set[type]:
     return found | ({structure.kind} if structure.kind not in (None, tuple, dict, type(None)) else set())
 
 
-def _finished(recorder: Recorder, capture: Capture, result: Any) -> Graph:
+def _finish_graph(recorder: Recorder, capture: Capture, result: Any) -> Graph:
     if result is None:
         raise recorder.refuse("returns None")
     capture.check_lists()

@@ -188,7 +188,7 @@ def numpy_name(recorder: Recorder, value: Any, where: str) -> Any:
         return OF_NUMPY[name]
     if name in BARRED or not callable(value):
         raise recorder.refuse(f"uses {where}")
-    if name in SHAPE_ONLY | SHAPED_LIKE | CREATORS or _known(name):
+    if name in SHAPE_ONLY | SHAPED_LIKE | CREATORS or _is_known(name):
         return Recorded(recorder, value)
     raise recorder.refuse(f"uses {where}")
 
@@ -197,7 +197,7 @@ def _plain_dtype(given: Any) -> Any:
     return given.dtype if type(given) is Symbol else given
 
 
-def _known(name: str) -> bool:
+def _is_known(name: str) -> bool:
     from headrace.trace.rules import ROWWISE
 
     return name in ROWWISE

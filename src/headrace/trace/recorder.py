@@ -165,7 +165,7 @@ class Recorder:
         several = type(sample) in (tuple, list)
         for one in sample if several else (sample,):
             if not isinstance(one, np.ndarray | np.generic) or one.dtype.kind not in KINDS:
-                raise self.refuse(f"{call.name} gives {_described(one)}")
+                raise self.refuse(f"{call.name} gives {_describe(one)}")
         value = self._value(sample, batched=batched)
         value.call, value.sized = call, sizes_in((call.args, call.kwargs))
         if batched:
@@ -275,7 +275,7 @@ def _outline(sample: Any) -> Any:
     return np.broadcast_to(np.zeros((), sample.dtype), sample.shape) if isinstance(sample, np.ndarray) else sample
 
 
-def _described(value: Any) -> str:
+def _describe(value: Any) -> str:
     dtype = getattr(value, "dtype", None)
     return f"an array of {dtype}" if dtype is not None else f"a Python {type(value).__name__} that depends on the data"
 

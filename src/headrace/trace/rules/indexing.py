@@ -22,7 +22,7 @@ def _basic(index: Any) -> bool:
     )
 
 
-def _led(index: Any) -> tuple[Any, ...]:
+def _lead_index(index: Any) -> tuple[Any, ...]:
     """The index of a row as one of a block."""
     return (slice(None), *(index if isinstance(index, tuple) else (index,)))
 
@@ -46,7 +46,7 @@ def getitem_rule(call: Call, exact: bool) -> Kernel | None:
             return None
         fixed, slot = constant(index), source.slot
         if _basic(fixed):
-            led = _led(fixed)
+            led = _lead_index(fixed)
             return lambda values, _: values[slot][led]
         return mapped_rule(call, exact)
     parts = index if isinstance(index, tuple) else (index,)
@@ -80,12 +80,12 @@ def setitem_rule(call: Call, exact: bool) -> Kernel | None:
         return None
     start = operand_rows(target)
     if isinstance(index, Value) and not index.static and index.sample.dtype.kind == "b":
-        return _masked(call, start)
+        return _masked_rule(call, start)
     if windows.moving(index):
         return windows.window_setitem(call)
     if is_known(index) and _basic(constant(index)):
         fixed = constant(index)
-        led = _led(fixed)
+        led = _lead_index(fixed)
         axes = np.ndim(call.sample[fixed])
         given = operand(value, axes)
 
@@ -109,7 +109,7 @@ def setitem_rule(call: Call, exact: bool) -> Kernel | None:
     return by_number
 
 
-def _masked(call: Call, start: Any) -> Kernel | None:
+def _masked_rule(call: Call, start: Any) -> Kernel | None:
     """`x[mask] = y` with a single y."""
     target, mask, value = call.args
     if rank(value) or np.shape(mask.sample) != np.shape(target.sample) or isinstance(value, str | bytes):
