@@ -81,7 +81,7 @@ def _first_spec(node: Node) -> Spec | None:
     here = rebuild(node, lambda n: replace(n, **eager) if getattr(n, "mode", None) == "process" else n)
     with Iterator(here, Epochs()) as it:
         try:
-            return Spec.of(next(it)).loosened()
+            return Spec.of(next(it)).without_sizes()
         except (StopIteration, ElementError):
             return None
 

@@ -208,13 +208,13 @@ class Iterator(PythonIterator[Any]):
     def _enter_next(self) -> None:
         if self._over or self._closed:
             raise StopIteration
-        self._meter.asked()
+        self._meter.begin_wait()
         try:
             item = self._pull()
         except Cancelled:  # closed meanwhile
             raise StopIteration from None
         if self._calls is None or not isinstance(item, Block):  # else they are made yet
-            self._meter.given(self.stats)
+            self._meter.end_wait(self.stats)
         block = self._entered(item)
         if block is END:
             raise StopIteration

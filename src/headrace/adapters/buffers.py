@@ -38,7 +38,7 @@ class Route:
         self.ends_as = part.wanted or casts.dtype(part.array.dtype) or self.own
         self.travels_as = self.ends_as if self.ends_as.itemsize < self.own.itemsize else self.own
 
-    def arrived(self, tensor: Any) -> Any:
+    def receive(self, tensor: Any) -> Any:
         """A tensor on the device with the dtype that was asked for."""
         return tensor if self.ends_as is self.travels_as else tensor.to(self.ends_as)
 
@@ -63,11 +63,11 @@ class Room:
         else:
             self._tensor.copy_(readable(part.array, part.path))
 
-    def sent(self, together: dict[Any, Any], device: Any) -> Any:
+    def on_device(self, together: dict[Any, Any], device: Any) -> Any:
         """The array on the device: by itself, or cut from those that travelled `together`, seen as its dtype."""
         if self._cut is None:
-            return self.route.arrived(self._tensor.to(device, non_blocking=True))
-        return self.route.arrived(together[self.route.travels_as].as_strided(*self._cut))
+            return self.route.receive(self._tensor.to(device, non_blocking=True))
+        return self.route.receive(together[self.route.travels_as].as_strided(*self._cut))
 
 
 class Buffer:
@@ -95,11 +95,11 @@ class Buffer:
         for room, part in zip(self._rooms, parts, strict=True):
             room.fill(part)
         if self._together is None:
-            tensors = [room.sent({}, device) for room in self._rooms]
+            tensors = [room.on_device({}, device) for room in self._rooms]
             return tensors, tensors
         memory = self._together.to(device, non_blocking=True)
         together = {dtype: memory.view(dtype) for dtype in {room.route.travels_as for room in self._rooms}}
-        tensors = [room.sent(together, device) for room in self._rooms]
+        tensors = [room.on_device(together, device) for room in self._rooms]
         return tensors, [memory, *(tensor for tensor in tensors if not tensor._is_view())]
 
     def _lay_out(self, parts: Sequence[BufferPart]) -> None:

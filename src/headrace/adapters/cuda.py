@@ -122,7 +122,7 @@ class Staging:
         route = Route(part, self._casts)
         if self._pin and route.travels_as is not route.own:
             return None  # fewer bytes are worth the copy
-        return route.arrived(readable(part.array, part.path).to(route.travels_as).to(device, non_blocking=True))
+        return route.receive(readable(part.array, part.path).to(route.travels_as).to(device, non_blocking=True))
 
     def deliver(self, staged: Staged) -> Any:
         """Have the consumer's stream wait for the copy, not the program."""
@@ -133,7 +133,7 @@ class Staging:
         if self._wait or staged.direct:  # who has a batch may write to the array that it came from
             staged.there.synchronize()
         if self._meter is not None:
-            self._meter.delivered(stream)
+            self._meter.note_delivery(stream)
         leaves = [nested_tensor(*leaf) if type(leaf) is Jagged else leaf for leaf in staged.leaves]
         try:
             return staged.structure.pack(leaves)

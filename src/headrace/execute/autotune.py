@@ -75,13 +75,13 @@ class Tuner:
                 self._trying = (stage, now)
             return free
 
-    def tried(self, stage: Climb) -> None:
+    def end_trial(self, stage: Climb) -> None:
         """This stage has made up its mind."""
         with self._lock:
             if self._trying is not None and self._trying[0] is stage:
                 self._trying = None
 
-    def frozen(self, stage: str) -> int | None:
+    def found_before(self, stage: str) -> int | None:
         """The number that an earlier pass found for this stage."""
         return self._frozen.get(stage)
 
@@ -164,7 +164,7 @@ class Climb:
         self._calls += 1
         return self._calls % (1 + self.width // 4) == 0
 
-    def worked(self, rows: int, wall: int, cpu: int) -> None:
+    def learn_work(self, rows: int, wall: int, cpu: int) -> None:
         """A call made these rows and took so long, on the clock and on a processor; may come from any thread."""
         with self._lock:
             window = self._window
@@ -172,7 +172,7 @@ class Climb:
             window.wall += wall
             window.cpu += cpu
 
-    def delivered(self, calls: int, rows: int, waited: int) -> bool:
+    def learn_delivery(self, calls: int, rows: int, waited: int) -> bool:
         """The consumer has what so many calls made, and waited so long for it. Whether the width has changed."""
         if self._settling > 0:  # the first says how long it takes to begin, those of an old number nothing of a new one
             self._settling -= calls
@@ -196,7 +196,7 @@ class Climb:
         if self._before is not None:
             width, slower, weaker = self._before
             self._before = None
-            self.tuner.tried(self)
+            self.tuner.end_trial(self)
             more = self.width > width
             stays = rate >= (GAIN if more else 1) * slower
             self.tuner.widths[self.stage] = self.width if stays else width

@@ -45,7 +45,7 @@ def read_ahead(
     depth = None
     if rows is None:
         stage = f"{if_it_helps} depth" if if_it_helps else ctx.stage.path
-        found = tuner.frozen(stage)
+        found = tuner.found_before(stage)
         sensible = AUTOTUNE_ROWS if one_by_one else AUTOTUNE_TICKETS
         depth = Depth(tuner, stage, found or sensible, fixed=found is not None)
     width = tuned_width(ctx, AUTOTUNE, stage=if_it_helps, most=1, hides=True) if if_it_helps else 1
@@ -143,7 +143,7 @@ def tuned_width(
     if width != AUTOTUNE:
         return width
     tuner, stage = ctx.run.tuner, stage or ctx.stage.path
-    found = tuner.frozen(stage)
+    found = tuner.found_before(stage)
     if found is None:
         return Climb(tuner, stage, max(start, tuner.widths.get(stage, 0)), most, hides, start)
     tuner.chose(stage, None, found, "")
@@ -158,7 +158,7 @@ def tuned_buffer(ctx: Context, operation: str, row_bytes: Callable[[int], int]) 
     """
     run, stage = ctx.run, f"{ctx.stage.branch}{operation}"
     room = run.memory.set_aside(stage) // ctx.sharers
-    size = run.sizes.get(stage) or run.tuner.frozen(stage)
+    size = run.sizes.get(stage) or run.tuner.found_before(stage)
     if size is None:
         each = row_bytes(room)
         size = max(1, room // each)

@@ -136,12 +136,12 @@ class Pass:
         if threading.get_ident() not in self.threads:
             reaper.join(REAP_SECONDS)
 
-    def opened(self) -> None:
+    def add_stream(self) -> None:
         """One more stream is open."""
         with self._lock:
             self.open_streams += 1
 
-    def closed(self) -> None:
+    def remove_stream(self) -> None:
         """One stream less is open."""
         with self._lock:
             self.open_streams -= 1

@@ -66,21 +66,21 @@ class Stage:
                 stage.label = f"{node.operation}(…)"  # children of a flat_map, files of a reader: each another one
             return stage
 
-    def opened(self) -> Counters:
+    def add_stream(self) -> Counters:
         """Count a new stream."""
         counters = Counters()
         with self._lock:
             self._live.add(counters)
         return counters
 
-    def closed(self, counters: Counters) -> None:
+    def remove_stream(self, counters: Counters) -> None:
         """A stream has come to its end."""
         with self._lock:
             if counters in self._live:
                 self._live.remove(counters)
                 self._closed.add(counters)
 
-    def worked(self, nanoseconds: int) -> None:
+    def add_work(self, nanoseconds: int) -> None:
         """A worker thread spent this time."""
         with self._lock:
             self._work += nanoseconds

@@ -88,7 +88,7 @@ class Pace:
         """Learn from what the last pull gave, and how long it took."""
         self.learn(item.rows, item.nbytes, nanoseconds)
 
-    def asked(self, want: int) -> int:
+    def grow_to(self, want: int) -> int:
         """How many rows to ask for where somebody wants so many, and who does can take as many again."""
         if not self._fixed and self._most is None:
             self.rows = max(self.rows, min(want, self.ROWS))

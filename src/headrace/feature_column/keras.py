@@ -55,7 +55,7 @@ class FeatureLayer(keras.layers.Layer):  # type: ignore[misc]
 
     def load_tables(self, tables: Mapping[str, Any]) -> FeatureLayer:
         """Take arrays, such as a TensorFlow checkpoint's, by the names that `DenseFeatures.load_tables` knows."""
-        for name, table in self.layout.checked(tables).items():
+        for name, table in self.layout.check_arrays(tables).items():
             self.tables[name].assign(table)
         return self
 

@@ -122,7 +122,7 @@ class DenseFeatures:
         >>> layer({"day": 1})
         array([1.5], dtype=float32)
         """
-        made = InputLayout.of(self).checked(tables)
+        made = InputLayout.of(self).check_arrays(tables)
         for table in made.values():
             table.flags.writeable = False
         return replace(self, tables={**self.tables, **made})

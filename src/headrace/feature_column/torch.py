@@ -47,7 +47,7 @@ class FeatureModule(nn.Module):  # type: ignore[misc]
     def load_tables(self, tables: Mapping[str, Any]) -> FeatureModule:
         """Take arrays, such as a TensorFlow checkpoint's, by the names that `DenseFeatures.load_tables` knows."""
         with torch.no_grad():
-            for name, table in self.layout.checked(tables).items():
+            for name, table in self.layout.check_arrays(tables).items():
                 self.tables[_key(name)].copy_(torch.from_numpy(table))
         return self
 

@@ -53,7 +53,7 @@ class InputLayout:
                 made[column.table] = column.initial_table(own) if known is None else np.array(known)
         return made
 
-    def checked(self, tables: Mapping[str, Any]) -> dict[str, Matrix]:
+    def check_arrays(self, tables: Mapping[str, Any]) -> dict[str, Matrix]:
         """Arrays by the tables' names, or by names of a checkpoint that they are a part of."""
         found: dict[str, Matrix] = {}
         for name, array in tables.items():

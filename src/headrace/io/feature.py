@@ -86,7 +86,7 @@ class Feature(ABC):
     def column(self, name: str, found: Sequence[FoundValues], rows: int) -> Any:
         """The column of a block, one row a record (or step)."""
 
-    def batched(self, column: Any) -> Any:
+    def as_batch(self, column: Any) -> Any:
         """The column as one batch."""
         return column
 

@@ -56,7 +56,7 @@ class FixedLenFeature(Feature):
             return binary(values, ends)
         return found[0].array.reshape(rows, *self.shape)
 
-    def batched(self, column: Any) -> Any:
+    def as_batch(self, column: Any) -> Any:
         """Bytes as objects."""
         return column if isinstance(column, np.ndarray) else objects(column)
 
@@ -99,7 +99,7 @@ class FixedLenSequenceFeature(Feature):
         values, splits = found[0].array.reshape(-1, *self.shape), found[0].splits
         return values if splits is None else Ragged._of(values, splits // math.prod(self.shape))
 
-    def batched(self, column: Any) -> NDArray[Any]:
+    def as_batch(self, column: Any) -> NDArray[Any]:
         """Padded."""
         empty: Any = b"" if self.kind == BYTES else 0
         padded: NDArray[Any] = column.to_padded(empty if self.default_value is None else self.default_value)

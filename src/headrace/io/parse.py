@@ -39,7 +39,7 @@ def parse_example(serialized: Any, features: Features, example_names: Sequence[A
     """
     with _name_record(example_names):
         columns, _ = plan(features).columns(serialized)
-    return {name: feature.batched(columns[name]) for name, feature in features.items()}
+    return {name: feature.as_batch(columns[name]) for name, feature in features.items()}
 
 
 @traced_operation(
@@ -77,8 +77,8 @@ def parse_sequence_example(
         fixed, listed = plan(context, lists).columns(serialized)
     padded = {name for name, feature in lists.items() if isinstance(feature, FixedLenSequenceFeature)}
     return (
-        {name: feature.batched(fixed[name]) for name, feature in context.items()},
-        {name: feature.batched(listed[name]) for name, feature in lists.items()},
+        {name: feature.as_batch(fixed[name]) for name, feature in context.items()},
+        {name: feature.as_batch(listed[name]) for name, feature in lists.items()},
         {name: listed[name].row_lengths() for name in lists if name in padded},
     )
 

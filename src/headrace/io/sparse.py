@@ -97,7 +97,7 @@ class SparseFeature(Feature):
         )
         return Sparse(*columns)
 
-    def batched(self, column: Any) -> Sparse:
+    def as_batch(self, column: Any) -> Sparse:
         """One tensor, with the rows as its first axis."""
         indices, values, dense_shape = column
         rows = len(values)

@@ -37,7 +37,7 @@ class Batching(Node):
 
     @property
     def cardinality(self) -> Cardinality:
-        return self.input.cardinality.divided(self.batch_size, up=not self.drop_remainder)
+        return self.input.cardinality.in_groups(self.batch_size, up=not self.drop_remainder)
 
     @property
     def waits_for(self) -> int:

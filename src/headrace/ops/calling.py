@@ -53,15 +53,15 @@ class Calling(Iterator[Any]):
             if not self._left:
                 raise StopIteration
             if self._left < self._count:  # for the first one it has been asked, and then the block was read
-                meter.asked()
+                meter.begin_wait()
             started = perf_counter_ns()
             try:
                 structure, leaves = self._one(*next(self._rows))
             except Exception as error:
                 raise self._failure(error).copy() from error
             self._left -= 1
-            meter.given(self._stats)
-            self._source.worked(perf_counter_ns() - started)
+            meter.end_wait(self._stats)
+            self._source.add_work(perf_counter_ns() - started)
             if self._frozen:
                 _freeze(leaves)
             return leaves[0] if structure.kind is None else structure.pack(leaves)

@@ -354,8 +354,10 @@ def open_calls(
 
     `one` makes one row, for a consumer who wants them one by one.
     """
-    inner = ctx.identified() if with_ids else ctx
-    ordered = node.positional or ctx.ordered(node.deterministic)  # a row that is known by its number keeps its place
+    inner = ctx.with_row_ids() if with_ids else ctx
+    ordered = node.positional or ctx.keeps_order(
+        node.deterministic
+    )  # a row that is known by its number keeps its place
     if node.mode == "process":
         remote = in_processes(call)
         work = partial(_work, partial(place_results, node, remote, ctx.with_ids))
@@ -379,7 +381,7 @@ def _work(apply: Callable[[Block], list[Item]], item: Item) -> list[Item]:
 
 def fetch_call(node: Caller, ctx: Context, indices: Indices, call: BlockFunction, *, with_ids: bool = False) -> Block:
     """What `call` makes of the input's rows with these ordinals; raises where one of them cannot be made."""
-    rows = (ctx.identified() if with_ids else ctx).fetch(node.input, indices)
+    rows = (ctx.with_row_ids() if with_ids else ctx).fetch(node.input, indices)
     items = place_results(node, call, ctx.with_ids, rows, indices)
     done = 0
     for item in items:

@@ -143,8 +143,8 @@ class PaddedBatch(Batching):
         if known.structure is None:
             return known
         targets = self.padding.targets(known.structure)
-        leaves = (s if t is None else s.shaped(t) for s, t in zip(known.leaves, targets, strict=True))
-        return Spec(known.structure, tuple(leaves)).stacked(self.leading)
+        leaves = (s if t is None else s.with_shape(t) for s, t in zip(known.leaves, targets, strict=True))
+        return Spec(known.structure, tuple(leaves)).with_leading_axis(self.leading)
 
     def assemble(self, block: Block, size: int) -> Block | str:
         groups = block.rows // size

@@ -49,8 +49,10 @@ class RaggedBatch(Batching):
     @property
     def spec(self) -> Spec:
         known = self.input.spec
-        leaves = (s if s.shape is None or has_fixed_shape(s) else s.shaped((None, *s.shape[1:])) for s in known.leaves)
-        return Spec(known.structure, tuple(leaves)).stacked(self.leading)
+        leaves = (
+            s if s.shape is None or has_fixed_shape(s) else s.with_shape((None, *s.shape[1:])) for s in known.leaves
+        )
+        return Spec(known.structure, tuple(leaves)).with_leading_axis(self.leading)
 
     def assemble(self, block: Block, size: int) -> Block | str:
         groups, structure = block.rows // size, block.structure

@@ -36,7 +36,7 @@ class PreprocessingLayer(ABC):
     def results(self, raws: list[Raw]) -> NDArray[Any]:
         """A number for each value, or of several inputs for all that stand at one place."""
 
-    def encoded(self, made: Any, axes: int) -> Any:
+    def to_output(self, made: Any, axes: int) -> Any:
         """The numbers as the layer gives them; elements have so many axes."""
         del axes
         return made
@@ -87,13 +87,13 @@ def _run(columns: list[Any], layer: PreprocessingLayer, axes: int) -> Any:
             raise ValueError(f"{type(layer).__name__} takes inputs of one shape")
         if isinstance(flat[0], Ragged):
             return Ragged(_run(flat, layer, axes - 1), first.offsets)
-        return layer.encoded(Ragged(layer.results([raw_of(each) for each in flat]), first.offsets), axes)
+        return layer.to_output(Ragged(layer.results([raw_of(each) for each in flat]), first.offsets), axes)
     shape = first.shape if isinstance(first, np.ndarray) else (len(first),)
     shapes = [column.shape if isinstance(column, np.ndarray) else (len(column),) for column in columns]
     if any(other != shape for other in shapes):
         raise ValueError(f"{type(layer).__name__} takes inputs of one shape, not {shapes}")
     made = layer.results([raw_of(c.reshape(-1) if isinstance(c, np.ndarray) else c) for c in columns])
-    return layer.encoded(made.reshape(shape), axes)
+    return layer.to_output(made.reshape(shape), axes)
 
 
 def mode_of(mode: str, *, known: tuple[str, ...] = MODES) -> str:

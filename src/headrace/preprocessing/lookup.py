@@ -114,7 +114,7 @@ class Lookup(PreprocessingLayer):
             )
         return made
 
-    def encoded(self, made: Any, axes: int) -> Any:
+    def to_output(self, made: Any, axes: int) -> Any:
         """By `output_mode`."""
         return encode(made, axes, self.output_mode, self._depth)
 

@@ -50,7 +50,7 @@ class Discretization(PreprocessingLayer):
             raise ValueError("Discretization has no boundaries: give some, or take them from data by adapt(data)")
         return self.bin_boundaries
 
-    def encoded(self, made: Any, axes: int) -> Any:
+    def to_output(self, made: Any, axes: int) -> Any:
         """By `output_mode`."""
         return encode(made, axes, self.output_mode, len(self._bounds()) + 1)
 
@@ -103,7 +103,7 @@ class CategoryEncoding(PreprocessingLayer):
             raise ValueError(f"CategoryEncoding: {found} is not in 0 … {self.num_tokens - 1}: num_tokens is too small")
         return ids
 
-    def encoded(self, made: Any, axes: int) -> Any:
+    def to_output(self, made: Any, axes: int) -> Any:
         """By `output_mode`."""
         return encode(made, axes, self.output_mode, self.num_tokens)
 
@@ -134,12 +134,12 @@ class Normalization(PreprocessingLayer):
         """The numbers as float32; the last axis is known only to `encoded`."""
         return np.array(_numbers(self, raws[0]), np.float32)
 
-    def encoded(self, made: Any, axes: int) -> Any:
+    def to_output(self, made: Any, axes: int) -> Any:
         """Moved and scaled."""
         if self.mean is None:
             raise ValueError("Normalization has no mean: give mean and variance, or take them from data by adapt(data)")
         if isinstance(made, Ragged):
-            return Ragged(self.encoded(made.values, axes - 1), made.offsets)
+            return Ragged(self.to_output(made.values, axes - 1), made.offsets)
         mean, variance = (np.asarray(each, np.float32) for each in (self.mean, self.variance))
         deviation = np.maximum(np.sqrt(variance), np.float32(1e-7))
         return mean + made * deviation if self.invert else (made - mean) / deviation

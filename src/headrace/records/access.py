@@ -67,7 +67,7 @@ def _map_file(path: str, local: str, index: Index, shared: dict[Any, Any]) -> tu
         file = LocalFile(local)
         try:
             _check(path, file.identity(), index)
-            mapped = file.mapped()
+            mapped = file.map_memory()
         finally:
             file.close()
         found = shared[path] = (mapped, mapped.data[:, None])

@@ -109,7 +109,7 @@ class LocalFile:
             done += got
         return done
 
-    def mapped(self) -> _native.MappedFile:
+    def map_memory(self) -> _native.MappedFile:
         """The file as memory; raises where it cannot be mapped."""
         return _native.MappedFile(self._open(), self.size or 0)
 

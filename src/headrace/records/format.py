@@ -123,7 +123,7 @@ class Format(ABC):
         """What to add to the error of a file that begins like this, and in which not even the first record is found."""
         return ""
 
-    def resumed(self, data: Bytes, start: int, left: int | None) -> tuple[int, int] | None:  # noqa: ARG002
+    def find_record(self, data: Bytes, start: int, left: int | None) -> tuple[int, int] | None:  # noqa: ARG002
         """Where, at `start` or after it, the next record begins; None if that is not to be seen in these bytes.
 
         With it, how many bytes must be there from that place on to be sure of it; 0 if it is sure.

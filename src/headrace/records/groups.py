@@ -36,7 +36,7 @@ class Groups(ABC):
 
     def rows(self, group: int) -> int:
         """How many rows a group has, whether they pass the filter or not; 1 where the file does not say."""
-        rows, nbytes = self.described(group)
+        rows, nbytes = self.count_group(group)
         return rows if rows <= DENSEST * max(1, nbytes) else self._counted(group)
 
     def _counted(self, group: int) -> int:
@@ -72,7 +72,7 @@ class Groups(ABC):
         return None
 
     @abstractmethod
-    def described(self, group: int) -> tuple[int, int]:
+    def count_group(self, group: int) -> tuple[int, int]:
         """How many rows and bytes a group has, as the file says."""
 
     @abstractmethod
@@ -102,7 +102,7 @@ class ParquetGroups(Groups):
             self.close()
             raise
 
-    def described(self, group: int) -> tuple[int, int]:
+    def count_group(self, group: int) -> tuple[int, int]:
         found = self._file.metadata.row_group(group)  # not its columns: of damaged ones, asking ends the process
         return max(0, int(found.num_rows)), min(int(found.total_byte_size), 8 * self._source.size())
 
@@ -189,7 +189,7 @@ class ArrowGroups(Groups):
             self._file.seek(self._preface[0][0])
             self._serial = pa.ipc.open_stream(self._file, options=self._options)
 
-    def described(self, group: int) -> tuple[int, int]:
+    def count_group(self, group: int) -> tuple[int, int]:
         batch = self._batch(group)
         return batch.rows, min(batch.stop, self._file.size()) - batch.start
 

@@ -235,7 +235,7 @@ class Reader:
         assert isinstance(wrong, BadRecord)
         window, start = self._window, 1
         while True:
-            found = self._format.resumed(window.data, min(start, len(window.data)), self._left())
+            found = self._format.find_record(window.data, min(start, len(window.data)), self._left())
             unseen = len(window.data) if window.final else max(0, len(window.data) - OVERLAP)
             passed, needed = found or (unseen, 0)
             if sum(map(len, wrong.pieces)) < KEPT:

@@ -61,7 +61,7 @@ class TFRecords(Format):
             return f"the file ends {left} bytes into a record" + _claimed_length(data)
         return None
 
-    def resumed(self, data: Bytes, start: int, left: int | None) -> tuple[int, int] | None:
+    def find_record(self, data: Bytes, start: int, left: int | None) -> tuple[int, int] | None:
         found = _native.resync(data.data, start, -1 if left is None else left)
         if found < 0:
             return None

@@ -61,7 +61,7 @@ class Mapped:
     damage: str | None = None
 
     def __init__(self, file: LocalFile, offset: int, chunk: int) -> None:
-        self._map = file.mapped()
+        self._map = file.map_memory()
         self._bytes = self._map.data
         self._largest = chunk
         self._chunk = min(FIRST_CHUNK, chunk)

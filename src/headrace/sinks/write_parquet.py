@@ -143,7 +143,7 @@ def _arrow(name: str, column: Column, spec: TensorSpec | DatasetSpec | None) -> 
             )
             return _dense(column, tuple(sizes), _value_kind(spec))
         if isinstance(column, Ragged):
-            inner = spec.shaped(spec.shape[1:]) if isinstance(spec, TensorSpec) and spec.shape else None
+            inner = spec.with_shape(spec.shape[1:]) if isinstance(spec, TensorSpec) and spec.shape else None
             return pa.LargeListArray.from_arrays(pa.array(column.offsets), _arrow(name, column.values, inner))
         if isinstance(column, list):
             return pa.array([_plain(value) for value in values(column)], _list_kind(spec))

@@ -109,7 +109,7 @@ class TFRecordEncoding(Encoding):
             return Deflated(file, gzip=self._compression == "GZIP")
         return PlainFile(file)
 
-    def published(self, paths: list[str], pool: ThreadPoolExecutor) -> None:
+    def after_publishing(self, paths: list[str], pool: ThreadPoolExecutor) -> None:
         if self._index:
             list(pool.map(lambda path: build_index(path, TFRecords()), paths))
         drop_orphans(paths[0])

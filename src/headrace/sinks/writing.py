@@ -42,7 +42,7 @@ class Encoding(ABC):
     def part(self, file: IO[bytes]) -> FileWriter:
         """The writer of one file."""
 
-    def published(self, paths: list[str], pool: ThreadPoolExecutor) -> None:  # noqa: B027 - most have nothing to add
+    def after_publishing(self, paths: list[str], pool: ThreadPoolExecutor) -> None:  # noqa: B027 - most have nothing to add
         """The files, on this machine, have their names."""
 
 
@@ -100,7 +100,7 @@ def write(
             raise
         names = files.publish()
         if files.local:
-            encoding.published(names, pool)
+            encoding.after_publishing(names, pool)
         return names
 
 

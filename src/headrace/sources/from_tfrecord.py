@@ -133,8 +133,8 @@ class Examples(Format):
     def doubt(self, head: bytes) -> str:
         return FRAMED.doubt(head)
 
-    def resumed(self, data: Bytes, start: int, left: int | None) -> tuple[int, int] | None:
-        return FRAMED.resumed(data, start, left)
+    def find_record(self, data: Bytes, start: int, left: int | None) -> tuple[int, int] | None:
+        return FRAMED.find_record(data, start, left)
 
     def starts(self, data: Bytes, *, final: bool) -> tuple[Offsets, int, str | None]:
         return FRAMED.starts(data, final=final)

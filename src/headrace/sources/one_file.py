@@ -71,7 +71,7 @@ class OneFile(Node):
         error.__cause__ = reason if isinstance(reason, Exception) else None
         return error
 
-    def changed(self, *, gone: bool) -> StateError:
+    def change_error(self, *, gone: bool) -> StateError:
         """Why a state of another file than the one there is now is refused."""
         what = "cannot be opened any more" if gone else "has changed"
         return StateError(f"{show_path(self.path)} {what} since the state was taken")

@@ -89,7 +89,7 @@ class RecordsStream(FileStream):
                 self._token = NO_FILE
             if own.token.to_json() != self._token.to_json():
                 self.close()
-                raise node.changed(gone=self._token is NO_FILE)
+                raise node.change_error(gone=self._token is NO_FILE)
 
     def skip(self, count: int, *, replay: bool = False) -> int:  # noqa: ARG002
         if self._over:

@@ -87,7 +87,7 @@ def _found_spec(node: Stored) -> Spec:
     if node.mixed:
         return Spec.UNKNOWN
     first = node.rows_between(0, 1)
-    return Spec.of_leaves(first.structure, next(first.leaves())).loosened()
+    return Spec.of_leaves(first.structure, next(first.leaves())).without_sizes()
 
 
 def _say_unknown(place: Path, names: set[str]) -> None:

@@ -65,7 +65,7 @@ class TableStream(FileStream):
                 raise
             self._token = NO_TOKEN
         if token != self._token:
-            raise self._node.changed(gone=self._token == NO_TOKEN)
+            raise self._node.change_error(gone=self._token == NO_TOKEN)
         self._passing, self._number, self._row = self._row, self._number - self._row, 0
 
     def close(self) -> None:

@@ -73,7 +73,7 @@ class Maker:
         """Whether files that the plan reads are not there any more."""
         return any(node.files_gone() for node in walk(self.plan))
 
-    def reseeded(self, page: dict[str, Any]) -> Node:
+    def with_stored_seeds(self, page: dict[str, Any]) -> Node:
         """The plan with the seeds that the stored rows were drawn with."""
         return with_seeds(self.plan, page["seeds"])
 

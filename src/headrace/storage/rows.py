@@ -106,7 +106,7 @@ class KeptRows:
             return None
         return items[index].slice(offset, min(items[index].rows, offset + want))
 
-    def forked(self) -> None:
+    def after_fork(self) -> None:
         """In the child of a fork: the thread that held the lock is not here."""
         self.lock = threading.Lock()
 
@@ -166,7 +166,7 @@ class StoredRows:
     def plan(self, node: Node) -> Node:
         """The plan with the seeds that the first of these rows were drawn with."""
         header = self._shelf.header
-        return node if header is None else self._maker.reseeded(header["maker"])
+        return node if header is None else self._maker.with_stored_seeds(header["maker"])
 
     def look(self) -> None:
         """Another process may have written in the meantime."""
@@ -260,11 +260,11 @@ class StoredRows:
         except StorageError as error:
             raise StorageError(f"{error}. Delete {self._shelf.path} to have it made again") from error
 
-    def forked(self) -> None:
+    def after_fork(self) -> None:
         """In the child of a fork: it is the parent who writes."""
         self.lock = threading.Lock()
         self._writers = 0
-        self._shelf.forked()
+        self._shelf.after_fork()
 
 
 def unwritten() -> KeptRows:
@@ -289,7 +289,7 @@ _all_rows: weakref.WeakSet[KeptRows | StoredRows] = weakref.WeakSet()
 
 def _after_fork() -> None:
     for rows in _all_rows:
-        rows.forked()
+        rows.after_fork()
 
 
 os.register_at_fork(after_in_child=_after_fork)

@@ -175,9 +175,9 @@ class Shelf:
         """Let others write."""
         if self._lock is not None:
             unlock(self._lock)
-        self.forked()
+        self.after_fork()
 
-    def forked(self) -> None:
+    def after_fork(self) -> None:
         """In the child of a fork: it is the parent who writes, and who holds the lock of the file open in both."""
         descriptor, self._lock = self._lock, None
         if descriptor is not None:

@@ -147,7 +147,7 @@ def trace(
         made, found = fit_sizes(attempt, {}) if sizes is None else (attempt(Sizes(sizes)), None)
         if isinstance(made, Graph):
             if found is not None and found.used and not is_settled(attempt, found, lambda m: isinstance(m, Graph)):
-                made.spec = made.spec.loosened()
+                made.spec = made.spec.without_sizes()
             return made
         reason = reason or made
         if "raises IndexError" not in made:
@@ -259,7 +259,7 @@ def _finish_graph(recorder: Recorder, capture: Capture, result: Any) -> Graph:
     guards = [*capture.guards, *[_same_layout(array) for _, array in recorder.captured]]
     return Graph(
         structure,
-        made.loosened() if recorder.loose else made,
+        made.without_sizes() if recorder.loose else made,
         tuple(outputs),
         reuse_memory(recorder.steps, {o for o in outputs if isinstance(o, int)}),
         recorder.template,

@@ -45,7 +45,7 @@ def apply_function(recorder: Recorder, func: Callable[..., Any], args: tuple[Any
         if any(v.opaque for v in leaves(found)):
             raise recorder.refuse(f"np.{name} {OPAQUE}")
         for value in leaves(found):
-            recorder.asked(value)
+            recorder.note_shape_read(value)
         args, kwargs = map_arguments(found, lambda i: i.sample if isinstance(i, Value) else i)
         return func(*args, **kwargs)
     if name in SHAPED_LIKE:

@@ -110,7 +110,7 @@ class Recorder:
         finally:
             self._errors.pop()
 
-    def evaluated(self, fn: Callable[..., Any], name: str, args: Any, kwargs: Any) -> Any:
+    def evaluate(self, fn: Callable[..., Any], name: str, args: Any, kwargs: Any) -> Any:
         """What the operation makes of the samples."""
         try:
             with np.errstate(all="ignore"):
@@ -128,12 +128,12 @@ class Recorder:
         if any(v.opaque for v in used):
             raise self.refuse(f"{name} {OPAQUE}")
         self.sizes.fits(name, args, kwargs)
-        call.sample = self.evaluated(fn, name, args, kwargs)
+        call.sample = self.evaluate(fn, name, args, kwargs)
         if all(v.static for v in used):
             return self._constants(call.sample, name)
         return self.record(call)
 
-    def asked(self, value: Value) -> None:
+    def note_shape_read(self, value: Value) -> None:
         """The function asks for the shape of a value."""
         if value.sized and not self.sizes.read:
             self.sizes.read = user_line()
@@ -264,7 +264,7 @@ class Recorder:
             step.uses, step.sample = (), None
         self.steps, self.template, self.captured, self._live = [], [], [], []
 
-    def recorded(self, call: Call) -> Value:
+    def record_known(self, call: Call) -> Value:
         """The value of a call whose sample is known: a constant where all that goes in is."""
         made = self.constant(call.sample) if all(v.static for v in call.values) else self.record(call)
         return made._value  # type: ignore[no-any-return]

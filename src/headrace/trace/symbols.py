@@ -118,7 +118,7 @@ class Symbol:
     def __getattr__(self, name: str) -> Any:
         sample = self._sample(f".{name}")
         if name in ATTRIBUTES:
-            self._recorder.asked(self._value)
+            self._recorder.note_shape_read(self._value)
             return getattr(sample, name)
         if name in VIEWS:
             return self._call(Attribute(name), name, self)
@@ -145,8 +145,8 @@ class Symbol:
             change(target.sample, *args, **kwargs)
             return target.sample
 
-        call.sample = recorder.evaluated(writing, name, call.args, kwargs)
-        self._value = recorder.recorded(call)
+        call.sample = recorder.evaluate(writing, name, call.args, kwargs)
+        self._value = recorder.record_known(call)
 
     def _assign(self, name: str, other: Any) -> Any:
         fn = BINARY[name]
@@ -162,7 +162,7 @@ class Symbol:
         return self._call(operator.getitem, "getitem", self, index)
 
     def __len__(self) -> int:
-        self._recorder.asked(self._value)
+        self._recorder.note_shape_read(self._value)
         return len(self._sample("len()"))
 
     def __iter__(self) -> Iterator[Any]:
