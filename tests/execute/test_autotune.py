@@ -164,7 +164,7 @@ def restless(monkeypatch):
         before, climb.width = climb.width, dice.randrange(min(4, climb.most + 1))
         return climb.width != before
 
-    monkeypatch.setattr(Climb, "delivered", changed)
+    monkeypatch.setattr(Climb, "learn_delivery", changed)
 
 
 TUNED = {
@@ -196,7 +196,7 @@ def test_a_restless_order_that_is_free_stays_whole(monkeypatch):
         climb.width = next(widths)
         return True
 
-    monkeypatch.setattr(Climb, "delivered", changed)
+    monkeypatch.setattr(Climb, "learn_delivery", changed)
     ds = D.range(300).map(lambda x: int(x), num_parallel_calls=hr.AUTOTUNE, deterministic=False)
     it = iter(ds)
     first = [next(it) for _ in range(100)]
