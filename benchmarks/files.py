@@ -20,7 +20,7 @@ from peers import forms, ours, tensorflow
 import headrace as hr
 from headrace import _native
 from headrace.records.index import build_index
-from headrace.records.sidecar import places
+from headrace.records.sidecar import sidecar_paths
 from headrace.records.tfrecord import TFRecords
 
 RECORDS, SHARDS, BYTES = 100_000, 10, 880
@@ -108,13 +108,13 @@ def indexed(rounds: int) -> list[float]:
     found = []
     for _ in range(rounds):
         for name in shards():
-            Path(next(places(name))).unlink(missing_ok=True)
+            Path(next(sidecar_paths(name))).unlink(missing_ok=True)
         started = perf_counter()
         for name in shards():
             build_index(name, TFRecords())
         found.append((perf_counter() - started) / sum(Path(name).stat().st_size for name in shards()) * 1e9)
         for name in shards():
-            Path(next(places(name))).unlink()
+            Path(next(sidecar_paths(name))).unlink()
     return found
 
 

@@ -19,9 +19,9 @@ from peers import tensorflow
 
 import headrace as hr
 from headrace import _native
-from headrace.cli.scan import scan as scan_file
+from headrace.cli.scan import scan_records as scan_file
 from headrace.records.index import build_index
-from headrace.records.sidecar import places
+from headrace.records.sidecar import sidecar_paths
 from headrace.records.tfrecord import TFRecords
 
 RECORDS, RECORD_BYTES = 100_000, 880
@@ -145,7 +145,7 @@ def verify_file() -> None:
 
 
 def index_file() -> None:
-    Path(next(places(str(file())))).unlink(missing_ok=True)
+    Path(next(sidecar_paths(str(file())))).unlink(missing_ok=True)
     assert build_index(str(file()), TFRecords()).count == RECORDS
 
 

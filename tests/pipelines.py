@@ -328,6 +328,12 @@ def steps(other):
     traced = st.one_of(
         st.sampled_from(TRACED).map(lambda f: lambda d: d.map(f)),
         st.sampled_from(TRACED).map(lambda f: lambda d: d.map(f, num_parallel_calls=2)),
+        st.tuples(st.sampled_from(TRACED), st.sampled_from(TRACED)).map(lambda f: lambda d: d.map(f[0]).map(f[1])),
+        st.integers(2, 4).map(
+            lambda n: (
+                lambda d: d.map(_leaf).enumerate().map(lambda i, x: (i, x + i, x)).filter(lambda i, y, x: i % n != 1)
+            )
+        ),
         st.integers(2, 4).map(lambda n: lambda d: d.map(_leaf).filter(lambda x: np.sum(x) % n != 1)),
         st.just(lambda d: d.map(_leaf).take_while(lambda x: np.max(x) < 9)),
         counts.map(
@@ -345,6 +351,9 @@ def steps(other):
         st.just(lambda d: d.map(_ragged)),
         st.integers(2, 6).map(lambda n: lambda d: d.map(Sometimes(n))),
         st.integers(2, 6).map(lambda n: lambda d: d.map(Sometimes(n), num_parallel_calls=hr.AUTOTUNE)),
+        st.tuples(st.integers(2, 6), counts, st.sampled_from([2, hr.AUTOTUNE])).map(
+            lambda a: lambda d: d.map(Sometimes(a[0]), num_parallel_calls=a[2]).batch(a[1])
+        ),
         seeds.map(lambda seed: lambda d: d.random_map(_drawn, seed)),
         seeds.map(lambda seed: lambda d: d.random_map(_drawn, seed, num_parallel_calls=2)),
         st.just(lambda d: d.filter(_keep)),

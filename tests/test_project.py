@@ -1,11 +1,13 @@
 """The project's own rules: public names, import direction, what importing costs."""
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import headrace as hr
+from headrace.plan.node import Node
 
 SOURCE = Path(hr.__file__).parent
 LAYERS = [
@@ -26,6 +28,7 @@ LAYERS = [
     {"iterator"},
     {"sinks", "adapters"},
     {"dataset"},
+    {"extend"},
     {"testing", "cli", "__init__"},
 ]
 PLAN_NEEDS_NOTHING_OF_BLOCKS = "plan describes, block stores; only types cross, under TYPE_CHECKING"
@@ -52,6 +55,24 @@ def test_data_flows_one_way():
         module = ".".join(("headrace", *path.relative_to(SOURCE).with_suffix("").parts)).removesuffix(".__init__")
         wrong += [f"{module} imports {other}" for other in imported(path) if layer(other) > layer(module)]
     assert wrong == []
+
+
+def test_a_public_class_or_function_is_defined_in_one_module():
+    """Except where the name that users know a thing by is that of another one too."""
+    both = {"build_index", "picked", "take"}
+    seen: dict[str, list[str]] = {}
+    for path in SOURCE.rglob("*.py"):
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_"):
+                seen.setdefault(node.name, []).append(str(path.relative_to(SOURCE)))
+    assert {name: where for name, where in seen.items() if len(where) > 1 and name not in both} == {}
+
+
+def test_the_table_of_traits_names_them_all():
+    named = re.findall(r"- `(\w+)`:", Node.__doc__)
+    table = (SOURCE.parents[1] / "docs/decisions/2026-11-15-contracts.md").read_text()
+    assert sorted(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)) == sorted(named)
+    assert all(hasattr(Node, name) for name in named)
 
 
 def test_the_public_names():

@@ -38,7 +38,7 @@ from headrace.ops.rebatch import rebatch
 from headrace.ops.rejection_resample import rejection_resample
 from headrace.ops.repeat import repeat
 from headrace.ops.scan import scan
-from headrace.ops.select import getitem
+from headrace.ops.select import select_rows
 from headrace.ops.shard import shard
 from headrace.ops.shuffle import shuffle
 from headrace.ops.skip import skip
@@ -55,7 +55,7 @@ from headrace.optimise.explain import explanation
 from headrace.plan.cardinality import INFINITE, UNKNOWN
 from headrace.plan.datasets import holds_plans
 from headrace.plan.explain import Explanation, plan_table, summary
-from headrace.plan.node import Node, rebuilt, user_site, walk
+from headrace.plan.node import Node, rebuild, user_site, walk
 from headrace.plan.spec import Spec
 from headrace.sinks.count import count
 from headrace.sinks.save import save
@@ -84,10 +84,10 @@ from headrace.sources.torch import from_torch
 def _first_spec(node: Node) -> Spec | None:
     """What the first element tells of the others, None if there is none or it fails. Starts no processes."""
     eager: dict[str, Any] = {"mode": "eager"}
-    here = rebuilt(node, lambda n: replace(n, **eager) if getattr(n, "mode", None) == "process" else n)
+    here = rebuild(node, lambda n: replace(n, **eager) if getattr(n, "mode", None) == "process" else n)
     with Iterator(here, Epochs()) as it:
         try:
-            return Spec.of(next(it)).loosened()
+            return Spec.of(next(it)).without_sizes()
         except (StopIteration, ElementError):
             return None
 
@@ -177,7 +177,7 @@ class Dataset(metaclass=KnownNames):
     write_tfrecord = write_tfrecord
 
     __add__ = concatenate
-    __getitem__ = getitem
+    __getitem__ = select_rows
 
     _headrace_component = True
 

@@ -91,17 +91,17 @@ class ElementError(HeadraceError, RuntimeError):
 
         The error of a user's function names the record that its row was made of, if that can be found out.
         """
-        made = _restored(self.args, self.__dict__, self.__cause__)
+        made = _restore(self.args, self.__dict__, self.__cause__)
         if made.provenance is None and made.find_origin is not None:
             made.provenance = made.find_origin()
         made.find_origin = None
         return made
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restored, (self.args, {**self.__dict__, "find_origin": None}, self.__cause__)
+        return _restore, (self.args, {**self.__dict__, "find_origin": None}, self.__cause__)
 
 
-def _restored(args: tuple[Any, ...], attributes: dict[str, Any], cause: BaseException | None) -> ElementError:
+def _restore(args: tuple[Any, ...], attributes: dict[str, Any], cause: BaseException | None) -> ElementError:
     made = ElementError.__new__(ElementError, *args)
     made.args = args
     made.__dict__.update(attributes)

@@ -28,11 +28,11 @@ from headrace.execute.stream import END, End, Pulled
 from headrace.ops.calling import Calling
 from headrace.ops.calls import CallStream, One
 from headrace.ops.merge_states import check_processes
-from headrace.ops.with_options import merged
+from headrace.ops.with_options import merge_options
 from headrace.optimise.rules import prepare, prepare_root
 from headrace.plan.explain import summary
-from headrace.plan.marks import START, Mark, Marked, Saved
-from headrace.plan.node import Node, rebuilt
+from headrace.plan.marks import START, Mark, Marked, SavedMark
+from headrace.plan.node import Node, rebuild
 from headrace.plan.prepared import Prepared
 
 TRIM_BYTES = 8 << 20
@@ -95,7 +95,7 @@ the only one that counts them, and the four are replaced at once."""
 _NOTHING_LEFT: PythonIterator[Any] = iter(())
 
 
-def _delivered(standing: Standing) -> int:
+def _rows_delivered(standing: Standing) -> int:
     """How many rows of the pass are given out."""
     return standing[1] - length_hint(standing[3])
 
@@ -147,8 +147,8 @@ class Iterator(PythonIterator[Any]):
         self._meter = meter or Meter()
         self._sizes = epochs.sizes
         if state is None:
-            self._plan = states.reseeded(plan, epochs.seeds) if epochs.seeds else plan
-            self._begin(epochs.begin(), 0, Saved(START), over=False)
+            self._plan = states.with_seeds(plan, epochs.seeds) if epochs.seeds else plan
+            self._begin(epochs.begin(), 0, SavedMark(START), over=False)
         else:
             self._adopt(state)
 
@@ -165,7 +165,7 @@ class Iterator(PythonIterator[Any]):
 
     def __repr__(self) -> str:
         end = ", closed" if self._closed else ", at its end" if self._over else ""
-        given = _delivered(self._standing)
+        given = _rows_delivered(self._standing)
         return summary("Iterator", self._plan, f", epoch {self._epoch}, {given:,} given{end}")
 
     def __iter__(self) -> Self:
@@ -191,7 +191,7 @@ class Iterator(PythonIterator[Any]):
 
     def failure(self, error: Exception) -> ElementError:
         """The error of the element given last, which could not be put together."""
-        return self._plan.error(error, _delivered(self._standing) - 1)
+        return self._plan.error(error, _rows_delivered(self._standing) - 1)
 
     def _next_block(self) -> Any:
         with self._lock:
@@ -211,13 +211,13 @@ class Iterator(PythonIterator[Any]):
     def _enter_next(self) -> None:
         if self._over or self._closed:
             raise StopIteration
-        self._meter.asked()
+        self._meter.begin_wait()
         try:
             item = self._pull()
         except Cancelled:  # closed meanwhile
             raise StopIteration from None
         if self._calls is None or not isinstance(item, Block):  # else they are made yet
-            self._meter.given(self.stats)
+            self._meter.end_wait(self.stats)
         block = self._entered(item)
         if block is END:
             raise StopIteration
@@ -281,7 +281,7 @@ class Iterator(PythonIterator[Any]):
         run = Pass(
             prepare if settings.optimise else Prepared.of,
             block_rows=settings.block_rows,
-            options=merged(self._plan),
+            options=merge_options(self._plan),
             sizes=self._sizes,
             widths=self._epochs.widths,
         )
@@ -324,10 +324,10 @@ class Iterator(PythonIterator[Any]):
         if self._described is None:
             self._described = states.description(self._plan)
             self._process = states.process_of(self._plan)
-            self._functions = {} if merged(self._plan).on_change == "ignore" else changes.digests(self._plan)
+            self._functions = {} if merge_options(self._plan).on_change == "ignore" else changes.digests(self._plan)
         over = self._over  # looked at first: what is given out before the end stays given out
         delivered, place = _place(self._standing)
-        return states.save(
+        return states.make_state(
             self._plan,
             self._described,
             self._epoch,
@@ -353,9 +353,9 @@ class Iterator(PythonIterator[Any]):
     def _adopt(self, state: dict[str, Any]) -> None:
         states.check(state, self._given_plan)
         check_processes(state, self._given_plan)
-        changes.compare(state.get("functions", {}), self._given_plan, merged(self._given_plan).on_change)
-        self._plan = states.reseeded(self._given_plan, state["seeds"])
-        self._begin(state["epoch"], state["delivered"], Saved(states.saved_marks(state)), over=state["over"])
+        changes.compare(state.get("functions", {}), self._given_plan, merge_options(self._given_plan).on_change)
+        self._plan = states.with_seeds(self._given_plan, state["seeds"])
+        self._begin(state["epoch"], state["delivered"], SavedMark(states.saved_marks(state)), over=state["over"])
         self._epochs.restore(state)
         self._sizes = self._epochs.sizes
 
@@ -371,7 +371,7 @@ class Iterator(PythonIterator[Any]):
 
     def _report(self, run: Pass) -> Stats:
         stages = [line for stage in run.stage.inputs.values() for line in stage.report()]
-        return Stats(epoch=self._epoch, delivered=_delivered(self._standing), stages=stages)
+        return Stats(epoch=self._epoch, delivered=_rows_delivered(self._standing), stages=stages)
 
     def tuning(self) -> Tuning:
         """What AUTOTUNE has chosen so far, stage by stage, and why; `ds.with_options(frozen=...)` repeats it.
@@ -441,12 +441,12 @@ class Iterator(PythonIterator[Any]):
 
 def for_pass(plan: Node) -> Node:
     """The plan of one pass, which learns of its files by itself."""
-    options = merged(plan)
-    return rebuilt(plan, lambda node: node.for_pass(options))
+    options = merge_options(plan)
+    return rebuild(plan, lambda node: node.for_pass(options))
 
 
 class _OneByOne:
-    """The pace of a plan in which somebody may watch rows being made: no row before it is asked for."""
+    """The pace of a plan in which somebody may watch rows being made: no row before it is begin_wait for."""
 
     rows = 1
 

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from headrace import reference
+from headrace.adapters.feed import Feed
 from headrace.block import Block
 from headrace.dataset import Dataset
 from headrace.errors import ElementError
@@ -125,6 +126,32 @@ def check_transformation(
             _require(spec.refusal(value), "element_spec", ds)
     if obstacle(node) is None:
         _check_random_access(ds, want[:limit])
+
+
+def check_feed(feed: Feed, *, cuts: int | None = None, limit: int = 100) -> None:
+    """Raise AssertionError unless a trainer's feed gives the same after a resume, and leaves nothing open.
+
+    It must have a known length of at most `limit`, and is looked at in its next epoch.
+
+    >>> from headrace.testing import check_feed
+    >>> check_feed(hr.Dataset.range(6).shuffle(3, seed=1).batch(2).to_torch())
+    """
+    assert len(feed) <= limit, f"{len(feed)} elements are too many to look at; limit={len(feed)} says otherwise"
+    begin = json.loads(json.dumps(feed.state_dict()))
+    want = list(feed)
+    assert len(want) == len(feed), f"{len(want)} elements, and len says {len(feed)}"
+    places = range(len(want) + 1)
+    for cut in places if cuts is None or cuts > len(want) else sorted(random.sample(places, cuts)):
+        feed.load_state_dict(begin)
+        with iter(feed) as it:
+            taken = list(islice(it, cut))
+            state = json.loads(json.dumps(feed.state_dict()))
+        if cut < len(want):
+            feed.load_state_dict(state)
+            taken += list(feed)
+        for number, (got, wanted) in enumerate(zip(taken, want, strict=True)):
+            assert repr(got) == repr(wanted), f"cut at {cut}, element {number} is {got!r}, not {wanted!r}"
+    assert our_threads() == [], "threads are left"
 
 
 def _differs(got: list[Outcome], want: list[Outcome], ordered: bool) -> str | None:

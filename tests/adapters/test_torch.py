@@ -162,7 +162,7 @@ class PutTogetherLate(ReadOnly):
 
 
 class LateFeed(Feed):
-    def _target(self):
+    def make_target(self):
         return PutTogetherLate(2)
 
 

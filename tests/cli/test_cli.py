@@ -12,8 +12,8 @@ import pytest
 from typer.testing import CliRunner
 
 import headrace as hr
-from headrace.cli.formats import kind_of
 from headrace.cli.main import app
+from headrace.records.kinds import kind_of
 
 HEADRACE = Path(sys.executable).with_name("headrace")
 
@@ -193,7 +193,7 @@ def test_convert_reads_tabs_between_the_fields_of_tsv(tmp_path):
         (["inspect", "nothing"], "nothing: No such file or directory"),
         (["convert", "lines.txt", "out"], "lines.txt is text"),
         (["verify", "lines.txt"], "only TFRecord files have checksums"),
-        (["inspect", "noise"], "neither TFRecord"),
+        (["inspect", "noise"], "neither Arrow"),
     ],
 )
 def test_an_error_is_one_line(tmp_path, arguments, message):

@@ -14,8 +14,8 @@ from tests.tables import NO_TEXT, strings, write_stream
 from typer.testing import CliRunner
 
 import headrace as hr
-from headrace.cli.formats import kind_of
 from headrace.cli.main import app
+from headrace.records.kinds import kind_of
 
 HEADRACE = Path(sys.executable).with_name("headrace")
 EVIL = "\x1b]0;owned\x07\x1b[31mred\x9b31m\u202etxt\n\r\x00"

@@ -12,7 +12,7 @@ import pytest
 import headrace as hr
 from headrace.execute import autotune, budget
 from headrace.execute.autotune import Climb, Tuner
-from headrace.execute.budget import Memory
+from headrace.execute.budget import MemoryBudget
 from headrace.iterator import Settings
 from headrace.testing import check_transformation, our_threads
 
@@ -71,8 +71,8 @@ def climb_on(clock, rate, *, cpu=0.0, cpus=2, calls=5000, waiting=1.0):
         wall = width / rate(width) * 1e9
         step = int(wall / width)
         clock[0] += step
-        climb.worked(1, int(wall), int(cpu * wall))
-        climb.delivered(1, 1, int(waiting * step))
+        climb.learn_work(1, int(wall), int(cpu * wall))
+        climb.learn_delivery(1, 1, int(waiting * step))
     return climb
 
 
@@ -95,7 +95,7 @@ def test_calls_that_compute_get_no_more_than_the_processors(clock):
 
 
 def test_memory_is_shared_and_whoever_waits_is_told():
-    memory = Memory(100)
+    memory = MemoryBudget(100)
     told = []
     memory.take(90)
     assert memory.has_room(10, 1, lambda: told.append(1))
@@ -164,7 +164,7 @@ def restless(monkeypatch):
         before, climb.width = climb.width, dice.randrange(min(4, climb.most + 1))
         return climb.width != before
 
-    monkeypatch.setattr(Climb, "delivered", changed)
+    monkeypatch.setattr(Climb, "learn_delivery", changed)
 
 
 TUNED = {
@@ -196,7 +196,7 @@ def test_a_restless_order_that_is_free_stays_whole(monkeypatch):
         climb.width = next(widths)
         return True
 
-    monkeypatch.setattr(Climb, "delivered", changed)
+    monkeypatch.setattr(Climb, "learn_delivery", changed)
     ds = D.range(300).map(lambda x: int(x), num_parallel_calls=hr.AUTOTUNE, deterministic=False)
     it = iter(ds)
     first = [next(it) for _ in range(100)]
@@ -341,7 +341,7 @@ def test_it_is_where_the_consumer_both_waits_and_computes(clock, waiting, ahead)
     for _ in range(1000):
         took = 5_000_000 if climb.width else 10_000_000
         clock[0] += took
-        climb.delivered(1, 1, int(waiting * took))
+        climb.learn_delivery(1, 1, int(waiting * took))
     assert climb.width == ahead
 
 
@@ -350,8 +350,8 @@ def test_a_number_from_an_earlier_pass_that_helps_no_more_is_given_up(clock):
     climb = Climb(tuner, "stage", tuner.widths["stage"])
     for _ in range(20_000):
         clock[0] += 1_000_000
-        climb.worked(1, max(1, climb.width) * 1_000_000, 900_000)
-        climb.delivered(1, 1, 1_000_000)
+        climb.learn_work(1, max(1, climb.width) * 1_000_000, 900_000)
+        climb.learn_delivery(1, 1, 1_000_000)
     assert climb.width <= 1
     assert tuner.widths["stage"] == climb.width
 

@@ -18,7 +18,7 @@ import numpy as np
 
 import headrace as hr
 from headrace.errors import SpecError, StorageError
-from headrace.storage.files import sealed
+from headrace.storage.files import seal_page
 from headrace.storage.parts import checksum
 from tests.fuzz import command
 
@@ -108,7 +108,7 @@ def content(page):
 
 
 def rewrite(page, value):
-    page.write_bytes(sealed(json.dumps(value, separators=(",", ":")).encode()))
+    page.write_bytes(seal_page(json.dumps(value, separators=(",", ":")).encode()))
 
 
 def damage_page(folder, chance):

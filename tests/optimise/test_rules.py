@@ -5,7 +5,7 @@ import numpy as np
 import headrace as hr
 from headrace.iterator import Epochs, Iterator, Settings
 from headrace.ops.gather import Gather
-from headrace.optimise.rules import optimised
+from headrace.optimise.rules import apply_rules
 from headrace.plan.node import walk
 
 D = hr.Dataset
@@ -17,12 +17,12 @@ def _epoch(ds, settings):
 
 
 def gathers(ds):
-    return [n for n in walk(optimised(ds._node)) if isinstance(n, Gather)]
+    return [n for n in walk(apply_rules(ds._node)) if isinstance(n, Gather)]
 
 
 def test_rows_are_fetched_once_after_all_that_only_moves_them():
     ds = D.from_tensor_slices(ROWS).skip(2).shuffle(5).shard(2, 0).repeat(3).take(20).batch(4)
-    plan = optimised(ds._node)
+    plan = apply_rules(ds._node)
     assert isinstance(plan.inputs[0], Gather)
     assert len(gathers(ds)) == 1
 
@@ -37,7 +37,7 @@ def test_functions_whose_calls_can_be_counted_are_not_reordered():
 
 def test_a_plan_without_anything_to_gain_stays_the_same_object():
     node = D.range(10).shuffle(3).batch(2)._node
-    assert optimised(node) is node
+    assert apply_rules(node) is node
 
 
 def test_batches_of_a_shuffle_are_gathered_straight_into_place():

@@ -8,7 +8,7 @@ import pytest
 import headrace as hr
 from headrace.iterator import Epochs, Iterator, Settings
 from headrace.ops.template import only_builds
-from headrace.optimise.rules import optimised
+from headrace.optimise.rules import apply_rules
 from headrace.testing import check_transformation, outcomes
 
 D = hr.Dataset
@@ -17,7 +17,7 @@ SHAPES = [(5, 1), (3, 2, 2), (2, 5), (4, None), (3, 1, 3, True), (30,)]
 
 
 def at_once(ds):
-    return optimised(ds._node).pure
+    return apply_rules(ds._node).pure
 
 
 def test_batches_of_windows_are_made_many_at_a_time():

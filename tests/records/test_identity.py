@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from headrace.records import identity as identities
-from headrace.records.files import FileList, common_folder, identity, opened
+from headrace.records.files import FileList, common_folder, file_identity, open_path
 from headrace.records.identity import BLOCK, BLOCKS, Token
 
 SIZES = [0, 1, BLOCK, BLOCK * BLOCKS, BLOCK * BLOCKS + 1, 1_000_000]
@@ -33,59 +33,59 @@ def test_a_copy_is_the_same_file(tmp_path, size):
     (tmp_path / "folder").mkdir()
     copy = shutil.copy(path, tmp_path / "folder" / "b")
     os.utime(copy, (1, 1))
-    assert identity(path) == identity(str(copy)) == identity(f"file://{copy}")
+    assert file_identity(path) == file_identity(str(copy)) == file_identity(f"file://{copy}")
     if size:
         other = put(tmp_path / "c", bytes([data[0] ^ 1]) + data[1:])
-        assert identity(other) != identity(path)
-        assert identity(put(tmp_path / "d", data[:-1] + bytes([data[-1] ^ 1]))) != identity(path)
-    assert identity(put(tmp_path / "e", data + b"\0")) != identity(path)
+        assert file_identity(other) != file_identity(path)
+        assert file_identity(put(tmp_path / "d", data[:-1] + bytes([data[-1] ^ 1]))) != file_identity(path)
+    assert file_identity(put(tmp_path / "e", data + b"\0")) != file_identity(path)
 
 
 def test_a_file_that_is_written_again_is_looked_at_again(tmp_path, monkeypatch):
     path = put(tmp_path / "a", b"one")
-    first = identity(path)
+    first = file_identity(path)
     put(tmp_path / "a", b"two")  # most likely at the same tick of the disk's clock
-    assert identity(path) != first
+    assert file_identity(path) != first
     now = time.time()
     monkeypatch.setattr(identities.time, "time", lambda: now + 60)
-    seen = identity(path)
+    seen = file_identity(path)
     put(tmp_path / "a", b"six")
     os.utime(path, ns=(0, (tmp_path / "a").stat().st_mtime_ns))
-    assert identity(path) != seen
+    assert file_identity(path) != seen
 
 
 def test_a_file_that_has_not_changed_is_not_read_again(tmp_path, monkeypatch):
     path = put(tmp_path / "a", b"one")
     now = time.time()
     monkeypatch.setattr(identities.time, "time", lambda: now + 60)
-    first = identity(path)
+    first = file_identity(path)
     monkeypatch.setattr(identities, "_content", None)
-    assert identity(path) == first
+    assert file_identity(path) == first
 
 
 def test_what_is_no_file_has_no_content(tmp_path):
     os.mkfifo(tmp_path / "pipe")
-    assert identity(str(tmp_path / "pipe")).stamp == identity(str(tmp_path)).stamp == ""
+    assert file_identity(str(tmp_path / "pipe")).stamp == file_identity(str(tmp_path)).stamp == ""
     with pytest.raises(FileNotFoundError):
-        identity(str(tmp_path / "nothing"))
+        file_identity(str(tmp_path / "nothing"))
 
 
 class TestTokens:
     def token(self, path):
-        file = opened(path)
+        file = open_path(path)
         token = file.token
         file.close()
         return token
 
     def test_are_those_of_the_file(self, tmp_path):
         path = put(tmp_path / "a", b"one")
-        assert self.token(path).to_json() == identity(path).token
-        assert pickle.loads(pickle.dumps(self.token(path))).to_json() == identity(path).token
+        assert self.token(path).to_json() == file_identity(path).token
+        assert pickle.loads(pickle.dumps(self.token(path))).to_json() == file_identity(path).token
 
     def test_are_those_of_the_file_that_was_opened_while_it_is_open(self, tmp_path):
         path = put(tmp_path / "a", b"one")
-        want = identity(path).token
-        file = opened(path)
+        want = file_identity(path).token
+        file = open_path(path)
         token = file.token
         (tmp_path / "a").rename(tmp_path / "b")
         put(tmp_path / "a", b"two")

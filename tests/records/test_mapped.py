@@ -10,8 +10,8 @@ from tests.framing import framed
 
 import headrace as hr
 from headrace import _native
-from headrace.records.files import opened
-from headrace.records.window import window
+from headrace.records.files import open_path
+from headrace.records.window import open_window
 from headrace.testing import outcomes
 
 ROWS = [b"%d" % i * 50 for i in range(20_000)]
@@ -26,8 +26,8 @@ def file(tmp_path):
 
 @pytest.mark.parametrize("left", [0, 1, 4096, 5000])
 def test_what_is_gone_reads_as_zeros_and_is_told(file, left):
-    opening = opened(str(file))
-    view = window(opening, "", 0, None)
+    opening = open_path(str(file))
+    view = open_window(opening, "", 0, None)
     view.more()
     os.truncate(file, left)
     assert not view.data[-4096:].any()
@@ -39,8 +39,8 @@ def test_what_is_gone_reads_as_zeros_and_is_told(file, left):
 
 def test_a_file_that_grows_again_is_not_believed(file):
     size = file.stat().st_size
-    opening = opened(str(file))
-    view = window(opening, "", 0, None)
+    opening = open_path(str(file))
+    view = open_window(opening, "", 0, None)
     view.more()
     os.truncate(file, 4096)
     assert not view.data[-4096:].any()

@@ -18,9 +18,9 @@ from tests.framing import framed
 import headrace as hr
 from headrace.execute.passes import Pass
 from headrace.plan.prepared import Prepared
-from headrace.records.files import identity
+from headrace.records.files import file_identity
 from headrace.records.index import build_index, fresh_index
-from headrace.records.sidecar import FOLDER, GROUP, places
+from headrace.records.sidecar import FOLDER, GROUP, sidecar_paths
 from headrace.records.text import Lines
 from headrace.records.tfrecord import TFRecords
 from headrace.storage.files import TEMPORARY
@@ -216,7 +216,7 @@ class TestWhereTheyLie:
         monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
         monkeypatch.setenv("HOME", "~nobody")
         (tmp_path / FOLDER).write_bytes(b"in the way")
-        assert len(list(places(records))) == 1
+        assert len(list(sidecar_paths(records))) == 1
         assert len(hr.TFRecordDataset(records, index=True)) == len(ROWS)
 
     def test_of_a_file_in_the_working_folder(self, records, tmp_path, monkeypatch):
@@ -302,7 +302,7 @@ def test_one_that_covers_a_part_of_its_file_is_made_again(records, covered):
     place = Path(build_index(records, TFRecords()).place)
     short = place.read_bytes()
     Path(records).write_bytes(whole)
-    known = identity(records)
+    known = file_identity(records)
     start, stop = short.index(b"{"), short.index(b"\n", 17)
     header = json.loads(short[start:stop]) | {"size": known.size, "stamp": known.stamp}
     place.write_bytes(short[:start] + json.dumps(header).encode() + short[stop:])

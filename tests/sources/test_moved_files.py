@@ -129,7 +129,7 @@ def test_a_state_looks_at_files_once(here, monkeypatch):
     it = iter(lines(here))
     next(it)
     it.state()
-    monkeypatch.setattr(files, "identity", None)
+    monkeypatch.setattr(files, "file_identity", None)
     next(it)
     assert it.state()["delivered"] == 2
 

@@ -358,7 +358,7 @@ def test_a_full_disk_does_not_stop_the_pass_and_later_there_is_room(tmp_path, mo
         return D.range(20).map(lambda x: np.full(1000, x)).cache(tmp_path / "c")
 
     monkeypatch.setattr(rows, "PART_BYTES", 20_000)
-    whole, written = files.whole, []
+    whole, written = files.whole_file, []
 
     def no_room(path):
         written.append(path)
@@ -366,13 +366,13 @@ def test_a_full_disk_does_not_stop_the_pass_and_later_there_is_room(tmp_path, mo
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         return whole(path)
 
-    monkeypatch.setattr("headrace.storage.runs.whole", no_room)
+    monkeypatch.setattr("headrace.storage.runs.whole_file", no_room)
     with caplog.at_level(logging.WARNING):
         assert [int(x[0]) for x in pipeline()] == list(range(20))
     assert "No space left on device" in caplog.text
     kept = len(list((tmp_path / "c").glob("*.arrow")))
     assert 0 < kept < 7
-    monkeypatch.setattr("headrace.storage.runs.whole", whole)
+    monkeypatch.setattr("headrace.storage.runs.whole_file", whole)
     assert [int(x[0]) for x in pipeline()] == list(range(20))
     assert (tmp_path / "c" / "complete.json").exists()
 

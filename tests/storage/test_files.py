@@ -12,7 +12,7 @@ import pytest
 
 import headrace as hr
 from headrace.storage import files
-from headrace.storage.files import TEMPORARY, Unfinished, clear_stale, whole
+from headrace.storage.files import TEMPORARY, Unfinished, clear_stale, whole_file
 
 
 def left(folder):
@@ -22,7 +22,7 @@ def left(folder):
 def test_a_file_has_no_name_that_could_be_foreseen_until_it_is_whole(tmp_path):
     names = set()
     for _ in range(2):
-        with whole(tmp_path / "data") as file:
+        with whole_file(tmp_path / "data") as file:
             file.write(b"all")
             (name,) = [n for n in left(tmp_path) if n != "data"]
             assert name.startswith(".data.") and name.endswith(TEMPORARY) and str(os.getpid()) not in name
@@ -40,14 +40,14 @@ def test_nothing_that_lies_under_the_temporary_name_is_followed_or_written_to(tm
     os.link(secret, tmp_path / f".data.b{TEMPORARY}")
     with secret.open("rb") as held:
         files.lock(held.fileno())  # else it would be taken for what a killed writer left, and unlinked
-        with whole(tmp_path / "data") as file:
+        with whole_file(tmp_path / "data") as file:
             file.write(b"all")
     assert secret.read_bytes() == b"mine" and (tmp_path / "data").read_bytes() == b"all"
 
 
 def test_an_error_leaves_nothing(tmp_path):
     (tmp_path / "data").write_bytes(b"before")
-    with pytest.raises(KeyError), whole(tmp_path / "data") as file:
+    with pytest.raises(KeyError), whole_file(tmp_path / "data") as file:
         file.write(b"half")
         raise KeyError
     assert left(tmp_path) == ["data"] and (tmp_path / "data").read_bytes() == b"before"
@@ -66,7 +66,7 @@ os.kill(os.getpid(), signal.SIGKILL)
     subprocess.run([sys.executable, "-c", code, tmp_path], check=False)
     assert len(left(tmp_path)) == 3
     mine = Unfinished(tmp_path / "data")  # of a writer that lives
-    with whole(tmp_path / "data") as file:
+    with whole_file(tmp_path / "data") as file:
         file.write(b"all")
     others = [name for name in left(tmp_path) if name.startswith(".other.")]
     assert left(tmp_path) == sorted([mine.temporary.name, *others, "data"]) and len(others) == 1
@@ -86,7 +86,7 @@ def test_a_writer_whose_file_was_cleared_before_it_was_locked_makes_another(tmp_
         return lock(descriptor, **how)
 
     monkeypatch.setattr(files, "lock", late)
-    with whole(tmp_path / "data") as file:
+    with whole_file(tmp_path / "data") as file:
         file.write(b"all")
     assert cleared and left(tmp_path) == ["data"]
 
@@ -97,7 +97,7 @@ def test_a_large_folder_is_not_looked_through_for_each_file(tmp_path, monkeypatc
     scandir = os.scandir
     monkeypatch.setattr(files.os, "scandir", lambda folder: looks.append(folder) or scandir(folder))
     for i in range(10):
-        with whole(tmp_path / str(i)) as file:
+        with whole_file(tmp_path / str(i)) as file:
             file.write(b"all")
     assert len(looks) == 4
     assert left(tmp_path) == sorted(map(str, range(10)))
@@ -105,7 +105,7 @@ def test_a_large_folder_is_not_looked_through_for_each_file(tmp_path, monkeypatc
 
 def test_a_name_as_long_as_names_can_be(tmp_path):
     name = "ü" * 127
-    with whole(tmp_path / name) as file:
+    with whole_file(tmp_path / name) as file:
         file.write(b"all")
     assert left(tmp_path) == [name]
 
@@ -186,7 +186,7 @@ def test_a_place_where_nobody_may_write_is_named(tmp_path):
 
 def test_a_damaged_page_is_named(tmp_path):
     path = Path(tmp_path, "page")
-    sealed = [files.sealed(page) for page in (b"[1]", b"{", b"[" * 9999)]
+    sealed = [files.seal_page(page) for page in (b"[1]", b"{", b"[" * 9999)]
     for text in (b"", b"{}", b'{"crc":0,"page":}\n', *sealed):
         path.write_bytes(text)
         with pytest.raises(hr.StorageError, match=r"page is (damaged|no page)"):

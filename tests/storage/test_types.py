@@ -150,7 +150,7 @@ def edited(page, change):
     text = page.read_bytes().partition(b'"page":')[2][:-2]
     content = json.loads(text)
     change(content)
-    page.write_bytes(files.sealed(json.dumps(content, separators=(",", ":")).encode()))
+    page.write_bytes(files.seal_page(json.dumps(content, separators=(",", ":")).encode()))
     assert zlib.crc32(json.dumps(content, separators=(",", ":")).encode())
 
 

@@ -20,7 +20,7 @@ LARGE_BYTES = 4 << 20
 """From this size on several threads copy into a buffer; below, to wake them up takes longer than the copy."""
 
 
-class Part(NamedTuple):
+class BufferPart(NamedTuple):
     """An array that goes to a device, the dtype asked for its component, and the component's name for errors."""
 
     array: NDArray[Any]
@@ -33,12 +33,12 @@ class Route:
 
     __slots__ = ("ends_as", "own", "travels_as")
 
-    def __init__(self, part: Part, casts: Casts) -> None:
+    def __init__(self, part: BufferPart, casts: Casts) -> None:
         self.own = readable(part.array, part.path).dtype
         self.ends_as = part.wanted or casts.dtype(part.array.dtype) or self.own
         self.travels_as = self.ends_as if self.ends_as.itemsize < self.own.itemsize else self.own
 
-    def arrived(self, tensor: Any) -> Any:
+    def receive(self, tensor: Any) -> Any:
         """A tensor on the device with the dtype that was asked for."""
         return tensor if self.ends_as is self.travels_as else tensor.to(self.ends_as)
 
@@ -48,7 +48,7 @@ class Room:
 
     __slots__ = ("_array", "_cut", "_tensor", "route")
 
-    def __init__(self, part: Part, route: Route, memory: Any, place: slice, *, shared: bool) -> None:
+    def __init__(self, part: BufferPart, route: Route, memory: Any, place: slice, *, shared: bool) -> None:
         self.route = route
         self._tensor = memory[place].view(route.travels_as).view(part.array.shape)
         begin = place.start // route.travels_as.itemsize
@@ -56,18 +56,18 @@ class Room:
         alone = route.travels_as is route.own and place.stop - place.start < LARGE_BYTES
         self._array = self._tensor.numpy() if alone else None
 
-    def fill(self, part: Part) -> None:
+    def fill(self, part: BufferPart) -> None:
         """Copy an array into the buffer; the GIL is free meanwhile."""
         if self._array is not None:
             np.copyto(self._array, part.array)
         else:
             self._tensor.copy_(readable(part.array, part.path))
 
-    def sent(self, together: dict[Any, Any], device: Any) -> Any:
+    def on_device(self, together: dict[Any, Any], device: Any) -> Any:
         """The array on the device: by itself, or cut from those that travelled `together`, seen as its dtype."""
         if self._cut is None:
-            return self.route.arrived(self._tensor.to(device, non_blocking=True))
-        return self.route.arrived(together[self.route.travels_as].as_strided(*self._cut))
+            return self.route.receive(self._tensor.to(device, non_blocking=True))
+        return self.route.receive(together[self.route.travels_as].as_strided(*self._cut))
 
 
 class Buffer:
@@ -86,7 +86,7 @@ class Buffer:
         if self.copied is not None:
             self.copied.synchronize()
 
-    def send(self, parts: Sequence[Part], device: Any) -> tuple[list[Any], list[Any]]:
+    def send(self, parts: Sequence[BufferPart], device: Any) -> tuple[list[Any], list[Any]]:
         """The arrays on a device, copied there on the current stream, and the tensors that own their memory."""
         kinds = [(array.shape, array.dtype, wanted) for array, wanted, _ in parts]
         if kinds != self._kinds:
@@ -95,14 +95,14 @@ class Buffer:
         for room, part in zip(self._rooms, parts, strict=True):
             room.fill(part)
         if self._together is None:
-            tensors = [room.sent({}, device) for room in self._rooms]
+            tensors = [room.on_device({}, device) for room in self._rooms]
             return tensors, tensors
         memory = self._together.to(device, non_blocking=True)
         together = {dtype: memory.view(dtype) for dtype in {room.route.travels_as for room in self._rooms}}
-        tensors = [room.sent(together, device) for room in self._rooms]
+        tensors = [room.on_device(together, device) for room in self._rooms]
         return tensors, [memory, *(tensor for tensor in tensors if not tensor._is_view())]
 
-    def _lay_out(self, parts: Sequence[Part]) -> None:
+    def _lay_out(self, parts: Sequence[BufferPart]) -> None:
         """A place for every array: small ones first, side by side."""
         routes = [Route(part, self._casts) for part in parts]
         sizes = [part.array.size * route.travels_as.itemsize for part, route in zip(parts, routes, strict=True)]

@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from headrace.adapters.buffers import Buffer, Part, Route
+from headrace.adapters.buffers import Buffer, BufferPart, Route
 from headrace.adapters.device_meter import DeviceMeter
 from headrace.adapters.feed import Refused, framework
 from headrace.adapters.locked import Locked
-from headrace.adapters.tensors import Casts, nested, readable
+from headrace.adapters.tensors import Casts, nested_tensor, readable
 from headrace.block import Block
 from headrace.columns import Column, values
 from headrace.execute.starvation import Meter
@@ -116,14 +116,14 @@ class Staging:
         leaves = [_leaf(value, moved) for value in row]
         return Staged(structure, leaves, owners, device, there, len(staged) < len(parts), nbytes)
 
-    def _direct(self, part: Part, device: Any) -> Any:
+    def _direct(self, part: BufferPart, device: Any) -> Any:
         """The array on the device, if it goes there from where it lies."""
         if self._pin and not self._locked.holds(part.array):
             return None
         route = Route(part, self._casts)
         if self._pin and route.travels_as is not route.own:
             return None  # fewer bytes are worth the copy
-        return route.arrived(readable(part.array, part.path).to(route.travels_as).to(device, non_blocking=True))
+        return route.receive(readable(part.array, part.path).to(route.travels_as).to(device, non_blocking=True))
 
     def deliver(self, staged: Staged) -> Any:
         """Have the consumer's stream wait for the copy, not the program."""
@@ -134,19 +134,22 @@ class Staging:
         if self._wait or staged.direct:  # who has a batch may write to the array that it came from
             staged.there.synchronize()
         if self._meter is not None:
-            self._meter.delivered(stream)
-        leaves = [nested(*leaf) if type(leaf) is Jagged else leaf for leaf in staged.leaves]
+            self._meter.note_delivery(stream)
+        leaves = [nested_tensor(*leaf) if type(leaf) is Jagged else leaf for leaf in staged.leaves]
         try:
             return staged.structure.pack(leaves)
         except Exception as error:
             raise Refused(error) from error
 
 
-def _parts(value: Any, wanted: Any, path: str) -> list[Part]:
+def _parts(value: Any, wanted: Any, path: str) -> list[BufferPart]:
     """The arrays of a component that go to the device."""
     if isinstance(value, Ragged):
-        return [Part(value.values, wanted, path), Part(value.offsets, framework("torch", "to_torch").int64, path)]
-    return [Part(np.asarray(value), wanted, path)] if _numeric(value) else []
+        return [
+            BufferPart(value.values, wanted, path),
+            BufferPart(value.offsets, framework("torch", "to_torch").int64, path),
+        ]
+    return [BufferPart(np.asarray(value), wanted, path)] if _numeric(value) else []
 
 
 def _leaf(value: Any, moved: Iterator[Any]) -> Any:

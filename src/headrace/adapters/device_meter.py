@@ -29,16 +29,16 @@ class DeviceMeter(Meter):
         self._last: Any = None
         self._wanted: Any = None
 
-    def asked(self) -> None:
+    def begin_wait(self) -> None:
         """The consumer has queued all it had to do with the last batch."""
         if self._last is not None:
             self._wanted = self._event(self._cuda.current_stream(self._device))
 
-    def given(self, stats: Callable[[], dict[str, Any]]) -> None:
+    def end_wait(self, stats: Callable[[], dict[str, Any]]) -> None:
         """The batch is delivered next."""
         self._stats = stats
 
-    def delivered(self, stream: Any) -> None:
+    def note_delivery(self, stream: Any) -> None:
         """The stream goes on with the batch here."""
         self._batches += 1
         if self._last is not None:

@@ -75,6 +75,33 @@ class Target(Protocol):
         """Let go of buffers."""
 
 
+class PlainTarget:
+    """A target that gives elements as they are; a subclass says what it does besides."""
+
+    name = "feed"
+
+    def __init__(self, ahead: int = 2) -> None:
+        self.ahead = ahead
+
+    def meter(self) -> Meter:
+        """Waiting shows in the time of the calls."""
+        return Meter(watch=True)
+
+    def check(self, structure: Structure) -> None:
+        """Any will do."""
+
+    def convert(self, block: Block) -> Block:
+        """The same rows."""
+        return block
+
+    def deliver(self, element: Any) -> Any:
+        """Nothing is left to do."""
+        return element
+
+    def close(self) -> None:
+        """There are no buffers."""
+
+
 def _without_prefetch(node: Node) -> Node:
     """What a prefetch of any depth reads: where a thread converts ahead, another one before it only passes rows on."""
     while isinstance(node, Prefetch) and node.mode == "thread" and node.buffer_size is None:
@@ -154,7 +181,8 @@ class Feed:
         self._newest: Iterator | None = None
         self._resume: dict[str, Any] | None = None
 
-    def _target(self) -> Target:
+    def make_target(self) -> Target:
+        """Where the elements of one pass go."""
         raise NotImplementedError
 
     def _begin(self) -> tuple[Node, Epochs]:
@@ -169,7 +197,7 @@ class Feed:
         """Refuse to say where the newest pass stands if another process makes it."""
 
     def __iter__(self) -> FeedIterator:
-        target = self._target()
+        target = self.make_target()
         node, epochs = self._begin()
         plan = Adapted(node, target=target, site=self._site)
         state, self._resume = self._resume, None

@@ -58,7 +58,7 @@ class JaxFeed(Feed):
         super().__init__(dataset, part)
         self._options = (device, sharding, prefetch)
 
-    def _target(self) -> Target:
+    def make_target(self) -> Target:
         return Arrays(*self._options)
 
 

@@ -40,11 +40,11 @@ def to_keras(self: Dataset, *, class_weight: Mapping[int, float] | None = None, 
     3
     """
     framework("keras", "to_keras")
-    batches = self if class_weight is None else _weighted(self, class_weight)
-    return _adapter_class()(_checked(batches), prefetch)
+    batches = self if class_weight is None else _with_weights(self, class_weight)
+    return _adapter_class()(_check_elements(batches), prefetch)
 
 
-def _weighted(batches: Dataset, class_weight: Mapping[int, float]) -> Dataset:
+def _with_weights(batches: Dataset, class_weight: Mapping[int, float]) -> Dataset:
     """With the weights of their rows; where shapes are known they stay so, since models are built by them."""
     spec = batches._node.spec
     pair = batches.element_spec if spec.known and not batches._node.tentative else None
@@ -72,7 +72,7 @@ class Weighted:
         return x, y, np.where(classes < len(self._weights), self._weights.take(classes, mode="clip"), np.float32(1))
 
 
-def _checked(batches: Dataset) -> Dataset:
+def _check_elements(batches: Dataset) -> Dataset:
     """Refuse elements that Keras would take apart wrongly."""
     spec = batches._node.spec
     structure: Structure | None = spec.structure if spec.known else None
@@ -142,7 +142,7 @@ class Passes:
         self._dataset = dataset
         self._prefetch = prefetch
         self._first = True
-        self._begun: Begun | None = None
+        self._begun: FirstPass | None = None
 
     def _make_feed(self) -> Feed:
         raise NotImplementedError
@@ -175,7 +175,7 @@ class Passes:
             first = first and len(given) < LOOKED_AT
             if first:
                 given.append(standard(batch))
-            self._begun = Begun(fed, given) if first else None
+            self._begun = FirstPass(fed, given) if first else None
             yield standard(batch)
         self._begun = None
 
@@ -225,7 +225,7 @@ def refuse_what_keras_ignores(frame: FrameType | None, *, infinite: bool) -> Non
 
 
 @dataclass
-class Begun:
+class FirstPass:
     """A first pass that has given very little yet."""
 
     fed: FeedIterator

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.adapters.feed import Feed, Target
+from headrace.adapters.feed import Feed, PlainTarget, Target
 from headrace.block import Block
 from headrace.columns import read_only
 from headrace.execute.starvation import Meter
 from headrace.iterator import Iterator, Settings
 from headrace.plan.spec import DatasetSpec
-from headrace.plan.structure import Structure
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
@@ -45,32 +44,15 @@ class NumpyFeed(Feed):
         super().__init__(dataset)
         self._prefetch = prefetch
 
-    def _target(self) -> Target:
+    def make_target(self) -> Target:
         return ReadOnly(self._prefetch)
 
 
-class ReadOnly:
+class ReadOnly(PlainTarget):
     """Arrays as headrace makes them, read-only."""
 
     name = "to_keras"
 
-    def __init__(self, ahead: int) -> None:
-        self.ahead = ahead
-
-    def meter(self) -> Meter:
-        """Waiting shows in the time of the calls."""
-        return Meter(watch=True)
-
-    def check(self, structure: Structure) -> None:
-        """Any will do."""
-
     def convert(self, block: Block) -> Block:
         """The same columns, read-only."""
         return Block(block.structure, [read_only(c) for c in block.columns], block.rows)
-
-    def deliver(self, element: object) -> object:
-        """Nothing is left to do."""
-        return element
-
-    def close(self) -> None:
-        """There are no buffers."""

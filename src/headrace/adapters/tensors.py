@@ -69,7 +69,7 @@ def readable(array: NDArray[Any], path: str) -> Any:
     return over(array if array.flags.writeable else np.asarray(Unlocked(array)), path)
 
 
-def owned(array: NDArray[Any], path: str) -> Any:
+def own_tensor(array: NDArray[Any], path: str) -> Any:
     """A tensor of an array: over the same memory, if that is the array's own, else of a copy."""
     return over(array if array.flags.writeable else array.copy(), path)
 
@@ -88,7 +88,7 @@ def over(array: NDArray[Any], path: str) -> Any:
         ) from error
 
 
-def nested(rows: Any, offsets: Any) -> Any:
+def nested_tensor(rows: Any, offsets: Any) -> Any:
     """A jagged nested tensor."""
     torch = framework("torch", "to_torch")
     return torch.nested.nested_tensor_from_jagged(rows, offsets)
@@ -134,7 +134,7 @@ class Tensors:
         if not isinstance(column, np.ndarray) or column.dtype.hasobject:
             return [self._leaf(value, dtype, path) for value in values(column)]
         if column.ndim == 1:
-            rows = list(owned(column, path).unbind())
+            rows = list(own_tensor(column, path).unbind())
         elif column.flags.writeable:
             rows = [over(row, path) for row in column]
         else:
@@ -148,10 +148,10 @@ class Tensors:
             return value.tolist()
         if isinstance(value, np.ndarray | np.generic):
             array = np.asarray(value)
-            return self._placed(owned(array, path), dtype or self._casts.dtype(array.dtype))
+            return self._placed(own_tensor(array, path), dtype or self._casts.dtype(array.dtype))
         if isinstance(value, Ragged):
-            rows = self._placed(owned(value.values, path), dtype or self._casts.dtype(value.dtype))
-            return nested(rows, self._placed(over(value.offsets.copy(), path), None))
+            rows = self._placed(own_tensor(value.values, path), dtype or self._casts.dtype(value.dtype))
+            return nested_tensor(rows, self._placed(over(value.offsets.copy(), path), None))
         return value
 
     def _placed(self, tensor: Any, dtype: Any) -> Any:

@@ -142,7 +142,7 @@ def _feed_class() -> type[Any]:
             self._loaded_in: int | None = None
             self._locked: Any = None
 
-        def _target(self) -> Target:
+        def make_target(self) -> Target:
             if get_worker_info() is not None and self._options.devices[0].type == "cuda":
                 raise RuntimeError(
                     "a worker of a DataLoader cannot give out CUDA tensors: iterate over to_torch(device=…) itself, or "
@@ -180,7 +180,7 @@ def _feed_class() -> type[Any]:
 
         def __reduce__(self) -> tuple[Any, ...]:
             pickled = _pickler().dumps((self._dataset, self._options, self._part))
-            return _unpickled, (pickled, self._counters, self._resume)
+            return _unpickle, (pickled, self._counters, self._resume)
 
     return TorchFeed
 
@@ -208,7 +208,7 @@ def _pickler() -> Any:
         return pickle
 
 
-def _unpickled(pickled: bytes, counters: Any, resume: dict[str, Any] | None) -> Feed:
+def _unpickle(pickled: bytes, counters: Any, resume: dict[str, Any] | None) -> Feed:
     dataset, options, part = _pickler().loads(pickled)
     feed: Feed = _feed_class()(dataset, options, part, counters)
     feed._resume = resume

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import headrace as hr
-from headrace.cli.formats import Kind, kind_of_all
 from headrace.cli.output import Json, say, show_json
+from headrace.records.kinds import Kind, kind_of_all
 from headrace.sources.list_files import matching
 
 if TYPE_CHECKING:
@@ -88,14 +88,14 @@ def _missing(kind: Kind, na: str | None, nulls: list[str] | None) -> dict[str, A
     """What the reader is told of missing values."""
     if na is not None and kind.format != "CSV":
         raise ValueError(f"--na is about CSV, and this is {kind.format}")
-    if nulls and kind.format in ("TFRecord", "text"):
+    if nulls and not kind.about.columns:
         raise ValueError(f"--nulls is about columns, which {kind.format} does not have")
     for pair in nulls or ():
         if "=" not in pair:
             raise ValueError(f"--nulls takes COLUMN=VALUE, not {pair}")
     values = dict(pair.split("=", 1) for pair in nulls or ())
-    told: dict[str, Any] = {} if na is None else {"na_value": na}
-    return told | ({"nulls": {name: _value(text) for name, text in values.items()}} if values else {})
+    missing: dict[str, Any] = {} if na is None else {"na_value": na}
+    return missing | ({"nulls": {name: _value(text) for name, text in values.items()}} if values else {})
 
 
 def _value(text: str) -> int | float | str:
@@ -109,9 +109,9 @@ def _value(text: str) -> int | float | str:
 
 def _rows(kind: Kind, files: list[str], target: str, skip_errors: bool, missing: dict[str, Any]) -> Dataset:
     on_error = "skip" if skip_errors else "raise"
-    if kind.format == "text":
+    if not kind.about.columns and kind.format != "TFRecord":
         raise ValueError(
-            f"{files[0]} is text, whose lines have no columns: CSV, JSON lines, Parquet or TFRecord it must be"
+            f"{files[0]} is {kind.format}, whose rows have no columns: CSV, JSON lines, Parquet or TFRecord it must be"
         )
     if kind.format == "TFRecord" and target == "parquet":
         return hr.Dataset.from_tfrecord(files, compression_type=kind.compression, on_error=on_error)

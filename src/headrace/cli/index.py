@@ -6,13 +6,11 @@ from typing import Annotated
 
 import typer
 
-from headrace.cli.formats import Kind, kind_of
-from headrace.cli.output import Json, progress, say, show_json
+from headrace.cli.output import Json, byte_progress, say, show_json
 from headrace.records.files import file_size
 from headrace.records.format import Format
 from headrace.records.index import build_index, fresh_index
-from headrace.records.text import Lines
-from headrace.records.tfrecord import TFRecords
+from headrace.records.kinds import Kind, kind_of, known_formats
 from headrace.sources.list_files import matching
 
 
@@ -31,7 +29,7 @@ def index(
     """
     paths = matching(files)
     made = []
-    with progress("indexing", sum(file_size(p) or 0 for p in paths)) as advance:
+    with byte_progress("indexing", sum(file_size(p) or 0 for p in paths)) as advance:
         for path in paths:
             form = _form(path, kind_of(path))
             fresh = fresh_index(path, form) is None
@@ -47,6 +45,7 @@ def index(
 
 
 def _form(path: str, kind: Kind) -> Format:
-    if kind.format not in ("TFRecord", "text"):
-        raise ValueError(f"{path}: files of {kind.format} have no index, only TFRecord and text")
-    return TFRecords(kind.compression) if kind.format == "TFRecord" else Lines(kind.compression)
+    if kind.about.records is None:
+        able = " and ".join(form.name for form in known_formats().values() if form.records is not None)
+        raise ValueError(f"{path}: files of {kind.format} have no index, only {able}")
+    return kind.about.records(kind.compression)

@@ -8,13 +8,13 @@ from typing import Annotated, Any
 import typer
 
 import headrace as hr
-from headrace.cli.formats import Kind, kind_of
-from headrace.cli.output import Json, bytes_text, plain, progress, say, short, show_json
-from headrace.cli.scan import scan
+from headrace.cli.output import Json, byte_progress, bytes_text, json_value, say, short, show_json
+from headrace.cli.scan import scan_records
 from headrace.errors import ElementError, ParseError
 from headrace.plan.spec import Spec
 from headrace.records.files import file_size
 from headrace.records.index import fresh_index
+from headrace.records.kinds import Kind, kind_of
 from headrace.records.tables import leaf_paths
 from headrace.records.tfrecord import TFRecords
 
@@ -39,7 +39,7 @@ def inspect(
     about: dict[str, Any] = {"file": file, "format": kind.format, "compression": kind.compression or None, "size": size}
     about |= _tfrecord(file, kind, records) if kind.format == "TFRecord" else _rows(file, kind, records)
     if as_json:
-        show_json(plain(about))
+        show_json(json_value(about))
     else:
         _say(about)
 
@@ -50,8 +50,8 @@ def _tfrecord(file: str, kind: Kind, shown: int) -> dict[str, Any]:
     if found is not None:
         about["records"] = found.count
     else:
-        with progress("counting", file_size(file)) as advance:
-            report = scan(file, kind.compression, advance)
+        with byte_progress("counting", file_size(file)) as advance:
+            report = scan_records(file, kind.compression, advance)
         about |= {"records": report.records, "bad": len(report.bad)}
     first = list(islice(hr.TFRecordDataset(file, kind.compression, on_error="skip", index=False), max(100, shown)))
     try:
@@ -80,13 +80,13 @@ def _rows(file: str, kind: Kind, shown: int) -> dict[str, Any]:
     spec = Spec.of_signature(ds.element_spec)
     names = [".".join(path) for path in leaf_paths(spec.structure)] if spec.structure is not None else []
     features = {name or "line": _kind(leaf) for name, leaf in zip(names, spec.leaves, strict=True)}
-    with progress("counting", None):
+    with byte_progress("counting", None):
         count = ds.count()
     return {
         "records": count,
         "features": features,
         "first": list(_first(ds, shown)),
-        "read_with": f"hr.{kind.reader}",
+        "read_with": kind.about.called,
     }
 
 

@@ -14,7 +14,7 @@ from headrace.cli.cache import cache
 from headrace.cli.convert import convert
 from headrace.cli.index import index
 from headrace.cli.inspect import inspect
-from headrace.cli.output import Warnings, said, warn
+from headrace.cli.output import Warnings, error_line, warn
 from headrace.cli.salvage import salvage
 from headrace.cli.verify import verify
 from headrace.errors import HeadraceError
@@ -40,7 +40,7 @@ def show_version(wanted: bool) -> None:
 
 
 @app.callback()
-def options(
+def common_options(
     version: Annotated[
         bool, typer.Option("--version", callback=show_version, is_eager=True, help="Print the version and end.")
     ] = False,
@@ -57,7 +57,7 @@ def main() -> None:
     try:
         app()
     except (HeadraceError, OSError, ValueError, TypeError, ImportError) as error:
-        warn(said(error))
+        warn(error_line(error))
         sys.exit(FAILED)
     except KeyboardInterrupt:
         warn("interrupted")

@@ -45,7 +45,7 @@ class Warnings(logging.Handler):
         warn(record.getMessage())
 
 
-def said(error: BaseException) -> str:
+def error_line(error: BaseException) -> str:
     """An error in one line; of a bad record, where it lies and what is wrong."""
     if isinstance(error, ElementError) and error.provenance:
         return f"{error.provenance}: {str(error).splitlines()[0].partition(': ')[2]}"
@@ -56,7 +56,7 @@ def said(error: BaseException) -> str:
 
 
 @contextmanager
-def progress(text: str, total: int | None) -> Iterator[Callable[[int], None]]:
+def byte_progress(text: str, total: int | None) -> Iterator[Callable[[int], None]]:
     """A bar of bytes on standard error, where that is a terminal; gives what is told how many more are done."""
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
@@ -84,15 +84,15 @@ def short(value: Any) -> str:
     return text if len(text) <= LONG else text[:LONG] + "…"
 
 
-def plain(value: Any) -> Any:
+def json_value(value: Any) -> Any:
     """A value as JSON has it; bytes that are no text as hexadecimal digits."""
     if isinstance(value, dict):
-        return {key: plain(v) for key, v in value.items()}
+        return {key: json_value(v) for key, v in value.items()}
     if isinstance(value, bytes):
         try:
             return value.decode()
         except UnicodeDecodeError:
             return value.hex()
     if isinstance(value, list | tuple):
-        return [plain(v) for v in value]
-    return plain(value.tolist()) if hasattr(value, "tolist") else value
+        return [json_value(v) for v in value]
+    return json_value(value.tolist()) if hasattr(value, "tolist") else value

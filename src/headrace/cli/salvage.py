@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from headrace.cli.output import Json, progress, say, show_json
-from headrace.cli.scan import scan
+from headrace.cli.output import Json, byte_progress, say, show_json
+from headrace.cli.scan import scan_records
 from headrace.cli.verify import tfrecords
 from headrace.io.writer import TFRecordWriter
 from headrace.records.files import file_size, local_path
@@ -33,8 +33,8 @@ def salvage(
     if bad == good:
         raise ValueError("the repaired file needs a name of its own")
     compression = tfrecords([bad])[bad].compression
-    with progress("salvaging", file_size(bad)) as advance, TFRecordWriter(good, compression or None) as writer:
-        report = scan(bad, compression, advance, writer.write_all)
+    with byte_progress("salvaging", file_size(bad)) as advance, TFRecordWriter(good, compression or None) as writer:
+        report = scan_records(bad, compression, advance, writer.write_all)
     if as_json:
         show_json({**asdict(report), "good": good})
         return

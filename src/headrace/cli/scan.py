@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headrace.records.files import file_size
-from headrace.records.reader import Good, Reader, Wrong
+from headrace.records.reader import BadRecord, GoodRows, Reader
 from headrace.records.tfrecord import TFRecords
 
 STEP = 64 << 20
@@ -15,7 +15,7 @@ STEP = 64 << 20
 
 
 @dataclass
-class Bad:
+class BadBytes:
     """Bytes that hold no good record; those of the unpacked file, where it is compressed. `stop` may not be known."""
 
     start: int
@@ -31,10 +31,10 @@ class Report:
     file: str
     records: int = 0
     size: int = 0
-    bad: list[Bad] = field(default_factory=list)
+    bad: list[BadBytes] = field(default_factory=list)
 
 
-def scan(
+def scan_records(
     path: str,
     compression: str,
     advance: Callable[[int], None] = lambda _: None,
@@ -64,9 +64,9 @@ def scan(
                 offset = part.at.offset
                 if report.bad and report.bad[-1].stop is None:
                     report.bad[-1].stop = offset
-                if isinstance(part, Wrong):
-                    report.bad.append(Bad(offset, None, part.at.number, part.reason))
-                elif isinstance(part, Good):
+                if isinstance(part, BadRecord):
+                    report.bad.append(BadBytes(offset, None, part.at.number, part.reason))
+                elif isinstance(part, GoodRows):
                     report.records += part.rows
                     if rows is not None:
                         rows(part.columns[0])

@@ -8,17 +8,19 @@ from typing import Annotated
 
 import typer
 
-from headrace.cli.formats import Kind, kind_of
-from headrace.cli.output import Json, bytes_text, progress, say, show_json
-from headrace.cli.scan import Report, scan
+from headrace.cli.output import Json, byte_progress, bytes_text, say, show_json
+from headrace.cli.scan import Report, scan_records
 from headrace.execute.budget import cpus
 from headrace.records.files import file_size
+from headrace.records.kinds import Kind, kind_of
 from headrace.sources.list_files import matching
 
-Files = Annotated[list[str], typer.Argument(help="TFRecord files: paths, patterns or URLs.", show_default=False)]
+FileArguments = Annotated[
+    list[str], typer.Argument(help="TFRecord files: paths, patterns or URLs.", show_default=False)
+]
 
 
-def verify(files: Files, as_json: Json = False) -> None:
+def verify(files: FileArguments, as_json: Json = False) -> None:
     """Check every length and checksum of TFRecord files, and list the ranges that are bad.
 
     Exits with 1 if there are any.
@@ -32,10 +34,10 @@ def verify(files: Files, as_json: Json = False) -> None:
     paths = matching(files)
     kinds = tfrecords(paths)
     with (
-        progress("verifying", sum(file_size(p) or 0 for p in paths)) as advance,
+        byte_progress("verifying", sum(file_size(p) or 0 for p in paths)) as advance,
         ThreadPoolExecutor(cpus()) as pool,
     ):
-        reports = list(pool.map(lambda p: scan(p, kinds[p].compression, advance), paths))
+        reports = list(pool.map(lambda p: scan_records(p, kinds[p].compression, advance), paths))
     if as_json:
         show_json([asdict(report) for report in reports])
     else:

@@ -75,13 +75,13 @@ class Tuner:
                 self._trying = (stage, now)
             return free
 
-    def tried(self, stage: Climb) -> None:
+    def end_trial(self, stage: Climb) -> None:
         """This stage has made up its mind."""
         with self._lock:
             if self._trying is not None and self._trying[0] is stage:
                 self._trying = None
 
-    def frozen(self, stage: str) -> int | None:
+    def found_before(self, stage: str) -> int | None:
         """The number that an earlier pass found for this stage."""
         return self._frozen.get(stage)
 
@@ -120,7 +120,7 @@ class Depth:
 
 
 @dataclass
-class Window:
+class TuningWindow:
     """What happened since the last decision."""
 
     started: int
@@ -145,7 +145,7 @@ class Climb:
     most: int = MOST
     hides: bool = False
     least: int = 0
-    _window: Window = field(default_factory=lambda: Window(perf_counter_ns()))
+    _window: TuningWindow = field(default_factory=lambda: TuningWindow(perf_counter_ns()))
     _calls: int = 0
     _settling: int = 1
     _before: tuple[int, float, float] | None = None
@@ -164,7 +164,7 @@ class Climb:
         self._calls += 1
         return self._calls % (1 + self.width // 4) == 0
 
-    def worked(self, rows: int, wall: int, cpu: int) -> None:
+    def learn_work(self, rows: int, wall: int, cpu: int) -> None:
         """A call made these rows and took so long, on the clock and on a processor; may come from any thread."""
         with self._lock:
             window = self._window
@@ -172,12 +172,12 @@ class Climb:
             window.wall += wall
             window.cpu += cpu
 
-    def delivered(self, calls: int, rows: int, waited: int) -> bool:
+    def learn_delivery(self, calls: int, rows: int, waited: int) -> bool:
         """The consumer has what so many calls made, and waited so long for it. Whether the width has changed."""
         if self._settling > 0:  # the first says how long it takes to begin, those of an old number nothing of a new one
             self._settling -= calls
             if self._settling <= 0:
-                self._window = Window(perf_counter_ns())
+                self._window = TuningWindow(perf_counter_ns())
             return False
         window = self._window
         window.calls += calls
@@ -187,16 +187,16 @@ class Climb:
         least = HIDING_NANOSECONDS if self.hides else WINDOW_NANOSECONDS if self.width else FIRST_NANOSECONDS
         if window.calls < 3 * self.width or elapsed < least:
             return False
-        self._window = Window(perf_counter_ns())
+        self._window = TuningWindow(perf_counter_ns())
         return self._decide(window, elapsed)
 
-    def _decide(self, window: Window, elapsed: int) -> bool:
+    def _decide(self, window: TuningWindow, elapsed: int) -> bool:
         rate = window.rows / elapsed * 1e9
         power = max(1, self.width) * window.worked / max(1, window.wall) * 1e9
         if self._before is not None:
             width, slower, weaker = self._before
             self._before = None
-            self.tuner.tried(self)
+            self.tuner.end_trial(self)
             more = self.width > width
             stays = rate >= (GAIN if more else 1) * slower
             self.tuner.widths[self.stage] = self.width if stays else width
@@ -237,7 +237,7 @@ class Climb:
         """Try again later, and later every time."""
         self._rest, self._patience, self._ceiling = self._patience, 2 * self._patience, None
 
-    def _next(self, window: Window) -> int:
+    def _next(self, window: TuningWindow) -> int:
         """The number to try: twice as many, or half-way to one that did not help, and no more than processors allow."""
         wanted = max(2, 2 * self.width) if self._ceiling is None else (self.width + self._ceiling) // 2
         busy = max(window.cpu / max(1, window.wall), 0.01)

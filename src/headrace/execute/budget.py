@@ -61,7 +61,7 @@ def pool_bytes() -> int:
     return min(1 << 30, free_memory() // POOLED)
 
 
-class Memory:
+class MemoryBudget:
     """The bytes that all stages of one pass may hold ready together.
 
     Every stage may always hold one piece of work: nobody waits for the others to give way first.

@@ -9,7 +9,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from headrace.errors import ChangeWarning, StateError
-from headrace.identity.digests import PYTHON, difference
+from headrace.identity.digests import PYTHON, digest_difference
 from headrace.identity.looker import Looker
 from headrace.identity.values import SAMPLES
 from headrace.plan.node import Node, function_name, stack_level
@@ -42,7 +42,7 @@ def compare(saved: dict[str, Any], plan: Node, policy: str | None) -> None:
     if not saved or policy == "ignore":
         return
     try:
-        changed = _changed(saved["digests"], plan, same_python=saved["python"] == PYTHON)
+        changed = _describe_changes(saved["digests"], plan, same_python=saved["python"] == PYTHON)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise StateError(f"the state says nothing sensible of its functions: {error!r}") from None
     if changed:
@@ -56,12 +56,12 @@ def compare(saved: dict[str, Any], plan: Node, policy: str | None) -> None:
         )
 
 
-def _changed(saved: dict[str, str], plan: Node, *, same_python: bool) -> list[str]:
+def _describe_changes(saved: dict[str, str], plan: Node, *, same_python: bool) -> list[str]:
     here = digests(plan).get("digests", {})
     found = []
     for number, (node, _) in enumerate(described_nodes(plan)):
         was, now = saved.get(str(number)), here.get(str(number))
-        what = None if was is None or now is None else difference(was, now, same_python=same_python)
+        what = None if was is None or now is None else digest_difference(was, now, same_python=same_python)
         if what is not None:
             found.append(_line(number, node, what))
     return found

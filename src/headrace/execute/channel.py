@@ -7,7 +7,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 
 from headrace.block import Item
-from headrace.execute.budget import Memory
+from headrace.execute.budget import MemoryBudget
 from headrace.execute.unordered import Delivery
 from headrace.plan.marks import Mark
 
@@ -50,7 +50,7 @@ LINGER_BYTES = 1 << 20
 class Channel:
     """Workers ask for `room`, `issue` a ticket for the rows they took, and `put` what became of them."""
 
-    def __init__(self, limits: Limits, memory: Memory, delivery: Delivery | None = None) -> None:
+    def __init__(self, limits: Limits, memory: MemoryBudget, delivery: Delivery | None = None) -> None:
         self._limits = limits
         self._memory = memory
         self._expected = 0

@@ -54,7 +54,7 @@ class Context(NamedTuple):
         """The same place for each of several inputs that are open at a time, and share what memory there is."""
         return self._replace(sharers=self.sharers * count)
 
-    def identified(self) -> Context:
+    def with_row_ids(self) -> Context:
         """The same place, with ids for the rows of its inputs."""
         return self._replace(with_ids=True)
 
@@ -136,7 +136,7 @@ class Context(NamedTuple):
         part = max(1, len(indices) // 2) if node.pure else 1
         return [item for i in range(0, len(indices), part) for item in self.fetch_items(node, indices[i : i + part])]
 
-    def ordered(self, deterministic: bool | None) -> bool:
+    def keeps_order(self, deterministic: bool | None) -> bool:
         """Whether an operation keeps the order: what it says, else what the options say, else yes."""
         chosen = self.run.options.deterministic if deterministic is None else deterministic
         return chosen is not False or not self.any_order

@@ -13,7 +13,7 @@ from headrace.execute.channel import Cancelled
 from headrace.execute.origin import Origin
 from headrace.execute.registry import opening
 from headrace.execute.stream import END, Pace, Pulled, Stream
-from headrace.plan.marks import NOWHERE, At, Mark, Marks, Position, Saved
+from headrace.plan.marks import NOWHERE, At, Mark, Marks, Position, SavedMark
 from headrace.plan.node import Node
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class Input:
     def __init__(self, node: Node, context: Context, marks: Marks, opened_by: set[Input]) -> None:
         self._run = context.run
         self._context = context
-        self._counters = context.stage.opened()
+        self._counters = context.stage.add_stream()
         self._opened_by = opened_by
         self._closed = False
         self._positional = node.positional
@@ -63,7 +63,7 @@ class Input:
         self._rows = 0
         self._made = self.ordinal = self._mark.ordinal - offset
         opened_by.add(self)
-        self._run.opened()
+        self._run.add_stream()
         try:
             self._stream: Stream = run.open(node, context, at)
             if offset:
@@ -163,7 +163,7 @@ class Input:
         self._note_origin(failure, node)
         return failure.error
 
-    def worked(self, nanoseconds: int) -> None:
+    def add_work(self, nanoseconds: int) -> None:
         """Count time that was spent on its rows elsewhere."""
         self._counters.nanoseconds += nanoseconds
 
@@ -220,8 +220,8 @@ class Input:
                 stream.close()
         finally:
             self._opened_by.discard(self)
-            self._context.stage.closed(self._counters)
-            self._run.closed()
+            self._context.stage.remove_stream(self._counters)
+            self._run.remove_stream()
             if self._context.opened:
                 close_all(self._context.opened)
 
@@ -245,5 +245,5 @@ def _first_mark(context: Context, node: Node, marks: Marks) -> Mark:
 
 def _mark(number: int, position: Position, marks: Marks) -> Mark:
     """The mark of a node at these positions."""
-    inputs = (Saved(marks),) if position.rooted else ()
+    inputs = (SavedMark(marks),) if position.rooted else ()
     return Mark(number, position.ordinal, position.offset, position.own, inputs)

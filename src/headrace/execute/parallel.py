@@ -10,13 +10,13 @@ from headrace.execute.channel import Limits
 from headrace.execute.context import Context
 from headrace.execute.stream import Pace, Source
 from headrace.execute.unordered import Delivery, Remaining, Unordered
-from headrace.execute.workers import Work, WorkerStream, unchanged
+from headrace.execute.workers import Work, WorkerStream, do_nothing
 from headrace.options import AUTOTUNE
 from headrace.plan.marks import At, Marks
 from headrace.plan.node import Node, waits
 
 if TYPE_CHECKING:
-    from headrace.execute.processes import Call, Processes
+    from headrace.execute.processes import BlockFunction, Processes
 
 AUTOTUNE_TICKETS = 4
 """Hand-overs of about a millisecond that a prefetch(AUTOTUNE) keeps ready; more of them leave the cache."""
@@ -30,7 +30,7 @@ def read_ahead(
     marks: Marks,
     *,
     rows: int | None = None,
-    work: Work = unchanged,
+    work: Work = do_nothing,
     if_it_helps: str | None = None,
 ) -> WorkerStream:
     """The rows of an input, read by a thread at most `rows` before they are asked for; None: a sensible number.
@@ -38,14 +38,14 @@ def read_ahead(
     With `work`, what it makes of them, one by one. `if_it_helps` has no thread read them until it is seen to help, and
     is the name under which that is tuned.
     """
-    working = work is not unchanged
+    working = work is not do_nothing
     one_by_one = working or waits(node)
     source = ctx.open(node, marks, any_order=True)
     tuner = ctx.run.tuner
     depth = None
     if rows is None:
         stage = f"{if_it_helps} depth" if if_it_helps else ctx.stage.path
-        found = tuner.frozen(stage)
+        found = tuner.found_before(stage)
         sensible = AUTOTUNE_ROWS if one_by_one else AUTOTUNE_TICKETS
         depth = Depth(tuner, stage, found or sensible, fixed=found is not None)
     width = tuned_width(ctx, AUTOTUNE, stage=if_it_helps, most=1, hides=True) if if_it_helps else 1
@@ -67,10 +67,12 @@ def work_in_parallel(
     one_by_one: bool = True,
     one_to_one: bool = True,
     remote: Processes | None = None,
+    lot: int = 1,
 ) -> WorkerStream:
     """What `work` makes of the rows of an input, `one_by_one` or in blocks, on `width` threads.
 
-    `one_to_one` says that it makes one row of each. `remote` are the processes that it calls.
+    `one_to_one` says that it makes one row of each. `remote` are the processes that it calls. Rows that go one by one
+    go up to `lot` at a time where that takes no longer than a hand-over is worth.
     """
     own = at.own
     if isinstance(own, Unordered):
@@ -85,7 +87,16 @@ def work_in_parallel(
     # Out of order, marks are made where threads hand over: then there is always one.
     threads = tuned_width(ctx, width, start=0 if delivery is None else 1)
     return _stage(
-        ctx, source, work, threads, limits, delivery, one_by_one=one_by_one, one_to_one=one_to_one, remote=remote
+        ctx,
+        source,
+        work,
+        threads,
+        limits,
+        delivery,
+        one_by_one=one_by_one,
+        one_to_one=one_to_one,
+        remote=remote,
+        lot=lot,
     )
 
 
@@ -101,9 +112,15 @@ def _stage(
     one_to_one: bool = True,
     depth: Depth | None = None,
     remote: Processes | None = None,
+    lot: int = 1,
 ) -> WorkerStream:
-    """Rows that a user's function makes are taken on one by one: none is held back while the next is made."""
+    """Rows that a user's function makes are taken on one by one: none is held back while the next is made.
+
+    Unless nobody sees them before there is a whole `lot`.
+    """
     pace = Pace(1) if one_by_one else ctx.run.pace(handover=True, remote=remote is not None)
+    if one_by_one and lot > 1 and ctx.run.block_rows is None:
+        pace = Pace(most=lot)
     return WorkerStream(
         source,
         work,
@@ -126,7 +143,7 @@ def tuned_width(
     if width != AUTOTUNE:
         return width
     tuner, stage = ctx.run.tuner, stage or ctx.stage.path
-    found = tuner.frozen(stage)
+    found = tuner.found_before(stage)
     if found is None:
         return Climb(tuner, stage, max(start, tuner.widths.get(stage, 0)), most, hides, start)
     tuner.chose(stage, None, found, "")
@@ -141,7 +158,7 @@ def tuned_buffer(ctx: Context, operation: str, row_bytes: Callable[[int], int]) 
     """
     run, stage = ctx.run, f"{ctx.stage.branch}{operation}"
     room = run.memory.set_aside(stage) // ctx.sharers
-    size = run.sizes.get(stage) or run.tuner.frozen(stage)
+    size = run.sizes.get(stage) or run.tuner.found_before(stage)
     if size is None:
         each = row_bytes(room)
         size = max(1, room // each)
@@ -158,7 +175,7 @@ def process_count(ctx: Context, num_parallel_calls: int | None) -> int:
     return ctx.run.tuner.cpus
 
 
-def in_processes(call: Call) -> Processes:
+def in_processes(call: BlockFunction) -> Processes:
     """The same function of blocks, called in worker processes: one for each thread that uses it."""
     from headrace.execute.processes import Processes
 

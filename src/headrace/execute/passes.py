@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from headrace import _native
 from headrace.execute.autotune import Tuner
-from headrace.execute.budget import POOLED, Memory, cpus, pool_bytes
+from headrace.execute.budget import POOLED, MemoryBudget, cpus, pool_bytes
 from headrace.execute.context import Context
 from headrace.execute.inputs import Input, close_all
 from headrace.execute.origin import Patience
@@ -59,7 +59,7 @@ class Pass:
         self.options = options
         self.stage = Stage("pass")
         self.sizes = {} if sizes is None else sizes
-        self.memory = Memory(options.ram_budget)
+        self.memory = MemoryBudget(options.ram_budget)
         self.tuner = Tuner(options.cpu_budget or cpus(), options.frozen, widths)
         _native.set_team(min(TEAM, options.cpu_budget or cpus()))
         _native.pool_keep(pool_bytes() if options.ram_budget is None else options.ram_budget // POOLED)
@@ -113,6 +113,10 @@ class Pass:
         for each in waiting:
             each.cancel()
 
+    def is_cancelled(self) -> bool:
+        """Whether nobody wants any more rows."""
+        return self.cancelled
+
     def close(self) -> int:
         """Close every stream; how many bytes the pass moved. After a fork they belong to the other process."""
         if self._pid != os.getpid():
@@ -139,12 +143,12 @@ class Pass:
         if threading.get_ident() not in self.threads:
             reaper.join(REAP_SECONDS)
 
-    def opened(self) -> None:
+    def add_stream(self) -> None:
         """One more stream is open."""
         with self._lock:
             self.open_streams += 1
 
-    def closed(self) -> None:
+    def remove_stream(self) -> None:
         """One stream less is open."""
         with self._lock:
             self.open_streams -= 1

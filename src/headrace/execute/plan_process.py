@@ -21,7 +21,7 @@ from headrace.execute.processes import Died, Worker
 from headrace.execute.state import description, drawn_seeds
 from headrace.execute.stream import END, Made, Stream
 from headrace.options import Options
-from headrace.plan.marks import Mark, Marked, Marks, Saved
+from headrace.plan.marks import Mark, Marked, Marks, SavedMark
 from headrace.plan.node import Node
 from headrace.plan.prepared import Prepared
 
@@ -143,7 +143,7 @@ class ProcessStream(Stream):
         self._ctx = ctx
         self._keeper = keeper
         self._plan = [*description(node), *map(str, drawn_seeds(node))]  # a restored state may bring other seeds
-        self._next: Marked = Saved(marks)
+        self._next: Marked = SavedMark(marks)
         self._asked = self._over = self._died = False
         self._worker: Worker | None = None
 

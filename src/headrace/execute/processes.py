@@ -26,7 +26,7 @@ from headrace.execute.shared import Shared, pack, unpack
 from headrace.execute.unpicklable import culprit
 from headrace.execute.worker import Interrupted, Raised, Unusable
 
-Call: TypeAlias = Callable[[Block], list[Block | Exception]]
+BlockFunction: TypeAlias = Callable[[Block], list[Block | Exception]]
 """From a block to what became of its rows: blocks, and an exception in the place of each row that could not be made."""
 
 REAP_SECONDS = 5.0
@@ -40,7 +40,7 @@ class Processes:
     memory that ran out. A row that kills the second worker too has failed.
     """
 
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: BlockFunction) -> None:
         self._call = call
         self._own = threading.local()
         self._workers: set[Worker] = set()
@@ -158,7 +158,7 @@ class Keeper(threading.Thread):
             self.outbox = undo.enter_context(contextlib.closing(Shared.create()))
             fds = there.fileno(), self.inbox.fd, self.outbox.fd
             path = [entry for entry in sys.path if isinstance(entry, str)]
-            program = f"import sys; sys.path[:] = {path}; from headrace.execute.worker import main; main{fds}"
+            program = f"import sys; sys.path[:] = {path}; from headrace.execute.worker import serve; serve{fds}"
             # In a group of its own: Ctrl-C is for the process that the user started, and that one ends this one.
             self.process = subprocess.Popen(
                 [sys.executable, "-c", program], stdin=subprocess.DEVNULL, pass_fds=fds, process_group=0

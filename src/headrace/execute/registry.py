@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from headrace.plan.marks import At
 
 Open = Callable[[Any, "Context", "At"], "Stream"]
-Fetch = Callable[[Any, "Context", "Indices"], "Block | list[Item]"]
+FetchRows = Callable[[Any, "Context", "Indices"], "Block | list[Item]"]
 O = TypeVar("O", bound=Callable[..., "Stream"])  # noqa: E741
 F = TypeVar("F", bound=Callable[..., "Block | list[Item]"])
 
@@ -34,7 +34,7 @@ class Opening(NamedTuple):
 class Fetching(NamedTuple):
     """How rows of one kind of node are fetched; `items`: with failures in their places."""
 
-    fetch: Fetch
+    fetch: FetchRows
     items: bool
 
 
@@ -71,18 +71,18 @@ def fetches(kind: Any, *, items: bool = False) -> Callable[[F], F]:
 
 def opening(kind: type[Node]) -> Opening:
     """How nodes of this kind are opened."""
-    return _openings.get(kind) or _inherited(_openings, kind, "opens")
+    return _openings.get(kind) or _find_inherited(_openings, kind, "opens")
 
 
 def fetching(kind: type[Node]) -> Fetching:
     """How rows of nodes of this kind are fetched."""
-    return _fetchings.get(kind) or _inherited(_fetchings, kind, "fetches")
+    return _fetchings.get(kind) or _find_inherited(_fetchings, kind, "fetches")
 
 
 T = TypeVar("T")
 
 
-def _inherited(table: dict[type[Node], T], kind: type[Node], decorator: str) -> T:
+def _find_inherited(table: dict[type[Node], T], kind: type[Node], decorator: str) -> T:
     for base in kind.__mro__:
         if base in table:
             table[kind] = found = table[base]

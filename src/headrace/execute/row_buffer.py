@@ -104,7 +104,7 @@ class ReadersAhead:
             return make(want)
         started = perf_counter_ns()
         item = make(want)
-        if item is not None and self._climb.delivered(1, item.rows, perf_counter_ns() - started):
+        if item is not None and self._climb.learn_delivery(1, item.rows, perf_counter_ns() - started):
             self._count = self._climb.width
             for index, buffer in enumerate(buffers):
                 if buffer is not None:

@@ -91,11 +91,11 @@ def pack(parts: list[Any], memory: Shared) -> bytes:
     for part in parts:
         if isinstance(part, Block):
             columns = [noted(c) for c in (*part.columns, part.ids)]
-            plan.append((_written(part.structure, _orders(part.structure)), part.rows, columns))
+            plan.append((_pickle_structure(part.structure, _orders(part.structure)), part.rows, columns))
         else:
             plan.append(len(rest))
             rest.append(part)
-    data, buffers = _pickled(rest, arrays) if any(r is not None for r in rest) else (b"", [])
+    data, buffers = _pickle_apart(rest, arrays) if any(r is not None for r in rest) else (b"", [])
     places = memory.write(arrays + buffers)
     return pickle.dumps((plan, len(rest), data, places, [buffer.nbytes for buffer in buffers]))
 
@@ -138,8 +138,8 @@ def _orders(structure: Structure) -> Any:
 
 
 @lru_cache(256)
-def _written(structure: Structure, orders: Any) -> bytes:  # noqa: ARG001
-    return _pickled(structure, [])[0]
+def _pickle_structure(structure: Structure, orders: Any) -> bytes:  # noqa: ARG001
+    return _pickle_apart(structure, [])[0]
 
 
 @lru_cache(256)
@@ -148,7 +148,7 @@ def _read(structure: bytes) -> Structure:
     return made
 
 
-def _pickled(value: Any, arrays: list[NDArray[Any]]) -> tuple[bytes, list[NDArray[Any]]]:
+def _pickle_apart(value: Any, arrays: list[NDArray[Any]]) -> tuple[bytes, list[NDArray[Any]]]:
     """The value without its arrays, which are added to `arrays`, and without buffers, which come back."""
     file = io.BytesIO()
     buffers: list[NDArray[Any]] = []

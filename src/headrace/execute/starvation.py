@@ -28,13 +28,13 @@ class Meter:
         self._asked = self._left = 0
         self._looked = (0, 0)
 
-    def asked(self) -> None:
+    def begin_wait(self) -> None:
         """The consumer wants data."""
         self._asked = now = perf_counter_ns()
         if self._left:
             self._computed += now - self._left
 
-    def given(self, stats: Callable[[], dict[str, Any]]) -> None:
+    def end_wait(self, stats: Callable[[], dict[str, Any]]) -> None:
         """The consumer has them."""
         self._left = now = perf_counter_ns()
         if not self._first:

@@ -12,7 +12,7 @@ from typing import Any
 from headrace.errors import StateError
 from headrace.keys import Seed, globally_seeded, mix
 from headrace.plan.marks import Marks, from_json, is_count, to_json
-from headrace.plan.node import Node, fields_of, rebuilt, walk
+from headrace.plan.node import Node, fields_of, rebuild, walk
 
 VERSION = 2
 _LONGEST = 120
@@ -42,21 +42,21 @@ def drawn_seeds(plan: Node) -> list[int]:
     return [seed.value for seed in seeds if not seed.explicit]
 
 
-def unseeded(plan: Node) -> str | None:
+def first_unseeded(plan: Node) -> str | None:
     """The first operation whose seed nobody chose, None if there is none."""
     return next((n.operation for n in walk(plan) for name in _seed_fields(n) if not getattr(n, name).explicit), None)
 
 
 def require_seeds(plan: Node, why: str) -> None:
     """Refuse a plan whose processes would each draw another order."""
-    drawn = unseeded(plan)
+    drawn = first_unseeded(plan)
     if drawn and not globally_seeded():
         raise ValueError(
             f"{why}, so {drawn} needs a seed that is the same in all of them: {drawn}(…, seed=1), or hr.set_random_seed"
         )
 
 
-def reseeded(plan: Node, seeds: list[int]) -> Node:
+def with_seeds(plan: Node, seeds: list[int]) -> Node:
     """The plan with the drawn seeds of another run."""
     if seeds == drawn_seeds(plan):
         return plan
@@ -68,10 +68,10 @@ def reseeded(plan: Node, seeds: list[int]) -> Node:
         }
         return replace(node, **new) if new else node
 
-    return rebuilt(plan, change)
+    return rebuild(plan, change)
 
 
-def keyed(plan: Node, key: int) -> Node:
+def with_keyed_seeds(plan: Node, key: int) -> Node:
     """A nested plan with the seeds that nobody chose drawn from `key`, so that another process finds the same ones.
 
     Below a cache they stay: its rows outlive the pass.
@@ -96,7 +96,7 @@ def process_of(plan: Node) -> tuple[int, int, int] | None:
     return next((node.process for node in walk(plan) if node.process is not None), None)
 
 
-def save(
+def make_state(
     plan: Node,
     described: list[str],
     epoch: int,

@@ -8,7 +8,7 @@ from typing import Any
 
 from headrace.plan.display import WIDTH, cut_to_width
 from headrace.plan.explain import table
-from headrace.plan.node import Node, draws
+from headrace.plan.node import Node, draws_numbers
 
 
 class Counters:
@@ -62,26 +62,26 @@ class Stage:
                 stage._node, stage._operation = id(node), node.operation
                 one_of_its_files = self._operation == node.operation and not node.inputs
                 stage.remedy = node.remedy() or (self.remedy if one_of_its_files else None)
-                stage.random = draws(node)
+                stage.random = draws_numbers(node)
             elif stage._node != id(node):
                 stage.label = f"{node.operation}(…)"  # children of a flat_map, files of a reader: each another one
             return stage
 
-    def opened(self) -> Counters:
+    def add_stream(self) -> Counters:
         """Count a new stream."""
         counters = Counters()
         with self._lock:
             self._live.add(counters)
         return counters
 
-    def closed(self, counters: Counters) -> None:
+    def remove_stream(self, counters: Counters) -> None:
         """A stream has come to its end."""
         with self._lock:
             if counters in self._live:
                 self._live.remove(counters)
                 self._closed.add(counters)
 
-    def worked(self, nanoseconds: int) -> None:
+    def add_work(self, nanoseconds: int) -> None:
         """A worker thread spent this time."""
         with self._lock:
             self._work += nanoseconds

@@ -75,8 +75,11 @@ class Pace:
     SOME = 4
     """So many rows that a function can show what it makes of a block are asked for even if one takes a millisecond."""
 
-    def __init__(self, fixed: int | None = None, *, handover: bool = False, remote: bool = False) -> None:
+    def __init__(
+        self, fixed: int | None = None, *, handover: bool = False, remote: bool = False, most: int | None = None
+    ) -> None:
         self.rows = fixed or 1
+        self._most = most
         self._fixed = fixed is not None
         self._bytes = self.HANDOVER_BYTES if handover or remote else self.BYTES
         self._nanoseconds = self.REMOTE_NANOSECONDS if remote else self.NANOSECONDS
@@ -85,9 +88,9 @@ class Pace:
         """Learn from what the last pull gave, and how long it took."""
         self.learn(item.rows, item.nbytes, nanoseconds)
 
-    def asked(self, want: int) -> int:
+    def grow_to(self, want: int) -> int:
         """How many rows to ask for where somebody wants so many, and who does can take as many again."""
-        if not self._fixed:
+        if not self._fixed and self._most is None:
             self.rows = max(self.rows, min(want, self.ROWS))
         return max(want, self.rows)
 
@@ -101,7 +104,7 @@ class Pace:
             return
         quick = nanoseconds < self._nanoseconds or (some and self.rows < self.SOME)
         if quick and rows >= self.rows < self.ROWS and nbytes < self._bytes:
-            self.rows *= 2
+            self.rows = min(2 * self.rows, self._most or self.ROWS)
 
 
 class Pending:

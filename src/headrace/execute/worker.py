@@ -59,7 +59,7 @@ class Interrupted(Raised):
     """What ends the pass, since it is no error of an element."""
 
 
-def main(connection: int, inbox: int, outbox: int) -> None:
+def serve(connection: int, inbox: int, outbox: int) -> None:
     """Take the function, then answer one block after another, until the other end is closed or its process is gone."""
     _native.die_with_parent()
     sys.setswitchinterval(SWITCH_SECONDS)
@@ -84,7 +84,7 @@ def _serve(connection: Connection, inbox: Shared, outbox: Shared) -> None:
                 answer = _answer(call, value)
         sys.stdout.flush()  # the end comes without warning
         sys.stderr.flush()
-        connection.send_bytes(_packed(answer, outbox))
+        connection.send_bytes(_pack(answer, outbox))
 
 
 def _answer(call: Any, block: Block) -> list[Block | Raised]:
@@ -94,7 +94,7 @@ def _answer(call: Any, block: Block) -> list[Block | Raised]:
         return [Interrupted.of(error)]
 
 
-def _packed(answer: list[Any], outbox: Shared) -> bytes:
+def _pack(answer: list[Any], outbox: Shared) -> bytes:
     try:
         return pack(answer, outbox)
     except Exception:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Work = Callable[[Item], list[Item]]
 
 
-def unchanged(item: Item) -> list[Item]:
+def do_nothing(item: Item) -> list[Item]:
     """The work of a stage that only runs ahead."""
     return [item]
 
@@ -117,13 +117,13 @@ class WorkerStream(Stream):
     def _fetch(self, want: int) -> bool:
         """Have more rows pending, which may be none yet; False at the end."""
         if self._width and not self._threads:
-            self._pace.asked(want)
+            self._pace.grow_to(want)
             self._start()
         started = perf_counter_ns()
         here = self._width == 0 and self.channel.at_rest()
         made = self._made_here(want) if here else self._handed_over()
         climb = self._climb
-        if climb is not None and climb.delivered(len(made), sum(made), perf_counter_ns() - started):
+        if climb is not None and climb.learn_delivery(len(made), sum(made), perf_counter_ns() - started):
             self.resize(climb.width)
         return bool(made)
 
@@ -144,8 +144,8 @@ class WorkerStream(Stream):
     def _made_here(self, want: int) -> list[int]:
         """One call, in the thread of whoever asked; on as many rows as threads would take on, where they may."""
         started = perf_counter_ns()
-        free = self._work is not unchanged and self._limits(1).rows is None and not self._pass.live
-        item = self._source.pull(self._pace.asked(want) if free else want)
+        free = self._work is not do_nothing and self._limits(1).rows is None and not self._pass.live
+        item = self._source.pull(self._pace.grow_to(want) if free else want)
         if item is END:
             return []
         items = self._worked(item)
@@ -161,9 +161,9 @@ class WorkerStream(Stream):
         started = perf_counter_ns()
         items = self._work(item)
         took = perf_counter_ns() - started
-        self._stage.worked(took)
+        self._stage.add_work(took)
         if watched is not None:
-            watched.worked(item.rows, took, thread_time_ns() - on_cpu)
+            watched.learn_work(item.rows, took, thread_time_ns() - on_cpu)
         return items
 
     def skip(self, count: int, *, replay: bool = False) -> int:

@@ -65,7 +65,7 @@ def chosen(features: Any, keys: Sequence[str], columns: Sequence[Any]) -> dict[s
 
 
 def _spec(features: dict[str, TensorSpec], computation: Computation) -> Any:
-    shapes = {key: _known(key, spec.shape) for key, spec in features.items()}
+    shapes = {key: _known_shape(key, spec.shape) for key, spec in features.items()}
     if not is_batch(computation.layer, shapes):
         return computation.spec(shapes)
     sizes = {shape[0] for shape in shapes.values()}
@@ -78,14 +78,14 @@ def _row_shape(shape: tuple[Any, ...]) -> tuple[Any, ...]:
     return () if shape[1:] == (1,) else shape[1:]
 
 
-def _known(key: str, shape: Any) -> tuple[Any, ...]:
+def _known_shape(key: str, shape: Any) -> tuple[Any, ...]:
     if shape is None:
         raise ValueError(f"the axes of feature {key!r} are not known in advance")
     return tuple(shape)
 
 
 def _block(features: dict[str, TensorSpec], computation: Computation) -> Callable[..., Any]:
-    shapes = {key: _known(key, spec.shape) for key, spec in features.items()}
+    shapes = {key: _known_shape(key, spec.shape) for key, spec in features.items()}
     if is_batch(computation.layer, shapes):
         return lambda *columns: _batches(list(features), columns, computation)
     return lambda *columns: computation.run(

@@ -14,11 +14,11 @@ from headrace.feature_column.column import (
     KeyedColumn,
     categorical,
     categorical_raw,
+    check_integer,
     key_of,
     text_or_integers,
-    whole,
 )
-from headrace.feature_column.ids import Ids
+from headrace.feature_column.ids import RowIds
 from headrace.feature_column.raw import Hashes, Inputs, Ints
 from headrace.io.feature import Feature
 from headrace.io.features import VarLenFeature
@@ -51,7 +51,7 @@ class IdentityCategoricalColumn(KeyedIds):
         """As given."""
         return self.number_buckets
 
-    def _ids(self, inputs: Inputs) -> Ids:
+    def _ids(self, inputs: Inputs) -> RowIds:
         raw = categorical_raw(inputs, self.key, self.dtype, self.name)
         values, missing = raw.integers, raw.missing()
         outside = (values < 0) | (values >= self.number_buckets)
@@ -64,7 +64,7 @@ class IdentityCategoricalColumn(KeyedIds):
                     f"{int(values[outside.argmax()])}: default_value= gives such values an id"
                 )
             values = np.where(outside, self.default_value, values)
-        return Ids.like(raw, np.array(values), missing)
+        return RowIds.like(raw, np.array(values), missing)
 
 
 def categorical_column_with_identity(
@@ -76,8 +76,8 @@ def categorical_column_with_identity(
     >>> hr.feature_column.DenseFeatures([hr.feature_column.indicator_column(column)])({"day": [2]})
     array([[0., 0., 1., 0., 0., 0., 0.]], dtype=float32)
     """
-    key, buckets = key_of(key), whole(key, "num_buckets", num_buckets, 1)
-    if default_value is not None and whole(key, "default_value", default_value, 0) >= buckets:
+    key, buckets = key_of(key), check_integer(key, "num_buckets", num_buckets, 1)
+    if default_value is not None and check_integer(key, "default_value", default_value, 0) >= buckets:
         raise ValueError(f"column {key!r}: default_value must be less than num_buckets, {buckets}, not {default_value}")
     return IdentityCategoricalColumn(key, buckets, default_value)
 
@@ -95,9 +95,9 @@ class HashedCategoricalColumn(KeyedIds):
         """As given."""
         return self.hash_bucket_size
 
-    def _ids(self, inputs: Inputs) -> Ids:
+    def _ids(self, inputs: Inputs) -> RowIds:
         raw = categorical_raw(inputs, self.key, self.dtype, self.name)
-        return Ids.like(raw, bucket_numbers(raw.hashes(), self.hash_bucket_size), raw.missing())
+        return RowIds.like(raw, bucket_numbers(raw.hashes(), self.hash_bucket_size), raw.missing())
 
 
 def bucket_numbers(hashes: Hashes, buckets: int, first: int = 0) -> Ints:
@@ -119,7 +119,7 @@ def categorical_column_with_hash_bucket(
     """
     key = key_of(key)
     return HashedCategoricalColumn(
-        key, whole(key, "hash_bucket_size", hash_bucket_size, 1), text_or_integers(key, dtype)
+        key, check_integer(key, "hash_bucket_size", hash_bucket_size, 1), text_or_integers(key, dtype)
     )
 
 
@@ -156,7 +156,7 @@ class WeightedCategoricalColumn(CategoricalColumn):
         """That of the ids."""
         return self.categorical_column.ids_shape(shapes)
 
-    def _ids(self, inputs: Inputs) -> Ids:
+    def _ids(self, inputs: Inputs) -> RowIds:
         ids, raw = self.categorical_column.ids(inputs), inputs.raw(self.weight_feature_key, self.name)
         if raw.numbers is None and raw.size:
             raise TypeError(f"column {self.name!r}: its weights, {self.weight_feature_key!r}, are text")

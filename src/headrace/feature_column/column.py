@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.feature_column.ids import Ids
+from headrace.feature_column.ids import RowIds
 from headrace.feature_column.learners import Learner
 from headrace.feature_column.raw import Inputs, Raw
 from headrace.io.feature import Feature
@@ -73,9 +73,9 @@ class CategoricalColumn(FeatureColumn):
     @property
     @abstractmethod
     def num_buckets(self) -> int:
-        """Ids are less than this."""
+        """RowIds are less than this."""
 
-    def ids(self, inputs: Inputs) -> Ids:
+    def ids(self, inputs: Inputs) -> RowIds:
         """The ids of these rows."""
         made = inputs.made.get(id(self))
         if made is None:
@@ -83,7 +83,7 @@ class CategoricalColumn(FeatureColumn):
         return made
 
     @abstractmethod
-    def _ids(self, inputs: Inputs) -> Ids: ...
+    def _ids(self, inputs: Inputs) -> RowIds: ...
 
     def ids_shape(self, shapes: dict[str, Any]) -> tuple[int | None, ...]:
         """The shape of the ids of one row, None for any number, by the shapes of the raw features of a row."""
@@ -116,7 +116,7 @@ def key_of(key: Any) -> str:
     return key
 
 
-def whole(column: str, parameter: str, value: Any, least: int) -> int:
+def check_integer(column: str, parameter: str, value: Any, least: int) -> int:
     """An integer parameter of a column."""
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise TypeError(f"column {column!r}: {parameter} must be an integer, not {value!r}")

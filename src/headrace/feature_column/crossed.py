@@ -10,8 +10,8 @@ import numpy as np
 
 from headrace import _native
 from headrace.feature_column.categorical import HashedCategoricalColumn, WeightedCategoricalColumn, bucket_numbers
-from headrace.feature_column.column import CategoricalColumn, key_of, values_of, whole
-from headrace.feature_column.ids import Ids
+from headrace.feature_column.column import CategoricalColumn, check_integer, key_of, values_of
+from headrace.feature_column.ids import RowIds
 from headrace.feature_column.raw import Hashes, Inputs
 from headrace.io.feature import Feature
 from headrace.io.features import VarLenFeature
@@ -21,11 +21,11 @@ FIRST_HASH = 0xDECAFCAFFE
 
 
 @dataclass(frozen=True)
-class Part:
+class CrossedPart:
     """One of the things that are crossed: a hash for each value, laid out as these ids are."""
 
     hashes: Hashes
-    ids: Ids
+    ids: RowIds
     dense: bool
 
 
@@ -67,10 +67,10 @@ class CrossedColumn(CategoricalColumn):
         each = [shapes[part] if isinstance(part, str) else part.ids_shape(shapes) for part in self.crossed]
         return () if all(shape == () for shape in each) else (None,)
 
-    def _part(self, part: str | CategoricalColumn, inputs: Inputs) -> Part:
+    def _part(self, part: str | CategoricalColumn, inputs: Inputs) -> CrossedPart:
         if isinstance(part, CategoricalColumn):
             ids = part.ids(inputs)
-            return Part(ids.values.view(np.uint64), ids, dense=False)
+            return CrossedPart(ids.values.view(np.uint64), ids, dense=False)
         raw = values_of(inputs, part, self.name)
         if raw.kind not in ("text", "integers"):
             raise TypeError(
@@ -78,9 +78,9 @@ class CrossedColumn(CategoricalColumn):
                 "cross a bucketized_column of it"
             )
         values = raw.hashes() if raw.text is not None else raw.integers.view(np.uint64)
-        return Part(values, Ids(values.view(np.int64), raw.rows, raw.shape, raw.splits), raw.dense)
+        return CrossedPart(values, RowIds(values.view(np.int64), raw.rows, raw.shape, raw.splits), raw.dense)
 
-    def _ids(self, inputs: Inputs) -> Ids:
+    def _ids(self, inputs: Inputs) -> RowIds:
         found = [self._part(part, inputs) for part in self.crossed]
         parts = [*(p for p in found if not p.dense), *(p for p in found if p.dense)]  # the order is TensorFlow's
         if all(p.ids.splits is None and p.ids.shape == () for p in parts):
@@ -90,9 +90,9 @@ class CrossedColumn(CategoricalColumn):
             values, offsets = part.ids.present()
             pieces.append((np.ascontiguousarray(values).view(np.uint64), np.ascontiguousarray(offsets, np.int64)))
         values, offsets = _native.cross_product(pieces, self.hash_key, self.hash_bucket_size)
-        return Ids(values, inputs.rows, splits=offsets)
+        return RowIds(values, inputs.rows, splits=offsets)
 
-    def _single(self, parts: list[Part], rows: int) -> Ids:
+    def _single(self, parts: list[CrossedPart], rows: int) -> RowIds:
         """One value of each part in each row."""
         made = np.full(rows, self.hash_key, np.uint64)
         missing: Any = None
@@ -100,7 +100,7 @@ class CrossedColumn(CategoricalColumn):
             _native.cross_rows(made, part.hashes)
             if part.ids.missing is not None:
                 missing = part.ids.missing if missing is None else missing | part.ids.missing
-        return Ids(bucket_numbers(made, self.hash_bucket_size), rows, missing=missing)
+        return RowIds(bucket_numbers(made, self.hash_bucket_size), rows, missing=missing)
 
 
 def crossed_column(
@@ -128,5 +128,5 @@ def crossed_column(
         else:
             parts.append(key_of(key))
     name = "_X_".join(sorted(part if isinstance(part, str) else part.name for part in parts))
-    first = FIRST_HASH if not hash_key else whole(name, "hash_key", hash_key, 0) & (2**64 - 1)
-    return CrossedColumn(tuple(parts), whole(name, "hash_bucket_size", hash_bucket_size, 1), first)
+    first = FIRST_HASH if not hash_key else check_integer(name, "hash_key", hash_key, 0) & (2**64 - 1)
+    return CrossedColumn(tuple(parts), check_integer(name, "hash_bucket_size", hash_bucket_size, 1), first)

@@ -15,8 +15,8 @@ from headrace.feature_column.column import (
     FeatureColumn,
     Matrix,
     categorical,
+    check_integer,
     incomplete_columns,
-    whole,
 )
 from headrace.feature_column.raw import Inputs
 from headrace.io.feature import Feature
@@ -129,10 +129,10 @@ class EmbeddingColumn(MadeOfIds):
         ids = self.categorical_column.ids(inputs)
         weights = NO_WEIGHTS if ids.weights is None else ids.weights
         code = get_args(Combiner).index(self.combiner)
-        _native.add_embeddings(ids.known, ids.offsets, weights, clipped(table, self.max_norm), code, out, first)
+        _native.add_embeddings(ids.known, ids.offsets, weights, clip_rows(table, self.max_norm), code, out, first)
 
 
-def clipped(table: Matrix, max_norm: float | None) -> Matrix:
+def clip_rows(table: Matrix, max_norm: float | None) -> Matrix:
     """The table, its rows at most so long."""
     if max_norm is None:
         return table
@@ -220,5 +220,5 @@ def _embedding(
         raise ValueError(f"column {name!r}: read the checkpoint's array, and give it to layer.load_tables")
     if max_norm is not None and not max_norm > 0:
         raise ValueError(f"column {name!r}: max_norm must be positive, not {max_norm}")
-    size = whole(name, "dimension", dimension, 1)
+    size = check_integer(name, "dimension", dimension, 1)
     return EmbeddingColumn(column, size, combiner, initializer, max_norm, trainable, table or name, table is not None)

@@ -38,7 +38,7 @@ class FlaxFeatures(nnx.Module):  # type: ignore[misc]
 
     def load_tables(self, tables: Mapping[str, Any]) -> FlaxFeatures:
         """Take arrays, such as a TensorFlow checkpoint's, by the names that `DenseFeatures.load_tables` knows."""
-        for name, table in self.layout.checked(tables).items():
+        for name, table in self.layout.check_arrays(tables).items():
             self.tables[name][...] = jnp.asarray(table)
         return self
 

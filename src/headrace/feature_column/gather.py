@@ -15,7 +15,7 @@ from headrace.block import Block
 from headrace.errors import NONSENSE, StateError
 from headrace.feature_column.learners import Arrays, Learner
 from headrace.plan.cardinality import INFINITE
-from headrace.storage.files import whole
+from headrace.storage.files import whole_file
 
 FORMAT = "headrace.adapt"
 VERSION = 1
@@ -77,7 +77,7 @@ def _save(path: Path, purpose: str, place: Any, learners: Sequence[Learner]) -> 
     arrays: Arrays = {"header": np.frombuffer(json.dumps(header).encode(), np.uint8)}
     for number, learner in enumerate(learners):
         arrays |= {f"{number}.{name}": array for name, array in learner.arrays().items()}
-    with whole(path) as file:
+    with whole_file(path) as file:
         np.savez(file, allow_pickle=False, **arrays)
 
 

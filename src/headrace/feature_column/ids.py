@@ -14,7 +14,7 @@ from headrace.ragged import Ragged
 
 
 @dataclass(frozen=True, eq=False)
-class Ids:
+class RowIds:
     """The ids of some rows one after another: so many a row as `shape` says, or cut at `splits`.
 
     `missing` marks what stands for nothing. An id of -1 that is not marked is a value that no table knows: it counts
@@ -29,7 +29,7 @@ class Ids:
     weights: NDArray[np.float32] | None = None
 
     @classmethod
-    def like(cls, raw: Raw, values: Ints, missing: NDArray[np.bool_] | None) -> Ids:
+    def like(cls, raw: Raw, values: Ints, missing: NDArray[np.bool_] | None) -> RowIds:
         """Ids laid out as a raw feature is."""
         return cls(values, raw.rows, raw.shape, raw.splits, missing)
 

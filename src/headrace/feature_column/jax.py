@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from headrace.feature_column.dense import EmbeddingColumn
-from headrace.feature_column.trainable import Layout
+from headrace.feature_column.trainable import InputLayout
 from headrace.ragged import Ragged
 
 if TYPE_CHECKING:
@@ -22,12 +22,12 @@ class FeatureFunctions(NamedTuple):
 
     init: Callable[[], dict[str, Any]]
     apply: Callable[[Mapping[str, Any], Mapping[str, Any]], Any]
-    layout: Layout
+    layout: InputLayout
 
 
 def feature_functions(layer: DenseFeatures, seed: int | None = None) -> FeatureFunctions:
     """The functions of these columns."""
-    layout = Layout.of(layer)
+    layout = InputLayout.of(layer)
 
     def init() -> dict[str, Any]:
         return {name: jnp.asarray(table) for name, table in layout.initial_tables(layer, seed).items()}
@@ -40,13 +40,13 @@ def feature_functions(layer: DenseFeatures, seed: int | None = None) -> FeatureF
             else:
                 table = parameters[column.table]
                 table = table if layout.trainable[column.table] else jax.lax.stop_gradient(table)
-                parts.append(_embedded(column, table, inputs["ids"][place], inputs["ids"].get(f"{place}/weights")))
+                parts.append(_embed(column, table, inputs["ids"][place], inputs["ids"].get(f"{place}/weights")))
         return jnp.concatenate(parts, axis=1)
 
     return FeatureFunctions(init, apply, layout)
 
 
-def _embedded(column: EmbeddingColumn, table: Any, ids: Any, weights: Any) -> Any:
+def _embed(column: EmbeddingColumn, table: Any, ids: Any, weights: Any) -> Any:
     """The rows of the table that the ids of each row name, put together."""
     if column.max_norm is not None:
         norms = jnp.sqrt(jnp.sum(table * table, axis=1, keepdims=True))

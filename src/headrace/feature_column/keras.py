@@ -9,7 +9,7 @@ import keras
 from keras import ops
 
 from headrace.feature_column.dense import EmbeddingColumn
-from headrace.feature_column.trainable import Layout
+from headrace.feature_column.trainable import InputLayout
 
 if TYPE_CHECKING:
     from headrace.feature_column.layer import DenseFeatures
@@ -25,7 +25,7 @@ class FeatureLayer(keras.layers.Layer):  # type: ignore[misc]
         super().__init__(**named)
         self.columns = DenseFeatures.from_json(columns) if isinstance(columns, str) else columns
         self.seed = seed
-        self.layout = Layout.of(self.columns)
+        self.layout = InputLayout.of(self.columns)
         self.tables: dict[str, Any] = {}
         for name, table in self.layout.initial_tables(self.columns, seed).items():
             self.tables[name] = self.add_weight(
@@ -46,7 +46,7 @@ class FeatureLayer(keras.layers.Layer):  # type: ignore[misc]
                 parts.append(inputs["dense"][:, place])
             else:
                 weights = inputs["ids"].get(f"{place}/weights")
-                parts.append(_embedded(column, self.tables[column.table], inputs["ids"][place], weights))
+                parts.append(_embed(column, self.tables[column.table], inputs["ids"][place], weights))
         return ops.concatenate([ops.cast(part, "float32") for part in parts], axis=1)
 
     def compute_output_shape(self, input_shape: Any) -> tuple[int | None, int]:
@@ -55,7 +55,7 @@ class FeatureLayer(keras.layers.Layer):  # type: ignore[misc]
 
     def load_tables(self, tables: Mapping[str, Any]) -> FeatureLayer:
         """Take arrays, such as a TensorFlow checkpoint's, by the names that `DenseFeatures.load_tables` knows."""
-        for name, table in self.layout.checked(tables).items():
+        for name, table in self.layout.check_arrays(tables).items():
             self.tables[name].assign(table)
         return self
 
@@ -73,7 +73,7 @@ def feature_layer(layer: DenseFeatures, seed: int | None = None, **named: Any) -
     return FeatureLayer(layer, seed, **named)
 
 
-def _embedded(column: EmbeddingColumn, table: Any, ids: Any, weights: Any) -> Any:
+def _embed(column: EmbeddingColumn, table: Any, ids: Any, weights: Any) -> Any:
     """The rows of the table that the ids of each row name, put together."""
     table = ops.convert_to_tensor(table)
     if column.max_norm is not None:

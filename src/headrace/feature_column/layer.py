@@ -22,7 +22,7 @@ from headrace.feature_column.dense import EmbeddingColumn
 from headrace.feature_column.numeric import BucketizedColumn
 from headrace.feature_column.program import program_of
 from headrace.feature_column.raw import Inputs
-from headrace.feature_column.trainable import Layout
+from headrace.feature_column.trainable import InputLayout
 from headrace.plan.spec import TensorSpec
 
 OutputColumn = DenseColumn | EmbeddingColumn
@@ -130,7 +130,7 @@ class DenseFeatures:
         >>> layer({"day": 1})
         array([1.5], dtype=float32)
         """
-        made = Layout.of(self).checked(tables)
+        made = InputLayout.of(self).check_arrays(tables)
         for table in made.values():
             table.flags.writeable = False
         return replace(self, tables={**self.tables, **made})

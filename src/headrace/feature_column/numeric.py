@@ -13,11 +13,11 @@ from numpy.typing import DTypeLike
 
 from headrace import _native
 from headrace.feature_column.column import CategoricalColumn, DenseColumn, KeyedColumn, Matrix, incomplete, key_of
-from headrace.feature_column.ids import Ids
+from headrace.feature_column.ids import RowIds
 from headrace.feature_column.learnable import Normalizer, QuantileBoundaries
 from headrace.feature_column.learners import Moments, Quantiles
 from headrace.feature_column.raw import Inputs
-from headrace.io.feature import Feature, frozen, sizes_of
+from headrace.io.feature import Feature, as_tuples, sizes_of
 from headrace.io.features import FixedLenFeature
 
 
@@ -133,7 +133,7 @@ def numeric_column(
             raise ValueError(
                 f"column {key!r}: default_value must be a number or of shape {sizes}, not {default_value!r}"
             )
-        default_value = frozen(np.broadcast_to(given.astype(kind), sizes))
+        default_value = as_tuples(np.broadcast_to(given.astype(kind), sizes))
     return NumericColumn(key, sizes, default_value, kind.name, normalizer_fn, normalizer)
 
 
@@ -176,15 +176,15 @@ class BucketizedColumn(DenseColumn, CategoricalColumn):
         """Each number of a row has buckets of its own."""
         return self.width
 
-    def _ids(self, inputs: Inputs) -> Ids:
+    def _ids(self, inputs: Inputs) -> RowIds:
         values = self.source_column.values(inputs)
         made = np.empty(values.size, np.int64)
         _native.bucketize(values.reshape(-1), np.array(self.bounds, np.float32), made)
         width = values.shape[1]
         if width == 1:
-            return Ids(made, inputs.rows)
+            return RowIds(made, inputs.rows)
         made += np.tile(np.arange(width) * (len(self.bounds) + 1), inputs.rows)
-        return Ids(made, inputs.rows, (width,))
+        return RowIds(made, inputs.rows, (width,))
 
     def ids_shape(self, shapes: dict[str, Any]) -> tuple[int | None, ...]:  # noqa: ARG002
         """One id for each number."""

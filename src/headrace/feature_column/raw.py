@@ -133,15 +133,15 @@ def plain_column(column: Any) -> Any:
     elif hasattr(column, "to_numpy") and not hasattr(column, "type"):
         column = np.asarray(column.to_numpy())
         nested = column.dtype == object and len(column) and isinstance(column[0], list | tuple | np.ndarray)
-        return _listed(column.tolist()) if nested else column
+        return _read_list(column.tolist()) if nested else column
     if isinstance(column, list | tuple):
-        return _listed(list(column))
+        return _read_list(list(column))
     if not hasattr(column, "type"):
         return np.asarray(column)
     return _arrow(column)
 
 
-def _listed(rows: list[Any]) -> Any:
+def _read_list(rows: list[Any]) -> Any:
     """A list: of values, or of rows which hold several."""
     nested = [isinstance(row, list | tuple | np.ndarray) and np.ndim(np.asarray(row, object)) > 0 for row in rows]
     if not any(nested):
@@ -149,7 +149,7 @@ def _listed(rows: list[Any]) -> Any:
         return made if made.dtype.kind not in "SU" else _objects(rows)
     if not all(nested):
         raise TypeError("some rows are lists and others are not")
-    arrays = [_listed(list(row)) if not isinstance(row, np.ndarray) else row for row in rows]
+    arrays = [_read_list(list(row)) if not isinstance(row, np.ndarray) else row for row in rows]
     text = any(a.dtype.kind in "OSU" for a in arrays)
     filled = [a for a in arrays if len(a)]
     values = np.concatenate([a.astype(object) if text else a for a in filled]) if filled else np.empty(0, np.int64)

@@ -18,7 +18,7 @@ from headrace.feature_column.dense import EmbeddingColumn, IndicatorColumn
 from headrace.feature_column.learnable import Normalizer
 from headrace.feature_column.numeric import BucketizedColumn, NumericColumn
 from headrace.feature_column.vocabulary import VocabularyCategoricalColumn, vocabulary_column
-from headrace.io.feature import frozen
+from headrace.io.feature import as_tuples
 
 FORMAT = "headrace.feature_column"
 VERSION = 1
@@ -39,7 +39,7 @@ FUNCTIONS = {"normalizer_fn": "normalise in a map before", "initializer": "load_
 
 def columns_to_json(columns: Sequence[FeatureColumn]) -> str:
     """All that the columns say."""
-    made = {"format": FORMAT, "version": VERSION, "columns": [_written(column) for column in columns]}
+    made = {"format": FORMAT, "version": VERSION, "columns": [_write(column) for column in columns]}
     return json.dumps(made, ensure_ascii=False)
 
 
@@ -53,7 +53,7 @@ def columns_from_json(text: str | bytes) -> list[Any]:
     return [_read(column) for column in read["columns"]]
 
 
-def _written(column: Any) -> dict[str, Any]:
+def _write(column: Any) -> dict[str, Any]:
     if column.learner() is not None:
         raise ValueError(f"column {column.name!r} is to be completed from data: write what layer.adapt(dataset) gives")
     kind = next(name for name, known in TYPES.items() if type(column) is known)
@@ -75,7 +75,7 @@ def _value(value: Any) -> Any:
     if isinstance(value, Normalizer):
         return {"type": "normalizer", "mean": list(value.mean), "variance": list(value.variance)}
     if isinstance(value, FeatureColumn):
-        return _written(value)
+        return _write(value)
     if isinstance(value, tuple):
         return [_value(item) for item in value]
     if isinstance(value, bytes):
@@ -100,4 +100,4 @@ def _read(given: Any) -> Any:
     if kind is VocabularyCategoricalColumn:
         entries = fields.pop("vocabulary")
         return vocabulary_column(entries=entries, **fields)
-    return kind(**{name: frozen(value) for name, value in fields.items()})
+    return kind(**{name: as_tuples(value) for name, value in fields.items()})

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from headrace.feature_column.dense import EmbeddingColumn
-from headrace.feature_column.trainable import Layout
+from headrace.feature_column.trainable import InputLayout
 from headrace.ragged import Ragged
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ class FeatureModule(nn.Module):  # type: ignore[misc]
 
     def __init__(self, layer: DenseFeatures, seed: int | None = None) -> None:
         super().__init__()
-        self.layout = Layout.of(layer)
+        self.layout = InputLayout.of(layer)
         self.tables = nn.ParameterDict()
         for name, table in self.layout.initial_tables(layer, seed).items():
             self.tables[_key(name)] = nn.Parameter(torch.from_numpy(table), self.layout.trainable[name])
@@ -41,13 +41,13 @@ class FeatureModule(nn.Module):  # type: ignore[misc]
                 parts.append(dense[:, place])
             else:
                 table = self.tables[_key(column.table)]
-                parts.append(_embedded(column, table, inputs["ids"][place], inputs["ids"].get(f"{place}/weights")))
+                parts.append(_embed(column, table, inputs["ids"][place], inputs["ids"].get(f"{place}/weights")))
         return torch.cat(parts, dim=1)
 
     def load_tables(self, tables: Mapping[str, Any]) -> FeatureModule:
         """Take arrays, such as a TensorFlow checkpoint's, by the names that `DenseFeatures.load_tables` knows."""
         with torch.no_grad():
-            for name, table in self.layout.checked(tables).items():
+            for name, table in self.layout.check_arrays(tables).items():
                 self.tables[_key(name)].copy_(torch.from_numpy(table))
         return self
 
@@ -60,7 +60,7 @@ def _key(name: str) -> str:
     return name.replace(".", "/")  # torch has no dots in names of parameters
 
 
-def _embedded(column: EmbeddingColumn, table: torch.Tensor, ids: Any, weights: Any) -> torch.Tensor:
+def _embed(column: EmbeddingColumn, table: torch.Tensor, ids: Any, weights: Any) -> torch.Tensor:
     """The rows of the table that the ids of each row name, put together."""
     if column.max_norm is not None:
         table = table * (column.max_norm / table.norm(dim=1, keepdim=True).clamp(min=column.max_norm))

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Layout:
+class InputLayout:
     """The columns in their order, each with its slice of "dense" or the name of its ids."""
 
     parts: tuple[tuple[Any, slice | str], ...]
@@ -26,7 +26,7 @@ class Layout:
     width: int
 
     @classmethod
-    def of(cls, layer: DenseFeatures) -> Layout:
+    def of(cls, layer: DenseFeatures) -> InputLayout:
         """That of a layer."""
         from headrace.feature_column.layer import categoricals, ids_name
 
@@ -53,7 +53,7 @@ class Layout:
                 made[column.table] = column.initial_table(own) if known is None else np.array(known)
         return made
 
-    def checked(self, tables: Mapping[str, Any]) -> dict[str, Matrix]:
+    def check_arrays(self, tables: Mapping[str, Any]) -> dict[str, Matrix]:
         """Arrays by the tables' names, or by names of a checkpoint that they are a part of."""
         found: dict[str, Matrix] = {}
         for name, array in tables.items():

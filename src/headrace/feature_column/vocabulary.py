@@ -1,4 +1,4 @@
-"""Ids by the place of a value in a list or a file."""
+"""RowIds by the place of a value in a list or a file."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from numpy.typing import DTypeLike
 
 from headrace import _native
 from headrace.feature_column.categorical import DTYPES, KeyedIds, bucket_numbers
-from headrace.feature_column.column import categorical_raw, incomplete, key_of, text_or_integers, whole
-from headrace.feature_column.ids import Ids
+from headrace.feature_column.column import categorical_raw, check_integer, incomplete, key_of, text_or_integers
+from headrace.feature_column.ids import RowIds
 from headrace.feature_column.learnable import FrequentValues
 from headrace.feature_column.learners import Frequencies
 from headrace.feature_column.raw import Inputs, Ints, Raw
@@ -20,7 +20,7 @@ from headrace.feature_column.raw import Inputs, Ints, Raw
 Entries = tuple[bytes, ...] | tuple[int, ...]
 
 
-class Table:
+class VocabularyTable:
     """Where each of some values stands in a list."""
 
     def __init__(self, entries: Entries) -> None:
@@ -35,7 +35,7 @@ class Table:
             self._sorted = numbers[self._order]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Table, (self._entries,)
+        return VocabularyTable, (self._entries,)
 
     def places(self, raw: Raw) -> Ints:
         """The place of each value, -1 for those that are not in the list."""
@@ -50,14 +50,14 @@ class Table:
 
 @dataclass(frozen=True)
 class VocabularyCategoricalColumn(KeyedIds):
-    """Ids by the place in a vocabulary: see `categorical_column_with_vocabulary_list`."""
+    """RowIds by the place in a vocabulary: see `categorical_column_with_vocabulary_list`."""
 
     key: str
     vocabulary: Entries | FrequentValues = field(repr=False)
     dtype: str
     default_value: int
     num_oov_buckets: int
-    table: Table | None = field(repr=False, compare=False)
+    table: VocabularyTable | None = field(repr=False, compare=False)
 
     @property
     def entries(self) -> Entries:
@@ -90,7 +90,7 @@ class VocabularyCategoricalColumn(KeyedIds):
             raise ValueError(f"column {self.name!r}: there is no value{often} in the data to make a vocabulary of")
         return vocabulary_column(self.key, entries, DTYPES[self.dtype], self.default_value, self.num_oov_buckets)
 
-    def _ids(self, inputs: Inputs) -> Ids:
+    def _ids(self, inputs: Inputs) -> RowIds:
         entries, table = self.entries, self.table
         assert table is not None
         raw = categorical_raw(inputs, self.key, self.dtype, self.name)
@@ -100,15 +100,15 @@ class VocabularyCategoricalColumn(KeyedIds):
             made[unknown] = bucket_numbers(raw.hashes()[unknown], self.num_oov_buckets, len(entries))
         elif self.default_value != -1:
             made[made < 0] = self.default_value
-        return Ids.like(raw, made, raw.missing())
+        return RowIds.like(raw, made, raw.missing())
 
 
 def vocabulary_column(
     key: str, entries: Sequence[Any] | FrequentValues, dtype: Any, default_value: Any, num_oov_buckets: int
 ) -> VocabularyCategoricalColumn:
     """A column of checked entries."""
-    oov = whole(key, "num_oov_buckets", num_oov_buckets, 0)
-    default = -1 if default_value is None else whole(key, "default_value", default_value, -(2**62))
+    oov = check_integer(key, "num_oov_buckets", num_oov_buckets, 0)
+    default = -1 if default_value is None else check_integer(key, "default_value", default_value, -(2**62))
     if oov and default != -1:
         raise ValueError(f"column {key!r}: say default_value or num_oov_buckets, not both")
     if isinstance(entries, FrequentValues):
@@ -126,7 +126,7 @@ def vocabulary_column(
             raise ValueError(
                 f"column {key!r}: {entry!r} is in the vocabulary twice, as entry {seen[entry]} and {place}: keep one"
             )
-    return VocabularyCategoricalColumn(key, made, kind, default, oov, Table(made))
+    return VocabularyCategoricalColumn(key, made, kind, default, oov, VocabularyTable(made))
 
 
 def _kind(key: str, entries: Sequence[Any]) -> str:
@@ -151,7 +151,7 @@ def categorical_column_with_vocabulary_list(
     default_value: int = -1,
     num_oov_buckets: int = 0,
 ) -> VocabularyCategoricalColumn:
-    """Ids by the place in a list, of text or of integers; `hr.most_frequent()` leaves the list to `layer.adapt`.
+    """RowIds by the place in a list, of text or of integers; `hr.most_frequent()` leaves the list to `layer.adapt`.
 
     Other values have no id, or `default_value`, or one of `num_oov_buckets` beyond the list, by their hash.
 
@@ -184,7 +184,7 @@ def categorical_column_with_vocabulary_file(
     if file_format not in (None, "text", "tfrecord_gzip"):
         raise ValueError(f"column {key!r}: file_format must be 'text' or 'tfrecord_gzip', not {file_format!r}")
     if vocabulary_size is not None:
-        count = whole(key, "vocabulary_size", vocabulary_size, 1)
+        count = check_integer(key, "vocabulary_size", vocabulary_size, 1)
         if len(lines) < count:
             raise ValueError(f"column {key!r}: {vocabulary_file} has {len(lines)} lines where {count} are asked")
         lines = lines[:count]
@@ -216,5 +216,5 @@ def _records(key: str, path: Any) -> list[bytes]:
         content = gzip.decompress(file.read())
     values, offsets, consumed, problem = _native.unframe(content, 0, 2**62, 2**62)
     if problem or consumed != len(content):
-        raise ValueError(f"column {key!r}: {path} is no whole TFRecord file: damage at byte {consumed}")
+        raise ValueError(f"column {key!r}: {path} is no check_integer TFRecord file: damage at byte {consumed}")
     return [bytes(values[a:b]) for a, b in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)]

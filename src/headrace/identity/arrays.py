@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace import _native
-from headrace.identity.digests import hashed
+from headrace.identity.digests import hash_parts
 from headrace.ragged import Ragged
 
 CHUNK = 1 << 20
@@ -21,7 +21,7 @@ SAMPLE = 1 << 16
 def array_digest(array: NDArray[Any], whole: int) -> bytes:
     """The dtype, the shape and the bytes of an array without objects in it."""
     kind = repr((np.lib.format.dtype_to_descr(array.dtype), array.shape)).encode()
-    return hashed(kind, *_checksums(array, whole))
+    return hash_parts(kind, *_checksums(array, whole))
 
 
 def _checksums(array: NDArray[Any], whole: int) -> Iterator[bytes]:
@@ -43,7 +43,7 @@ def ragged_digest(column: Ragged, whole: int) -> bytes:
     """The offsets and the values."""
     values = column.values
     inner = ragged_digest(values, whole) if isinstance(values, Ragged) else array_digest(values, whole)
-    return hashed(array_digest(column.offsets, whole), inner)
+    return hash_parts(array_digest(column.offsets, whole), inner)
 
 
 def arrow_digest(column: Any, whole: int) -> bytes | None:
@@ -55,29 +55,29 @@ def arrow_digest(column: Any, whole: int) -> bytes | None:
     if column.null_count:
         valid = array_digest(column.is_valid().to_numpy(zero_copy_only=False), whole)
         column = column.drop_null()
-    head = hashed(str(kind).encode(), str(len(column)).encode(), valid)
+    head = hash_parts(str(kind).encode(), str(len(column)).encode(), valid)
     if not len(column):
         return head
     if pa.types.is_large_binary(kind) or pa.types.is_large_string(kind):
-        return hashed(head, _text_digest(column, np.int64, whole))
+        return hash_parts(head, _text_digest(column, np.int64, whole))
     if pa.types.is_binary(kind) or pa.types.is_string(kind):
-        return hashed(head, _text_digest(column, np.int32, whole))
+        return hash_parts(head, _text_digest(column, np.int32, whole))
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         inner = arrow_digest(column.flatten(), whole)
         lengths = column.value_lengths().to_numpy(zero_copy_only=False)
-        return None if inner is None else hashed(head, array_digest(lengths, whole), inner)
+        return None if inner is None else hash_parts(head, array_digest(lengths, whole), inner)
     if pa.types.is_fixed_size_list(kind):
         inner = arrow_digest(column.flatten(), whole)
-        return None if inner is None else hashed(head, inner)
+        return None if inner is None else hash_parts(head, inner)
     try:
         values = column.to_numpy(zero_copy_only=False)
     except (pa.ArrowException, NotImplementedError):
         return None
-    return None if values.dtype.hasobject else hashed(head, array_digest(values, whole))
+    return None if values.dtype.hasobject else hash_parts(head, array_digest(values, whole))
 
 
 def _text_digest(column: Any, width: type, whole: int) -> bytes:
     _, offsets, data = column.buffers()
     cuts: NDArray[Any] = np.frombuffer(offsets, width, len(column) + 1, column.offset * np.dtype(width).itemsize)
     content = np.frombuffer(data, np.uint8) if data is not None and data.size else np.empty(0, np.uint8)
-    return hashed(array_digest(np.diff(cuts), whole), array_digest(content[cuts[0] : cuts[-1]], whole))
+    return hash_parts(array_digest(np.diff(cuts), whole), array_digest(content[cuts[0] : cuts[-1]], whole))

@@ -41,7 +41,7 @@ class Reached(NamedTuple):
     changed: frozenset[str]
 
 
-def reached(kind: type, names: frozenset[str]) -> Reached:
+def reachable_methods(kind: type, names: frozenset[str]) -> Reached:
     """What may run of a class whose objects are asked for these names; special methods always may."""
     methods: dict[str, list[FunctionType]] = {}
     asked, changed = set(names), set()

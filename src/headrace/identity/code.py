@@ -66,7 +66,7 @@ def attribute_names(code: CodeType) -> frozenset[str]:
 
 
 @lru_cache(1024)
-def paths(code: CodeType) -> frozenset[tuple[str, ...]]:
+def dotted_names(code: CodeType) -> frozenset[tuple[str, ...]]:
     """What is looked up in globals and the closure, as far as dots lead: `("np", "linalg", "norm")`."""
     found = set()
     for part in codes(code):

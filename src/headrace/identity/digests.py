@@ -21,7 +21,7 @@ class Digest(NamedTuple):
         return f"{self.code.hex()}-{self.values.hex()}"
 
 
-def hashed(*parts: bytes) -> bytes:
+def hash_parts(*parts: bytes) -> bytes:
     """One digest of these parts, which tells where one ends and the next begins."""
     made = hashlib.blake2b(digest_size=8)
     for part in parts:
@@ -32,22 +32,22 @@ def hashed(*parts: bytes) -> bytes:
 
 def spelt(*parts: str) -> Digest:
     """Something that text says all of."""
-    return Digest(b"", hashed(*(part.encode("utf-8", "backslashreplace") for part in parts)))
+    return Digest(b"", hash_parts(*(part.encode("utf-8", "backslashreplace") for part in parts)))
 
 
-def joined(what: str, parts: Iterable[Digest]) -> Digest:
+def join_digests(what: str, parts: Iterable[Digest]) -> Digest:
     """Several, in this order."""
     parts = list(parts)
-    code = hashed(*(part.code for part in parts)) if any(part.code for part in parts) else b""
-    return Digest(code, hashed(what.encode("utf-8", "backslashreplace"), *(part.values for part in parts)))
+    code = hash_parts(*(part.code for part in parts)) if any(part.code for part in parts) else b""
+    return Digest(code, hash_parts(what.encode("utf-8", "backslashreplace"), *(part.values for part in parts)))
 
 
-def unordered(what: str, parts: Iterable[Digest]) -> Digest:
+def join_unordered(what: str, parts: Iterable[Digest]) -> Digest:
     """Several, in whichever order."""
-    return joined(what, sorted(parts, key=lambda part: (part.values, part.code)))
+    return join_digests(what, sorted(parts, key=lambda part: (part.values, part.code)))
 
 
-def difference(was: str, now: str, *, same_python: bool) -> str | None:
+def digest_difference(was: str, now: str, *, same_python: bool) -> str | None:
     """What differs between two digests in words, None if nothing does."""
     (code, values), (code_now, values_now) = was.split("-"), now.split("-")
     if same_python and code != code_now:

@@ -21,10 +21,10 @@ from headrace.identity.classes import (
     is_library_module,
     is_method,
     is_service,
-    reached,
+    reachable_methods,
 )
-from headrace.identity.code import Use, attribute_names, changes, facts, paths, uses
-from headrace.identity.digests import Digest, hashed, joined, spelt
+from headrace.identity.code import Use, attribute_names, changes, dotted_names, facts, uses
+from headrace.identity.digests import Digest, hash_parts, join_digests, spelt
 from headrace.identity.values import (
     CONTAINERS,
     EVERYTHING,
@@ -42,7 +42,7 @@ from headrace.ragged import Ragged
 DEEPEST = 60
 
 
-class Asked(NamedTuple):
+class AskedNames(NamedTuple):
     """In whose hands a value is: the names that may be asked of it, and the attributes that they change.
 
     `whole`: it may be used as it is; of a record all counts.
@@ -60,19 +60,19 @@ class Looker:
         self.types: set[type] = set()
         self._budget = budget
         self._home = ""
-        self._known: dict[tuple[int, Asked], tuple[Any, Digest]] = {}
+        self._known: dict[tuple[int, AskedNames], tuple[Any, Digest]] = {}
         self._reached: dict[tuple[type, frozenset[str]], Reached] = {}
         self._open: set[int] = set()
 
     def digest(self, values: Iterable[Any]) -> Digest:
         """What tells these functions and data from others."""
-        return joined("", [self._from_outside(value) for value in values])
+        return join_digests("", [self._from_outside(value) for value in values])
 
     def _from_outside(self, value: Any) -> Digest:
         self._home = home_of(value)
-        return self._look(value, Asked())
+        return self._look(value, AskedNames())
 
-    def _look(self, value: Any, asked: Asked) -> Digest:
+    def _look(self, value: Any, asked: AskedNames) -> Digest:
         if type(value) in PLAIN:
             return spelt(type(value).__name__, repr(value))
         key = (id(value), asked)
@@ -90,15 +90,15 @@ class Looker:
         self._known[key] = (value, found)
         return found
 
-    def _found(self, value: Any, asked: Asked) -> Digest:
+    def _found(self, value: Any, asked: AskedNames) -> Digest:
         look = partial(self._look, asked=asked)
         if isinstance(value, FunctionType):
             return self._function(value, asked)
         if isinstance(value, partial):
-            return joined("partial", map(look, (value.func, value.args, value.keywords)))
+            return join_digests("partial", map(look, (value.func, value.args, value.keywords)))
         if isinstance(value, MethodType):
-            owner = self._look(value.__self__, Asked(asked.names | {value.__func__.__name__}))
-            return joined("method", [look(value.__func__), owner])
+            owner = self._look(value.__self__, AskedNames(asked.names | {value.__func__.__name__}))
+            return join_digests("method", [look(value.__func__), owner])
         if isinstance(value, BuiltinFunctionType | MethodWrapperType):
             return self._builtin(value, asked)
         if isinstance(value, ModuleType):
@@ -110,11 +110,11 @@ class Looker:
         if isinstance(value, CONTAINERS):
             self._note(type(value))
             parts = [container_digest(value, look, self._budget), self._attributes(value, asked)]
-            return joined(type(value).__name__, parts)
+            return join_digests(type(value).__name__, parts)
         plain = value_digest(value, look, self._budget)
         return self._object(value, asked) if plain is None else plain
 
-    def _own(self, value: Any, asked: Asked) -> Digest:
+    def _own(self, value: Any, asked: AskedNames) -> Digest:
         """Something of headrace's: datasets and plans, records such as features, and specs."""
         plan = getattr(value, "_node", value)
         if hasattr(plan, "contents"):
@@ -125,50 +125,52 @@ class Looker:
 
     def node(self, plan: Any) -> Digest:
         """A node of a plan with its inputs."""
-        parts = [self._look(value, Asked()) for value in plan.contents()]
-        return joined(plan.label(for_state=True), [*parts, *map(self.node, plan.inputs)])
+        parts = [self._look(value, AskedNames()) for value in plan.contents()]
+        return join_digests(plan.label(for_state=True), [*parts, *map(self.node, plan.inputs)])
 
-    def _builtin(self, value: Any, asked: Asked) -> Digest:
+    def _builtin(self, value: Any, asked: AskedNames) -> Digest:
         owner = value.__self__
         if owner is None or isinstance(owner, ModuleType | type):
             return spelt("builtin", *_called_by(value))
-        return joined(f"builtin {value.__name__}", [self._look(owner, asked)])
+        return join_digests(f"builtin {value.__name__}", [self._look(owner, asked)])
 
-    def _function(self, fn: FunctionType, asked: Asked) -> Digest:
+    def _function(self, fn: FunctionType, asked: AskedNames) -> Digest:
         """Of a library's function the name, and what it was wrapped around; of any other all that it says and holds."""
         code = fn.__code__
         if is_library(code, self._home):
             parts = [spelt("library", fn.__module__ or "", fn.__qualname__)]
-            held, own = _captured(fn, with_globals=False), changes(code)
+            held, own = _captured_variables(fn, with_globals=False), changes(code)
             anything, hands = own.anything, asked
         else:
-            parts = [Digest(hashed(repr(facts(code)).encode()), b"")]
-            held, own = _captured(fn), changes(code)
-            called = _called(held)
+            parts = [Digest(hash_parts(repr(facts(code)).encode()), b"")]
+            held, own = _captured_variables(fn), changes(code)
+            called = _called_code(held)
             anything = own.anything or any(changes(each).arguments for each in called)
             hands = _hands({code, *called})
         for name, value in sorted(held.items()):
             if isinstance(value, ModuleType):
-                parts += [self._of_module(value, path[1:], hands) for path in sorted(paths(code)) if path[0] == name]
+                parts += [
+                    self._of_module(value, path[1:], hands) for path in sorted(dotted_names(code)) if path[0] == name
+                ]
             elif name in own.names or (anything and isinstance(value, _CHANGEABLE)):
                 parts.append(by_type(value))
             else:
                 parts.append(self._held(name, value, code, hands))
-        return joined("function", [*parts, *(self._look(d, hands) for d in (fn.__defaults__, fn.__kwdefaults__))])
+        return join_digests("function", [*parts, *(self._look(d, hands) for d in (fn.__defaults__, fn.__kwdefaults__))])
 
-    def _held(self, name: str, value: Any, code: CodeType, hands: Asked) -> Digest:
+    def _held(self, name: str, value: Any, code: CodeType, hands: AskedNames) -> Digest:
         """A variable from outside: of a dict the keys that are asked for, of an object the attributes."""
         use = uses(code).get(name, Use(frozenset(), frozenset(), whole=True))
         if type(value) is dict and not use.whole and not use.attributes:
             return self._look({key: value.get(key) for key in use.keys}, hands)
         if type(value).__module__.partition(".")[0] in SETTINGS:
-            found = [_followed(value, path[1:]) for path in sorted(paths(code)) if path[0] == name]
-            return joined("settings", [self._look(each, hands) for each in found if type(each) in PLAIN])
+            found = [_follow_dots(value, path[1:]) for path in sorted(dotted_names(code)) if path[0] == name]
+            return join_digests("settings", [self._look(each, hands) for each in found if type(each) in PLAIN])
         if use.whole or use.keys:
             return self._look(value, hands)
-        return self._look(value, Asked(use.attributes, hands.changed, whole=False))
+        return self._look(value, AskedNames(use.attributes, hands.changed, whole=False))
 
-    def _of_module(self, module: ModuleType, dots: tuple[str, ...], asked: Asked) -> Digest:
+    def _of_module(self, module: ModuleType, dots: tuple[str, ...], asked: AskedNames) -> Digest:
         """What dots lead to from a module; of a library's the names say it."""
         value: Any = module
         for dot in dots:
@@ -191,7 +193,7 @@ class Looker:
         if kind.__module__ == "builtins" or is_library_class(kind):
             return spelt("class", name_of(kind))
         methods, asked, changed = self._reach(kind, names)
-        hands = Asked(asked, changed)
+        hands = AskedNames(asked, changed)
         parts = [self._look(fn, hands) for name in sorted(methods) for fn in methods[name]]
         constants = {
             name: value
@@ -201,17 +203,17 @@ class Looker:
         }
         parts += [self._look((name, constants[name]), hands) for name in sorted(constants)]
         fields = list(getattr(kind, "_fields", getattr(kind, "__dataclass_fields__", ())))
-        return joined(f"class {kind.__name__} {fields}", parts)
+        return join_digests(f"class {kind.__name__} {fields}", parts)
 
-    def _object(self, value: Any, asked: Asked) -> Digest:
+    def _object(self, value: Any, asked: AskedNames) -> Digest:
         parts = [self._class(type(value), asked.names), self._attributes(value, asked)]
         if callable(value) and (type(value).__module__ == "builtins" or is_library_class(type(value))):
             parts.append(spelt("called", *_called_by(value)))
             for name in ("__wrapped__", "py_func"):  # of what functools.lru_cache and numba make
                 parts.append(self._look(getattr(value, name, None), asked))
-        return joined("object", parts)
+        return join_digests("object", parts)
 
-    def _attributes(self, value: Any, asked: Asked) -> Digest:
+    def _attributes(self, value: Any, asked: AskedNames) -> Digest:
         """The attributes that may be asked for, of a record all, but none that changes as functions run."""
         kind = type(value)
         if kind.__module__ == "builtins" or is_service(kind):
@@ -221,12 +223,12 @@ class Looker:
         changed |= asked.changed
         record = is_record(kind) and asked.whole
         kept = [name for name in sorted(held) if (record or name in names) and name not in changed]
-        return joined("attributes", [self._look((name, held[name]), Asked(names, changed)) for name in kept])
+        return join_digests("attributes", [self._look((name, held[name]), AskedNames(names, changed)) for name in kept])
 
     def _reach(self, kind: type, names: frozenset[str]) -> Reached:
         key = (kind, names)
         if key not in self._reached:
-            self._reached[key] = reached(kind, names)
+            self._reached[key] = reachable_methods(kind, names)
         return self._reached[key]
 
 
@@ -237,7 +239,7 @@ def _called_by(fn: Any) -> list[str]:
     return [name if isinstance(name, str) else "" for name in names]
 
 
-def _followed(value: Any, dots: tuple[str, ...]) -> Any:
+def _follow_dots(value: Any, dots: tuple[str, ...]) -> Any:
     for dot in dots:
         value = getattr(value, dot, None)
     return value
@@ -246,7 +248,7 @@ def _followed(value: Any, dots: tuple[str, ...]) -> Any:
 _CHANGEABLE = (list, dict, set, bytearray, deque, np.ndarray)
 
 
-def _captured(fn: FunctionType, *, with_globals: bool = True) -> dict[str, Any]:
+def _captured_variables(fn: FunctionType, *, with_globals: bool = True) -> dict[str, Any]:
     """The variables that a function looks up in its closure and among globals, those that have a value."""
     found = {}
     for name, cell in zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True):
@@ -255,13 +257,13 @@ def _captured(fn: FunctionType, *, with_globals: bool = True) -> dict[str, Any]:
         except ValueError:  # it has none yet
             continue
     if with_globals:
-        for name in {path[0] for path in paths(fn.__code__)} - set(found):
+        for name in {path[0] for path in dotted_names(fn.__code__)} - set(found):
             if name in fn.__globals__:
                 found[name] = fn.__globals__[name]
     return found
 
 
-def _called(held: dict[str, Any]) -> set[CodeType]:
+def _called_code(held: dict[str, Any]) -> set[CodeType]:
     """The code of the functions that a function may call, and of those that these call; not of libraries'."""
     seen: set[CodeType] = set()
     waiting = [value for value in held.values() if isinstance(value, FunctionType)]
@@ -269,10 +271,10 @@ def _called(held: dict[str, Any]) -> set[CodeType]:
         fn = waiting.pop()
         if fn.__code__ not in seen and not is_library(fn.__code__):
             seen.add(fn.__code__)
-            waiting += [value for value in _captured(fn).values() if isinstance(value, FunctionType)]
+            waiting += [value for value in _captured_variables(fn).values() if isinstance(value, FunctionType)]
     return seen
 
 
-def _hands(called: set[CodeType]) -> Asked:
+def _hands(called: set[CodeType]) -> AskedNames:
     names = frozenset(name for code in called for name in attribute_names(code))
-    return Asked(names, frozenset(name for code in called for name in changes(code).attributes))
+    return AskedNames(names, frozenset(name for code in called for name in changes(code).attributes))

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.identity.arrays import array_digest, arrow_digest, ragged_digest
-from headrace.identity.digests import Digest, joined, spelt, unordered
+from headrace.identity.digests import Digest, join_digests, join_unordered, spelt
 from headrace.ragged import Ragged
 
 DigestOf = Callable[[Any], Digest]
@@ -62,7 +62,7 @@ def value_digest(value: Any, look: DigestOf, budget: Budget) -> Digest | None:
     if isinstance(value, re.Pattern):
         return spelt("pattern", repr(value.pattern), str(value.flags))
     if isinstance(value, operator.itemgetter | operator.attrgetter | operator.methodcaller):
-        return joined(type(value).__name__, [look(value.__reduce__()[1])])
+        return join_digests(type(value).__name__, [look(value.__reduce__()[1])])
     return _of_library(value, look, budget)
 
 
@@ -73,7 +73,7 @@ def container_digest(value: Any, look: DigestOf, budget: Budget) -> Digest:
     if isinstance(value, set | frozenset):
         items = list(value)
         plain = set(map(type, items)) <= PLAIN
-        return _items(sorted(items, key=repr), look, budget) if plain else unordered("set", map(look, items))
+        return _items(sorted(items, key=repr), look, budget) if plain else join_unordered("set", map(look, items))
     return _items(list(value), look, budget)
 
 
@@ -84,7 +84,7 @@ def _array(value: Any, look: DigestOf, budget: Budget) -> Digest:
         value = np.frombuffer(value, np.uint8)
     array = np.asarray(value)
     if array.dtype.hasobject:
-        return joined(f"objects {array.dtype} {array.shape}", [_items(array.ravel().tolist(), look, budget)])
+        return join_digests(f"objects {array.dtype} {array.shape}", [_items(array.ravel().tolist(), look, budget)])
     return Digest(b"", array_digest(np.atleast_1d(array), budget.array_bytes))
 
 
@@ -102,7 +102,7 @@ def _of_library(value: Any, look: DigestOf, budget: Budget) -> Digest | None:
 
         rows = _some_rows(len(value), budget.items)
         some = value if rows is None else value.iloc[rows] if hasattr(kind, "iloc") else value[rows]
-        return joined(str(len(value)), [_arrow(pa.table(some), look, budget)])
+        return join_digests(str(len(value)), [_arrow(pa.table(some), look, budget)])
     if library in IN_MEMORY and (hasattr(kind, "__array__") or hasattr(kind, "__array_interface__")):
         return look(np.asarray(value))
     return None
@@ -116,7 +116,7 @@ def _arrow(value: Any, look: DigestOf, budget: Budget) -> Digest:
         value = value if rows is None else value.take(pa.array(rows))
     if isinstance(value, pa.Table | pa.RecordBatch):
         columns = [_arrow(value.column(i), look, budget) for i in range(value.num_columns)]
-        return joined(f"table {value.schema.names}", columns)
+        return join_digests(f"table {value.schema.names}", columns)
     if isinstance(value, pa.ChunkedArray):  # cut as one likes
         chunks = value.chunks or [pa.array([], value.type)]
         value = chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks)
@@ -134,8 +134,8 @@ def _items(items: list[Any], look: DigestOf, budget: Budget) -> Digest:
     length = spelt("items", str(len(items)))
     if kinds <= PLAIN:
         some = _sample(items, budget.items)
-        return joined("plain", [length, *(spelt(repr(some[i : i + 4096])) for i in range(0, len(some), 4096))])
-    return joined("items", [length, *map(look, _sample(items, budget.items))])
+        return join_digests("plain", [length, *(spelt(repr(some[i : i + 4096])) for i in range(0, len(some), 4096))])
+    return join_digests("items", [length, *map(look, _sample(items, budget.items))])
 
 
 def _pairs(pairs: list[tuple[Any, Any]], look: DigestOf, budget: Budget) -> Digest:
@@ -143,7 +143,7 @@ def _pairs(pairs: list[tuple[Any, Any]], look: DigestOf, budget: Budget) -> Dige
     if set(map(type, chain.from_iterable(pairs))) <= PLAIN:
         same = len({type(key) for key, _ in pairs}) == 1 and type(pairs[0][0]) in (int, str)
         return _items(sorted(pairs) if same else sorted(pairs, key=repr), look, budget)
-    return unordered("pairs", [joined("pair", map(look, pair)) for pair in pairs])
+    return join_unordered("pairs", [join_digests("pair", map(look, pair)) for pair in pairs])
 
 
 def _sample(items: list[Any], most: int) -> list[Any]:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def binary(records: Any) -> pa.LargeBinaryArray:
+def bytes_column(records: Any) -> pa.LargeBinaryArray:
     """A column of bytes out of whatever holds some: a list, an object array, an Arrow array of bytes or strings."""
     import pyarrow as pa
 
@@ -68,7 +68,7 @@ def batch_size(spec: Any) -> int | None:
     return spec.shape[0]
 
 
-def shape_of(value: Any) -> tuple[int, ...] | None:
+def bytes_shape(value: Any) -> tuple[int, ...] | None:
     """The shape of an argument that holds bytes: () for one, None where it is an Arrow array."""
     if isinstance(value, bytes | str | bytearray | memoryview | np.bytes_):
         return ()
@@ -77,10 +77,10 @@ def shape_of(value: Any) -> tuple[int, ...] | None:
     return (len(value),) if isinstance(value, Sequence) else None
 
 
-def one(value: Any) -> list[Any]:
+def one_record(value: Any) -> list[Any]:
     """A column's worth of a single record, refusing more."""
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = value.item()
-    if shape_of(value) != ():
+    if bytes_shape(value) != ():
         raise TypeError(f"one serialized record is bytes, not {type(value).__name__}; for many there is the batch form")
     return [value]

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from headrace import _native
 from headrace.columns import Column, box_text
 from headrace.errors import ParseError
-from headrace.io.binary import binary, one, record, shape_of
+from headrace.io.binary import bytes_column, bytes_shape, one_record, record
 from headrace.plan.spec import TensorSpec
 from headrace.records.csv import NOT_SPLIT
-from headrace.records.csv_columns import KINDS, CsvColumn, column_of
+from headrace.records.csv_columns import KINDS, CsvColumn, csv_default_column
 from headrace.text import Offsets, parts
 from headrace.text import binary as binary_of
 from headrace.trace.operation import traced_operation
@@ -28,12 +28,12 @@ def _fields(records: Any, record_defaults: Sequence[Any], *_: Any, **__: Any) ->
     return tuple(TensorSpec((), column.kind) for column in _columns(record_defaults))
 
 
-def _compiled(records: Any, *how: Any, **named: Any) -> Callable[[Any], tuple[Column, ...]]:
+def _compile_columns(records: Any, *how: Any, **named: Any) -> Callable[[Any], tuple[Column, ...]]:
     del records
-    return lambda rows: tuple(decode_csv_columns(binary(rows), *how, **named))
+    return lambda rows: tuple(decode_csv_columns(bytes_column(rows), *how, **named))
 
 
-@traced_operation(spec=_fields, block=_compiled)
+@traced_operation(spec=_fields, block=_compile_columns)
 def decode_csv(
     records: Any,
     record_defaults: Sequence[Any],
@@ -52,8 +52,8 @@ def decode_csv(
     >>> hr.io.decode_csv(["1,a", "2,b"], [0, b""])
     [array([1, 2], dtype=int32), array([b'a', b'b'], dtype=object)]
     """
-    shape = shape_of(records)
-    rows = binary(one(records) if shape == () else records)
+    shape = bytes_shape(records)
+    rows = bytes_column(one_record(records) if shape == () else records)
     columns = decode_csv_columns(rows, record_defaults, field_delim, use_quote_delim, na_value, select_cols)
     if shape == ():
         return [c[0] if isinstance(c, np.ndarray) else c[0].as_py() for c in columns]
@@ -77,7 +77,7 @@ def decode_csv_columns(
     if not kinds or len(chosen) != len(kinds) or sorted(set(chosen)) != chosen or chosen[0] < 0:
         raise ValueError(f"select_cols must be {len(kinds)} rising numbers, one for each default, not {select_cols}")
     slots = [chosen.index(field) if field in chosen else -1 for field in range(chosen[-1] + 1)]
-    lines, cuts = parts(_terminated(rows))
+    lines, cuts = parts(_end_rows(rows))
     content, cuts = lines[cuts[0] : cuts[-1]], cuts - cuts[0]
     made, starts, wrong = _native.parse_csv(
         content.data,
@@ -91,20 +91,20 @@ def decode_csv_columns(
         True,
     )
     _refuse(rows, kinds, starts, cuts, wrong.reshape(-1, 3))
-    return [_finished(values, column.kind) for values, column in zip(made, kinds, strict=True)]
+    return [_finish_column(values, column.kind) for values, column in zip(made, kinds, strict=True)]
 
 
 def _columns(record_defaults: Sequence[Any]) -> list[CsvColumn]:
     columns = []
     for number, default in enumerate(record_defaults):
         try:
-            columns.append(column_of(default, by_name=False))
+            columns.append(csv_default_column(default, by_name=False))
         except ValueError as error:
             raise ValueError(f"record_defaults[{number}]: {error}") from None
     return columns
 
 
-def _terminated(rows: pa.LargeBinaryArray) -> pa.LargeBinaryArray:
+def _end_rows(rows: pa.LargeBinaryArray) -> pa.LargeBinaryArray:
     """Each row with an end of line."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -140,7 +140,7 @@ WRONG = {
 """What the kernel's errors mean."""
 
 
-def _finished(column: Any, kind: str) -> Column:
+def _finish_column(column: Any, kind: str) -> Column:
     """Numbers as they are, text in Arrow's layout."""
     import pyarrow as pa
 

@@ -15,7 +15,7 @@ from numpy.typing import DTypeLike, NDArray
 from headrace.block import leaf
 from headrace.columns import Column, box_text, column_of
 from headrace.errors import ParseError, what_there_is
-from headrace.io.binary import binary, one, record, shape_of
+from headrace.io.binary import bytes_column, bytes_shape, one_record, record
 from headrace.plan.spec import TensorSpec
 from headrace.ragged import Ragged
 from headrace.text import parts
@@ -36,7 +36,7 @@ def _raw_spec(
 
 @traced_operation(
     spec=_raw_spec,
-    block=lambda input_bytes, *how, **named: lambda rows: decode_raw_column(binary(rows), *how, **named),  # noqa: ARG005
+    block=lambda input_bytes, *how, **named: lambda rows: decode_raw_column(bytes_column(rows), *how, **named),  # noqa: ARG005
     even=True,
 )
 def decode_raw(
@@ -54,8 +54,8 @@ def decode_raw(
         dtype = np.dtype(getattr(out_type, "as_numpy_dtype", out_type))
         if dtype.kind in "iufc" and dtype.isnative and len(input_bytes) % dtype.itemsize == 0:
             return np.frombuffer(input_bytes, dtype)
-    shape = shape_of(input_bytes)
-    rows = binary(one(input_bytes) if shape == () else input_bytes)
+    shape = bytes_shape(input_bytes)
+    rows = bytes_column(one_record(input_bytes) if shape == () else input_bytes)
     made = decode_raw_column(rows, out_type, little_endian, fixed_length)
     if isinstance(made, Ragged):
         lengths = np.diff(parts(rows)[1])
@@ -122,7 +122,7 @@ def _buffer_spec(buffer: Any, dtype: DTypeLike = float, count: int = -1, offset:
 
 def _buffer_column(buffer: Any, dtype: DTypeLike = float, offset: int = 0) -> NDArray[Any] | Ragged:
     """The block form of `np.frombuffer`."""
-    rows = decode_raw_column(binary(buffer), np.uint8)
+    rows = decode_raw_column(bytes_column(buffer), np.uint8)
     if isinstance(rows, Ragged):
         return rows
     if offset > rows.shape[1]:
@@ -140,7 +140,9 @@ OF_NUMPY["frombuffer"] = traced_operation(
 
 @traced_operation(
     spec=lambda bytes, compression_type="": record(bytes) and TensorSpec((), "S"),  # noqa: ARG005
-    block=lambda bytes, compression_type="": lambda rows: decode_compressed_column(binary(rows), compression_type),  # noqa: ARG005
+    block=lambda bytes, compression_type="": (  # noqa: ARG005
+        lambda rows: decode_compressed_column(bytes_column(rows), compression_type)
+    ),
 )
 def decode_compressed(bytes: Any, compression_type: str = "") -> Any:
     """Decompressed bytes; `compression_type` is "GZIP", "ZLIB", "ZSTD", or "" for bytes that are not compressed.
@@ -149,8 +151,8 @@ def decode_compressed(bytes: Any, compression_type: str = "") -> Any:
     >>> hr.io.decode_compressed(zlib.compress(b"water"), "ZLIB")
     b'water'
     """
-    shape = shape_of(bytes)
-    made = decode_compressed_column(binary(one(bytes) if shape == () else bytes), compression_type)
+    shape = bytes_shape(bytes)
+    made = decode_compressed_column(bytes_column(one_record(bytes) if shape == () else bytes), compression_type)
     return made[0].as_py() if shape == () else box_text(made).reshape(shape or len(made))
 
 
@@ -166,7 +168,7 @@ def decode_compressed_column(rows: pa.LargeBinaryArray, compression_type: str = 
             made.append(_DECOMPRESS[compression_type](row))
         except (zlib.error, OSError, EOFError) as error:
             raise ParseError(f"not compressed as {compression_type}, or damaged: {error}", number) from None
-    return binary(made)
+    return bytes_column(made)
 
 
 def _zstd(data: bytes) -> bytes:
@@ -189,11 +191,13 @@ def decode_json(records: Any, fields: Mapping[str, Any] | None = None) -> Any:
     >>> hr.io.decode_json(['{"x": 1}', '{"x": 2}'])
     {'x': array([1, 2])}
     """
-    shape = shape_of(records)
-    columns = decode_json_columns(binary(one(records) if shape == () else records), fields)
+    shape = bytes_shape(records)
+    columns = decode_json_columns(bytes_column(one_record(records) if shape == () else records), fields)
     if shape == ():
         return {name: rows[0] for name, rows in columns.items()}
-    return {name: rows if isinstance(rows, np.ndarray | Ragged) else _boxed(rows) for name, rows in columns.items()}
+    return {
+        name: rows if isinstance(rows, np.ndarray | Ragged) else _object_array(rows) for name, rows in columns.items()
+    }
 
 
 def decode_json_columns(rows: pa.LargeBinaryArray, fields: Mapping[str, Any] | None = None) -> dict[str, Column]:
@@ -235,7 +239,7 @@ def _field(record: dict[str, Any], name: str, wanted: Any, row: int) -> Any:
     return made[()]
 
 
-def _boxed(rows: Any) -> NDArray[Any]:
+def _object_array(rows: Any) -> NDArray[Any]:
     made = np.empty(len(rows), object)
     made[:] = rows
     return made

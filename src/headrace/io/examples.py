@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from headrace import _native
 from headrace.columns import Stacked, Varied, in_plain_kinds
 from headrace.errors import ParseError
-from headrace.io.binary import binary
+from headrace.io.binary import bytes_column
 from headrace.io.feature import BYTES, DTYPES, FLOAT, INT64
-from headrace.io.wire import delimited, fields, numbers, varint
+from headrace.io.wire import bytes_field, fields, numbers, varint
 from headrace.ragged import Ragged
 from headrace.text import binary as binary_of
 from headrace.text import parts
@@ -56,9 +56,9 @@ def encode_sequence_example(context: Mapping[str, Any], feature_lists: Mapping[s
     """
     lists = []
     for name, steps in sorted(feature_lists.items()):
-        made = b"".join(delimited(1, _feature(_flat(name, step))) for step in steps)
-        lists.append(delimited(1, delimited(1, name.encode()) + delimited(2, made)))
-    return encode_example(context) + delimited(2, b"".join(lists))  # both kinds keep their features in field 1
+        made = b"".join(bytes_field(1, _feature(_flat(name, step))) for step in steps)
+        lists.append(bytes_field(1, bytes_field(1, name.encode()) + bytes_field(2, made)))
+    return encode_example(context) + bytes_field(2, b"".join(lists))  # both kinds keep their features in field 1
 
 
 class Example(dict[str, Any]):
@@ -77,7 +77,7 @@ class Example(dict[str, Any]):
     def parse(cls, serialized: bytes) -> Example:
         """Whatever a serialized Example holds, without a description; features that hold nothing are left out."""
         try:
-            return cls(_parsed(memoryview(serialized)))
+            return cls(_parse(memoryview(serialized)))
         except ValueError as error:
             raise ParseError(f"not an Example: {error}") from None
 
@@ -85,12 +85,12 @@ class Example(dict[str, Any]):
         return f"Example({super().__repr__()})"
 
 
-def _parsed(data: memoryview) -> dict[str, NDArray[Any]]:
+def _parse(data: memoryview) -> dict[str, NDArray[Any]]:
     found = {}
     for features in (f.value for f in fields(data) if f[:2] == (1, 2)):
         for entry in (f.value for f in fields(features) if f[:2] == (1, 2)):
             parts_of = {f.number: f.value for f in fields(entry)}
-            array = _listed(parts_of.get(2, memoryview(b"")))
+            array = _feature_values(parts_of.get(2, memoryview(b"")))
             if array is not None:
                 found[bytes(parts_of.get(1, b"")).decode(errors="backslashreplace")] = array
     return found
@@ -108,7 +108,7 @@ def feature_names(serialized: bytes) -> list[str]:
     return found
 
 
-def _listed(feature: memoryview) -> NDArray[Any] | None:
+def _feature_values(feature: memoryview) -> NDArray[Any] | None:
     """The values of one Feature; of several lists those of the last kind."""
     kind = 0
     lists: list[memoryview] = []
@@ -142,10 +142,10 @@ def _flat(name: str, value: Any) -> NDArray[Any]:
     array = np.asarray(value, object) if isinstance(value, str | bytes) else np.asarray(value)
     if array.dtype.kind in "SU":
         array = np.array(value, object)
-    return _converted(name, array.ravel())
+    return _convert(name, array.ravel())
 
 
-def _converted(name: str, array: NDArray[Any]) -> NDArray[Any]:
+def _convert(name: str, array: NDArray[Any]) -> NDArray[Any]:
     if array.dtype.kind in "iub":
         if array.dtype == np.uint64 and array.size and array.max() >= 2**63:
             raise ValueError(f"feature {name!r}: {array.max()} does not fit into int64")
@@ -160,17 +160,17 @@ def _converted(name: str, array: NDArray[Any]) -> NDArray[Any]:
     return array
 
 
-Written = tuple[bytes, int, NDArray[Any], "NDArray[np.int64] | None", "NDArray[np.int64] | None"]
+WrittenFeature = tuple[bytes, int, NDArray[Any], "NDArray[np.int64] | None", "NDArray[np.int64] | None"]
 
 
-def _written(name: str, values: NDArray[Any], splits: NDArray[np.int64] | None) -> Written:
+def _write_column(name: str, values: NDArray[Any], splits: NDArray[np.int64] | None) -> WrittenFeature:
     """One column as the kernel takes it."""
     if values.dtype == object:
-        return name.encode(), BYTES, *parts(binary(values)), splits
+        return name.encode(), BYTES, *parts(bytes_column(values)), splits
     return name.encode(), INT64 if values.dtype == np.int64 else FLOAT, values, None, splits
 
 
-def _column(name: str, column: Any) -> Written:
+def _column(name: str, column: Any) -> WrittenFeature:
     if isinstance(column, Stacked | Varied):
         column = in_plain_kinds(column)
     if isinstance(column, Ragged):
@@ -178,21 +178,21 @@ def _column(name: str, column: Any) -> Written:
         if isinstance(values, Ragged):
             raise TypeError(f"feature {name!r}: an Example has no rows of rows; write their lengths beside the values")
         inner = int(np.prod(values.shape[1:]))
-        return _written(name, _converted(name, values.ravel()), column.offsets * inner)
+        return _write_column(name, _convert(name, values.ravel()), column.offsets * inner)
     if isinstance(column, np.ndarray):
-        return _written(name, _flat(name, column), None)
+        return _write_column(name, _flat(name, column), None)
     if isinstance(column, list) and column and isinstance(column[0], bytes | str):
-        return name.encode(), BYTES, *parts(binary(column)), None
+        return name.encode(), BYTES, *parts(bytes_column(column)), None
     if isinstance(column, list):
         rows = [np.empty(0, np.int64) if _holds_nothing(row) else _flat(name, row) for row in column]
         full = [row for row in rows if len(row)] or rows[:1] or [np.empty(0, np.int64)]
         if len({row.dtype for row in full}) > 1:
             raise TypeError(f"feature {name!r} holds integers, floats or text in different rows")
         offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum([len(row) for row in rows], dtype=np.int64)])
-        return _written(name, np.concatenate(full), offsets)
+        return _write_column(name, np.concatenate(full), offsets)
     if hasattr(column, "type") and not _textual(column):
         return _column(name, column.to_numpy(zero_copy_only=False))
-    return name.encode(), BYTES, *parts(binary(column)), None
+    return name.encode(), BYTES, *parts(bytes_column(column)), None
 
 
 def _textual(column: Any) -> bool:
@@ -211,7 +211,7 @@ def _feature(values: NDArray[Any]) -> bytes:
     """One tf.train.Feature."""
     if values.dtype == object:
         items = (v.encode() if isinstance(v, str) else v for v in values.tolist())
-        return delimited(BYTES, b"".join(delimited(1, item) for item in items))
+        return bytes_field(BYTES, b"".join(bytes_field(1, item) for item in items))
     if values.dtype == np.float32:
-        return delimited(FLOAT, delimited(1, values.astype("<f4").tobytes()) if len(values) else b"")
-    return delimited(INT64, delimited(1, b"".join(varint(v) for v in values.tolist())) if len(values) else b"")
+        return bytes_field(FLOAT, bytes_field(1, values.astype("<f4").tobytes()) if len(values) else b"")
+    return bytes_field(INT64, bytes_field(1, b"".join(varint(v) for v in values.tolist())) if len(values) else b"")

@@ -36,7 +36,7 @@ class Request(NamedTuple):
         return self.size == 1 and not self.in_steps and self.kind != BYTES
 
 
-class Found(NamedTuple):
+class FoundValues(NamedTuple):
     """The values that a request has found in all records, and where they are cut."""
 
     values: NDArray[Any]
@@ -83,10 +83,10 @@ class Feature(ABC):
         """The lists it is made of."""
 
     @abstractmethod
-    def column(self, name: str, found: Sequence[Found], rows: int) -> Any:
+    def column(self, name: str, found: Sequence[FoundValues], rows: int) -> Any:
         """The column of a block, one row a record (or step)."""
 
-    def batched(self, column: Any) -> Any:
+    def as_batch(self, column: Any) -> Any:
         """The column as one batch."""
         return column
 
@@ -108,8 +108,8 @@ def sizes_of(shape: Any) -> tuple[int, ...]:
     return tuple(int(size) for size in sizes)
 
 
-def frozen(value: Any) -> Any:
+def as_tuples(value: Any) -> Any:
     """Lists and arrays as tuples, so that descriptions can be compared."""
     if isinstance(value, np.ndarray):
         value = value.tolist()
-    return tuple(frozen(v) for v in value) if isinstance(value, list | tuple) else value
+    return tuple(as_tuples(v) for v in value) if isinstance(value, list | tuple) else value

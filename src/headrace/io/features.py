@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from headrace.columns import box_text
-from headrace.io.feature import BYTES, DTYPES, INT64, Feature, Found, Request, frozen, sizes_of, varying
+from headrace.io.feature import BYTES, DTYPES, INT64, Feature, FoundValues, Request, as_tuples, sizes_of, varying
 from headrace.plan.spec import TensorSpec
 from headrace.ragged import Ragged
 from headrace.text import binary
@@ -32,7 +32,7 @@ class FixedLenFeature(Feature):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "shape", sizes_of(self.shape))
-        object.__setattr__(self, "default_value", frozen(self.default_value))
+        object.__setattr__(self, "default_value", as_tuples(self.default_value))
 
     @property
     def plain(self) -> bool:
@@ -49,14 +49,14 @@ class FixedLenFeature(Feature):
         size, required = math.prod(self.shape), default is None
         return [Request(name.encode(), self.kind, False, size, 1, required, skip_empty=True, default=default)]
 
-    def column(self, name: str, found: Sequence[Found], rows: int) -> Any:  # noqa: ARG002
+    def column(self, name: str, found: Sequence[FoundValues], rows: int) -> Any:  # noqa: ARG002
         """Dense; bytes without a shape stay in Arrow's layout."""
         values, ends, _, _ = found[0]
         if ends is not None and not self.shape:
             return binary(values, ends)
         return found[0].array.reshape(rows, *self.shape)
 
-    def batched(self, column: Any) -> Any:
+    def as_batch(self, column: Any) -> Any:
         """Bytes as objects."""
         return column if isinstance(column, np.ndarray) else box_text(column)
 
@@ -94,12 +94,12 @@ class FixedLenSequenceFeature(Feature):
             raise ValueError(f"feature {name!r}: FixedLenSequenceFeature in an Example needs allow_missing=True")
         return [Request(name.encode(), self.kind, False, -1, size, skip_empty=True)]
 
-    def column(self, name: str, found: Sequence[Found], rows: int) -> Any:  # noqa: ARG002
+    def column(self, name: str, found: Sequence[FoundValues], rows: int) -> Any:  # noqa: ARG002
         """Ragged; in steps, dense."""
         values, splits = found[0].array.reshape(-1, *self.shape), found[0].splits
         return values if splits is None else Ragged._of(values, splits // math.prod(self.shape))
 
-    def batched(self, column: Any) -> NDArray[Any]:
+    def as_batch(self, column: Any) -> NDArray[Any]:
         """Padded."""
         empty: Any = b"" if self.kind == BYTES else 0
         padded: NDArray[Any] = column.to_padded(empty if self.default_value is None else self.default_value)
@@ -125,7 +125,7 @@ class VarLenFeature(Feature):
         """The one list."""
         return [varying(name, self.kind, single=single, in_steps=in_steps)]
 
-    def column(self, name: str, found: Sequence[Found], rows: int) -> Ragged:  # noqa: ARG002
+    def column(self, name: str, found: Sequence[FoundValues], rows: int) -> Ragged:  # noqa: ARG002
         """Ragged."""
         return found[0].ragged
 

@@ -34,10 +34,10 @@ def build_index(paths: Name | Iterable[Name], format: str = "tfrecord") -> list[
     if format not in FORMATS:
         raise ValueError(f'format must be "tfrecord" or "text", not {format!r}')
     names = [paths] if isinstance(paths, str | bytes | os.PathLike) else paths
-    return [_built(as_path(name), FORMATS[format]()) for name in names]
+    return [_build(as_path(name), FORMATS[format]()) for name in names]
 
 
-def _built(path: str, form: Format) -> int:
+def _build(path: str, form: Format) -> int:
     made = index.build_index(path, form)
     if made.place is None:
         raise StorageError(f"the index of {path} cannot be written; copy the file to where you may write")

@@ -33,7 +33,7 @@ def infer_features(path_or_records: Any, limit: int = 100, compression_type: str
         raise ValueError("there are no records to tell the features from")
     examples = [_example(record, number) for number, record in enumerate(records)]
     names = sorted({name for example in examples for name in example})
-    return {name: _described(name, [example.get(name) for example in examples]) for name in names}
+    return {name: _describe_values(name, [example.get(name) for example in examples]) for name in names}
 
 
 def _example(record: bytes, number: int) -> Example:
@@ -46,7 +46,7 @@ def _example(record: bytes, number: int) -> Example:
     return example
 
 
-def _described(name: str, found: list[NDArray[Any] | None]) -> Feature:
+def _describe_values(name: str, found: list[NDArray[Any] | None]) -> Feature:
     """What fits the values of all records, None where there are none."""
     there = [values for values in found if values is not None]
     dtypes = {values.dtype for values in there if len(values)} or {there[0].dtype}

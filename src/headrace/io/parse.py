@@ -15,9 +15,9 @@ from typing import Any
 from headrace import _native
 from headrace.columns import Column, group_rows, kind_of
 from headrace.errors import ParseError, what_there_is
-from headrace.io.binary import batch_size, binary, one, record
+from headrace.io.binary import batch_size, bytes_column, one_record, record
 from headrace.io.examples import feature_names
-from headrace.io.feature import FLOAT, INT64, Feature, Found, Request
+from headrace.io.feature import FLOAT, INT64, Feature, FoundValues, Request
 from headrace.io.features import FixedLenFeature, FixedLenSequenceFeature, VarLenFeature
 from headrace.io.sparse import Sparse
 from headrace.plan.spec import TensorSpec
@@ -39,7 +39,7 @@ def _batch_specs(serialized: Any, features: Features, example_names: Any = None)
 
 
 def _sized(spec: TensorSpec, size: int | None) -> TensorSpec:
-    return spec if spec.shape is None else spec.shaped((size, *spec.shape[1:]))
+    return spec if spec.shape is None else spec.with_shape((size, *spec.shape[1:]))
 
 
 def _batch_columns(serialized: Any, features: Features, example_names: Any = None) -> Callable[[Column], Columns]:
@@ -69,9 +69,9 @@ def parse_example(serialized: Any, features: Features, example_names: Sequence[A
     >>> hr.io.parse_example(records, {"id": hr.io.FixedLenFeature([], np.int64), "tags": hr.io.VarLenFeature(bytes)})
     {'id': array([1, 2]), 'tags': Ragged([[b'a', b'b'], []], dtype=object)}
     """
-    with _named(example_names):
+    with _name_record(example_names):
         columns, _ = plan(features).columns(serialized)
-    return {name: feature.batched(columns[name]) for name, feature in features.items()}
+    return {name: feature.as_batch(columns[name]) for name, feature in features.items()}
 
 
 @traced_operation(
@@ -86,7 +86,7 @@ def parse_single_example(serialized: bytes, features: Features) -> Columns:
     >>> hr.io.parse_single_example(record, features)
     {'x': array([0.5, 1.5], dtype=float32), 'label': b'cat'}
     """
-    return first_row(plan(features, single=True).fixed_columns(one(serialized)))
+    return first_row(plan(features, single=True).fixed_columns(one_record(serialized)))
 
 
 def parse_sequence_example(
@@ -105,12 +105,12 @@ def parse_sequence_example(
             [5, 6]]])}, {'words': array([3])})
     """
     context, lists = context_features or {}, sequence_features or {}
-    with _named(example_names):
+    with _name_record(example_names):
         fixed, listed = plan(context, lists).columns(serialized)
     padded = {name for name, feature in lists.items() if isinstance(feature, FixedLenSequenceFeature)}
     return (
-        {name: feature.batched(fixed[name]) for name, feature in context.items()},
-        {name: feature.batched(listed[name]) for name, feature in lists.items()},
+        {name: feature.as_batch(fixed[name]) for name, feature in context.items()},
+        {name: feature.as_batch(listed[name]) for name, feature in lists.items()},
         {name: listed[name].row_lengths() for name in lists if name in padded},
     )
 
@@ -133,7 +133,7 @@ def parse_single_sequence_example(
     >>> hr.io.parse_single_sequence_example(record, sequence_features={"words": hr.io.VarLenFeature(np.int64)})
     ({}, {'words': Ragged([[1, 2], [3]], dtype=int64)})
     """
-    context, lists = plan(context_features or {}, sequence_features or {}).columns(one(serialized))
+    context, lists = plan(context_features or {}, sequence_features or {}).columns(one_record(serialized))
     return first_row(context), first_row(lists)
 
 
@@ -190,7 +190,7 @@ class Plan:
 
     def columns(self, records: Any) -> tuple[Columns, Columns]:
         """The features and the feature lists, one row a record."""
-        values, offsets = parts(binary(records))
+        values, offsets = parts(bytes_column(records))
         rows = len(offsets) - 1
         ints, floats, others, row, what = self._parser.parse(values, offsets)
         if row >= 0:
@@ -202,7 +202,7 @@ class Plan:
             made = dict(zip(self._names, [*singles, *texts], strict=True))
             return {name: made[name] for name in self._features}, {}
         each = [*((single, None, None, None) for single in singles), *others]
-        found = {i: Found(*one) for i, one in zip([*self._numbers, *self._others], each, strict=True)}  # type: ignore[arg-type]
+        found = {i: FoundValues(*one) for i, one in zip([*self._numbers, *self._others], each, strict=True)}  # type: ignore[arg-type]
         shares = {name: [found[i] for i in requests] for name, requests in self._requests.items()}
         return (
             {name: feature.column(name, shares[False, name], rows) for name, feature in self._features.items()},
@@ -216,7 +216,7 @@ def _instead(said: str, record: bytes) -> str:
     return f": {what_there_is(missing[1], feature_names(record))}" if missing else ""
 
 
-def _in_steps(name: str, feature: Feature, found: list[Found]) -> Ragged:
+def _in_steps(name: str, feature: Feature, found: list[FoundValues]) -> Ragged:
     """The column of a feature list: its steps as rows first, and then these cut into records."""
     steps = found[0].steps
     for other in found[1:]:
@@ -247,7 +247,7 @@ def _plan(
 
 
 @contextmanager
-def _named(names: Sequence[Any] | None) -> Iterator[None]:
+def _name_record(names: Sequence[Any] | None) -> Iterator[None]:
     """Says in an error which record of the batch it was."""
     try:
         yield

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from headrace.errors import ParseError
-from headrace.io.feature import DTYPES, INT64, Feature, Found, Request, varying
+from headrace.io.feature import DTYPES, INT64, Feature, FoundValues, Request, varying
 from headrace.plan.spec import TensorSpec
 from headrace.ragged import Ragged
 
@@ -142,7 +142,7 @@ class RaggedFeature(Feature):
         cuts = [varying(key, INT64, single=single, in_steps=in_steps) for key in keys]
         return [varying(self.value_key or name, self.kind, single=single, in_steps=in_steps), *cuts]
 
-    def column(self, name: str, found: Sequence[Found], rows: int) -> Ragged:  # noqa: ARG002
+    def column(self, name: str, found: Sequence[FoundValues], rows: int) -> Ragged:  # noqa: ARG002
         """Ragged; with partitions its values are dense or ragged in their turn."""
         made, cuts = found[0].ragged, list(found[1:])
         for partition in reversed(self.partitions):

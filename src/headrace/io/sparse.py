@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from headrace.errors import ParseError
-from headrace.io.feature import DTYPES, INT64, Feature, Found, Request, sizes_of, varying
+from headrace.io.feature import DTYPES, INT64, Feature, FoundValues, Request, sizes_of, varying
 from headrace.plan.spec import TensorSpec
 from headrace.ragged import Ragged
 
@@ -71,7 +71,7 @@ class SparseFeature(Feature):
         indices = [varying(key, INT64, single=single, in_steps=in_steps) for key in self._keys]
         return [varying(self.value_key, self.kind, single=single, in_steps=in_steps), *indices]
 
-    def column(self, name: str, found: Sequence[Found], rows: int) -> Sparse:
+    def column(self, name: str, found: Sequence[FoundValues], rows: int) -> Sparse:
         """Ragged indices and values, sorted in each row."""
         values, *axes = (f.ragged for f in found)
         size = np.array(self._size, np.int64)
@@ -97,7 +97,7 @@ class SparseFeature(Feature):
         )
         return Sparse(*columns)
 
-    def batched(self, column: Any) -> Sparse:
+    def as_batch(self, column: Any) -> Sparse:
         """One tensor, with the rows as its first axis."""
         indices, values, dense_shape = column
         rows = len(values)

@@ -10,8 +10,8 @@ from numpy.typing import DTypeLike, NDArray
 
 from headrace.columns import Column, box_text, column_of
 from headrace.errors import ParseError
-from headrace.io.binary import one
-from headrace.io.wire import Field, delimited, fields, numbers, read_varint, signed, varint
+from headrace.io.binary import one_record
+from headrace.io.wire import Field, as_signed, bytes_field, fields, numbers, read_varint, varint
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -45,15 +45,15 @@ def serialize_tensor(tensor: Any) -> bytes:
         array = np.asarray(tensor, object) if not isinstance(tensor, np.ndarray) else tensor.astype(object)
     if array.dtype.name not in NUMBERS:
         raise TypeError(f"a TensorProto has no place for {array.dtype}")
-    sizes = b"".join(delimited(2, varint(1 << 3) + varint(size)) for size in array.shape)
-    head = varint(1 << 3) + varint(NUMBERS[array.dtype.name]) + delimited(2, sizes)
+    sizes = b"".join(bytes_field(2, varint(1 << 3) + varint(size)) for size in array.shape)
+    head = varint(1 << 3) + varint(NUMBERS[array.dtype.name]) + bytes_field(2, sizes)
     if array.dtype != object:
-        return head + delimited(CONTENT, array.astype(array.dtype.newbyteorder("<")).tobytes())
+        return head + bytes_field(CONTENT, array.astype(array.dtype.newbyteorder("<")).tobytes())
     items = array.ravel().tolist()
     for item in items:
         if not isinstance(item, bytes | str):
             raise TypeError(f"a TensorProto has no place for {item!r}")
-    return head + b"".join(delimited(STRINGS, i.encode() if isinstance(i, str) else i) for i in items)
+    return head + b"".join(bytes_field(STRINGS, i.encode() if isinstance(i, str) else i) for i in items)
 
 
 def parse_tensor(serialized: bytes, out_type: DTypeLike) -> Any:
@@ -62,9 +62,9 @@ def parse_tensor(serialized: bytes, out_type: DTypeLike) -> Any:
     >>> hr.io.parse_tensor(hr.io.serialize_tensor(["a", "b"]), bytes)
     array([b'a', b'b'], dtype=object)
     """
-    data = one(serialized)[0]
+    data = one_record(serialized)[0]
     try:
-        return _parsed(memoryview(data.encode() if isinstance(data, str) else data), _dtype(out_type))
+        return _parse_tensor(memoryview(data.encode() if isinstance(data, str) else data), _dtype(out_type))
     except ParseError:
         raise
     except ValueError as error:
@@ -87,7 +87,7 @@ def _dtype(out_type: Any) -> np.dtype[Any]:
     return np.dtype(object) if dtype.kind in "SU" else dtype
 
 
-def _parsed(data: memoryview, wanted: np.dtype[Any]) -> Any:
+def _parse_tensor(data: memoryview, wanted: np.dtype[Any]) -> Any:
     found = list(fields(data))
     number = next((f.value for f in reversed(found) if f.number == 1), 0)
     if number not in TYPES:
@@ -101,7 +101,7 @@ def _parsed(data: memoryview, wanted: np.dtype[Any]) -> Any:
     values = _strings(content, found, count) if dtype.hasobject else _numbers(content, found, dtype)
     if content is not None and len(values) != count:
         raise ParseError(f"the tensor holds {len(values)} values where its shape {shape} needs {count}")
-    return _filled(values[:count], count, dtype).reshape(shape)[()]
+    return _repeat_last(values[:count], count, dtype).reshape(shape)[()]
 
 
 def _name(dtype: np.dtype[Any]) -> str:
@@ -115,7 +115,7 @@ def _shape(found: list[Field]) -> tuple[int, ...]:
             if part.number == 3 and part.value:
                 raise ParseError("the tensor's rank is not known")
             if part.number == 2:
-                sizes.append(next((signed(f.value) for f in fields(part.value) if f.number == 1), 0))
+                sizes.append(next((as_signed(f.value) for f in fields(part.value) if f.number == 1), 0))
     if any(size < 0 for size in sizes) or math.prod(sizes) >= 2**62:
         raise ParseError(f"the tensor cannot have the shape {tuple(sizes)}")
     return tuple(sizes)
@@ -155,7 +155,7 @@ def _strings(content: memoryview | None, found: list[Field], count: int) -> NDAr
     return made
 
 
-def _filled(values: NDArray[Any], count: int, dtype: np.dtype[Any]) -> NDArray[Any]:
+def _repeat_last(values: NDArray[Any], count: int, dtype: np.dtype[Any]) -> NDArray[Any]:
     """The last value stands for those that are left out."""
     if len(values) == count:
         return values

@@ -60,7 +60,7 @@ def read_varint(data: memoryview, at: int) -> tuple[int, int]:
     raise ValueError("a number without an end")
 
 
-def signed(value: int) -> int:
+def as_signed(value: int) -> int:
     """The 64 bits of a number as int64."""
     return value - (1 << 64) if value >> 63 else value
 
@@ -71,12 +71,12 @@ def numbers(field: Field, dtype: np.dtype[Any]) -> NDArray[Any]:
         return np.frombuffer(field.value, dtype.newbyteorder("<"))
     found = []
     if field.wire == VARINT:
-        found.append(signed(field.value))
+        found.append(as_signed(field.value))
     else:
         at = 0
         while at < len(field.value):
             value, at = read_varint(field.value, at)
-            found.append(signed(value))
+            found.append(as_signed(value))
     return np.array(found, np.int64).astype(dtype)
 
 
@@ -91,6 +91,6 @@ def varint(value: int) -> bytes:
     return bytes(made)
 
 
-def delimited(number: int, data: bytes) -> bytes:
+def bytes_field(number: int, data: bytes) -> bytes:
     """A field of bytes, or of another message."""
     return varint(number << 3 | DELIMITED) + varint(len(data)) + data

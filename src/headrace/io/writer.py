@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 import numpy as np
 
 from headrace import _native, text
-from headrace.io.binary import binary, record_bytes
+from headrace.io.binary import bytes_column, record_bytes
 from headrace.io.examples import encode_example
 from headrace.records.files import as_path, local_path, remote
 from headrace.storage.files import TEMPORARY, Unfinished
@@ -79,7 +79,7 @@ class TFRecordWriter:
         file = self._open()
         waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
         if waiting:
-            self._write(binary(waiting))
+            self._write(bytes_column(waiting))
         file.flush()
 
     def close(self) -> None:
@@ -143,17 +143,17 @@ def records_of(records: Any) -> pa.LargeBinaryArray:
         kind = records.type
         if not (pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind)):
             raise TypeError(f"records are bytes, not {kind}: cast(pa.large_binary()) them if that is meant")
-        return binary(records)
+        return bytes_column(records)
     if isinstance(records, bytes | bytearray | memoryview | str | Mapping):
         raise TypeError(f"write_all takes many records, not one of type {type(records).__name__}: use write")
     rows = records.ravel().tolist() if isinstance(records, np.ndarray) else list(records)
     joined = _native.join_bytes(rows)
     if joined is None:  # they are not bytes all of them: what may be is made so, anything else refused
-        return binary([_numbered(number, row) for number, row in enumerate(rows)])
+        return bytes_column([_numbered_record(number, row) for number, row in enumerate(rows)])
     return text.binary(*joined)
 
 
-def _numbered(number: int, record: Any) -> bytes:
+def _numbered_record(number: int, record: Any) -> bytes:
     try:
         return record_bytes(record)
     except TypeError as error:

@@ -62,7 +62,7 @@ def with_its_own_closure(fn: Any) -> Any:
     """The function with the closure's variables as they are now, as in tf.data; alive where it writes to them."""
     if not isinstance(fn, FunctionType) or not fn.__closure__:
         return fn
-    written = _written(fn.__code__)
+    written = _written_variables(fn.__code__)
     cells = []
     for variable, cell in zip(fn.__code__.co_freevars, fn.__closure__, strict=True):
         try:
@@ -78,13 +78,13 @@ def with_its_own_closure(fn: Any) -> Any:
 
 
 @lru_cache(maxsize=1024)  # functions within functions come by the row
-def _written(code: CodeType) -> frozenset[str]:
+def _written_variables(code: CodeType) -> frozenset[str]:
     """Variables of enclosing functions that this code, or a function within it, assigns."""
     stores = {"STORE_DEREF", "DELETE_DEREF"}
     found = frozenset(str(i.argval) for i in dis.get_instructions(code) if i.opname in stores)
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
-            found |= _written(constant)
+            found |= _written_variables(constant)
     return found & frozenset(code.co_freevars)
 
 

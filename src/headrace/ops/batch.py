@@ -41,7 +41,7 @@ class Batch(Batching):
 
     @property
     def spec(self) -> Spec:
-        return self.input.spec.stacked(self.leading)
+        return self.input.spec.with_leading_axis(self.leading)
 
     def assemble(self, block: Block, size: int) -> Block | str:
         return fold(block, size)

@@ -43,7 +43,11 @@ class Batching(Node):
 
     @property
     def cardinality(self) -> Cardinality:
-        return self.input.cardinality.divided(self.batch_size, up=not self.drop_remainder)
+        return self.input.cardinality.in_groups(self.batch_size, up=not self.drop_remainder)
+
+    @property
+    def waits_for(self) -> int:
+        return self.batch_size
 
     @property
     def indexable(self) -> bool:
@@ -66,7 +70,7 @@ def fetch_batches(node: Batching, ctx: Context, indices: Indices) -> Block:
             block = ctx.fetch(node.input, np.arange(start, stop))
         except SpecError as error:
             raise node.error(error, int(start // size)) from None
-        made.append(stacked(node, [block], int(stop - start), int(start // size)))
+        made.append(stack_items(node, [block], int(stop - start), int(start // size)))
     return concat(made)
 
 
@@ -98,7 +102,7 @@ class BatchStream(Stream):
         self._carried -= rows
         mark = taken[0].mark
         try:
-            return stacked(self._node, taken, size, mark.ordinal // self._node.batch_size)
+            return stack_items(self._node, taken, size, mark.ordinal // self._node.batch_size)
         except ElementError as error:
             if rows > size:  # find the batch that is at fault: one at a time
                 self._carry, self._carried = [*taken, *self._carry], self._carried + rows
@@ -121,7 +125,7 @@ class BatchStream(Stream):
         return done // size if self._node.drop_remainder else -(-done // size)
 
 
-def stacked(node: Stacking, parts: list[Item], size: int, number: int) -> Block:
+def stack_items(node: Stacking, parts: list[Item], size: int, number: int) -> Block:
     """The rows of `parts` in batches, the first of them the `number`-th; raises the failure among them, or why not."""
     mark = parts[0].mark
     blocks = []

@@ -18,7 +18,7 @@ from headrace.execute.context import Context
 from headrace.execute.registry import opens
 from headrace.ops.arguments import function, positive
 from headrace.ops.batch import Batch
-from headrace.ops.batching import stacked
+from headrace.ops.batching import stack_items
 from headrace.ops.calls import results
 from headrace.ops.children import OneRow
 from headrace.ops.group_by_window import GroupMark, GroupStream, keys_of
@@ -166,7 +166,7 @@ class Bucket(Node):
         rows.ids = path.ids_between(0, rows.rows)
         try:
             memory = Memory(self.input.spec, rows.rows, rows.structure, rows.columns, "bucket")
-            return OneRow(stacked(self._batch(memory, key, rows.rows), [rows], rows.rows, 0), mark)
+            return OneRow(stack_items(self._batch(memory, key, rows.rows), [rows], rows.rows, 0), mark)
         except ElementError as error:
             return OneRow(Failure(error), mark)
         except Exception as error:

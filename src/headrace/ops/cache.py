@@ -21,7 +21,7 @@ from headrace.plan.cardinality import Cardinality
 from headrace.plan.marks import At
 from headrace.plan.node import Node, walk
 from headrace.storage.plans import Maker
-from headrace.storage.rows import SEALED_ROWS, Rows, StoredRows
+from headrace.storage.rows import SEALED_ROWS, KeptRows, StoredRows
 from headrace.storage.shelf import plan_folder
 from headrace.storage.structures import Types
 
@@ -56,7 +56,7 @@ def cache(
 class Cache(UnchangedRows):
     """The input, remembered: in memory as long as the dataset lives, in files until they are deleted."""
 
-    store: Store = field(repr=False)
+    store: RowStore = field(repr=False)
 
     positional = True
     outlives = True
@@ -79,10 +79,10 @@ class Cache(UnchangedRows):
         return isinstance(self.store, MemoryStore)
 
 
-class Store(Protocol):
+class RowStore(Protocol):
     """Where the rows of a plan are kept."""
 
-    def rows(self, plan: Node) -> Rows | StoredRows:
+    def rows(self, plan: Node) -> KeptRows | StoredRows:
         """Those that are kept already, and room for more."""
         ...
 
@@ -91,15 +91,15 @@ class MemoryStore:
     """The memory behind one `cache()`."""
 
     def __init__(self) -> None:
-        self._rows: dict[tuple[int, ...], Rows] = {}
+        self._rows: dict[tuple[int, ...], KeptRows] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
         return MemoryStore, ()  # another process fills its own
 
-    def rows(self, plan: Node) -> Rows:
+    def rows(self, plan: Node) -> KeptRows:
         """The rows kept for this plan: other seeds make other rows."""
         seeds = [getattr(n, f.name) for n in walk(plan) for f in fields(n)]
-        return self._rows.setdefault(tuple(s.value for s in seeds if isinstance(s, Seed)), Rows())
+        return self._rows.setdefault(tuple(s.value for s in seeds if isinstance(s, Seed)), KeptRows())
 
 
 class FileStore:

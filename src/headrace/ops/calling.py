@@ -13,7 +13,7 @@ from headrace.block import Block
 from headrace.errors import ElementError
 from headrace.execute.inputs import Input
 from headrace.execute.starvation import Meter
-from headrace.ops.calls import One, arguments
+from headrace.ops.calls import One, rows_as_arguments
 
 
 class Calling(Iterator[Any]):
@@ -34,7 +34,7 @@ class Calling(Iterator[Any]):
         *,
         frozen: bool,
     ) -> None:
-        self._rows = arguments(block)
+        self._rows = rows_as_arguments(block)
         self._count = self._left = block.rows
         self._mark = block.mark
         self._source = source
@@ -53,15 +53,15 @@ class Calling(Iterator[Any]):
             if not self._left:
                 raise StopIteration
             if self._left < self._count:  # for the first one it has been asked, and then the block was read
-                meter.asked()
+                meter.begin_wait()
             started = perf_counter_ns()
             try:
                 structure, leaves = self._one(*next(self._rows))
             except Exception as error:
                 raise self._failure(error).copy() from error
             self._left -= 1
-            meter.given(self._stats)
-            self._source.worked(perf_counter_ns() - started)
+            meter.end_wait(self._stats)
+            self._source.add_work(perf_counter_ns() - started)
             if self._frozen:
                 _freeze(leaves)
             return leaves[0] if structure.kind is None else structure.pack(leaves)

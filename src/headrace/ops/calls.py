@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property, partial
 from itertools import repeat
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ import numpy as np
 from headrace.block import Block, Failure, Item, concat, element, from_elements, rows_one_by_one
 from headrace.columns import Column, Indices, values
 from headrace.errors import SpecError
+from headrace.execute.channel import Cancelled
 from headrace.execute.context import Context
 from headrace.execute.origin import Origin
 from headrace.execute.parallel import in_processes, process_count, work_in_parallel
@@ -29,7 +31,7 @@ from headrace.trace.graph import Graph
 if TYPE_CHECKING:
     from typing import Protocol
 
-    from headrace.execute.processes import Call
+    from headrace.execute.processes import BlockFunction
 
     class Caller(Protocol):
         """map or random_map."""
@@ -45,13 +47,15 @@ if TYPE_CHECKING:
         @property
         def traced(self) -> bool: ...
         @property
+        def lot(self) -> int: ...
+        @property
         def positional(self) -> bool: ...
         def error(self, cause: BaseException | str, ordinal: int) -> Any: ...
 
 
 One = Callable[..., tuple[Structure, list[Any]]]
 """From the arguments of one call to the structure and the components of the row that is made."""
-Outcome = tuple[bool, Any]
+CallOutcome = tuple[bool, Any]
 """True and what the function returned, or False and the exception."""
 
 
@@ -90,7 +94,7 @@ class Calls(Node):
 
     def whole(self, block: Block) -> tuple[Graph, list[Column]] | None:
         """What the function makes of all rows at once, None where it must be called on each."""
-        return self.function.columns(block, partial(outcomes, self.function.fn, keep=True))
+        return self.function.columns(block, partial(call_each_row, self.function.fn, keep=True))
 
 
 class ParallelCalls(Calls):
@@ -126,6 +130,8 @@ class MappingCalls(ParallelCalls):
     """One that makes a row of each row, of whatever the function returns."""
 
     probe: Probe
+    lot: int
+    """Up to so many rows are handed over at a time where calls are quick; 1 where nobody may hold a row back."""
 
     one_to_one = True
 
@@ -139,6 +145,13 @@ class MappingCalls(ParallelCalls):
             return self.probe.spec
         graph = self.graph
         return graph.spec if isinstance(graph, Graph) else Spec.UNKNOWN
+
+    def in_lots(self, size: int) -> Node | None:
+        threads = self.num_parallel_calls is not None and self.mode != "process"
+        if not threads or self.traced or not self.input.pure:
+            return None
+        lots: dict[str, Any] = {"lot": size, "stands_for": self}
+        return replace(self, **lots)
 
     @cached_property
     def tentative(self) -> bool:
@@ -166,7 +179,7 @@ def private_elements(block: Block, *, keep: bool = False) -> Iterator[Any]:
         return rows_one_by_one(block, partial(_private, keep=keep))
 
 
-def arguments(block: Block, *, keep: bool = False) -> Iterator[tuple[Any, ...]]:
+def rows_as_arguments(block: Block, *, keep: bool = False) -> Iterator[tuple[Any, ...]]:
     """What the function gets for each row."""
     rows = private_elements(block, keep=keep)
     return rows if block.structure.unpacks else zip(rows)
@@ -187,12 +200,14 @@ def _own(value: Any, keep: bool) -> Any:
     return value
 
 
-def outcomes(fn: Callable[..., Any], block: Block, *, keep: bool = False, with_ids: bool = False) -> Iterator[Outcome]:
+def call_each_row(
+    fn: Callable[..., Any], block: Block, *, keep: bool = False, with_ids: bool = False
+) -> Iterator[CallOutcome]:
     """The function called on each row, `with_ids` on its id before all else.
 
     An exception belongs to its row and stops nothing.
     """
-    rows = arguments(block, keep=keep)
+    rows = rows_as_arguments(block, keep=keep)
     if with_ids:
         assert block.ids is not None, "rows are read with ids"
         rows = map(_id_first, zip(block.ids, rows, strict=True))
@@ -216,7 +231,7 @@ def _id_first(row: tuple[Any, tuple[Any, ...]]) -> tuple[Any, ...]:
     return first, *rest
 
 
-def each(rows: Iterator[Any]) -> Iterator[Outcome]:
+def each(rows: Iterator[Any]) -> Iterator[CallOutcome]:
     """True and a row, or False and the exception that came in its place."""
     while True:
         try:
@@ -228,16 +243,16 @@ def each(rows: Iterator[Any]) -> Iterator[Outcome]:
             return
 
 
-def results(function: Function, block: Block, kinds: str) -> Iterator[Outcome]:
+def results(function: Function, block: Block, kinds: str) -> Iterator[CallOutcome]:
     """The function's results for each row, numbers of these kinds from the whole block at once where it is traced."""
-    column = single(function.columns(block, partial(outcomes, function.fn, keep=True)), kinds)
-    return outcomes(function.fn, block, keep=True) if column is None else zip(repeat(True), column)
+    column = single(function.columns(block, partial(call_each_row, function.fn, keep=True)), kinds)
+    return call_each_row(function.fn, block, keep=True) if column is None else zip(repeat(True), column)
 
 
 def with_failures(
     node: Node,
     block: Block,
-    results: list[Outcome],
+    results: list[CallOutcome],
     good: Callable[[int, int], list[Item]],
     numbers: Sequence[int] | Indices | None = None,
 ) -> list[Item]:
@@ -259,7 +274,7 @@ def with_failures(
     return items
 
 
-def promised(fn: Callable[..., Any], value: Any, signature: Spec | None) -> tuple[Structure, list[Any]]:
+def check_promise(fn: Callable[..., Any], value: Any, signature: Spec | None) -> tuple[Structure, list[Any]]:
     """What a function returned as an element; an error where it is not what was promised, or nothing at all."""
     if value is None:
         raise TypeError(
@@ -272,16 +287,23 @@ def promised(fn: Callable[..., Any], value: Any, signature: Spec | None) -> tupl
     return structure, leaves
 
 
-def mapped(
-    fn: Callable[..., Any], signature: Spec | None, block: Block, *, with_ids: bool = False
+def call_on_rows(
+    fn: Callable[..., Any],
+    signature: Spec | None,
+    block: Block,
+    *,
+    with_ids: bool = False,
+    cancelled: Callable[[], bool] | None = None,
 ) -> list[Block | Exception]:
-    """What a function makes of each row, or of its id and it."""
+    """What a function makes of each row, or of its id and it; nothing more of the rest once the pass is `cancelled`."""
     made: list[Block | Exception] = []
     run: list[tuple[Structure, list[Any]]] = []
-    for fine, value in outcomes(fn, block, with_ids=with_ids):
+    for fine, value in call_each_row(fn, block, with_ids=with_ids):
+        if cancelled is not None and cancelled():
+            raise Cancelled
         if fine:
             try:
-                run.append(promised(fn, value, signature))
+                run.append(check_promise(fn, value, signature))
                 continue
             except Exception as error:
                 value = error  # noqa: PLW2901
@@ -291,7 +313,9 @@ def mapped(
     return [*made, *from_elements(run)]
 
 
-def placed(node: Caller, call: Call, keep_ids: bool, block: Block, numbers: Indices | None = None) -> list[Item]:
+def place_results(
+    node: Caller, call: BlockFunction, keep_ids: bool, block: Block, numbers: Indices | None = None
+) -> list[Item]:
     """What `call` makes of a block, row for row, with the marks and ids of the rows it came from.
 
     `numbers` are the ordinals of the rows, where they do not count up from the block's mark.
@@ -314,28 +338,30 @@ def placed(node: Caller, call: Call, keep_ids: bool, block: Block, numbers: Indi
 
 
 def open_calls(
-    node: Caller, ctx: Context, at: At, call: Call, *, with_ids: bool = False, one: One | None = None
+    node: Caller, ctx: Context, at: At, call: BlockFunction, *, with_ids: bool = False, one: One | None = None
 ) -> Stream:
     """What `call` makes of the input's rows: in the puller's thread, on threads or in processes, as the node says.
 
     `one` makes one row, for a consumer who wants them one by one.
     """
-    inner = ctx.identified() if with_ids else ctx
-    ordered = node.positional or ctx.ordered(node.deterministic)  # a row that is known by its number keeps its place
+    inner = ctx.with_row_ids() if with_ids else ctx
+    ordered = node.positional or ctx.keeps_order(
+        node.deterministic
+    )  # a row that is known by its number keeps its place
     if node.mode == "process":
         remote = in_processes(call)
-        work = partial(_work, partial(placed, node, remote, ctx.with_ids))
+        work = partial(_work, partial(place_results, node, remote, ctx.with_ids))
         width = process_count(ctx, node.num_parallel_calls)
         return work_in_parallel(
             inner, node.input, at, work, width=width, ordered=ordered, one_by_one=not node.input.pure, remote=remote
         )
-    apply = partial(placed, node, call, ctx.with_ids)
+    apply = partial(place_results, node, call, ctx.with_ids)
     threads = node.num_parallel_calls
     if threads is None and at.own is None:
         return CallStream(inner, node.input, at, apply, unseen=node.traced, one=one)
     work = partial(_work, apply)
     return work_in_parallel(
-        inner, node.input, at, work, width=threads or 1, ordered=ordered, one_by_one=not node.traced
+        inner, node.input, at, work, width=threads or 1, ordered=ordered, one_by_one=not node.traced, lot=node.lot
     )
 
 
@@ -343,10 +369,10 @@ def _work(apply: Callable[[Block], list[Item]], item: Item) -> list[Item]:
     return apply(item) if isinstance(item, Block) else [item]
 
 
-def fetched(node: Caller, ctx: Context, indices: Indices, call: Call, *, with_ids: bool = False) -> Block:
+def fetch_call(node: Caller, ctx: Context, indices: Indices, call: BlockFunction, *, with_ids: bool = False) -> Block:
     """What `call` makes of the input's rows with these ordinals; raises where one of them cannot be made."""
-    rows = (ctx.identified() if with_ids else ctx).fetch(node.input, indices)
-    items = placed(node, call, ctx.with_ids, rows, indices)
+    rows = (ctx.with_row_ids() if with_ids else ctx).fetch(node.input, indices)
+    items = place_results(node, call, ctx.with_ids, rows, indices)
     done = 0
     for item in items:
         if isinstance(item, Failure):

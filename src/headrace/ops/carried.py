@@ -27,7 +27,7 @@ class Carried:
     def start(cls, operation: str, value: Any) -> Carried:
         """The initial state that a user gave."""
         structure, leaves = flatten(value)
-        return cls(operation, structure, [_kept(v) for v in leaves])
+        return cls(operation, structure, [_keep(v) for v in leaves])
 
     @property
     def value(self) -> Any:
@@ -39,7 +39,7 @@ class Carried:
         structure, leaves = flatten(value)
         if structure != self._structure:
             raise SpecError(f"the state of {self._operation} was {self._structure}, and became {structure}")
-        made = [_kept(v) for v in leaves]
+        made = [_keep(v) for v in leaves]
         for path, old, new in zip(structure.paths, self._leaves, made, strict=True):
             if not leaf_spec(old).like(leaf_spec(new)):
                 what = f"component{path} of the state" if path else "the state"
@@ -56,7 +56,7 @@ class Carried:
         if not isinstance(data, list) or not all(isinstance(item, dict) for item in data):
             raise StateError(f"the state is damaged: {data!r:.80} are no values")
         try:
-            return cls("", tuple_of([LEAF] * len(data)), [_restored(item) for item in data])
+            return cls("", tuple_of([LEAF] * len(data)), [_restore(item) for item in data])
         except (KeyError, TypeError, ValueError) as error:
             raise StateError(f"the state is damaged: {error}") from None
 
@@ -67,7 +67,7 @@ class Carried:
         return Carried(self._operation, self._structure, other._leaves)
 
 
-def _kept(value: Any) -> Any:
+def _keep(value: Any) -> Any:
     made = leaf(value)
     return made.copy() if isinstance(made, np.ndarray) else made
 
@@ -84,7 +84,7 @@ def _plain(value: Any) -> Any:
     return {"dtype": array.dtype.str, "shape": list(array.shape), "data": data}
 
 
-def _restored(plain: dict[str, Any]) -> Any:
+def _restore(plain: dict[str, Any]) -> Any:
     if "str" in plain:
         return plain["str"]
     if "bytes" in plain:

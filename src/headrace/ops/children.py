@@ -8,10 +8,10 @@ from typing import Any, Protocol
 from headrace.block import Failure, Item
 from headrace.execute.context import Context
 from headrace.execute.inputs import Input
-from headrace.execute.state import keyed
+from headrace.execute.state import with_keyed_seeds
 from headrace.execute.stream import END, Pulled
 from headrace.keys import Seed, keyed_seeds, mix
-from headrace.ops.calls import arguments
+from headrace.ops.calls import rows_as_arguments
 from headrace.plan.marks import START, Mark, Marked
 from headrace.plan.node import Node
 
@@ -74,8 +74,8 @@ def open_child(
     try:
         key = mix(parent.seed.key(ctx.path), *folds)
         with keyed_seeds(key):
-            made = parent.fn(*next(arguments(row)))
-        node = keyed(_node(made), key)
+            made = parent.fn(*next(rows_as_arguments(row)))
+        node = with_keyed_seeds(_node(made), key)
     except Exception as error:
         return OneRow(Failure(parent.error(error, row.mark.ordinal)), mark)
     return ctx.branch(*folds).open_plan(ahead(node), mark, slot=1)

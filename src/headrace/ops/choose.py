@@ -40,7 +40,7 @@ def choose_from_datasets(
     >>> list(hr.Dataset.choose_from_datasets([letters, digits], hr.Dataset.from_tensor_slices([0, 1, 1, 0])))
     ['a', '1', '2', 'b']
     """
-    return _chosen("choose_from_datasets", datasets, choice_dataset, stop_on_empty_dataset)
+    return _choose("choose_from_datasets", datasets, choice_dataset, stop_on_empty_dataset)
 
 
 def sample_from_datasets(
@@ -60,17 +60,17 @@ def sample_from_datasets(
     draws = random(seed, rerandomize_each_iteration)
     count = len(datasets)
     if is_dataset(weights):
-        choices = zip_datasets(draws, weights).map(lambda draw, w: picked(draw, cumulative(w, count)))
-        return _chosen("sample_from_datasets", datasets, choices, stop_on_empty_dataset)
+        choices = zip_datasets(draws, weights).map(lambda draw, w: step_of(draw, cumulative(w, count)))
+        return _choose("sample_from_datasets", datasets, choices, stop_on_empty_dataset)
     shares = np.ones(count) if weights is None else np.asarray(weights, np.float64)
     check_weights(shares, count)
     if count and not shares.any():
-        return _chosen("sample_from_datasets", datasets, draws, stop_on_empty_dataset).take(0)
+        return _choose("sample_from_datasets", datasets, draws, stop_on_empty_dataset).take(0)
     datasets = [ds for ds, share in zip(datasets, shares.tolist(), strict=True) if share]
     if len(datasets) == 1 and is_dataset(datasets[0]):
         return dataset_of(datasets[0]._node)
     steps = cumulative(shares[shares > 0], len(datasets))
-    return _chosen("sample_from_datasets", datasets, draws._then(Pick, tuple(steps.tolist())), stop_on_empty_dataset)
+    return _choose("sample_from_datasets", datasets, draws._then(Pick, tuple(steps.tolist())), stop_on_empty_dataset)
 
 
 def check_weights(weights: np.ndarray[Any, np.dtype[np.float64]], count: int) -> None:
@@ -90,12 +90,12 @@ def cumulative(weights: Any, count: int) -> np.ndarray[Any, np.dtype[np.float64]
     return np.asarray(np.cumsum(array) / array.sum())
 
 
-def picked(draw: Any, steps: np.ndarray[Any, np.dtype[np.float64]]) -> Any:
+def step_of(draw: Any, steps: np.ndarray[Any, np.dtype[np.float64]]) -> Any:
     """Which step a draw falls into; a step of no width is never hit."""
     return np.searchsorted(steps, np.asarray(draw) / RANDOM_BOUND, side="right").astype(np.int64)
 
 
-def _chosen(operation: str, datasets: Sequence[Dataset], choices: Dataset, stop_on_empty: bool) -> Dataset:
+def _choose(operation: str, datasets: Sequence[Dataset], choices: Dataset, stop_on_empty: bool) -> Dataset:
     for given in (*datasets, choices):
         if not is_dataset(given):
             raise TypeError(f"{operation} takes Datasets, not {given!r}")
@@ -151,7 +151,7 @@ class PickStream(Stream):
     def pull(self, want: int) -> Made:
         item = self._input.pull(want)
         if isinstance(item, Block):
-            item.columns = [picked(item.columns[0], self._steps)]
+            item.columns = [step_of(item.columns[0], self._steps)]
         return item
 
     def skip(self, count: int, *, replay: bool = False) -> int:

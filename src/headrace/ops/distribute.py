@@ -13,7 +13,7 @@ from headrace.errors import ElementError
 from headrace.execute.registry import opens
 from headrace.execute.state import require_seeds
 from headrace.ops.arguments import one_of, positive
-from headrace.ops.batching import stacked
+from headrace.ops.batching import stack_items
 from headrace.ops.ranks import rank_of
 from headrace.ops.shares import ShareMark, open_share
 from headrace.plan.cardinality import Cardinality
@@ -92,13 +92,13 @@ class Distribute(Node):
 
     @property
     def spec(self) -> Spec:
-        rows = self.input.spec if self.batch_size is None else self.input.spec.stacked(self.batch_size)
+        rows = self.input.spec if self.batch_size is None else self.input.spec.with_leading_axis(self.batch_size)
         mask = TensorSpec(() if self.batch_size is None else (self.batch_size,), np.bool_)
         return Spec.tuple_of([rows, Spec(LEAF, (mask,))]) if self.uneven == "pad" else rows
 
     @property
     def cardinality(self) -> Cardinality:
-        return self.input.cardinality.divided(self.together, up=self.uneven != "drop")
+        return self.input.cardinality.in_groups(self.together, up=self.uneven != "drop")
 
     def assemble(self, block: Block, size: int) -> Block | str:
         """Every `size` rows of a block as one, or why not."""
@@ -123,7 +123,7 @@ class Distribute(Node):
             if self.batch_size is None and all(isinstance(part, Block) for part in parts):
                 made = concat([part for part in parts if isinstance(part, Block)])
             else:
-                made = stacked(self, parts, self.share, number)
+                made = stack_items(self, parts, self.share, number)
         except ElementError as error:
             return Failure(error)
         if real is not None:

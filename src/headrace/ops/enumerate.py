@@ -59,19 +59,19 @@ class Enumerate(Node):
 
 
 @lru_cache(maxsize=64)
-def _paired(structure: Structure) -> Structure:
+def _pair(structure: Structure) -> Structure:
     return tuple_of([LEAF, structure])
 
 
-def numbered(block: Block, numbers: Indices) -> Block:
+def number_rows(block: Block, numbers: Indices) -> Block:
     """The block with a column of numbers in front."""
-    return Block(_paired(block.structure), [numbers, *block.columns], block.rows, block.mark, block.ids)
+    return Block(_pair(block.structure), [numbers, *block.columns], block.rows, block.mark, block.ids)
 
 
 @fetches(Enumerate)
 def fetch_numbered(node: Enumerate, ctx: Context, indices: Indices) -> Block:
     """Rows with their numbers."""
-    return numbered(ctx.fetch(node.input, indices), indices + node.start)
+    return number_rows(ctx.fetch(node.input, indices), indices + node.start)
 
 
 @opens(Enumerate)
@@ -87,7 +87,7 @@ class EnumerateStream(Stream):
         item = self._input.pull(want)
         if not isinstance(item, Block):
             return item
-        return numbered(item, np.arange(item.rows) + np.int64(first))
+        return number_rows(item, np.arange(item.rows) + np.int64(first))
 
     def skip(self, count: int, *, replay: bool = False) -> int:
         return self._input.skip(count, replay=replay)

@@ -36,7 +36,7 @@ class EvenShard(Node):
 
     @property
     def cardinality(self) -> Cardinality:
-        return self.input.cardinality.divided(self.readers, up=False)
+        return self.input.cardinality.in_groups(self.readers, up=False)
 
     @property
     def indexable(self) -> bool:

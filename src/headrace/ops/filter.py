@@ -17,12 +17,13 @@ from headrace.execute.registry import opens
 from headrace.execute.row_buffer import RowBuffer
 from headrace.execute.stream import Made, Stream
 from headrace.ops.arguments import Mode, execution, function, width
-from headrace.ops.calls import Calls, Outcome, ParallelCalls, mapped, outcomes, single, with_failures
+from headrace.ops.calls import CallOutcome, Calls, ParallelCalls, call_each_row, call_on_rows, single, with_failures
 from headrace.plan.cardinality import UNKNOWN, Cardinality
 from headrace.plan.marks import At
 from headrace.plan.node import TUNING, Node
 from headrace.plan.spec import Spec
 from headrace.trace.function import Function
+from headrace.trace.graph import Graph
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
@@ -79,6 +80,12 @@ class Filter(Deciding, ParallelCalls):
     num_parallel_calls: int | None = field(default=None, metadata=TUNING)
     mode: str = field(default="auto", metadata=TUNING)
 
+    @property
+    def decides(self) -> Graph | None:
+        graph = self.graph
+        here = self.num_parallel_calls is None and self.mode == "auto"
+        return graph if here and isinstance(graph, Graph) else None
+
 
 @opens(Filter)
 def open_filter(node: Filter, ctx: Context, at: At) -> Stream:
@@ -86,10 +93,10 @@ def open_filter(node: Filter, ctx: Context, at: At) -> Stream:
     calls, remote = node.num_parallel_calls, None
     if node.mode == "process":
         calls = process_count(ctx, calls)
-        remote = in_processes(partial(mapped, partial(_told, node.predicate), None))
+        remote = in_processes(partial(call_on_rows, partial(_decide, node.predicate), None))
     elif calls is None:
-        return FilterStream(node, ctx, at)
-    work = partial(_kept_of, node, remote)
+        return FilterStream(node, ctx, at, partial(keep_rows, node))
+    work = partial(_keep_of_item, node, remote)
     one_by_one = not (node.input.pure if remote else node.traced)
     return work_in_parallel(
         ctx, node.input, at, work, width=calls, ordered=True, one_by_one=one_by_one, one_to_one=False, remote=remote
@@ -101,8 +108,9 @@ class FilterStream(Stream):
 
     MOST = 1 << 15
 
-    def __init__(self, node: Filter, ctx: Context, at: At) -> None:
+    def __init__(self, node: Any, ctx: Context, at: At, keep: Callable[[Block], list[Item]]) -> None:
         self._node = node
+        self._keep = keep
         rows = ctx.open(node.input, at.inputs, any_order=True)
         self._input = RowBuffer(rows) if node.input.pure and not node.pure else rows
         self._seen = self._kept = 1
@@ -115,44 +123,44 @@ class FilterStream(Stream):
         if not isinstance(item, Block):
             return item
         self._seen += item.rows
-        made = kept(self._node, item)
+        made = self._keep(item)
         self._kept += sum(part.rows for part in made)
         return made
 
 
-def kept(node: Filter, block: Block, remote: Processes | None = None) -> list[Item]:
+def keep_rows(node: Filter, block: Block, remote: Processes | None = None) -> list[Item]:
     """The rows that stay, and failures where the predicate raised; where it is called in another process, `remote`.
 
     Marks: an item begins where the rows before it were decided, so that none is decided twice or left out.
     """
     decided = None if remote else single(node.whole(block), "b")
     if decided is not None:
-        return _kept(block, decided)
+        return _keep_where(block, decided)
     if remote:
         results = [outcome for part in remote(block) for outcome in _outcomes_of(part)]
     else:
-        results = list(outcomes(partial(_told, node.predicate), block, keep=True))
+        results = list(call_each_row(partial(_decide, node.predicate), block, keep=True))
 
     def good(start: int, stop: int) -> list[Item]:
-        return _kept(block.slice(start, stop), np.array([value for _, value in results[start:stop]], bool))
+        return _keep_where(block.slice(start, stop), np.array([value for _, value in results[start:stop]], bool))
 
     return with_failures(node, block, results, good)
 
 
-def _told(predicate: Callable[..., Any], *components: Any) -> bool:
+def _decide(predicate: Callable[..., Any], *components: Any) -> bool:
     return truth(predicate(*components))
 
 
-def _outcomes_of(part: Block | Exception) -> list[Outcome]:
+def _outcomes_of(part: Block | Exception) -> list[CallOutcome]:
     """What another process found out about some rows, or about one that it could not decide."""
     return [(False, part)] if isinstance(part, Exception) else [(True, bool(value)) for value in part.elements()]
 
 
-def _kept_of(node: Filter, remote: Processes | None, item: Item) -> list[Item]:
-    return kept(node, item, remote) if isinstance(item, Block) else [item]
+def _keep_of_item(node: Filter, remote: Processes | None, item: Item) -> list[Item]:
+    return keep_rows(node, item, remote) if isinstance(item, Block) else [item]
 
 
-def _kept(block: Block, keep: np.ndarray[Any, Any]) -> list[Item]:
+def _keep_where(block: Block, keep: np.ndarray[Any, Any]) -> list[Item]:
     if keep.all():
         return [block]
     chosen = block.take(np.flatnonzero(keep))

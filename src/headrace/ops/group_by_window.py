@@ -17,10 +17,10 @@ from headrace.errors import ElementError, SpecError, StateError
 from headrace.execute.context import Context
 from headrace.execute.inputs import Input
 from headrace.execute.registry import opens
-from headrace.execute.state import keyed
+from headrace.execute.state import with_keyed_seeds
 from headrace.execute.stream import END, Made, Stream
 from headrace.ops.arguments import function, positive
-from headrace.ops.calls import Outcome, results
+from headrace.ops.calls import CallOutcome, results
 from headrace.ops.children import OneRow
 from headrace.plan.cardinality import Cardinality
 from headrace.plan.datasets import dataset_of, is_dataset
@@ -135,7 +135,7 @@ class GroupByWindow(Node):
                 raise TypeError(f"the function must return a Dataset, not {made!r}")
         except Exception as error:
             return OneRow(Failure(self.error(error, rows.mark.ordinal)), mark)
-        return ctx.branch(path, number).open_plan(keyed(made._node, salt), mark, slot=1)
+        return ctx.branch(path, number).open_plan(with_keyed_seeds(made._node, salt), mark, slot=1)
 
 
 class Grouping(Protocol):
@@ -150,7 +150,7 @@ class Grouping(Protocol):
     def error(self, cause: BaseException | str, ordinal: int) -> ElementError: ...
 
 
-def keys_of(node: Grouping, given: Iterator[Outcome]) -> Iterator[int | Exception]:
+def keys_of(node: Grouping, given: Iterator[CallOutcome]) -> Iterator[int | Exception]:
     """The keys of rows, of what a user's function gave for each, or why there is none."""
     for fine, value in given:
         try:
@@ -221,7 +221,7 @@ class GroupStream(Stream):
             elif key in wanted:
                 found.setdefault(key, []).append(i)
         for key, indices in found.items():
-            self._parts.setdefault(key, []).append(_picked(block, indices))
+            self._parts.setdefault(key, []).append(_pick(block, indices))
 
     def _here(self) -> Mark:
         """The mark of the input's next row."""
@@ -301,7 +301,7 @@ class GroupStream(Stream):
         """At the end of a block, copy its rows that wait out of it."""
         if self._block is not None and self._at >= self._block.rows:
             for key, rows in self._local.items():
-                self._parts.setdefault(key, []).append(_picked(self._block, rows))
+                self._parts.setdefault(key, []).append(_pick(self._block, rows))
             self._local = {}
             self._block = None
 
@@ -310,14 +310,14 @@ class GroupStream(Stream):
         self._child_place = (*self._place(self._here()), key)
         parts = self._parts.pop(key, [])
         if self._block is not None and key in self._local:
-            parts.append(_picked(self._block, self._local.pop(key)))
+            parts.append(_pick(self._block, self._local.pop(key)))
         del self._counts[key]
         if self._flushing is not None:
             self._flushing = [k for k in self._flushing if k != key]
         self._child = self._node.outcome(self._ctx, key, concat(parts), mark)
 
 
-def _picked(block: Block, rows: list[int]) -> Block:
+def _pick(block: Block, rows: list[int]) -> Block:
     picked = block.take(np.array(rows))
     picked.mark = block.mark.later(rows[0])
     return picked

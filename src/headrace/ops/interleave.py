@@ -125,7 +125,7 @@ class InterleaveStream(Stream):
     def __init__(self, node: Turns, ctx: Context, at: At) -> None:
         self._node = node
         self._ctx = ctx
-        self._ordered = ctx.ordered(node.deterministic)
+        self._ordered = ctx.keeps_order(node.deterministic)
         self._slots: list[RowBuffer | None] = [None] * (node.cycle_length or 1)
         self._parent_marks: list[Mark | None] = [None] * len(self._slots)
         self._ahead = ReadersAhead(ctx, node.num_parallel_calls, most=len(self._slots))

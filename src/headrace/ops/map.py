@@ -14,12 +14,13 @@ from headrace.execute.registry import fetches, opens
 from headrace.execute.stream import Stream
 from headrace.execute.unordered import Unordered
 from headrace.ops.arguments import Mode, execution, function, width
-from headrace.ops.calls import MappingCalls, fetched, mapped, open_calls, promised
+from headrace.ops.calls import MappingCalls, call_on_rows, check_promise, fetch_call, open_calls
 from headrace.plan.marks import At
 from headrace.plan.node import TUNING, Node
 from headrace.plan.spec import Probe, Spec
 from headrace.plan.structure import Structure
 from headrace.trace.function import Function
+from headrace.trace.graph import Graph
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
@@ -40,6 +41,7 @@ def map(
     """Replace each element by what `map_func` makes of it. Tuples arrive as separate arguments.
 
     With `num_parallel_calls` that many calls run at a time, on threads; the order stays, unless `deterministic=False`.
+    Right before a batch, a thread makes several quick calls on end.
     `synchronous=True` has the calls run in the consumer's own thread all the same. A closure's variables are those of
     the moment `map` is called, unless the function writes to them. `output_signature` says in advance what comes out:
     an element that is something else is an error.
@@ -77,31 +79,44 @@ class Map(MappingCalls):
     probe: Probe = field(repr=False, default_factory=lambda: Probe(None))
     signature: Spec | None = field(default=None, repr=False)
     mode: str = field(default="auto", metadata=TUNING)
+    lot: int = field(default=1, kw_only=True, metadata=TUNING)
     function: Function = field(repr=False, default_factory=lambda: Function(bool))
+
+    @property
+    def maps(self) -> Graph | None:
+        graph = self.graph
+        here = self.num_parallel_calls is None and self.mode in ("auto", "vectorized")
+        return graph if here and isinstance(graph, Graph) else None
+
+    @property
+    def cannot_fail(self) -> bool:
+        graph = self.graph
+        return self.signature is None and isinstance(graph, Graph) and graph.infallible
 
 
 @opens(Map, own=Unordered)
 def open_map(node: Map, ctx: Context, at: At) -> Stream:
-    """Rows through the function, here or in_process."""
+    """Rows through the function, here or in another process."""
     in_process = node.mode == "process"
-    call = partial(mapped, node.fn, node.signature) if in_process else partial(map_rows, node)
+    here = partial(map_rows, node, cancelled=ctx.run.is_cancelled if node.lot > 1 else None)
+    call = partial(call_on_rows, node.fn, node.signature) if in_process else here
     return open_calls(node, ctx, at, call, one=partial(map_one, node))
 
 
 @fetches(Map)
 def fetch_mapped(node: Map, ctx: Context, indices: Indices) -> Block:
     """What the function makes of these rows."""
-    return fetched(node, ctx, indices, partial(map_rows, node))
+    return fetch_call(node, ctx, indices, partial(map_rows, node))
 
 
 def map_one(node: Map, *args: Any) -> tuple[Structure, list[Any]]:
     """What the function makes of one row."""
-    return promised(node.fn, node.fn(*args), node.signature)
+    return check_promise(node.fn, node.fn(*args), node.signature)
 
 
-def map_rows(node: Map, block: Block) -> list[Block | Exception]:
+def map_rows(node: Map, block: Block, *, cancelled: Callable[[], bool] | None = None) -> list[Block | Exception]:
     """What the function makes of a block: as a whole, or of each row."""
     found = node.whole(block)
     if found is None or (node.signature and node.signature.conflict(found[0].spec)):
-        return mapped(node.fn, node.signature, block)
+        return call_on_rows(node.fn, node.signature, block, cancelled=cancelled)
     return [Block(found[0].structure, found[1], block.rows)]

@@ -58,7 +58,7 @@ class Padding:
         assert spec.structure is not None
         for path, known, target in zip(spec.structure.paths, spec.leaves, self.targets(spec.structure), strict=True):
             if isinstance(known, DatasetSpec):
-                raise TypeError(f"padded batches of datasets cannot be made: component{path} is a {known}")
+                raise TypeError(f"pad_rows batches of datasets cannot be made: component{path} is a {known}")
             if target is None or known.shape is None:
                 continue
             if len(target) != len(known.shape):
@@ -144,8 +144,8 @@ class PaddedBatch(Batching):
         if known.structure is None:
             return known
         targets = self.padding.targets(known.structure)
-        leaves = (s if t is None else s.shaped(t) for s, t in zip(known.leaves, targets, strict=True))
-        return Spec(known.structure, tuple(leaves)).stacked(self.leading)
+        leaves = (s if t is None else s.with_shape(t) for s, t in zip(known.leaves, targets, strict=True))
+        return Spec(known.structure, tuple(leaves)).with_leading_axis(self.leading)
 
     def assemble(self, block: Block, size: int) -> Block | str:
         groups = block.rows // size
@@ -154,7 +154,7 @@ class PaddedBatch(Batching):
         targets = self.padding.targets(structure)
         fillers = self.padding.fillers(structure, [_dtype(c) for c in block.columns])
         for path, col, target, filler in zip(structure.paths, block.columns, targets, fillers, strict=True):
-            made = padded(col, groups, size, target, filler)
+            made = pad_rows(col, groups, size, target, filler)
             if isinstance(made, str):
                 return f"component{path}: {made}" if path else made
             columns.append(made)
@@ -168,12 +168,12 @@ def _dtype(col: Column) -> np.dtype[Any] | None:
     return np.dtype(type(first)) if isinstance(first, str | bytes) else getattr(first, "dtype", None)
 
 
-def padded(col: Column, groups: int, size: int, target: Shape, filler: Any) -> Column | str:
-    """Every `size` rows of a column stacked and filled up, or why they cannot be."""
+def pad_rows(col: Column, groups: int, size: int, target: Shape, filler: Any) -> Column | str:
+    """Every `size` rows of a column with_leading_axis and filled up, or why they cannot be."""
     if isinstance(col, np.ndarray) and (target is None or _fits_as_it_is(col.shape[1:], target)):
         return col.reshape(groups, size, *col.shape[1:])
     if isinstance(col, Ragged) and (target is None or _fits_as_it_is(col.shape[2:], target[1:])):
-        return _padded_ragged(col, groups, size, None if target is None else target[0], filler)
+        return _pad_ragged(col, groups, size, None if target is None else target[0], filler)
     if not isinstance(col, np.ndarray | Ragged | Varied | list):
         return kind_of(col).stack(col, size, "")
     rows = list(values(col))
@@ -192,7 +192,7 @@ def _fits_as_it_is(shape: tuple[int | None, ...], target: tuple[int | None, ...]
     return len(shape) == len(target) and all(b is None or a == b for a, b in zip(shape, target, strict=True))
 
 
-def _padded_ragged(col: Ragged, groups: int, size: int, length: int | None, filler: Any) -> Column | str:
+def _pad_ragged(col: Ragged, groups: int, size: int, length: int | None, filler: Any) -> Column | str:
     longest = col.row_lengths().reshape(groups, size).max(1, initial=0)
     if length is not None and longest.max(initial=0) > length:
         return f"an element of length {longest.max()} does not fit into {length}"

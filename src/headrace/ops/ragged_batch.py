@@ -26,7 +26,7 @@ def ragged_batch(
     row_splits_dtype: DTypeLike = np.int64,
     name: str | None = None,
 ) -> Dataset:
-    """Combine every `batch_size` elements; components without a fixed shape become an hr.Ragged.
+    """Combine every `batch_size` elements; components without a has_fixed_shape shape become an hr.Ragged.
 
     The offsets of a Ragged are int64, so that is the only `row_splits_dtype` there is.
 
@@ -50,22 +50,24 @@ class RaggedBatch(Batching):
     @property
     def spec(self) -> Spec:
         known = self.input.spec
-        leaves = (s if s.shape is None or fixed(s) else s.shaped((None, *s.shape[1:])) for s in known.leaves)
-        return Spec(known.structure, tuple(leaves)).stacked(self.leading)
+        leaves = (
+            s if s.shape is None or has_fixed_shape(s) else s.with_shape((None, *s.shape[1:])) for s in known.leaves
+        )
+        return Spec(known.structure, tuple(leaves)).with_leading_axis(self.leading)
 
     def assemble(self, block: Block, size: int) -> Block | str:
         groups, structure = block.rows // size, block.structure
         known = self.input.spec.leaves if self.input.spec.structure == structure else (None,) * structure.leaves
         columns: list[Column] = []
         for path, col, spec in zip(structure.paths, block.columns, known, strict=True):
-            made = ragged(col, size, path, dense=spec is not None and fixed(spec))
+            made = ragged(col, size, path, dense=spec is not None and has_fixed_shape(spec))
             if isinstance(made, str):
                 return made
             columns.append(made)
         return Block(structure, columns, groups, block.mark, None if block.ids is None else block.ids[::size])
 
 
-def fixed(spec: LeafSpec) -> bool:
+def has_fixed_shape(spec: LeafSpec) -> bool:
     """Whether all elements have one shape, as far as is known."""
     return spec.shape is not None and None not in spec.shape
 

@@ -15,7 +15,7 @@ from headrace.execute.registry import fetches, opens
 from headrace.execute.stream import Stream
 from headrace.execute.unordered import Unordered
 from headrace.ops.arguments import Mode, execution, function, integer, width
-from headrace.ops.calls import MappingCalls, Outcome, fetched, mapped, open_calls, outcomes
+from headrace.ops.calls import CallOutcome, MappingCalls, call_each_row, call_on_rows, fetch_call, open_calls
 from headrace.plan.marks import At
 from headrace.plan.node import TUNING, Node, function_name, walk
 from headrace.plan.spec import Probe, Spec
@@ -85,6 +85,7 @@ class RandomMap(MappingCalls):
     deterministic: bool | None = field(default=None, metadata=TUNING)
     probe: Probe = field(repr=False, default_factory=lambda: Probe(None))
     mode: str = field(default="auto", metadata=TUNING)
+    lot: int = field(default=1, kw_only=True, metadata=TUNING)
     function: Function = field(repr=False, default_factory=lambda: Function(bool))
 
     @property
@@ -99,35 +100,40 @@ class RandomMap(MappingCalls):
 
 @opens(RandomMap, own=Unordered)
 def open_random_map(node: RandomMap, ctx: Context, at: At) -> Stream:
-    """Rows and their generators through the function, here or in_process."""
+    """Rows and their generators through the function, here or in another process."""
     in_process = node.mode == "process"
-    call = partial(randomly_mapped, node.fn, node.key) if in_process else partial(map_randomly, node)
+    here = partial(map_randomly, node, cancelled=ctx.run.is_cancelled if node.lot > 1 else None)
+    call = partial(call_randomly, node.fn, node.key) if in_process else here
     return open_calls(node, ctx, at, call, with_ids=True)
 
 
 @fetches(RandomMap)
 def fetch_randomly_mapped(node: RandomMap, ctx: Context, indices: Indices) -> Block:
     """What the function makes of these rows and their generators."""
-    return fetched(node, ctx, indices, partial(map_randomly, node), with_ids=True)
+    return fetch_call(node, ctx, indices, partial(map_randomly, node), with_ids=True)
 
 
-def map_randomly(node: RandomMap, block: Block) -> list[Block | Exception]:
+def map_randomly(
+    node: RandomMap, block: Block, *, cancelled: Callable[[], bool] | None = None
+) -> list[Block | Exception]:
     """What the function makes of a block: as a whole, or of each row."""
     assert block.ids is not None, "rows are read with ids"
     key = node.key
 
-    def rows(head: Block) -> Iterator[Outcome]:
-        return outcomes(with_generator(node.fn, key), head, keep=True, with_ids=True)
+    def rows(head: Block) -> Iterator[CallOutcome]:
+        return call_each_row(with_generator(node.fn, key), head, keep=True, with_ids=True)
 
     found = node.function.columns(block, rows, generator_column(key, block.ids))
     if found is None:
-        return randomly_mapped(node.fn, key, block)
+        return call_randomly(node.fn, key, block, cancelled=cancelled)
     return [Block(found[0].structure, found[1], block.rows)]
 
 
-def randomly_mapped(fn: Callable[..., Any], key: int, block: Block) -> list[Block | Exception]:
+def call_randomly(
+    fn: Callable[..., Any], key: int, block: Block, *, cancelled: Callable[[], bool] | None = None
+) -> list[Block | Exception]:
     """What a function makes of each row and its generator."""
-    return mapped(with_generator(fn, key), None, block, with_ids=True)
+    return call_on_rows(with_generator(fn, key), None, block, with_ids=True, cancelled=cancelled)
 
 
 def with_generator(fn: Callable[..., Any], key: int) -> Callable[..., Any]:

@@ -65,7 +65,7 @@ class Rebatch(Node):
     @property
     def spec(self) -> Spec:
         known = set(self.sizes)
-        return self.input.spec.stacked(known.pop() if self.drop_remainder and len(known) == 1 else None)
+        return self.input.spec.with_leading_axis(known.pop() if self.drop_remainder and len(known) == 1 else None)
 
     @property
     def cardinality(self) -> Cardinality:
@@ -145,7 +145,7 @@ class RebatchStream(Stream):
             row = self._last or self._peek()
             if not isinstance(row, Block):
                 return END if row is END else Failure(row.error, mark, own)
-            spec = Spec.of_leaves(row.structure, next(row.leaves())).loosened()
+            spec = Spec.of_leaves(row.structure, next(row.leaves())).without_sizes()
         ids = folded(self._ctx.ids(np.array([self._number])), EMPTY)
         assert spec.structure is not None
         return Block(spec.structure, [c[None] for c in no_rows(spec)], 1, mark, ids, own)

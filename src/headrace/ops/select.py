@@ -20,7 +20,7 @@ from headrace.execute.stream import Stream
 from headrace.ops.arguments import integer
 from headrace.ops.gather import NumberStream
 from headrace.ops.unchanged_rows import UnchangedRows
-from headrace.ops.with_options import merged
+from headrace.ops.with_options import merge_options
 from headrace.plan.cardinality import INFINITE, Cardinality
 from headrace.plan.marks import At
 from headrace.plan.node import Node, obstacle
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from headrace.dataset import Dataset
 
 
-def getitem(self: Dataset, index: int | slice | Sequence[int] | Indices) -> Any:
+def select_rows(self: Dataset, index: int | slice | Sequence[int] | Indices) -> Any:
     """An element by its number; a dataset of a slice, or of several numbers. Randomness is that of epoch 0.
 
     >>> ds = hr.Dataset.range(10).batch(4)
@@ -74,7 +74,7 @@ def _number(number: int, count: Cardinality) -> int:
 
 
 def _element(node: Node, number: int) -> Any:
-    run = Pass(options=merged(node))
+    run = Pass(options=merge_options(node))
     try:
         context = run.context(Prepared.of(node)).epoch(0)
         item = context.fetch_items(node, np.array([number]))[0]

@@ -49,7 +49,7 @@ class Shard(MovedRows):
 
     @property
     def cardinality(self) -> Cardinality:
-        return self.input.cardinality.less(self.index).divided(self.num_shards, up=True)
+        return self.input.cardinality.less(self.index).in_groups(self.num_shards, up=True)
 
 
 @fetches(Shard)

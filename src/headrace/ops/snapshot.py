@@ -16,14 +16,14 @@ from headrace.execute.context import Context
 from headrace.execute.registry import opens
 from headrace.execute.stream import END, Made, Stream
 from headrace.ops.arguments import function
-from headrace.ops.cache import Cache, FileStore, Store
-from headrace.ops.calls import CallStream, Outcome, outcomes, with_failures
+from headrace.ops.cache import Cache, FileStore, RowStore
+from headrace.ops.calls import CallOutcome, CallStream, call_each_row, with_failures
 from headrace.plan.cardinality import UNKNOWN, Cardinality
 from headrace.plan.marks import NOWHERE, At, Marked, OwnMark
 from headrace.plan.node import Node
 from headrace.plan.spec import Spec
 from headrace.plan.structure import LEAF, tuple_of
-from headrace.sources.stored import PartList, Reader, Stored, read_shards
+from headrace.sources.stored import PartList, ReaderFunc, Stored, read_shards
 from headrace.storage.rows import StoredRows
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def snapshot(
     self: Dataset,
     path: str | os.PathLike[str],
     compression: str | None = "AUTO",
-    reader_func: Reader | None = None,
+    reader_func: ReaderFunc | None = None,
     shard_func: Callable[..., Any] | None = None,
     name: str | None = None,
     *,
@@ -53,14 +53,14 @@ def snapshot(
     >>> list(ds) == list(ds)
     True
     """
-    store = FileStore(Path(path).absolute(), codec(compression), per_plan=True, types=tuple(types))
+    store = FileStore(Path(path).absolute(), arrow_codec(compression), per_plan=True, types=tuple(types))
     if shard_func is None and reader_func is None:
         return self._then(Cache, store, name=name)
     kept = tagging(self, shard_func or _one_shard)._then(Cache, store)
     return kept._then(Snapshot, store, self._node.spec, reader_func, name=name)
 
 
-def codec(compression: str | None) -> str | None:
+def arrow_codec(compression: str | None) -> str | None:
     """Arrow's name for a compression."""
     try:
         return CODECS[(compression or "").upper()]
@@ -106,7 +106,7 @@ def open_tagged(node: Tag, ctx: Context, at: At) -> Stream:
 
 def tag_rows(node: Tag, block: Block) -> list[Item]:
     """Rows with their numbers, and failures where the function raised."""
-    results = [_number(outcome) for outcome in outcomes(node.shard_func, block, keep=True)]
+    results = [_number(outcome) for outcome in call_each_row(node.shard_func, block, keep=True)]
 
     def good(start: int, stop: int) -> list[Item]:
         part = block.slice(start, stop)
@@ -117,7 +117,7 @@ def tag_rows(node: Tag, block: Block) -> list[Item]:
     return with_failures(node, block, results, good)
 
 
-def _number(outcome: Outcome) -> Outcome:
+def _number(outcome: CallOutcome) -> CallOutcome:
     fine, value = outcome
     try:
         return fine, tag_of(value) if fine else value
@@ -137,9 +137,9 @@ class Snapshot(Node):
     """The elements without their shard numbers while they are written; then what the reader makes of the shards."""
 
     input: Node
-    store: Store = field(repr=False)
+    store: RowStore = field(repr=False)
     elements: Spec = field(repr=False)
-    reader_func: Reader | None
+    reader_func: ReaderFunc | None
 
     @property
     def spec(self) -> Spec:

@@ -11,7 +11,7 @@ from headrace.execute.context import Context
 from headrace.execute.registry import opens
 from headrace.execute.stream import END, Made, Stream
 from headrace.ops.arguments import function
-from headrace.ops.calls import Outcome, outcomes, single, with_failures
+from headrace.ops.calls import CallOutcome, call_each_row, single, with_failures
 from headrace.ops.filter import Deciding, truth
 from headrace.plan.marks import At
 from headrace.trace.function import Function
@@ -58,9 +58,9 @@ class TakeWhileStream(Stream):
             self._over = not decided.all()
             kept = int(decided.argmin()) if self._over else block.rows
             return [block.slice(0, kept)] if kept else []
-        results: list[Outcome] = []
-        for fine, value in outcomes(self._node.predicate, block, keep=True):
-            outcome: Outcome = (fine, value)
+        results: list[CallOutcome] = []
+        for fine, value in call_each_row(self._node.predicate, block, keep=True):
+            outcome: CallOutcome = (fine, value)
             if fine:
                 try:
                     if not truth(value):

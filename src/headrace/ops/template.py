@@ -15,10 +15,10 @@ import numpy as np
 from headrace.block import Block
 from headrace.execute.context import Context
 from headrace.keys import ROOT, keyed_seeds
-from headrace.ops.calls import arguments
+from headrace.ops.calls import rows_as_arguments
 from headrace.plan.cardinality import UNKNOWN, Cardinality
 from headrace.plan.datasets import dataset_of, is_dataset
-from headrace.plan.node import Node, rebuilt
+from headrace.plan.node import Node, rebuild
 from headrace.plan.prepared import Prepared
 from headrace.plan.spec import DatasetSpec, LeafSpec, Probe, Spec
 from headrace.plan.structure import LEAF, Structure
@@ -132,7 +132,7 @@ def ask_once(fn: Callable[..., Any], structure: Structure | None, components: li
     columns: list[Any] = [[dataset_of(c) if isinstance(c, Unread) else c] for c in components]
     try:
         with keyed_seeds(ROOT):
-            made = fn(*next(arguments(Block(structure, columns, 1))))
+            made = fn(*next(rows_as_arguments(Block(structure, columns, 1))))
     except Exception:  # it is raised again where it belongs: for each row
         return None
     return made._node if is_dataset(made) else None
@@ -225,7 +225,7 @@ class Template:
             return None
         count = windows.rows * self.size
         sources = [Memory(Spec.UNKNOWN, count, LEAF, [c.reshape(count, *c.shape[2:])], "window") for c in dense]
-        plan = rebuilt(self.plan, lambda node: sources[node.component] if isinstance(node, Unread) else node)
+        plan = rebuild(self.plan, lambda node: sources[node.component] if isinstance(node, Unread) else node)
         rows = ctx._replace(prepared=Prepared.of(plan)).open(plan, slot=1)
         try:
             made = rows.pull(windows.rows * self.rows)

@@ -53,7 +53,7 @@ class Unbatch(Node):
     @property
     def spec(self) -> Spec:
         known = self.input.spec
-        return Spec(known.structure, tuple(s.shaped(s.shape and s.shape[1:]) for s in known.leaves))
+        return Spec(known.structure, tuple(s.with_shape(s.shape and s.shape[1:]) for s in known.leaves))
 
     @property
     def cardinality(self) -> Cardinality:

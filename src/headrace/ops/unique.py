@@ -74,10 +74,10 @@ class UniqueStream(Stream):
 def _keys(block: Block) -> Iterator[Any]:
     if block.structure.kind is None:
         return map(_leaf_key, values(block.columns[0]))
-    return (identity(block.structure, leaves) for leaves in block.leaves())
+    return (element_key(block.structure, leaves) for leaves in block.leaves())
 
 
-def identity(structure: Structure, leaves: Iterable[Any]) -> Any:
+def element_key(structure: Structure, leaves: Iterable[Any]) -> Any:
     """Something hashable that is equal for equal elements."""
     if structure.kind is None:
         (value,) = leaves

@@ -78,7 +78,7 @@ class Window(Node):
             return rows
         if self.drop_remainder:
             return Cardinality(max(0, (rows - self.span) // self.shift + 1)) if rows >= self.span else Cardinality(0)
-        return rows.divided(self.shift, up=True)
+        return rows.in_groups(self.shift, up=True)
 
     def stacked_windows(self) -> tuple[Node, int]:
         return replace(self, stacked=True, stands_for=self), self.size
@@ -196,7 +196,7 @@ def as_datasets(windows: Block, known: Spec) -> Block:
 def element_specs(known: Spec, rows: Block, columns: list[Column]) -> list[Spec]:
     """What is known of the elements of a window's datasets: from the input, else dtype and rank of the first row."""
     if known.structure != rows.structure:
-        known = Spec(rows.structure, tuple(leaf_spec(next(values(c))) for c in columns)).loosened()
+        known = Spec(rows.structure, tuple(leaf_spec(next(values(c))) for c in columns)).without_sizes()
     return [Spec(LEAF, (leaf,)) for leaf in known.leaves]
 
 

@@ -44,14 +44,14 @@ def options(self: Dataset) -> Options:
     >>> hr.Dataset.range(3).options() == hr.Options()
     True
     """
-    return merged(self._node)
+    return merge_options(self._node)
 
 
-def merged(node: Node) -> Options:
+def merge_options(node: Node) -> Options:
     """The options of a plan: those of its inputs, the first before the others, and then its own."""
     if not any(isinstance(each, WithOptions) for each in walk(node)):
         return NONE
-    below = reduce(lambda a, b: b.merge(a), (merged(child) for child in node.inputs), NONE)
+    below = reduce(lambda a, b: b.merge(a), (merge_options(child) for child in node.inputs), NONE)
     return below.merge(node.options) if isinstance(node, WithOptions) else below
 
 

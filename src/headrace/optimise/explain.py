@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 
 from headrace.optimise.final_prefetch import WHY, with_final_prefetch
-from headrace.optimise.rules import Applied, optimised
+from headrace.optimise.rules import Applied, apply_rules
 from headrace.plan.explain import Explanation, plan_table, tree
 from headrace.plan.node import Node
 
@@ -13,7 +13,7 @@ from headrace.plan.node import Node
 def explanation(node: Node) -> Explanation:
     """Both plans, and the reason for each change."""
     applied: list[Applied] = []
-    plan = optimised(node, applied)
+    plan = apply_rules(node, applied)
     text = [f"plan:\n{tree(node, '  ')}"]
     html = [plan_table(node, "plan")]
     if applied:

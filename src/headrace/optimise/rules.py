@@ -10,17 +10,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from headrace.optimise.early_filter import filter_first
 from headrace.optimise.final_prefetch import with_final_prefetch
+from headrace.optimise.fused_maps import fuse_maps
 from headrace.optimise.late_rows import gather_late, gather_once
+from headrace.optimise.whole_batches import hand_over_in_lots
 from headrace.optimise.whole_windows import windows_at_once
-from headrace.plan.node import Node, rebuilt
+from headrace.plan.node import Node, rebuild
 from headrace.plan.prepared import Prepared
 
-Rule = Callable[[Node], Node | None]
+PlanRule = Callable[[Node], Node | None]
 
-RULES: list[Rule] = [
+RULES: list[PlanRule] = [
     gather_late,  # shuffle and shard row numbers instead of rows …
     gather_once,  # … and fetch the rows after the last operation that only moves them
+    fuse_maps,  # send a block through functions that follow one another …
+    filter_first,  # … and not at all where a filter behind them drops it anyway
+    hand_over_in_lots,  # hand over quick calls by the batch that waits for them
     windows_at_once,  # make the batches of many windows in one go
 ]
 
@@ -34,7 +40,7 @@ class Applied:
     reason: str
 
 
-def optimised(plan: Node, applied: list[Applied] | None = None) -> Node:
+def apply_rules(plan: Node, applied: list[Applied] | None = None) -> Node:
     """The plan after all rules."""
 
     def change(node: Node) -> Node:
@@ -47,14 +53,14 @@ def optimised(plan: Node, applied: list[Applied] | None = None) -> Node:
                 node = made
         return node
 
-    return rebuilt(plan, change)
+    return rebuild(plan, change)
 
 
 def prepare(plan: Node) -> Prepared:
     """The plan made ready to run, after all rules."""
-    return Prepared.of(plan, optimised)
+    return Prepared.of(plan, apply_rules)
 
 
 def prepare_root(plan: Node) -> Prepared:
     """As `prepare`, of a plan whose rows go to a consumer outside."""
-    return Prepared.of(plan, lambda node: with_final_prefetch(optimised(node)))
+    return Prepared.of(plan, lambda node: with_final_prefetch(apply_rules(node)))

@@ -47,7 +47,7 @@ class Cardinality(int):
         """When each element becomes any number of others."""
         return self if self == INFINITE else UNKNOWN
 
-    def divided(self, size: int, *, up: bool) -> Cardinality:
+    def in_groups(self, size: int, *, up: bool) -> Cardinality:
         """In groups of `size`, the last short one counted when `up`."""
         return Cardinality(-(-self // size) if up else self // size) if self.known else self
 

@@ -9,11 +9,11 @@ from headrace.plan.node import Node
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
 
-Kind = TypeVar("Kind", bound=type)
+DatasetClass = TypeVar("DatasetClass", bound=type)
 _kinds: list[Any] = []
 
 
-def holds_plans(kind: Kind) -> Kind:
+def holds_plans(kind: DatasetClass) -> DatasetClass:
     """The class of datasets says that it is the one."""
     _kinds[:] = [kind]
     return kind

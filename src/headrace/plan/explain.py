@@ -23,19 +23,19 @@ class Line(NamedTuple):
     remark: str
 
 
-def lines(node: Node, depth: int = 0) -> Iterator[Line]:
+def plan_lines(node: Node, depth: int = 0) -> Iterator[Line]:
     """The plan, sources last, each node with what its elements look like and how many they are."""
     count = node.cardinality
     size = f"{count:,}" if count.known else "∞" if count == INFINITE else "?"
     site = site_text(node.site) if node.site else ""
     yield Line(depth, node.label(), spec_text(node.spec), size, site, node.remark() or "")
     for child in node.shown_inputs:
-        yield from lines(child, depth + 1)
+        yield from plan_lines(child, depth + 1)
 
 
 def tree(node: Node, indent: str = "") -> str:
     """The plan as text, one line a node; what does not fit stands below it."""
-    return "\n".join(_text(line, indent + "  " * line.depth) for line in lines(node))
+    return "\n".join(_text(line, indent + "  " * line.depth) for line in plan_lines(node))
 
 
 def _text(line: Line, indent: str) -> str:
@@ -64,7 +64,7 @@ def chain(node: Node, width: int = WIDTH) -> str:
         text = _chain(node, labels)
     if len(text) <= width:
         return text
-    *_, source = lines(node)
+    *_, source = plan_lines(node)
     ends = f"{source.label.partition('(')[0]}(…) … {_bare(node)}"
     return ends if len(ends) <= width else cut_to_width(_bare(node), width)
 
@@ -109,7 +109,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]], caption: str = "")
 
 def plan_table(node: Node, caption: str = "") -> str:
     """The plan in HTML."""
-    rows = [("  " * n.depth + n.label, n.elements, n.size, n.site, n.remark) for n in lines(node)]
+    rows = [("  " * n.depth + n.label, n.elements, n.size, n.site, n.remark) for n in plan_lines(node)]
     return table(("operation", "elements", "how many", "added at", "runs"), rows, caption)
 
 

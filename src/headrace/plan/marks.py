@@ -11,6 +11,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from functools import cache
+from operator import index
 from types import NoneType, UnionType
 from typing import Any, NamedTuple, Protocol, Self, TypeAlias, Union, get_args, get_origin, get_type_hints
 
@@ -99,7 +100,7 @@ class Mark:
         return f"Mark({to_json(self.marks())})"
 
 
-class Saved:
+class SavedMark:
     """Positions that were saved, as a mark."""
 
     __slots__ = ("_marks",)
@@ -212,12 +213,14 @@ def _plain(value: Any) -> Any:
         return value
     if isinstance(value, tuple | list):
         return [_plain(v) for v in value]
-    if isinstance(value, Mark | Saved):
+    if isinstance(value, Mark | SavedMark):
         return to_json(value.marks())
-    return value.to_json() if hasattr(value, "to_json") else int(value)
+    if isinstance(value, float):
+        return float(value).hex()  # every bit, and what JSON has no word for
+    return value.to_json() if hasattr(value, "to_json") else index(value)
 
 
-class Value(Protocol):
+class OwnValue(Protocol):
     """What may stand in an own mark besides numbers, text and tuples."""
 
     def to_json(self) -> Any:
@@ -249,28 +252,39 @@ def _reader(hint: Any) -> _Reader:
             return lambda data: None if data is None else inner[0](data)
     if origin is tuple and len(arguments) == 2 and arguments[1] is Ellipsis:
         each = _reader(arguments[0])
-        return lambda data: tuple(each(item) for item in _checked(data, list))
+        return lambda data: tuple(each(item) for item in _check_kind(data, list))
     if origin is tuple:
         several = [_reader(a) for a in arguments]
-        return lambda data: tuple(read(item) for read, item in zip(several, _sized(data, len(several)), strict=True))
+        return lambda data: tuple(
+            read(item) for read, item in zip(several, _check_size(data, len(several)), strict=True)
+        )
     if hint in (int, bool, str):
-        return lambda data: _checked(data, hint)
+        return lambda data: _check_kind(data, hint)
+    if hint is float:
+        return _float
     if hint is Marked:
-        return lambda data: Saved(from_json(data))
+        return lambda data: SavedMark(from_json(data))
     if hasattr(hint, "from_json"):
         read: _Reader = hint.from_json
         return read
     raise TypeError(f"an own mark cannot hold a {hint}")
 
 
-def _checked(data: Any, kind: type) -> Any:
+def _float(data: Any) -> float:
+    try:
+        return float.fromhex(_check_kind(data, str))
+    except (ValueError, OverflowError):
+        raise StateError(f"the state is damaged: {data!r:.80} where a number belongs") from None
+
+
+def _check_kind(data: Any, kind: type) -> Any:
     if type(data) is not kind:
         raise StateError(f"the state is damaged: {data!r:.80} where a {kind.__name__} belongs")
     return data
 
 
-def _sized(data: Any, size: int) -> list[Any]:
-    found: list[Any] = _checked(data, list)
+def _check_size(data: Any, size: int) -> list[Any]:
+    found: list[Any] = _check_kind(data, list)
     if len(found) != size:
         raise StateError(f"the state is damaged: {len(found)} values where {size} belong")
     return found

@@ -50,10 +50,12 @@ def why_components_differ(path: str, first: LeafSpec, other: LeafSpec, row: int)
 
 def alike(first: LeafSpec, other: LeafSpec) -> bool:
     """Whether two components can be stacked; text and other objects can in any case."""
-    return first.shape == other.shape and (first.dtype == other.dtype or (_boxed(first) and _boxed(other)))
+    return first.shape == other.shape and (
+        first.dtype == other.dtype or (_holds_objects(first) and _holds_objects(other))
+    )
 
 
-def _boxed(spec: LeafSpec) -> bool:
+def _holds_objects(spec: LeafSpec) -> bool:
     return spec.dtype is None or spec.dtype.kind in "USO"
 
 

@@ -38,6 +38,7 @@ class Node(ABC):
 
     - `pure`: nobody can tell when, how often or whether its rows are made.
     - `indexable`: its rows can be fetched by number.
+    - `addressable`: both of these.
     - `moves_rows`: gives out rows of its one input as they are, whichever they be: some, all, again, in another order.
     - `one_to_one`: row i comes from row i of its one input.
     - `positional`: a row is found again by its ordinal alone, so that is its whole mark.
@@ -54,6 +55,11 @@ class Node(ABC):
     - `tentative`: its spec may come from a look at the first element, and is known only once somebody has asked for it.
     - `leading`: the size of every row's first axis, as far as the plan tells, whoever has asked for what.
     - `tells_inputs`: what its inputs hold follows from its own parameters.
+    - `maps`: the graph of a function that makes each row of one row of its input, where that is all it does.
+    - `cannot_fail`: no values can keep it from making a row of each row of its input.
+    - `decides`: the graph of a function that says of each row of its input whether it stays, where that is all.
+    - `combines`: the operations of the plan as written whose work it does in one go.
+    - `waits_for`: so many rows of its one input make one of its own, and none comes before they are all there.
     - `process`: where its rows are the share of one process: which, of how many, and how many elements it has a step.
     - `coarse`: fetching one row reads many, so that scattered ones are better asked for many at a time.
     """
@@ -98,6 +104,10 @@ class Node(ABC):
 
     def asked_once(self) -> Node | None:
         """Where a function makes a dataset of each row, and one call tells what they all are: the node that knows."""
+        return None
+
+    def in_lots(self, size: int) -> Node | None:  # noqa: ARG002
+        """The same rows, handed over between threads up to `size` at a time; None where nothing is gained by it."""
         return None
 
     def for_pass(self, options: Options) -> Node:  # noqa: ARG002
@@ -149,6 +159,31 @@ class Node(ABC):
     def coarse(self) -> bool:
         """See the class."""
         return any(node.coarse for node in self.inputs)
+
+    @property
+    def maps(self) -> Any:
+        """See the class."""
+        return None
+
+    @property
+    def cannot_fail(self) -> bool:
+        """See the class."""
+        return False
+
+    @property
+    def decides(self) -> Any:
+        """See the class."""
+        return None
+
+    @property
+    def combines(self) -> tuple[Any, ...]:
+        """See the class."""
+        return ()
+
+    @property
+    def waits_for(self) -> int | None:
+        """See the class."""
+        return None
 
     @property
     def ready_made(self) -> bool:
@@ -269,7 +304,7 @@ def function_name(fn: Callable[..., Any]) -> str:
     return getattr(fn, "__name__", None) or type(fn).__name__
 
 
-def draws(node: Node) -> bool:
+def draws_numbers(node: Node) -> bool:
     """Whether this operation itself draws random numbers; some hold a seed only for what runs inside them."""
     return any(f.repr for f in fields(node) if f.name in fields_of(type(node), "Seed"))
 
@@ -286,12 +321,12 @@ def waits(node: Node) -> bool:
     return node.live or any(map(waits, node.inputs))
 
 
-def rebuilt(node: Node, change: Callable[[Node], Node]) -> Node:
+def rebuild(node: Node, change: Callable[[Node], Node]) -> Node:
     """The plan with `change` applied to every node, inputs first; unchanged parts stay the same objects."""
     inputs = node.inputs
     if not inputs:
         return change(node)
-    changed = tuple(rebuilt(child, change) for child in inputs)
+    changed = tuple(rebuild(child, change) for child in inputs)
     if any(a is not b for a, b in zip(inputs, changed, strict=True)):
         node = node.with_inputs(changed)
     return change(node)
@@ -313,9 +348,9 @@ def places(nodes: Sequence[Node]) -> tuple[int, ...]:
     return tuple(sum(bool(random[i] & random[j]) for j in range(i)) for i in range(len(nodes)))
 
 
-def user_site() -> str:
-    """File and line of the user's call: the innermost frame outside this package."""
-    frame = sys._getframe(1)
+def user_site(above: int = 0) -> str:
+    """File and line of the user's call: the innermost frame outside this package, `above` frames up at least."""
+    frame = sys._getframe(1 + above)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         frame = frame.f_back
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"

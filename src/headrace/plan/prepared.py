@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from headrace.plan.node import Node, rebuilt, walk
+from headrace.plan.node import Node, rebuild, walk
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Prepared:
             return cls(plan if optimise is None else optimise(plan), {id(plan): 0}, plan)
         nodes = list(walk(plan))
         if len({id(node) for node in nodes}) < len(nodes):  # one that stands in two places gets a number in each
-            plan = rebuilt(plan, replace)
+            plan = rebuild(plan, replace)
             nodes = list(walk(plan))
         numbers = {id(node): number for number, node in enumerate(n for n in nodes if not n.transparent)}
         return cls(plan if optimise is None else optimise(plan), numbers, plan)
@@ -46,13 +46,20 @@ class Prepared:
 
     def cut_out(self, node: Node) -> Prepared:
         """A part of the plan by itself, under the same numbers; it knows nothing of the rest."""
-        numbers = [self.number(n) for n in walk(node)]
-        return _of_numbers(rebuilt(node, lambda n: replace(n, stands_for=None)), numbers)
+        numbers = [self.number(n) for n in _all_nodes(node)]
+        return _of_numbers(rebuild(node, lambda n: replace(n, stands_for=None)), numbers)
 
     def __reduce__(self) -> tuple[Any, ...]:
         part = self.cut_out(self.plan)
-        return _of_numbers, (part.plan, [part.number(n) for n in walk(part.plan)])
+        return _of_numbers, (part.plan, [part.number(n) for n in _all_nodes(part.plan)])
+
+
+def _all_nodes(plan: Node) -> Iterator[Node]:
+    """The nodes of a plan, and those whose work they do."""
+    for node in walk(plan):
+        yield from node.combines
+        yield node
 
 
 def _of_numbers(plan: Node, numbers: list[int]) -> Prepared:
-    return Prepared(plan, {id(node): number for node, number in zip(walk(plan), numbers, strict=True)}, plan)
+    return Prepared(plan, {id(node): number for node, number in zip(_all_nodes(plan), numbers, strict=True)}, plan)

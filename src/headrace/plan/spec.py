@@ -57,7 +57,7 @@ class TensorSpec:
         """The most exact spec that admits the values of both."""
         return TensorSpec(_common(self.shape, other.shape), self.dtype if self.dtype == other.dtype else None)
 
-    def shaped(self, shape: Shape) -> TensorSpec:
+    def with_shape(self, shape: Shape) -> TensorSpec:
         """Values like these, of another shape."""
         return TensorSpec(shape, self.dtype)
 
@@ -127,7 +127,7 @@ class DatasetSpec:
             return other.common(self)
         return DatasetSpec(self._elements.common(other._elements), _common(self.shape, other.shape))
 
-    def shaped(self, shape: Shape) -> DatasetSpec:
+    def with_shape(self, shape: Shape) -> DatasetSpec:
         """Such datasets in an array of this shape."""
         return DatasetSpec(self._elements, shape)
 
@@ -218,15 +218,15 @@ class Spec:
         """As `element_spec` shows it: TensorSpecs in the structure of the element."""
         return TensorSpec(None, None) if self.structure is None else self.structure.around(self.leaves)
 
-    def stacked(self, size: int | None) -> Spec:
+    def with_leading_axis(self, size: int | None) -> Spec:
         """With a new leading axis."""
-        return Spec(self.structure, tuple(s.shaped(_prepend(size, s.shape)) for s in self.leaves))
+        return Spec(self.structure, tuple(s.with_shape(_prepend(size, s.shape)) for s in self.leaves))
 
-    def loosened(self) -> Spec:
+    def without_sizes(self) -> Spec:
         """Dtype and rank only: the sizes that one element happened to have say nothing of the others."""
         return Spec(
             self.structure,
-            tuple(s.shaped(None if s.shape is None else (None,) * len(s.shape)) for s in self.leaves),
+            tuple(s.with_shape(None if s.shape is None else (None,) * len(s.shape)) for s in self.leaves),
         )
 
     def mismatch(self, other: Spec) -> str | None:

@@ -41,14 +41,14 @@ class PreprocessingLayer(ABC):
     def results(self, raws: list[Raw]) -> NDArray[Any]:
         """A number for each value, or of several inputs for all that stand at one place."""
 
-    def encoded(self, made: Any, axes: int) -> Any:
+    def to_output(self, made: Any, axes: int) -> Any:
         """The numbers as the layer gives them; elements have so many axes."""
         del axes
         return made
 
     def finished(self, made: Any, axes: int) -> Any:
         """The same, in the `dtype` that was asked for."""
-        made = self.encoded(made, axes)
+        made = self.to_output(made, axes)
         return made if self.dtype is None else _cast(made, self.dtype)
 
     @abstractmethod
@@ -145,18 +145,18 @@ def encode(ids: Any, axes: int, mode: str, depth: int, weights: Any = None) -> A
     if isinstance(ids, Ragged):
         if mode == "one_hot":
             return Ragged(encode(ids.values, 0, mode, depth), ids.offsets)
-        return _counted(ids.values, np.ascontiguousarray(ids.offsets), mode, depth, weights)
+        return _count_ids(ids.values, np.ascontiguousarray(ids.offsets), mode, depth, weights)
     if mode == "one_hot":
         ids = ids[..., 0] if axes > 1 and ids.shape[-1] == 1 else ids
         rows = ids.size
-        return _counted(ids.reshape(-1), np.arange(rows + 1), mode, depth).reshape(*ids.shape, depth)
+        return _count_ids(ids.reshape(-1), np.arange(rows + 1), mode, depth).reshape(*ids.shape, depth)
     ids = ids if axes else ids[..., None]
     rows = int(np.prod(ids.shape[:-1], dtype=int))
-    counted = _counted(ids.reshape(-1), np.arange(rows + 1) * ids.shape[-1], mode, depth, weights)
+    counted = _count_ids(ids.reshape(-1), np.arange(rows + 1) * ids.shape[-1], mode, depth, weights)
     return counted.reshape(*ids.shape[:-1], depth)
 
 
-def _counted(
+def _count_ids(
     ids: NDArray[Any], offsets: NDArray[np.int64], mode: str, depth: int, weights: Any = None
 ) -> NDArray[np.float32]:
     out = np.zeros((len(offsets) - 1, depth), np.float32)

@@ -49,7 +49,7 @@ class Hashing(PreprocessingLayer):
             return bucket_numbers(hashes, self.num_bins)
         return np.where(_equal(raw, self.mask_value), 0, bucket_numbers(hashes, self.num_bins - 1, 1))
 
-    def encoded(self, made: Any, axes: int) -> Any:
+    def to_output(self, made: Any, axes: int) -> Any:
         """By `output_mode`."""
         return encode(made, axes, self.output_mode, self.num_bins)
 
@@ -86,7 +86,7 @@ class HashedCrossing(PreprocessingLayer):
             _native.cross_rows(made, raw.hashes() if raw.text is not None else raw.integers.view(np.uint64))
         return bucket_numbers(made, self.num_bins)
 
-    def encoded(self, made: Any, axes: int) -> Any:
+    def to_output(self, made: Any, axes: int) -> Any:
         """By `output_mode`."""
         return encode(made, axes, self.output_mode, self.num_bins)
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from headrace.feature_column.categorical import bucket_numbers
 from headrace.feature_column.learners import Frequencies
 from headrace.feature_column.raw import Raw
-from headrace.feature_column.vocabulary import Table, _lines
+from headrace.feature_column.vocabulary import VocabularyTable, _lines
 from headrace.plan.spec import TensorSpec
 from headrace.preprocessing.adapt import Documents, How, documents, flat_raw, learn
 from headrace.preprocessing.base import MODES, PreprocessingLayer, encode, encoded_spec, settle_options
@@ -37,7 +37,7 @@ class Lookup(PreprocessingLayer):
     sparse: bool = field(default=False, kw_only=True)
     salt: Any = field(default=None, kw_only=True)
     name: str | None = field(default=None, kw_only=True)
-    table: Table | None = field(default=None, init=False, repr=False, compare=False)
+    table: VocabularyTable | None = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         settle_options(self, known=(*MODES, "tf_idf"))
@@ -79,7 +79,7 @@ class Lookup(PreprocessingLayer):
         if self.output_mode == "tf_idf":
             self._settle_weights(name, len(given), 0 if at_start else self._start)
         object.__setattr__(self, "vocabulary", tuple(tokens))
-        object.__setattr__(self, "table", Table(tuple(tokens)))
+        object.__setattr__(self, "table", VocabularyTable(tuple(tokens)))
 
     def _settle_weights(self, name: str, count: int, missing: int) -> None:
         if self.idf_weights is None:
@@ -142,7 +142,7 @@ class Lookup(PreprocessingLayer):
         elif self.num_oov_indices > 1:
             made[unknown] = self._first_unknown + self._unknown(raw)[unknown]
         if self.mask_token is not None:
-            masked = Table((self._token(self.mask_token),)).places(raw) >= 0
+            masked = VocabularyTable((self._token(self.mask_token),)).places(raw) >= 0
             made = np.where(masked, 0 if self.output_mode == "int" else -1, made)
             unknown = unknown[~masked[unknown]]
         if not self.num_oov_indices and len(unknown):
@@ -161,7 +161,7 @@ class Lookup(PreprocessingLayer):
         made[:] = tokens
         return np.asarray(made[np.where(outside, len(tokens) - 1, ids)])
 
-    def encoded(self, made: Any, axes: int) -> Any:
+    def to_output(self, made: Any, axes: int) -> Any:
         """By `output_mode`."""
         if self.output_mode != "tf_idf":
             return encode(made, axes, self.output_mode, self._depth)

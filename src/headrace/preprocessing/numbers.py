@@ -58,7 +58,7 @@ class Discretization(PreprocessingLayer):
             raise ValueError("Discretization has no boundaries: give some, or take them from data by adapt(data)")
         return self.bin_boundaries
 
-    def encoded(self, made: Any, axes: int) -> Any:
+    def to_output(self, made: Any, axes: int) -> Any:
         """By `output_mode`."""
         return encode(made, axes, self.output_mode, len(self._bounds()) + 1)
 
@@ -136,7 +136,7 @@ class CategoryEncoding(PreprocessingLayer):
             raise ValueError(f"CategoryEncoding: {found} is not in 0 … {self.num_tokens - 1}: num_tokens is too small")
         return ids
 
-    def encoded(self, made: Any, axes: int) -> Any:
+    def to_output(self, made: Any, axes: int) -> Any:
         """By `output_mode`."""
         return encode(made, axes, self.output_mode, self.num_tokens)
 
@@ -165,7 +165,7 @@ class _WeightedCounts(PreprocessingLayer):
         made["id"], made["weight"] = self.layer.results(raws[:1]), _numbers(self.layer, raws[1])
         return made
 
-    def encoded(self, made: Any, axes: int) -> Any:
+    def to_output(self, made: Any, axes: int) -> Any:
         ids, weights = (made["id"], made["weight"]) if isinstance(made, np.ndarray) else _both(made)
         return encode(ids, axes, "count", self.layer.num_tokens, weights)
 

@@ -13,7 +13,7 @@ Size = int | tuple[int, ...] | None
 Array = NDArray[Any]
 
 
-def one(value: Any) -> Any:
+def as_block_argument(value: Any) -> Any:
     """An argument of one row as one of a block."""
     return value if value is None or scalar(value) else np.asarray(value)[None]
 
@@ -28,7 +28,7 @@ def every(holds: Any) -> bool:
     return holds if isinstance(holds, bool) else bool(holds.all())
 
 
-def shape_of(size: Size) -> tuple[int, ...]:
+def size_shape(size: Size) -> tuple[int, ...]:
     """The shape that a `size` asks for."""
     if size is None:
         return ()
@@ -48,15 +48,15 @@ def parameters(size: Size, *values: Any, convert: Callable[[Any], Any] = floats)
     made = [convert(v) for v in values]
     arrays = [a for a in made if isinstance(a, np.ndarray)]
     if not arrays:
-        return made, shape_of(size)
+        return made, size_shape(size)
     inner = np.broadcast_shapes(*(a.shape[1:] for a in arrays))
-    shape = inner if size is None else shape_of(size)
+    shape = inner if size is None else size_shape(size)
     if np.broadcast_shapes(shape, inner) != shape:
         raise ValueError(f"arguments of shape {inner} do not fit into size {shape}")
-    return [_aligned(a, 1 + len(shape)) if isinstance(a, np.ndarray) else a for a in made], shape
+    return [_align_axes(a, 1 + len(shape)) if isinstance(a, np.ndarray) else a for a in made], shape
 
 
-def _aligned(array: Array, axes: int) -> Array:
+def _align_axes(array: Array, axes: int) -> Array:
     return array.reshape(array.shape[:1] + (1,) * (axes - array.ndim) + array.shape[1:])
 
 
@@ -67,7 +67,7 @@ def intervals(
     least, most = _range(kind)
     single = scalar(low) and scalar(high)
     if single:
-        shape = shape_of(size)
+        shape = size_shape(size)
         low, high = operator.index(low), operator.index(high)
     else:
         (low, high), shape = parameters(size, low, high, convert=_integers)

@@ -17,7 +17,7 @@ def laid_out(operation: str, x: Any, axis: int) -> tuple[Array, int]:
     return array, axis % (array.ndim - 1)
 
 
-def picked(array: Array, numbers: Array, axis: int) -> Array:
+def pick_parts(array: Array, numbers: Array, axis: int) -> Array:
     """Of each row the parts with its numbers, along its `axis`."""
     new = numbers.ndim - 1
     rows: Any = 0 if len(array) == 1 else np.arange(len(array)).reshape(-1, *(1,) * new)
@@ -33,7 +33,7 @@ def probabilities(p: Any, rows: int, count: int) -> Array:
     return weights
 
 
-def weighted(weights: Array, draws: Array, replace: bool) -> Array:
+def choose_weighted(weights: Array, draws: Array, replace: bool) -> Array:
     """Numbers chosen with these weights, one after another; what is chosen without replacement loses its weight."""
     every = np.arange(len(weights))
     chosen = np.empty(draws.shape, np.int64)

@@ -17,8 +17,8 @@ from numpy.typing import DTypeLike, NDArray
 
 from headrace import _native
 from headrace.keys import Seed, mix
-from headrace.random.arguments import Array, Size, every, intervals, one, parameters, scalar, shape_of
-from headrace.random.choosing import laid_out, picked, probabilities, weighted
+from headrace.random.arguments import Array, Size, as_block_argument, every, intervals, parameters, scalar, size_shape
+from headrace.random.choosing import choose_weighted, laid_out, pick_parts, probabilities
 
 _ROWS = 0x726F7773
 """Keeps the draws of rows apart from those of a shuffle with the same seed."""
@@ -57,7 +57,7 @@ class BlockGenerator:
 
     def random(self, size: Size = None, dtype: DTypeLike = np.float64) -> Array:
         """Floats from 0 up to 1, in float64 or float32."""
-        shape = shape_of(size)
+        shape = size_shape(size)
         kind = np.dtype(dtype)
         if kind == np.float64:
             return self._draw(_native.random_uniform, kind, shape)
@@ -109,7 +109,7 @@ class BlockGenerator:
                 raise ValueError(f"permutation: x must not be negative, not {count}")
             return self._draw(_native.random_permutation, np.int64, (count,))
         array, axis = laid_out("permutation", x, axis)
-        return picked(array, self._draw(_native.random_permutation, np.int64, (array.shape[axis + 1],)), axis)
+        return pick_parts(array, self._draw(_native.random_permutation, np.int64, (array.shape[axis + 1],)), axis)
 
     def shuffle(self, x: Array, axis: int = 0) -> None:
         """Bring the parts of an array into random order, in place."""
@@ -129,7 +129,7 @@ class BlockGenerator:
         if not scalar(a):
             array, axis = laid_out("choice", a, axis)
         count = operator.index(a) if array is None else array.shape[axis + 1]
-        shape = shape_of(size)
+        shape = size_shape(size)
         wanted = math.prod(shape)
         if count < 1 and wanted:
             raise ValueError("choice: there is nothing to choose from")
@@ -143,8 +143,8 @@ class BlockGenerator:
         else:
             weights = probabilities(p, len(self._ids), count)
             draws = self._draw(_native.random_uniform, np.float64, (wanted,))
-            numbers = weighted(weights, draws, replace).reshape(-1, *shape)
-        return numbers if array is None else picked(array, numbers, axis)
+            numbers = choose_weighted(weights, draws, replace).reshape(-1, *shape)
+        return numbers if array is None else pick_parts(array, numbers, axis)
 
 
 class RowGenerator:
@@ -181,25 +181,25 @@ class RowGenerator:
 
     def uniform(self, low: Any = 0.0, high: Any = 1.0, size: Size = None) -> Any:
         """Floats from `low` up to `high`."""
-        return self._row.uniform(one(low), one(high), size)[0]
+        return self._row.uniform(as_block_argument(low), as_block_argument(high), size)[0]
 
     def normal(self, loc: Any = 0.0, scale: Any = 1.0, size: Size = None) -> Any:
         """Normally distributed floats of mean `loc` and standard deviation `scale`."""
-        return self._row.normal(one(loc), one(scale), size)[0]
+        return self._row.normal(as_block_argument(loc), as_block_argument(scale), size)[0]
 
     def bernoulli(self, p: Any = 0.5, size: Size = None) -> Any:
         """True with probability `p`."""
-        return self._row.bernoulli(one(p), size)[0]
+        return self._row.bernoulli(as_block_argument(p), size)[0]
 
     def integers(
         self, low: Any, high: Any = None, size: Size = None, dtype: DTypeLike = np.int64, endpoint: bool = False
     ) -> Any:
         """Integers from `low` up to `high`, or from 0 up to `low`; with `endpoint`, `high` is one of them."""
-        return self._row.integers(one(low), one(high), size, dtype, endpoint)[0]
+        return self._row.integers(as_block_argument(low), as_block_argument(high), size, dtype, endpoint)[0]
 
     def permutation(self, x: Any, axis: int = 0) -> Any:
         """The numbers below `x` in random order; or, of an array, its parts along `axis`."""
-        return self._row.permutation(one(x), axis)[0]
+        return self._row.permutation(as_block_argument(x), axis)[0]
 
     def shuffle(self, x: Any, axis: int = 0) -> None:
         """Bring the parts of an array, or of a list, into random order, in place."""
@@ -212,4 +212,4 @@ class RowGenerator:
         self, a: Any, size: Size = None, replace: bool = True, p: Any = None, axis: int = 0, shuffle: bool = True
     ) -> Any:
         """Parts of an array along `axis`, or numbers below `a`, chosen uniformly, or with probabilities `p`."""
-        return self._row.choice(one(a), size, replace, one(p), axis, shuffle)[0]
+        return self._row.choice(as_block_argument(a), size, replace, as_block_argument(p), axis, shuffle)[0]

@@ -13,14 +13,14 @@ from headrace.records.files import Bytes, LocalFile, broken, local_path
 from headrace.records.format import Offsets
 from headrace.records.identity import Identity
 from headrace.records.index import Index
-from headrace.records.redact import shown
+from headrace.records.redact import show_path
 from headrace.records.remote import RemoteFile
 from headrace.records.transport import Transport
 
 T = TypeVar("T")
 
 
-def gathered(path: str, index: Index, numbers: Offsets, shared: dict[Any, Any], via: Transport) -> Bytes:
+def read_records_at(path: str, index: Index, numbers: Offsets, shared: dict[Any, Any], via: Transport) -> Bytes:
     """The bytes of these records, one behind the other; `shared` keeps files open from one call to the next.
 
     Raises OSError where the file cannot be read.
@@ -57,7 +57,7 @@ def picked(
         if local is None or (index.terminator and (rows == index.count - 1).any()):
             return None
         bounds[first:stop] = _bounds(index, rows)
-        file, data[part] = _mapped(paths[part], local, index, shared)
+        file, data[part] = _map_file(paths[part], local, index, shared)
         files.append(file)
     if several:
         back = np.empty_like(bounds)
@@ -81,7 +81,7 @@ def _pieces(path: str, index: Index, bounds: Offsets, shared: dict[Any, Any], vi
     local = local_path(path)
     if local is None:
         return _ranges(path, index, bounds, shared, via)
-    file, data = _mapped(path, local, index, shared)
+    file, data = _map_file(path, local, index, shared)
     pieces = [data[start:stop].tobytes() for start, stop in bounds.tolist()]
     if not file.intact:
         raise broken(local, len(data))
@@ -99,17 +99,17 @@ def _ranges(path: str, index: Index, bounds: Offsets, shared: dict[Any, Any], vi
 
 def _check(path: str, found: Identity, index: Index) -> None:
     if not index.belongs_to(found):
-        raise HeadraceError(f"{shown(path)} has changed since its index was made; make the dataset anew")
+        raise HeadraceError(f"{show_path(path)} has changed since its index was made; make the dataset anew")
 
 
-def _mapped(path: str, local: str, index: Index, shared: dict[Any, Any]) -> tuple[_native.MappedFile, Bytes]:
+def _map_file(path: str, local: str, index: Index, shared: dict[Any, Any]) -> tuple[_native.MappedFile, Bytes]:
     """The file, mapped once a pass, and its bytes."""
     found: tuple[_native.MappedFile, Bytes] | None = shared.get(path)
     if found is None:
         file = LocalFile(local)
         try:
             _check(path, file.identity(), index)
-            mapped = file.mapped()
+            mapped = file.map_memory()
         finally:
             file.close()
         found = shared[path] = (mapped, mapped.data)

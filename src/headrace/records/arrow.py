@@ -20,17 +20,17 @@ DIGITS = 15
 """A float64 tells apart all decimal numbers of so many digits."""
 
 
-def spec_of(kind: pa.DataType) -> TensorSpec:
+def arrow_spec(kind: pa.DataType) -> TensorSpec:
     """The spec of the rows of an array of this type; SpecError where NumPy has nothing like it."""
     from pyarrow import types as t
 
     if _is_tensor(kind):
         sizes, order = kind.shape, kind.permutation
-        return TensorSpec([sizes[i] for i in order] if order else sizes, spec_of(kind.value_type).dtype)
+        return TensorSpec([sizes[i] for i in order] if order else sizes, arrow_spec(kind.value_type).dtype)
     if is_stored_as(kind):
-        return spec_of(kind.storage_type)
+        return arrow_spec(kind.storage_type)
     if t.is_dictionary(kind):
-        return spec_of(kind.value_type)
+        return arrow_spec(kind.value_type)
     if is_text(kind):
         return TensorSpec((), str)
     if is_bytes(kind):
@@ -44,7 +44,7 @@ def spec_of(kind: pa.DataType) -> TensorSpec:
     if t.is_duration(kind) or t.is_time(kind):
         return TensorSpec((), f"timedelta64[{kind.unit}]")
     if is_list(kind):
-        inner = spec_of(kind.value_type)
+        inner = arrow_spec(kind.value_type)
         assert inner.shape is not None
         return TensorSpec((list_size(kind), *inner.shape), inner.dtype)
     if t.is_null(kind) or (t.is_decimal(kind) and kind.precision <= DIGITS):
@@ -58,7 +58,7 @@ def is_dense(kind: pa.DataType) -> bool:
     """Whether the rows are numbers or times of one shape, which an ndarray holds as Arrow does, or nearly so."""
     from pyarrow import types as t
 
-    spec = spec_of(kind)
+    spec = arrow_spec(kind)
     return (
         not t.is_dictionary(kind)
         and None not in (spec.shape or ())
@@ -66,7 +66,7 @@ def is_dense(kind: pa.DataType) -> bool:
     )
 
 
-def column_of(array: pa.Array) -> Column:
+def arrow_column(array: pa.Array) -> Column:
     """The array as a column, sharing memory where layouts agree; nulls, where there are any, become NaN and NaT."""
     import pyarrow as pa
     from pyarrow import types as t
@@ -77,9 +77,9 @@ def column_of(array: pa.Array) -> Column:
     if _is_tensor(kind):
         return array.to_numpy_ndarray()
     if is_stored_as(kind):
-        return column_of(array.storage)
+        return arrow_column(array.storage)
     if t.is_dictionary(kind):
-        return column_of(array.dictionary_decode())
+        return arrow_column(array.dictionary_decode())
     if is_text(kind) or is_bytes(kind):
         return array.cast(pa.large_string() if is_text(kind) else pa.large_binary())
     if is_list(kind):
@@ -96,7 +96,7 @@ def column_of(array: pa.Array) -> Column:
 def _lists(array: pa.Array) -> NDArray[Any] | Ragged:
     """Rows of several values each: as many as the type says, or ragged. The values may be lists in their turn."""
     inner = array.flatten()
-    values = _lists(inner) if is_list(inner.type) else column_of(inner)
+    values = _lists(inner) if is_list(inner.type) else arrow_column(inner)
     if not isinstance(values, np.ndarray | Ragged):
         assert not isinstance(values, list)
         values = box_text(values)
@@ -123,7 +123,7 @@ def missing_row(array: pa.Array) -> int | None:
     if kind.id == ids().dictionary and array.dictionary.null_count:
         array = array.dictionary_decode()
     listed = is_list(kind)
-    if array.null_count and (listed or not _takes_nulls(spec_of(kind))):
+    if array.null_count and (listed or not _takes_nulls(arrow_spec(kind))):
         return int(array.is_null().index(True).as_py())
     row = missing_row(array.flatten()) if listed else None
     if row is None:
@@ -136,7 +136,7 @@ def _takes_nulls(spec: TensorSpec) -> bool:
     return spec.shape == () and spec.dtype is not None and spec.dtype.kind in "fmM"
 
 
-class Ids(NamedTuple):
+class TypeNumbers(NamedTuple):
     """Types by the numbers that Arrow gives them: columns are looked at batch by batch, and names take long."""
 
     plain: frozenset[int]
@@ -154,7 +154,7 @@ class Ids(NamedTuple):
 
 
 @cache
-def ids() -> Ids:
+def ids() -> TypeNumbers:
     """The numbers of types that are treated alike; `plain` ones are NumPy's own, and `with_nan` have NaN or NaT."""
     from pyarrow import lib
 
@@ -163,7 +163,7 @@ def ids() -> Ids:
 
     whole = numbers("BOOL", *(f"{sign}INT{bits}" for sign in ("", "U") for bits in (8, 16, 32, 64)))
     nan = numbers("HALF_FLOAT", "FLOAT", "DOUBLE", "DATE32", "DATE64", "TIMESTAMP", "DURATION")
-    return Ids(
+    return TypeNumbers(
         plain=whole | nan,
         with_nan=nan,
         lists=numbers("LIST", "LARGE_LIST", "FIXED_SIZE_LIST", "LIST_VIEW", "LARGE_LIST_VIEW"),

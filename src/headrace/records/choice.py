@@ -11,7 +11,7 @@ import numpy as np
 
 from headrace.errors import SpecError, what_there_is
 from headrace.records.arrow import is_list, list_of
-from headrace.records.fields import fields_of
+from headrace.records.fields import arrow_fields
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -38,8 +38,8 @@ class Choice:
         nulls: Mapping[str, Any] | None,
     ) -> Choice:
         """Of the arguments of a reader."""
-        chosen = None if columns is None else tuple(_listed("columns", columns))
-        left_out = tuple(_listed("exclude", exclude or ()))
+        chosen = None if columns is None else tuple(_check_names("columns", columns))
+        left_out = tuple(_check_names("exclude", exclude or ()))
         twice = sorted({name for name in chosen or () if (chosen or ()).count(name) > 1})
         if twice:
             raise ValueError(f"columns names {', '.join(twice)} more than once")
@@ -73,7 +73,7 @@ class Choice:
 
     def check(self, schema: pa.Schema) -> None:
         """Raise where the user names what is not in a table."""
-        fields = [name for field in schema for name in paths(field.name, field.type)]
+        fields = [name for field in schema for name in column_paths(field.name, field.type)]
         missing = [name for name in self.columns or () if name not in schema.names]
         missing += [n for said in (self.exclude, self.targets, self.fillers) for n in said if n not in fields]
         if missing:
@@ -122,7 +122,7 @@ def cast_kind(kind: pa.DataType, target: pa.DataType) -> pa.DataType:
     return list_of(cast_kind(kind.value_type, target), kind) if is_list(kind) and not is_list(target) else target
 
 
-def _listed(argument: str, names: Sequence[str]) -> Iterator[str]:
+def _check_names(argument: str, names: Sequence[str]) -> Iterator[str]:
     if isinstance(names, str | bytes):
         raise TypeError(f"{argument} is a list of names, not {names!r}: [{names!r}]")
     for name in names:
@@ -149,11 +149,11 @@ def _target(name: str, kind: Any) -> Any:
         ) from None
 
 
-def paths(name: str, kind: pa.DataType) -> Iterator[str]:
+def column_paths(name: str, kind: pa.DataType) -> Iterator[str]:
     """The names of a column and of the fields in it."""
     yield name
-    for key, each in fields_of(kind) or ():
-        yield from paths(f"{name}.{key}", each)
+    for key, each in arrow_fields(kind) or ():
+        yield from column_paths(f"{name}.{key}", each)
 
 
 def unknown_columns(missing: list[str], known: Iterable[str]) -> str:

@@ -15,10 +15,10 @@ from headrace.columns import text_column as as_text
 from headrace.plan.spec import Spec, TensorSpec
 from headrace.plan.structure import Structure
 from headrace.records.csv_columns import KINDS, CsvColumn
-from headrace.records.csv_header import QUOTE_INSIDE, UNCLOSED, find_header, lines, names_in
+from headrace.records.csv_header import QUOTE_INSIDE, UNCLOSED, count_lines, find_header, names_in
 from headrace.records.files import Bytes
-from headrace.records.format import Bad, Format, Offsets, Part, Rows, Scan, ScanHints
-from headrace.records.text import decoded, marked
+from headrace.records.format import Bad, Format, Offsets, ScanHints, ScannedRows, ScanPart, ScanResult
+from headrace.records.text import decode_lines, mark_length
 from headrace.text import binary
 
 if TYPE_CHECKING:
@@ -95,34 +95,34 @@ class Csv(Format):
         """Whether quotes mean anything."""
         return self.quotes and self.delimiter != '"'
 
-    def scan(self, data: Bytes, look: ScanHints) -> Scan:
-        start, final = 0, look.final
-        if look.first:
+    def scan(self, data: Bytes, hints: ScanHints) -> ScanResult:
+        start, final = 0, hints.final
+        if hints.first:
             begun = self._begun(data, final)
-            if isinstance(begun, Scan):
+            if isinstance(begun, ScanResult):
                 return begun
             start = begun
-        made, starts, problems = self._parsed(data[start:], look.most, final)
+        made, starts, problems = self._parsed(data[start:], hints.most, final)
         wrong = self._wrong(problems)
         columns = self._columns(made, len(starts) - 1, wrong)
-        return self._parts(columns, starts + start, wrong, data)._replace(more=len(starts) - 1 == look.most)
+        return self._parts(columns, starts + start, wrong, data)._replace(more=len(starts) - 1 == hints.most)
 
-    def _begun(self, data: Bytes, final: bool) -> int | Scan:
+    def _begun(self, data: Bytes, final: bool) -> int | ScanResult:
         """Where the first row of a file begins; else why that cannot be said, or not yet."""
-        start = marked(data, final=final)
+        start = mark_length(data, final=final)
         if start is None or not self.header:
-            return Scan([], 0) if start is None else start
+            return ScanResult([], 0) if start is None else start
         header = find_header(self, data, start, final)
         if header is None:
-            return Scan([], 0)
+            return ScanResult([], 0)
         start, stop, reason, lost = header
         if reason is None and self.heading in (None, names_in(data[start:stop], self)):
             return stop
         if self.heading is not None:
             reason, lost = reason or f"its header line names other columns than {', '.join(self.heading)}", True
         # It counts from byte 0, so that whoever resumes there looks for a header again.
-        bad = Bad(str(reason), 0, stop, lost, lines(data[:start]))
-        return Scan([bad], 0 if lost else stop, 0 if lost else lines(data[:stop]))
+        bad = Bad(str(reason), 0, stop, lost, count_lines(data[:start]))
+        return ScanResult([bad], 0 if lost else stop, 0 if lost else count_lines(data[:stop]))
 
     def _wrong(self, problems: NDArray[np.int64]) -> dict[int, tuple[int, int]]:
         """For each bad row the error and the field that come first."""
@@ -138,7 +138,7 @@ class Csv(Format):
                 columns.append(values.view(column.kind))  # NumPy has two types that are int64, and this is the other
                 continue
             text = binary(*values)
-            whole = decoded(text, "utf-8") if column.kind == "str" else text
+            whole = decode_lines(text, "utf-8") if column.kind == "str" else text
             columns.append(self._some_decoded(text, number, rows, wrong) if whole is None else whole)
         return columns if self.order is None else [columns[i] for i in self.order]
 
@@ -155,28 +155,30 @@ class Csv(Format):
                     wrong[row] = (NOT_TEXT, number)
         return as_text(column)
 
-    def _parts(self, columns: list[Column], starts: Offsets, wrong: dict[int, tuple[int, int]], data: Bytes) -> Scan:
+    def _parts(
+        self, columns: list[Column], starts: Offsets, wrong: dict[int, tuple[int, int]], data: Bytes
+    ) -> ScanResult:
         """Runs of good rows, and bad ones between them."""
         rows, used = len(starts) - 1, int(starts[-1])
-        parts: list[Part] = []
+        parts: list[ScanPart] = []
         row = place = 0  # the number of a row, and its place in the columns
-        line = lines(data[: int(starts[0])])
+        line = count_lines(data[: int(starts[0])])
         for bad in [*sorted(wrong), rows]:
             if row < bad:
                 stop = place + bad - row
                 part = columns if stop - place == rows else [c[place:stop] for c in columns]
-                parts.append(Rows(part, bad - row, int(starts[row]), line))
+                parts.append(ScannedRows(part, bad - row, int(starts[row]), line))
                 place = stop
             if bad < rows:
                 error, field = wrong[bad]
-                line += lines(data[int(starts[row]) : int(starts[bad])])
+                line += count_lines(data[int(starts[row]) : int(starts[bad])])
                 start, stop = int(starts[bad]), int(starts[bad + 1])
                 parts.append(Bad(self.reason(error, field, data[start:stop]), start, stop, line=line))
-                line += lines(data[start:stop])
+                line += count_lines(data[start:stop])
                 place += error > NOT_SPLIT
                 row = bad + 1
-        line += lines(data[int(starts[row]) : used])
-        return Scan(parts, used, line)
+        line += count_lines(data[int(starts[row]) : used])
+        return ScanResult(parts, used, line)
 
     def reason(self, error: int, field: int, record: Bytes) -> str:
         """What is wrong with a record."""

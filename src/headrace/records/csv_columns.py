@@ -19,7 +19,7 @@ class CsvColumn:
     default: Any = None
 
 
-def column_of(default: Any, *, by_name: bool = True) -> CsvColumn:
+def csv_default_column(default: Any, *, by_name: bool = True) -> CsvColumn:
     """A column as `record_defaults` describes it: a type, or a value to fall back on, which may stand in a list.
 
     A Python number is an int32 or a float32, an integer that does not fit an int64; NumPy's keep their types. With

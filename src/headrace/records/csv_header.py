@@ -8,7 +8,7 @@ import numpy as np
 
 from headrace.errors import ParseError
 from headrace.records.files import Bytes
-from headrace.records.text import marked
+from headrace.records.text import mark_length
 
 if TYPE_CHECKING:
     from headrace.records.csv import Csv
@@ -38,7 +38,7 @@ def find_header(form: Csv, data: Bytes, start: int, final: bool) -> Header | Non
     starts, problems = form.records(data[start:], 1, final)
     stop = start + int(starts[-1])
     seen = stop if stop > start else len(data)
-    if lines(data[start : max(start, seen - OPEN)]) or (len(problems) and problems[0, 1] == UNCLOSED):
+    if count_lines(data[start : max(start, seen - OPEN)]) or (len(problems) and problems[0, 1] == UNCLOSED):
         return Header(start, stop, "its header line opens quotes that are not closed", lost=True)
     if stop == start:
         return None
@@ -52,12 +52,12 @@ def find_header(form: Csv, data: Bytes, start: int, final: bool) -> Header | Non
 def names_in(header: Bytes, form: Csv) -> tuple[str, ...] | None:
     """The names in a header line; None if they are no text."""
     try:
-        return fields_of(header.tobytes().decode(), form)
+        return csv_fields(header.tobytes().decode(), form)
     except UnicodeDecodeError:
         return None
 
 
-def fields_of(record: str, form: Csv) -> tuple[str, ...]:
+def csv_fields(record: str, form: Csv) -> tuple[str, ...]:
     """The fields of a record in which nothing is wrong."""
     record = record.removesuffix("\n").removesuffix("\r")
     fields: list[str] = []
@@ -86,7 +86,7 @@ def first_rows(data: bytes, form: Csv, rows: int, *, final: bool) -> tuple[tuple
     if data.startswith(UTF_16):
         raise ParseError("it is encoded as UTF-16; convert it to UTF-8")
     raw = np.frombuffer(data, np.uint8)
-    start = marked(raw, final=True) or 0
+    start = mark_length(raw, final=True) or 0
     names: tuple[str, ...] | None = ()
     if form.header:
         header = find_header(form, raw, start, final)
@@ -96,15 +96,15 @@ def first_rows(data: bytes, form: Csv, rows: int, *, final: bool) -> tuple[tuple
         names = () if header.reason else names_in(raw[header.start : start], form)
         reason = header.reason or ("its header line is not UTF-8" if names is None else None)
         if reason is not None:
-            raise ParseError(reason, lines(raw[: header.start]))
+            raise ParseError(reason, count_lines(raw[: header.start]))
     starts, problems = form.records(raw[start:], rows, final)
     bad = set(problems[:, 0].tolist())
     cuts = zip((starts[:-1] + start).tolist(), (starts[1:] + start).tolist(), strict=True)
     good = [raw[a:b].tobytes().decode(errors="replace") for row, (a, b) in enumerate(cuts) if row not in bad]
-    return names or (), [fields_of(record, form) for record in good]
+    return names or (), [csv_fields(record, form) for record in good]
 
 
-def lines(data: Bytes) -> int:
+def count_lines(data: Bytes) -> int:
     """How many line ends there are."""
     raw = data.tobytes()
     return raw.count(b"\n") + (raw.count(b"\r") - raw.count(b"\r\n") if b"\r" in raw else 0)

@@ -68,9 +68,9 @@ class DiskCache:
     def put(self, path: str, stamp: str, start: int, stop: int, data: bytes) -> None:
         """Keep a range, if there is room for it; it costs nobody anything where there is none."""
         file = self._file(path, stamp, start, stop)
-        from headrace.records.redact import shown
+        from headrace.records.redact import show_path
 
-        header = {"is": MAGIC, "of": shown(path), "start": start, "stop": stop, "crc": _native.crc32c(data)}
+        header = {"is": MAGIC, "of": show_path(path), "start": start, "stop": stop, "crc": _native.crc32c(data)}
         head = json.dumps(header).encode() + b"\n"
         size = len(head) + len(data)
         try:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 KEY, VALUE = "key", "value"
 
 
-def fields_of(kind: pa.DataType) -> list[tuple[str, pa.DataType]] | None:
+def arrow_fields(kind: pa.DataType) -> list[tuple[str, pa.DataType]] | None:
     """The fields of rows of this type by name; None where rows have no fields."""
     known = ids()
     if kind.id in known.plain or kind.id in known.text or kind.id in known.bytes:
@@ -27,15 +27,15 @@ def fields_of(kind: pa.DataType) -> list[tuple[str, pa.DataType]] | None:
     if t.is_struct(kind):
         return [(field.name, field.type) for field in kind]
     if t.is_map(kind):
-        return fields_of(_listed(kind))
+        return arrow_fields(_as_pairs(kind))
     if t.is_dictionary(kind):
-        return fields_of(kind.value_type)
-    inner = fields_of(kind.value_type) if is_list(kind) else None
+        return arrow_fields(kind.value_type)
+    inner = arrow_fields(kind.value_type) if is_list(kind) else None
     return None if inner is None else [(name, list_of(each, kind)) for name, each in inner]
 
 
 def field_arrays(array: pa.Array) -> list[pa.Array]:
-    """An array for each of `fields_of` its type; of a null, every field is null."""
+    """An array for each of `arrow_fields` its type; of a null, every field is null."""
     import pyarrow as pa
     from pyarrow import types as t
 
@@ -58,7 +58,7 @@ def field_arrays(array: pa.Array) -> list[pa.Array]:
     return [pa.LargeListArray.from_arrays(offsets, each, mask=_nulls(array)) for each in inner]
 
 
-def _listed(kind: pa.DataType) -> Any:
+def _as_pairs(kind: pa.DataType) -> Any:
     import pyarrow as pa
 
     return pa.list_(pa.struct([pa.field(KEY, kind.key_type), pa.field(VALUE, kind.item_type)]))

@@ -17,10 +17,10 @@ from headrace import _native
 from headrace.options import Options
 from headrace.plan.display import VALUE_WIDTH, as_many_as_fit
 from headrace.records.identity import Identity, Token, local_identity, open_identity, signature
-from headrace.records.redact import shown
+from headrace.records.redact import show_path
 from headrace.records.remote import RemoteFile, Seekable, remote_identities, remote_identity
 from headrace.records.transport import ALONE, StorageOptions, Transport
-from headrace.storage.files import naming, whole
+from headrace.storage.files import naming, whole_file
 
 Bytes = NDArray[np.uint8]
 
@@ -54,7 +54,7 @@ def remote(path: str, via: Transport = ALONE) -> tuple[Any, str]:
     return via.system(path)
 
 
-def identity(path: str, via: Transport = ALONE) -> Identity:
+def file_identity(path: str, via: Transport = ALONE) -> Identity:
     """What the file is now; raises OSError where there is none."""
     local = local_path(path)
     return remote_identity(path, via) if local is None else local_identity(local)
@@ -109,7 +109,7 @@ class LocalFile:
             done += got
         return done
 
-    def mapped(self) -> _native.MappedFile:
+    def map_memory(self) -> _native.MappedFile:
         """The file as memory; raises where it cannot be mapped."""
         return _native.MappedFile(self._open(), self.size or 0)
 
@@ -147,7 +147,7 @@ def broken(path: str, size: int) -> OSError:
     return OSError(errno.EIO, "a part of the file could not be read, or had shrunk away in between", path)
 
 
-def opened(path: str, via: Transport = ALONE) -> File:
+def open_path(path: str, via: Transport = ALONE) -> File:
     """The file, open for reading."""
     local = local_path(path)
     return RemoteFile(path, via) if local is None else LocalFile(local)
@@ -188,7 +188,7 @@ def write_whole(path: str, parts: Iterable[bytes | memoryview], via: Transport =
         data = b"".join(parts)
         via.attempt(path, lambda: system.pipe_file(name, data))
         return
-    with whole(Path(local)) as file:
+    with whole_file(Path(local)) as file:
         file.writelines(parts)
 
 
@@ -217,7 +217,7 @@ class FileList:
 
     def brief(self) -> str:
         """The first names and how many there are besides, for people."""
-        return as_many_as_fit([shown(name).rpartition("/")[2] for name in self.names], VALUE_WIDTH)
+        return as_many_as_fit([show_path(name).rpartition("/")[2] for name in self.names], VALUE_WIDTH)
 
     def __str__(self) -> str:
         known = self._known()
@@ -251,7 +251,7 @@ def local_identities(paths: Sequence[str]) -> list[Identity | None]:
 
 def _identity(path: str) -> Identity | None:
     try:
-        return identity(path)
+        return file_identity(path)
     except OSError as error:
         if error.errno not in NOT_TO_BE_HAD:  # else a state would be taken of what is not so
             raise

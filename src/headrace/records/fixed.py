@@ -9,7 +9,7 @@ import numpy as np
 from headrace.plan.spec import Spec, TensorSpec
 from headrace.plan.structure import LEAF
 from headrace.records.files import Bytes
-from headrace.records.format import Bad, Format, Part, Rows, Scan, ScanHints
+from headrace.records.format import Bad, Format, ScanHints, ScannedRows, ScanPart, ScanResult
 from headrace.text import binary
 
 
@@ -46,25 +46,25 @@ class FixedLength(Format):
         """How many records a file of this size holds."""
         return (size - self.header_bytes - self.footer_bytes) // self.record_bytes
 
-    def scan(self, data: Bytes, look: ScanHints) -> Scan:
-        final = look.final
-        start = self.header_bytes if look.first else 0
+    def scan(self, data: Bytes, hints: ScanHints) -> ScanResult:
+        final = hints.final
+        start = self.header_bytes if hints.first else 0
         body = len(data) - start - self.footer_bytes
         if body < 0:
             if not final:
-                return Scan([], 0)
-            return Scan([Bad("the file ends within its header or footer", 0, len(data), lost=True)], len(data))
-        rows = min(look.most, body // self.record_bytes)
+                return ScanResult([], 0)
+            return ScanResult([Bad("the file ends within its header or footer", 0, len(data), lost=True)], len(data))
+        rows = min(hints.most, body // self.record_bytes)
         stop = start + rows * self.record_bytes
-        parts: list[Part] = []
+        parts: list[ScanPart] = []
         if rows:
             offsets = np.arange(rows + 1, dtype=np.int64) * self.record_bytes
-            parts.append(Rows([binary(data[start:stop].copy(), offsets)], rows, start))
-        if rows == look.most:
-            return Scan(parts, stop, more=True)
+            parts.append(ScannedRows([binary(data[start:stop].copy(), offsets)], rows, start))
+        if rows == hints.most:
+            return ScanResult(parts, stop, more=True)
         if not final:
-            return Scan(parts, stop if rows else 0)
+            return ScanResult(parts, stop if rows else 0)
         if stop - start < body:
             reason = f"its body ends {body - (stop - start)} bytes into a record of {self.record_bytes}"
             parts.append(Bad(reason, stop, start + body, lost=True))
-        return Scan(parts, len(data))
+        return ScanResult(parts, len(data))

@@ -20,7 +20,7 @@ ALL = 2**62
 """More rows than there are."""
 
 
-class Rows(NamedTuple):
+class ScannedRows(NamedTuple):
     """Good rows, the first of which begins `start` bytes into what was scanned, on the `line`-th line of it."""
 
     columns: list[Column]
@@ -43,7 +43,7 @@ class Bad(NamedTuple):
     ends: bool = False
 
 
-Part: TypeAlias = Rows | Bad
+ScanPart: TypeAlias = ScannedRows | Bad
 
 
 class ScanHints(NamedTuple):
@@ -59,13 +59,13 @@ class ScanHints(NamedTuple):
     most: int = ALL
 
 
-class Scan(NamedTuple):
+class ScanResult(NamedTuple):
     """What was found in some bytes, how many of them are used up, and how many lines these hold.
 
     With `more` there may be more rows in the others.
     """
 
-    parts: list[Part]
+    parts: list[ScanPart]
     used: int
     lines: int = 0
     more: bool = False
@@ -73,7 +73,7 @@ class Scan(NamedTuple):
     @property
     def rows(self) -> int:
         """How many good rows were found."""
-        return sum([part.rows for part in self.parts if isinstance(part, Rows)])
+        return sum([part.rows for part in self.parts if isinstance(part, ScannedRows)])
 
 
 @dataclass(frozen=True)
@@ -111,15 +111,15 @@ class Format(ABC):
         return self
 
     @abstractmethod
-    def scan(self, data: Bytes, look: ScanHints) -> Scan:
+    def scan(self, data: Bytes, hints: ScanHints) -> ScanResult:
         """Cut bytes into rows; what is not used comes again, with more behind it unless they are the final ones."""
 
-    def pick(self, parts: list[Bytes], which: Offsets, bounds: Offsets) -> Rows | None:
-        """Rows by where they lie in several files' bytes, in this order; None if one of them is bad."""
+    def pick(self, parts: list[Bytes], which: Offsets, bounds: Offsets) -> ScannedRows | None:
+        """ScannedRows by where they lie in several files' bytes, in this order; None if one of them is bad."""
         joined = _native.bytes_pick(parts, which, bounds)
         found = self.bare.scan(joined, ScanHints()).parts
         whole = found[0] if len(found) == 1 else None
-        return whole if isinstance(whole, Rows) and whole.rows == len(which) else None
+        return whole if isinstance(whole, ScannedRows) and whole.rows == len(which) else None
 
     def refusal(self, size: int) -> str | None:  # noqa: ARG002
         """Why a file of this size cannot be one of this format."""
@@ -129,7 +129,7 @@ class Format(ABC):
         """What to add to the error of a file that begins like this, and in which not even the first record is found."""
         return ""
 
-    def resumed(self, data: Bytes, start: int, left: int | None) -> tuple[int, int] | None:  # noqa: ARG002
+    def find_record(self, data: Bytes, start: int, left: int | None) -> tuple[int, int] | None:  # noqa: ARG002
         """Where, at `start` or after it, the next record begins; None if that is not to be seen in these bytes.
 
         With it, how many bytes must be there from that place on to be sure of it; 0 if it is sure.

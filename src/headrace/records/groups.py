@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from headrace.errors import raise_if_passing
 from headrace.records.choice import Choice
 from headrace.records.files import arrow_file, local_path
-from headrace.records.ipc import MAGIC, Batch, footer_batches, read_message, stream_messages
-from headrace.records.redact import shown
+from headrace.records.ipc import MAGIC, MessageBatch, footer_batches, read_message, stream_messages
+from headrace.records.redact import show_path
 from headrace.records.transport import ALONE, Transport
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class Groups(ABC):
 
     def rows(self, group: int) -> int:
         """How many rows a group has, whether they pass the filter or not; 1 where the file does not say."""
-        rows, nbytes = self.described(group)
+        rows, nbytes = self.count_group(group)
         return rows if rows <= DENSEST * max(1, nbytes) else self._counted(group)
 
     def _counted(self, group: int) -> int:
@@ -47,7 +47,7 @@ class Groups(ABC):
             for batch in self.batches(group):
                 rows += batch.num_rows
         except Exception as error:  # which is told when it is read
-            raise_if_passing(error, shown(self.path))
+            raise_if_passing(error, show_path(self.path))
             return rows + 1
         return rows
 
@@ -72,7 +72,7 @@ class Groups(ABC):
         return None
 
     @abstractmethod
-    def described(self, group: int) -> tuple[int, int]:
+    def count_group(self, group: int) -> tuple[int, int]:
         """How many rows and bytes a group has, as the file says."""
 
     @abstractmethod
@@ -102,7 +102,7 @@ class ParquetGroups(Groups):
             self.close()
             raise
 
-    def described(self, group: int) -> tuple[int, int]:
+    def count_group(self, group: int) -> tuple[int, int]:
         found = self._file.metadata.row_group(group)  # not its columns: of damaged ones, asking ends the process
         return max(0, int(found.num_rows)), min(int(found.total_byte_size), 8 * self._source.size())
 
@@ -141,7 +141,7 @@ class ArrowGroups(Groups):
         self.path = path
         self._file = arrow_file(path, via)
         self._preface: list[tuple[int, int]] = []
-        self._batches: list[Batch | None] = []
+        self._batches: list[MessageBatch | None] = []
         self._starts: list[int] = []
         self._reader: Any = None
         self._serial: Any = None
@@ -172,7 +172,7 @@ class ArrowGroups(Groups):
         self._preface = found.preface
         self._batches = [*found.batches]
         if is_file:
-            self._batches.append(Batch(0, 0, 1, "the file has no footer: it ends early, or is damaged"))
+            self._batches.append(MessageBatch(0, 0, 1, "the file has no footer: it ends early, or is damaged"))
         return pa.ipc.open_stream(self._assembled()).schema
 
     def _choose(self, numbers: list[int]) -> None:
@@ -189,31 +189,31 @@ class ArrowGroups(Groups):
             self._file.seek(self._preface[0][0])
             self._serial = pa.ipc.open_stream(self._file, options=self._options)
 
-    def described(self, group: int) -> tuple[int, int]:
+    def count_group(self, group: int) -> tuple[int, int]:
         batch = self._batch(group)
         return batch.rows, min(batch.stop, self._file.size()) - batch.start
 
-    def _batch(self, group: int) -> Batch:
+    def _batch(self, group: int) -> MessageBatch:
         batch = self._batches[group]
         if batch is None:
             batch = self._batches[group] = self._found(self._starts[group])
         return batch
 
-    def _found(self, start: int) -> Batch:
+    def _found(self, start: int) -> MessageBatch:
         try:
             message = read_message(self._file, start, self._file.size())
             if message is not None:
-                return Batch(start, message.stop, message.rows)
+                return MessageBatch(start, message.stop, message.rows)
         except ValueError:
             pass
-        return Batch(start, start, 1, "the description of a record batch is damaged")
+        return MessageBatch(start, start, 1, "the description of a record batch is damaged")
 
     def batches(self, group: int) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
 
         if self._reader is not None:
             made, start = self._reader.get_batch(group), self._starts[group]
-            batch = self._batches[group] = Batch(start, start + made.nbytes, made.num_rows)
+            batch = self._batches[group] = MessageBatch(start, start + made.nbytes, made.num_rows)
         else:
             batch = self._batch(group)
             if batch.flaw is not None:
@@ -225,7 +225,7 @@ class ArrowGroups(Groups):
             raise ValueError(f"a record batch has {made.num_rows} rows where its description says {batch.rows}")
         yield made if self.names else made.select([])
 
-    def _assembled(self, batch: Batch | None = None) -> Any:
+    def _assembled(self, batch: MessageBatch | None = None) -> Any:
         """A stream of this batch alone, with all that comes before it."""
         import pyarrow as pa
 

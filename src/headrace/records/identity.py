@@ -43,14 +43,14 @@ def signature(found: os.stat_result) -> Signature:
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
-def _dated(found: os.stat_result) -> Signature:
+def _dated_signature(found: os.stat_result) -> Signature:
     return *signature(found), found.st_ctime_ns  # which nobody can set back
 
 
 def local_identity(path: str) -> Identity:
     """What the file at this path is now; raises OSError where there is none."""
     found = os.stat(path)  # noqa: PTH116 - it is asked for many
-    known = _known.get(_dated(found))
+    known = _known.get(_dated_signature(found))
     if known is not None or not stat.S_ISREG(found.st_mode):  # a pipe tells what it holds but once
         return Identity(found.st_size, known or "")
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -63,14 +63,14 @@ def local_identity(path: str) -> Identity:
 def open_identity(descriptor: int, path: str) -> Identity:
     """What an open local file is; `path` is for errors."""
     found = os.fstat(descriptor)
-    known = _known.get(_dated(found))
+    known = _known.get(_dated_signature(found))
     if known is None:
         with naming(path):
             known = _content(descriptor, found.st_size) if stat.S_ISREG(found.st_mode) else ""
         if time.time() - max(found.st_mtime, found.st_ctime) > SETTLED:
             if len(_known) >= KNOWN:
                 _known.clear()
-            _known[_dated(found)] = known
+            _known[_dated_signature(found)] = known
     return Identity(found.st_size, known)
 
 

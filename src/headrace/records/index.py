@@ -9,15 +9,15 @@ from typing import Any, Protocol
 import numpy as np
 
 from headrace.errors import ElementError, HeadraceError
-from headrace.records.files import file_size, identity, local_path, opened
+from headrace.records.files import file_identity, file_size, local_path, open_path
 from headrace.records.fixed import FixedLength
 from headrace.records.format import Format, Offsets
 from headrace.records.identity import Identity, signature
 from headrace.records.packed import PROBED
-from headrace.records.redact import shown
-from headrace.records.sidecar import Found, fresh_sidecar, kept_sidecar
+from headrace.records.redact import show_path
+from headrace.records.sidecar import SavedIndex, fresh_sidecar, kept_sidecar
 from headrace.records.transport import ALONE, Transport
-from headrace.records.window import Window, window
+from headrace.records.window import FileWindow, open_window
 
 CHUNK = 4 << 20
 
@@ -77,11 +77,11 @@ def indexes(names: Sequence[str], form: Format, wanted: bool | str, via: Transpo
 def _check(path: str, form: Format) -> None:
     if form.compression:
         raise ValueError(
-            f"{shown(path)}: a file compressed as {form.compression} cannot be indexed, since it is read from the "
+            f"{show_path(path)}: a file compressed as {form.compression} cannot be indexed, since it is read from the "
             "start only; write it uncompressed"
         )
     if not form.indexed:
-        raise ValueError(f"{shown(path)}: files of this format cannot be indexed")
+        raise ValueError(f"{show_path(path)}: files of this format cannot be indexed")
 
 
 def fresh_index(path: str, form: Format, via: Transport = ALONE) -> Index | None:
@@ -102,30 +102,30 @@ def build_index(path: str, form: Format, via: Transport = ALONE) -> Index:
     if found is not None:
         return found
     if isinstance(form, FixedLength):
-        raise _damaged(path, form.refusal(file_size(path, via) or 0) or "its size is not known", 0, 0)
-    before, known = _stamp(path, via), identity(path, via)
+        raise _damage_error(path, form.refusal(file_size(path, via) or 0) or "its size is not known", 0, 0)
+    before, known = _stamp(path, via), file_identity(path, via)
     positions, open_end = _positions(path, form, via)
     if _stamp(path, via) != before:
-        raise HeadraceError(f"{shown(path)} changed while its index was made")
-    return kept_sidecar(path, form, Found(known, positions, open_end), via)
+        raise HeadraceError(f"{show_path(path)} changed while its index was made")
+    return kept_sidecar(path, form, SavedIndex(known, positions, open_end), via)
 
 
 def _stamp(path: str, via: Transport) -> Any:
     """What changes when the file does."""
     local = local_path(path)
-    return identity(path, via) if local is None else signature(os.stat(local))  # noqa: PTH116
+    return file_identity(path, via) if local is None else signature(os.stat(local))  # noqa: PTH116
 
 
 def _positions(path: str, form: Format, via: Transport) -> tuple[Offsets, bool]:
     """Where every record begins and the last one ends; and whether that one lacks what ends the others."""
-    file = opened(path, via)
+    file = open_path(path, via)
     try:
-        return _positions_in(path, window(file, "", 0, CHUNK), form)
+        return _positions_in(path, open_window(file, "", 0, CHUNK), form)
     finally:
         file.close()
 
 
-def _positions_in(path: str, view: Window, form: Format) -> tuple[Offsets, bool]:
+def _positions_in(path: str, view: FileWindow, form: Format) -> tuple[Offsets, bool]:
     found: list[Offsets] = []
     count, open_end = 0, False
     try:
@@ -136,7 +136,7 @@ def _positions_in(path: str, view: Window, form: Format) -> tuple[Offsets, bool]
             starts, used, wrong = form.starts(view.data, final=view.final)
             if wrong is not None:
                 doubt = "" if view.offset + used else form.doubt(view.data[:PROBED].tobytes())
-                raise _damaged(path, wrong + doubt, count + len(starts), view.offset + used)
+                raise _damage_error(path, wrong + doubt, count + len(starts), view.offset + used)
             found.append(starts + view.offset)
             count += len(starts)
             if used:
@@ -147,6 +147,6 @@ def _positions_in(path: str, view: Window, form: Format) -> tuple[Offsets, bool]
         view.close()
 
 
-def _damaged(path: str, reason: str, number: int, offset: int) -> ElementError:
-    where = f"{shown(path)}, record {number}, byte {offset}"
+def _damage_error(path: str, reason: str, number: int, offset: int) -> ElementError:
+    where = f"{show_path(path)}, record {number}, byte {offset}"
     return ElementError(reason, operation="index", ordinal=number, provenance=where)

@@ -11,7 +11,7 @@ SCHEMA, DICTIONARY, RECORD_BATCH = 1, 2, 3
 CUT = "the file ends within a record batch"
 
 
-class Batch(NamedTuple):
+class MessageBatch(NamedTuple):
     """A record batch: its bytes, those of its description included, and its rows; or why it is known to be lost."""
 
     start: int
@@ -20,11 +20,11 @@ class Batch(NamedTuple):
     flaw: str | None = None
 
 
-class Stream(NamedTuple):
+class MessageStream(NamedTuple):
     """The messages of a stream: what comes before the batches, and the batches."""
 
     preface: list[tuple[int, int]]
-    batches: list[Batch]
+    batches: list[MessageBatch]
 
 
 class Message(NamedTuple):
@@ -39,30 +39,30 @@ def footer_batches(file: Any) -> list[int]:
     """Where the footer of a file says that its record batches begin."""
     end = max(0, file.size() - len(MAGIC) - 4)
     tail = file.read_at(4 + len(MAGIC), end)
-    length = Table(tail, 0).read("<i", 0)
+    length = FlatTable(tail, 0).read("<i", 0)
     if tail[4:] != MAGIC or not 0 < length <= end:
         raise ValueError("the footer is not where it should be")
-    footer = Table.root(file.read_at(length, end - length))
+    footer = FlatTable.root(file.read_at(length, end - length))
     start, count = footer.vector(3)
     return [footer.read("<q", start + 24 * i) for i in range(count)]
 
 
-def stream_messages(file: Any, start: int) -> Stream:
+def stream_messages(file: Any, start: int) -> MessageStream:
     """The messages from `start` to the end of a stream; what is wrong is the last of its batches."""
-    found = Stream([], [])
+    found = MessageStream([], [])
     at, size = start, file.size()
     try:
         while at < size and (message := read_message(file, at, size)) is not None:
             if message.stop > size:
-                found.batches.append(Batch(at, message.stop, message.rows, CUT))
+                found.batches.append(MessageBatch(at, message.stop, message.rows, CUT))
                 break
             if message.kind == RECORD_BATCH:
-                found.batches.append(Batch(at, message.stop, message.rows))
+                found.batches.append(MessageBatch(at, message.stop, message.rows))
             elif message.kind in (SCHEMA, DICTIONARY):
                 found.preface.append((at, message.stop))
             at = message.stop
     except ValueError as error:
-        found.batches.append(Batch(at, at, 1, str(error)))
+        found.batches.append(MessageBatch(at, at, 1, str(error)))
     if not found.preface:
         import pyarrow as pa
 
@@ -86,7 +86,7 @@ def read_message(file: Any, at: int, size: int) -> Message | None:
     content = file.read_at(length, start)
     if len(content) < length:
         raise ValueError(CUT)
-    message = Table.root(content)
+    message = FlatTable.root(content)
     kind, body = message.number(1, "<B"), message.number(3, "<q")
     rows = message.table(2).number(0, "<q") if kind == RECORD_BATCH else 0
     if body < 0 or rows < 0:
@@ -94,7 +94,7 @@ def read_message(file: Any, at: int, size: int) -> Message | None:
     return Message(kind, rows, start + length + body)
 
 
-class Table:
+class FlatTable:
     """A table of FlatBuffers: fields by number, each at a place that is checked before it is read."""
 
     def __init__(self, data: bytes, at: int) -> None:
@@ -102,7 +102,7 @@ class Table:
         self._at = at
 
     @classmethod
-    def root(cls, data: bytes) -> Table:
+    def root(cls, data: bytes) -> FlatTable:
         """The outermost one."""
         return cls(data, cls(data, 0).read("<I", 0))
 
@@ -118,9 +118,9 @@ class Table:
         at = self._place(field)
         return 0 if at is None else self.read(form, at)
 
-    def table(self, field: int) -> Table:
+    def table(self, field: int) -> FlatTable:
         """A table within this one."""
-        return Table(self._data, self._target(field))
+        return FlatTable(self._data, self._target(field))
 
     def vector(self, field: int) -> tuple[int, int]:
         """Where a row of values begins, and how many there are."""

@@ -79,7 +79,7 @@ class ObjectLines:
             raise ValueError("not an object of JSON's on one line")
 
 
-def loaded(line: bytes) -> Any:
+def load_line(line: bytes) -> Any:
     """What Python makes of a line; raises ValueError where it is no JSON, or a field comes twice."""
     try:
         return json.loads(line.decode(), object_pairs_hook=_object)
@@ -101,7 +101,7 @@ def first_objects(data: bytes) -> Iterator[tuple[int, dict[str, Any]]]:
     for number, line in enumerate(data.removeprefix(BOM).split(b"\n")):
         if line.strip():
             try:
-                made = loaded(line)
+                made = load_line(line)
             except ValueError:
                 continue
             if isinstance(made, dict):

@@ -169,12 +169,12 @@ def _fits(value: Any, kind: pa.DataType) -> bool:
     return isinstance(value, str) or t.is_decimal(kind)
 
 
-def unexpected(value: Any, kind: pa.DataType, name: str, choice: Choice) -> Iterator[str]:
+def unexpected_fields(value: Any, kind: pa.DataType, name: str, choice: Choice) -> Iterator[str]:
     """The names of the fields of a value that are neither in this type nor left out by the user."""
     if isinstance(value, list):
         inner = getattr(kind, "value_type", None)
         for item in value if inner is not None else ():
-            yield from unexpected(item, inner, name, choice)
+            yield from unexpected_fields(item, inner, name, choice)
     elif isinstance(value, dict):
         yield from _others(value.items(), kind, name, choice)
 
@@ -201,6 +201,6 @@ def _others(pairs: Iterable[tuple[str, Any]], kind: pa.DataType, name: str, choi
             if path not in choice.exclude:
                 yield path
         elif isinstance(item, list | dict):
-            yield from unexpected(item, known[key], path, choice)
+            yield from unexpected_fields(item, known[key], path, choice)
         elif hasattr(item, "num_fields"):
             yield from unexpected_types(item, known[key], path, choice)

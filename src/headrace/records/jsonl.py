@@ -16,10 +16,10 @@ from headrace.plan.spec import Spec
 from headrace.plan.structure import Structure
 from headrace.records.choice import EVERYTHING, OBJECT, Choice, as_objects, no_value
 from headrace.records.files import Bytes
-from headrace.records.format import Bad, Format, Part, Rows, Scan, ScanHints
-from headrace.records.json_text import BOM, ObjectLines, TwiceError, loaded
-from headrace.records.json_types import misfits, unexpected, unexpected_types
-from headrace.records.tables import Path, rows_of, spec_of
+from headrace.records.format import Bad, Format, ScanHints, ScannedRows, ScanPart, ScanResult
+from headrace.records.json_text import BOM, ObjectLines, TwiceError, load_line
+from headrace.records.json_types import misfits, unexpected_fields, unexpected_types
+from headrace.records.tables import Path, table_columns, table_spec
 from headrace.records.text import LF
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class JsonLines(Format):
 
     @cached_property
     def spec(self) -> Spec:
-        return spec_of(self.schema, self.choice)
+        return table_spec(self.schema, self.choice)
 
     @property
     def structure(self) -> Structure:
@@ -78,25 +78,25 @@ class JsonLines(Format):
 
         return pa.struct(list(self.schema))
 
-    def scan(self, data: Bytes, look: ScanHints) -> Scan:
+    def scan(self, data: Bytes, hints: ScanHints) -> ScanResult:
         ends = np.flatnonzero(data == LF) + 1
-        used = len(data) if look.final else int(ends[-1]) if len(ends) else 0
+        used = len(data) if hints.final else int(ends[-1]) if len(ends) else 0
         if not used:
-            return Scan([], 0)
-        start = len(BOM) if look.first and data[: len(BOM)].tobytes() == BOM else 0
+            return ScanResult([], 0)
+        start = len(BOM) if hints.first and data[: len(BOM)].tobytes() == BOM else 0
         if start == used:
-            return Scan([], used)
+            return ScanResult([], used)
         stops = ends if len(ends) and ends[-1] == used else np.append(ends, used)
         lines = ObjectLines.of(data[:used].tobytes(), np.append(start, stops))
-        return Scan(self._parts(lines, 0, len(lines)), used, len(ends))
+        return ScanResult(self._parts(lines, 0, len(lines)), used, len(ends))
 
-    def _parts(self, lines: ObjectLines, low: int, high: int) -> list[Part]:
+    def _parts(self, lines: ObjectLines, low: int, high: int) -> list[ScanPart]:
         """Rows of the lines from `low` to `high`; where one of them is refused, by halves."""
         if low == high:
             return []
         try:
             columns = self._columns(lines, low, high)
-            return [Rows(columns, high - low, lines.start(low), lines.number(low))]
+            return [ScannedRows(columns, high - low, lines.start(low), lines.number(low))]
         except (ValueError, SpecError) as error:
             if high - low > 1:
                 middle = (low + high) // 2
@@ -111,17 +111,17 @@ class JsonLines(Format):
         objects: list[Any] | None = None
         if self._pythons:
             objects = self._loaded(lines, low, high)
-            table = parsed(content, self._typed, "ignore")
+            table = parse_lines(content, self._typed, "ignore")
         elif self.choice.columns is not None:
-            table = parsed(content, self._typed, "ignore")
+            table = parse_lines(content, self._typed, "ignore")
         elif self.choice.exclude:
             table = self._without(lines, low, high)
         else:
-            table = parsed(content, self._typed, "error")
+            table = parse_lines(content, self._typed, "error")
         if table.num_rows != high - low:
             raise ValueError("there is more than one object on a line")
         ready: dict[Path, Column] = {(n,): self._python_column(n, objects or ()) for n in self._pythons}
-        return rows_of(table, self.structure, self.choice, ready)
+        return table_columns(table, self.structure, self.choice, ready)
 
     def _without(self, lines: ObjectLines, low: int, high: int) -> pa.Table:
         """What is left when some fields are left out: they may be of any type, but no others may be there."""
@@ -130,21 +130,21 @@ class JsonLines(Format):
         content = lines.text(low, high)
         try:
             if lines.brackets(low, high) <= DEEPEST:
-                table = parsed(content, self._typed, "infer")
+                table = parse_lines(content, self._typed, "infer")
                 if not any(unexpected_types(pa.struct(list(table.schema)), self._struct, "", self.choice)):
                     return table.select(self._typed.names)
         except pa.ArrowInvalid:  # what is left out may be of one type here, of another there
             pass
         self._loaded(lines, low, high)
-        return parsed(content, self._typed, "ignore")
+        return parse_lines(content, self._typed, "ignore")
 
     def _loaded(self, lines: ObjectLines, low: int, high: int) -> list[Any]:
         """The objects themselves; raises where one has a field that is neither known nor left out."""
-        objects = [loaded(lines.text(i, i + 1)) for i in range(low, high)]
+        objects = [load_line(lines.text(i, i + 1)) for i in range(low, high)]
         if self.choice.columns is None:
             for each in objects:
-                for name in unexpected(each, self._struct, "", self.choice):
-                    raise ValueError(_unexpected(name))
+                for name in unexpected_fields(each, self._struct, "", self.choice):
+                    raise ValueError(_why_unexpected(name))
         return objects
 
     def _python_column(self, name: str, objects: Iterable[dict[str, Any]]) -> Column:
@@ -162,7 +162,7 @@ class JsonLines(Format):
         if isinstance(error, SpecError):
             return str(error)
         try:
-            value = loaded(line)
+            value = load_line(line)
         except TwiceError as wrong:
             return str(wrong)
         except ValueError as wrong:
@@ -171,16 +171,16 @@ class JsonLines(Format):
             return "not an object of JSON's"
         said = list(misfits(value, self._struct, ""))
         if self.choice.columns is None:
-            said += [_unexpected(name) for name in unexpected(value, self._struct, "", self.choice)]
+            said += [_why_unexpected(name) for name in unexpected_fields(value, self._struct, "", self.choice)]
         return said[0] if said else str(error)
 
 
-def _unexpected(name: str) -> str:
+def _why_unexpected(name: str) -> str:
     ways = f"cast={{{name!r}: …}} says its dtype, exclude=[{name!r}] leaves it out"
     return f"field {name!r} was not in the first lines; {ways}"
 
 
-def parsed(lines: bytes, schema: pa.Schema, other_fields: str) -> pa.Table:
+def parse_lines(lines: bytes, schema: pa.Schema, other_fields: str) -> pa.Table:
     """A table of whole lines; raises ValueError where one of them is wrong."""
     import pyarrow as pa
     import pyarrow.json as pj

@@ -12,14 +12,14 @@ from headrace.records.arrow import is_text
 from headrace.records.choice import Choice
 from headrace.records.damage import check_layout
 from headrace.records.groups import Groups
-from headrace.records.redact import shown
-from headrace.records.tables import rows_of
+from headrace.records.redact import show_path
+from headrace.records.tables import table_columns
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
-class Good(NamedTuple):
+class ColumnPiece(NamedTuple):
     """Rows as columns."""
 
     columns: list[Column]
@@ -44,7 +44,7 @@ class Lost(NamedTuple):
         return self.cause is not None and not isinstance(self.cause, pa.ArrowException | ValueError)
 
 
-Piece: TypeAlias = Good | Lost
+Piece: TypeAlias = ColumnPiece | Lost
 
 
 def group_pieces(groups: Groups, group: int, structure: Structure, choice: Choice, *, counted: bool) -> Iterator[Piece]:
@@ -66,8 +66,8 @@ def group_pieces(groups: Groups, group: int, structure: Structure, choice: Choic
                 yield piece
         reason, left = f"there are but {given}", 0
     except Exception as error:  # Arrow raises what its file systems, codecs and types raise
-        raise_if_passing(error, shown(groups.path))
-        reason, cause, left = blamed(groups, group, error), error, 1
+        raise_if_passing(error, show_path(groups.path))
+        reason, cause, left = blame_column(groups, group, error), error, 1
     if rows is None and counted:
         rows = groups.rows(group)
     left = left if rows is None else rows - given
@@ -75,16 +75,18 @@ def group_pieces(groups: Groups, group: int, structure: Structure, choice: Choic
         yield Lost(f"rows of group {group} are lost: {reason}", left, cause=cause)
 
 
-def blamed(groups: Groups, group: int, error: Exception) -> str:
+def blame_column(groups: Groups, group: int, error: Exception) -> str:
     """What is wrong with a group, with the column that it is wrong with."""
     fault = Lost("", 0, cause=error).fault
     name = None if fault else groups.damaged_column(group)
     return (
-        described(error) if name is None else f"column {name!r}: {described(error)} (exclude=[{name!r}] reads the rest)"
+        arrow_message(error)
+        if name is None
+        else f"column {name!r}: {arrow_message(error)} (exclude=[{name!r}] reads the rest)"
     )
 
 
-def described(error: Exception) -> str:
+def arrow_message(error: Exception) -> str:
     """What Arrow has to say."""
     return f"{type(error).__name__}: {error}"
 
@@ -94,15 +96,15 @@ def batch_pieces(batch: pa.RecordBatch, structure: Structure, choice: Choice) ->
     if not batch.num_rows:
         return []
     try:
-        return [Good(rows_of(batch, structure, choice), batch.num_rows)]
+        return [ColumnPiece(table_columns(batch, structure, choice), batch.num_rows)]
     except SpecError as error:
         if batch.num_rows == 1:
-            return [Lost(str(error), 1, _shown(batch))]
+            return [Lost(str(error), 1, _show_row(batch))]
     half = batch.num_rows // 2
     return [*batch_pieces(batch.slice(0, half), structure, choice), *batch_pieces(batch.slice(half), structure, choice)]
 
 
-def _shown(batch: pa.RecordBatch) -> bytes:
+def _show_row(batch: pa.RecordBatch) -> bytes:
     """A row as text, as far as it can be read."""
     values = {name: _value(column) for name, column in zip(batch.schema.names, batch.columns, strict=True)}
     return repr(values).encode(errors="backslashreplace")

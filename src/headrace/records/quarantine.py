@@ -93,7 +93,7 @@ class Quarantine:
             manifest.write(json.dumps(line) + "\n")
 
 
-class Skip:
+class SkipPolicy:
     """`on_error="skip"`: bad records are logged and left out."""
 
     def __str__(self) -> str:
@@ -108,12 +108,12 @@ class Skip:
         log.warning("skipped %s, record %d%s, byte %d: %s", file, number, more, offset, reason)
 
 
-def policy(on_error: Any) -> Quarantine | Skip | None:
+def policy(on_error: Any) -> Quarantine | SkipPolicy | None:
     """What to do about bad records; None: they are failures in their places."""
     if on_error is None or on_error == "raise":
         return None
     if on_error == "skip":
-        return Skip()
+        return SkipPolicy()
     if isinstance(on_error, Quarantine):
         return on_error
     raise ValueError(f'on_error must be "raise", "skip" or an hr.Quarantine, not {on_error!r}')

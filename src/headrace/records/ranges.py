@@ -16,7 +16,7 @@ BLOCK, BLOCKS = 4 << 20, 4
 
 T = TypeVar("T")
 Info = dict[str, Any]
-Fetch = Callable[[int, int], Coroutine[Any, Any, bytes]]
+FetchRange = Callable[[int, int], Coroutine[Any, Any, bytes]]
 
 
 class Ranges(Protocol):
@@ -89,7 +89,7 @@ class Requests:
         self._system = system
         self._name = name
         self._is_this = is_this
-        self._fetch = _pinned(system, name, info) or self._checked
+        self._fetch = _pin_object(system, name, info) or self._checked
 
     def begin(self, start: int, stop: int) -> Future[bytes]:
         return self._via.begin(self._system, self._fetch(start, stop))
@@ -104,7 +104,7 @@ class Requests:
         """Nothing is open."""
 
 
-def _pinned(system: Any, name: str, info: Info) -> Fetch | None:
+def _pin_object(system: Any, name: str, info: Info) -> FetchRange | None:
     """How a store is asked for this very object; None where it cannot be."""
     protocols = _protocols(system)
     if "s3" in protocols and info.get("ETag"):

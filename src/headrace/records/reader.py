@@ -7,12 +7,12 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from headrace.columns import Column
-from headrace.records.files import opened
-from headrace.records.format import ALL, Bad, Format, Scan, ScanHints
+from headrace.records.files import open_path
+from headrace.records.format import ALL, Bad, Format, ScanHints, ScanResult
 from headrace.records.packed import LEAST, PROBED, packing, remedy
-from headrace.records.redact import shown
+from headrace.records.redact import show_path
 from headrace.records.transport import ALONE, Transport
-from headrace.records.window import CHUNK, window
+from headrace.records.window import CHUNK, open_window
 
 OVERLAP = 16
 """So many bytes are looked at again when a search for the next record goes on with more of them."""
@@ -30,7 +30,7 @@ class RecordAt(NamedTuple):
     line: int
 
 
-class Good(NamedTuple):
+class GoodRows(NamedTuple):
     """Rows, the first of which lies at `at`."""
 
     columns: list[Column]
@@ -38,7 +38,7 @@ class Good(NamedTuple):
     at: RecordAt
 
 
-class Wrong(NamedTuple):
+class BadRecord(NamedTuple):
     """A record that could not be read, and its bytes."""
 
     reason: str
@@ -47,7 +47,7 @@ class Wrong(NamedTuple):
     rows: int = 1
 
 
-Found: TypeAlias = Good | Wrong
+ReadItem: TypeAlias = GoodRows | BadRecord
 
 START = RecordAt(0, 0, 0)
 
@@ -75,19 +75,19 @@ class Reader:
         self._usual = 0
         self._more = False
         self._number, self._line = at.number, at.line
-        self._file = opened(path, via)
+        self._file = open_path(path, via)
         self.token = self._file.token
         self.identity = self._file.identity
         self._over = False
         self._stopped = False
         self._fresh = at.offset == 0
         try:
-            self._window = window(self._file, form.compression, at.offset, chunk)
+            self._window = open_window(self._file, form.compression, at.offset, chunk)
         except BaseException:
             self._file.close()
             raise
 
-    def read(self, want: int = 1) -> list[Found]:
+    def read(self, want: int = 1) -> list[ReadItem]:
         """The next rows and bad records, if possible some times `want` of them; none only at the end."""
         self._usual = max(self._usual, want)
         found = self._refused() if self._fresh else []
@@ -131,13 +131,13 @@ class Reader:
     def _at(self, offset: int, line: int) -> RecordAt:
         return RecordAt(self._window.offset + offset, self._number, self._line + line)
 
-    def _refused(self) -> list[Found]:
+    def _refused(self) -> list[ReadItem]:
         """What is wrong with the file as a whole."""
         reason = self._refusal()
         if reason is None:
             return []
         self._over = True
-        return [Wrong(reason, self._at(0, 0), [])]
+        return [BadRecord(reason, self._at(0, 0), [])]
 
     def _refusal(self) -> str | None:
         """Why the file cannot be one of the format, as far as its size and its first bytes tell."""
@@ -161,16 +161,16 @@ class Reader:
         return None if size is None or self._format.compression else max(len(window.data), size - window.offset)
 
     def _most(self, want: int) -> int:
-        """How many rows to look for: those wanted, and as many again, as usual, as a chunk has room for."""
+        """How many rows to hints for: those wanted, and as many again, as usual, as a chunk has room for."""
         if not self._row_bytes:
             return ALL
         return want + max(0, self._room // self._row_bytes - want) // self._usual * self._usual
 
-    def _look(self, want: int) -> Scan:
+    def _look(self, want: int) -> ScanResult:
         window = self._window
         whole = window.final and window.damage is None
-        look = ScanHints(window.offset == 0, whole, self._left(), self._most(want))
-        scan = self._format.scan(window.data, look)
+        hints = ScanHints(window.offset == 0, whole, self._left(), self._most(want))
+        scan = self._format.scan(window.data, hints)
         self._row_bytes = -(-scan.used // scan.rows) if scan.rows else 0
         return scan
 
@@ -178,7 +178,7 @@ class Reader:
         """How many more bytes there should be in the window, as far as that is known."""
         return min(self._most(want) * self._row_bytes, self._most_room) - len(self._window.data)
 
-    def _some(self, want: int) -> list[Found]:
+    def _some(self, want: int) -> list[ReadItem]:
         window, unmeasured = self._window, not self._row_bytes
         missing = self._missing(want)
         if not self._stopped and not window.final and (missing > 0 or not self._more):
@@ -200,19 +200,19 @@ class Reader:
         elif window.final and not self._stopped and not scan.more:
             self._over = True
             if window.damage is not None:
-                found.append(Wrong(window.damage, self._at(0, 0), []))
+                found.append(BadRecord(window.damage, self._at(0, 0), []))
         return found
 
-    def _placed(self, scan: Scan) -> list[Found]:
-        found: list[Found] = []
+    def _placed(self, scan: ScanResult) -> list[ReadItem]:
+        found: list[ReadItem] = []
         for part in scan.parts:
             at = self._at(part.start, part.line)
             if isinstance(part, Bad):
                 bytes_ = [] if part.lost else [self._window.data[part.start : part.stop].tobytes()]
-                found.append(Wrong(part.reason + self._doubt(part, at), at, bytes_))
+                found.append(BadRecord(part.reason + self._doubt(part, at), at, bytes_))
                 self._number += 1
             else:
-                found.append(Good(part.columns, part.rows, at))
+                found.append(GoodRows(part.columns, part.rows, at))
                 self._number += part.rows
         return found
 
@@ -225,12 +225,12 @@ class Reader:
             window.more()
         return self._format.doubt(window.data[:PROBED].tobytes())
 
-    def _search(self, wrong: Found) -> None:
+    def _search(self, wrong: ReadItem) -> None:
         """Pass over bytes until a record is found, or the file ends."""
-        assert isinstance(wrong, Wrong)
+        assert isinstance(wrong, BadRecord)
         window, start = self._window, 1
         while True:
-            found = self._format.resumed(window.data, min(start, len(window.data)), self._left())
+            found = self._format.find_record(window.data, min(start, len(window.data)), self._left())
             unseen = len(window.data) if window.final else max(0, len(window.data) - OVERLAP)
             passed, needed = found or (unseen, 0)
             if sum(map(len, wrong.pieces)) < KEPT:
@@ -251,17 +251,17 @@ def first_bytes(path: str, compression: str, size: int, via: Transport = ALONE, 
 
     Raises ValueError for packed ones that nobody said are packed, unless they may be.
     """
-    file = opened(path, via)
-    view = window(file, compression, 0, size)
+    file = open_path(path, via)
+    view = open_window(file, compression, 0, size)
     try:
         while len(view.data) < size and not view.final:
             view.more(size)
         if view.damage is not None and not len(view.data):
-            raise OSError(f"{shown(path)}: {view.damage}")
+            raise OSError(f"{show_path(path)}: {view.damage}")
         head = view.data[:size].tobytes()
         view.use(0)
         if not compression and not packed and packing(head):
-            raise ValueError(f"{shown(path)}: {remedy(packing(head))}")
+            raise ValueError(f"{show_path(path)}: {remedy(packing(head))}")
         return head
     finally:
         view.close()

@@ -21,7 +21,7 @@ _WORDS = {"anon", "cloud", "cache", "browser", "default", "google_default"}
 """Nor are these, which say where credentials come from."""
 
 
-def shown(path: str) -> str:
+def show_path(path: str) -> str:
     """A path or URL as errors, logs and reprs show it: without user, password and the values of its query.
 
     >>> shown("https://me:sesame@host/data.csv?part=1&sig=abc")
@@ -37,7 +37,7 @@ def _hidden_value(found: re.Match[str]) -> str:
     return f"{mark}{name}={value if name in _PLAIN else HIDDEN}"
 
 
-def redacted(text: str, options: Mapping[str, Any] | None = None) -> str:
+def hide_secrets(text: str, options: Mapping[str, Any] | None = None) -> str:
     """A message of somebody else's without secrets: those in URLs, and those among a store's options.
 
     >>> redacted("403 for s3://bucket/a, key AKIA1234", {"s3": {"key": "AKIA1234"}})
@@ -45,7 +45,7 @@ def redacted(text: str, options: Mapping[str, Any] | None = None) -> str:
     """
     for secret in sorted(set(_secrets(options or {}, secret=False)), key=len, reverse=True):
         text = text.replace(secret, HIDDEN)
-    return _URL.sub(lambda found: shown(found.group()), text)
+    return _URL.sub(lambda found: show_path(found.group()), text)
 
 
 def _secrets(value: Any, *, secret: bool) -> Iterator[str]:

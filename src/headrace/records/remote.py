@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from headrace.records.faults import LengthError
 from headrace.records.identity import Identity, Token
 from headrace.records.ranges import Handle, Ranges, Requests, ask, begin_asking, done, is_asynchronous
-from headrace.records.redact import shown
+from headrace.records.redact import show_path
 from headrace.records.transport import FEWEST_IN_FLIGHT, Future, Transport
 
 BLOCK = 4 << 20
@@ -42,7 +42,7 @@ STAMPS = (
 """What stores know a file's content by, the best first."""
 
 Bounds = tuple[int, int]
-Begun = dict[Bounds, Future[bytes]]
+PendingRanges = dict[Bounds, Future[bytes]]
 
 
 def identity_of(info: dict[str, Any]) -> Identity:
@@ -86,7 +86,7 @@ class RemoteFile:
         system, name = via.system(path)
         info = via.attempt(path, lambda: ask(via, system, name))
         if info.get("type") == "directory":
-            raise IsADirectoryError(errno.EISDIR, "Is a directory", shown(path))
+            raise IsADirectoryError(errno.EISDIR, "Is a directory", show_path(path))
         self._identity = identity_of(info)
         self.size = self._identity.size
         self.token = Token(path, self._identity.token)
@@ -95,7 +95,7 @@ class RemoteFile:
             self._ranges = Requests(via, system, name, info, self._is_this)
         else:
             self._ranges = Handle(via, system, name, self._is_this)
-        self._begun: Begun = {}
+        self._begun: PendingRanges = {}
         self._start, self._block = 0, b""
         self._from_disk: set[Bounds] = set()
 
@@ -138,7 +138,7 @@ class RemoteFile:
     def _bounds(self, start: int) -> Bounds:
         return start, start + BLOCK if self.size is None else min(start + BLOCK, self.size)
 
-    def _begin(self, bounds: Bounds, begun: Begun) -> None:
+    def _begin(self, bounds: Bounds, begun: PendingRanges) -> None:
         if bounds[0] < bounds[1] and bounds not in begun:
             kept = self._kept(bounds)
             begun[bounds] = self._ranges.begin(*bounds) if kept is None else done(lambda: kept)
@@ -153,7 +153,7 @@ class RemoteFile:
             self._from_disk.add(bounds)
         return found
 
-    def _fetched(self, bounds: Bounds, begun: Begun) -> bytes:
+    def _fetched(self, bounds: Bounds, begun: PendingRanges) -> bytes:
         """The bytes between these bounds, all of them; they may be under way already."""
         start, stop = bounds
         if start >= stop:
@@ -180,7 +180,7 @@ class RemoteFile:
 
     def read_ranges(self, bounds: Sequence[Bounds]) -> list[bytes]:
         """The bytes between each of these bounds, several asked for at a time; from whatever thread."""
-        begun: Begun = {}
+        begun: PendingRanges = {}
         runs = list(_runs(bounds))
         found: list[bytes] = []
         try:

@@ -20,10 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.errors import TransportError
-from headrace.records.files import File, local_path, opened, read_all, read_range, write_whole
+from headrace.records.files import File, local_path, open_path, read_all, read_range, write_whole
 from headrace.records.format import Format, Offsets
 from headrace.records.identity import Identity
-from headrace.records.redact import shown
+from headrace.records.redact import show_path
 from headrace.records.transport import ALONE, Transport
 from headrace.storage.files import clear_stale
 
@@ -59,7 +59,7 @@ class Sidecar:
         return found == self.identity
 
 
-def places(path: str) -> Iterator[str]:
+def sidecar_paths(path: str) -> Iterator[str]:
     """Where the sidecar of a file may lie, the best place first."""
     local = local_path(path)
     folder, slash, name = (path if local is None else local).rpartition("/")
@@ -82,19 +82,19 @@ def is_sidecar(path: str, via: Transport = ALONE) -> bool:
 
 def fresh_sidecar(path: str, form: Format, via: Transport) -> Sidecar | None:
     """The sidecar of a file, if there is one that belongs to what the file is now."""
-    for place in places(path):
+    for place in sidecar_paths(path):
         try:
             data = read_all(place, via)
         except OSError:
             continue
-        found = _loaded(data, form, place)
+        found = _load(data, form, place)
         if found is not None and _fits(found, path, form, via):
             return found
-        log.info("%s is damaged, or %s has changed since it was made", shown(place), shown(path))
+        log.info("%s is damaged, or %s has changed since it was made", show_path(place), show_path(path))
     return None
 
 
-def _loaded(data: bytes, form: Format, place: str) -> Sidecar | None:
+def _load(data: bytes, form: Format, place: str) -> Sidecar | None:
     """What these bytes say, None if they are nonsense, or about another format."""
     start = len(KIND + VERSION)
     stop = data.find(b"\n", start, start + HEADER_BYTES)
@@ -129,7 +129,7 @@ def _fits(found: Sidecar, path: str, form: Format, via: Transport) -> bool:
     """Whether a sidecar is that of the file: by what the file is, by its end, and by some of its records."""
     end, size = int(found.starts(np.array([found.count]))[0]), found.identity.size or 0
     try:
-        file = opened(path, via)
+        file = open_path(path, via)
         try:
             if not found.belongs_to(file.identity()) or not _holds(file, form, end, size, 0):
                 return False
@@ -161,7 +161,7 @@ def _holds(file: File, form: Format, start: int, stop: int, records: int) -> boo
     return wrong is None and len(starts) == records and (used == len(data) or not records)
 
 
-class Found(NamedTuple):
+class SavedIndex(NamedTuple):
     """Where records begin in a file of this identity; `open_end`: the last one lacks what ends the others."""
 
     identity: Identity
@@ -169,7 +169,7 @@ class Found(NamedTuple):
     open_end: bool
 
 
-def kept_sidecar(path: str, form: Format, found: Found, via: Transport) -> Sidecar:
+def kept_sidecar(path: str, form: Format, found: SavedIndex, via: Transport) -> Sidecar:
     """A sidecar, written where the next reader finds it, if that can be done."""
     positions = found.positions
     bases = positions[::GROUP].copy()
@@ -181,12 +181,12 @@ def kept_sidecar(path: str, form: Format, found: Found, via: Transport) -> Sidec
         "count": len(positions) - 1, "open": found.open_end, "wide": deltas.itemsize, "crc": zlib.crc32(arrays),
     }  # fmt: skip
     parts = [KIND + VERSION, json.dumps(header).encode(), b"\n", arrays]
-    return Sidecar(header, bases, deltas, _written(path, parts, via))
+    return Sidecar(header, bases, deltas, _write(path, parts, via))
 
 
-def _written(path: str, parts: list[bytes], via: Transport) -> str | None:
+def _write(path: str, parts: list[bytes], via: Transport) -> str | None:
     why: Exception | None = None
-    for place in places(path):
+    for place in sidecar_paths(path):
         try:
             local = local_path(place)
             if local is not None:
@@ -195,13 +195,13 @@ def _written(path: str, parts: list[bytes], via: Transport) -> str | None:
             return place
         except (OSError, TransportError) as error:
             why = error
-    log.warning("the index of %s is not kept: %s", shown(path), why)
+    log.warning("the index of %s is not kept: %s", show_path(path), why)
     return None
 
 
 def drop_orphans(path: str) -> None:
     """Remove the sidecars beside this local file whose files are not there any more, and what killed writers left."""
-    folder = Path(next(places(path))).parent
+    folder = Path(next(sidecar_paths(path))).parent
     with suppress(OSError):  # there is none, or it is not ours to change
         for sidecar in folder.glob(f"*{SUFFIX}"):
             if not os.path.lexists(folder.parent / sidecar.name.removesuffix(SUFFIX)):

@@ -13,7 +13,7 @@ from headrace.plan.structure import Structure, flatten
 from headrace.records import arrow
 from headrace.records.choice import OBJECT, Choice, as_objects, cast_kind, check_names, no_value
 from headrace.records.damage import check_layout, check_text
-from headrace.records.fields import field_arrays, fields_of
+from headrace.records.fields import arrow_fields, field_arrays
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -22,7 +22,7 @@ Path = tuple[str, ...]
 """The names of a column and of the fields that lead to a leaf of it."""
 
 
-def spec_of(schema: pa.Schema, choice: Choice) -> Spec:
+def table_spec(schema: pa.Schema, choice: Choice) -> Spec:
     """What the rows of a table look like: dicts, nested where a column has fields."""
     chosen = [schema.field(i) for i in choice.numbers(schema)]
     structure, leaves = flatten({field.name: _tree(field.name, field.type, choice) for field in chosen})
@@ -34,7 +34,7 @@ def _tree(name: str, kind: pa.DataType, choice: Choice) -> Any:
 
     if choice.targets.get(name) is OBJECT and not pa.types.is_struct(kind) and not pa.types.is_interval(kind):
         return TensorSpec(None, None)
-    fields = fields_of(kind)
+    fields = arrow_fields(kind)
     if fields is None:
         return _leaf_spec(name, kind, choice)
     if name in choice.targets or (name in choice.fillers and not isinstance(choice.fillers[name], list)):
@@ -50,7 +50,7 @@ def _leaf_spec(name: str, kind: pa.DataType, choice: Choice) -> TensorSpec:
     target = _target(name, kind, choice)
     try:
         made = kind if target is None else _cast(pa.array([], kind), target).type
-        spec = arrow.spec_of(made)
+        spec = arrow.arrow_spec(made)
     except SpecError as error:
         ways = f"exclude=[{name!r}] leaves it out"
         if pa.types.is_decimal(_innermost(kind)):
@@ -81,7 +81,7 @@ def _innermost(kind: pa.DataType) -> pa.DataType:
     return _innermost(kind.value_type) if arrow.is_list(kind) else kind
 
 
-def rows_of(
+def table_columns(
     table: pa.Table | pa.RecordBatch, structure: Structure, choice: Choice, ready: Mapping[Path, Column] | None = None
 ) -> list[Column]:
     """The columns of a table of what is read, in the order of the structure's leaves; some may be `ready`.
@@ -132,12 +132,12 @@ def _leaves(path: Path, array: pa.Array, choice: Choice) -> Iterator[tuple[Path,
     if choice.targets.get(name) is OBJECT:
         yield path, _objects(name, array, choice)
         return
-    fields = fields_of(array.type)
+    fields = arrow_fields(array.type)
     if fields is None:
         yield path, _column(name, array, choice)
         return
     if name in choice.fillers:
-        array = _filled(array, choice.fillers[name])
+        array = _fill_missing(array, choice.fillers[name])
     for (key, _), each in zip(fields, field_arrays(array), strict=True):
         if f"{name}.{key}" not in choice.exclude:
             yield from _leaves((*path, key), each, choice)
@@ -168,10 +168,10 @@ def _column(name: str, array: pa.Array, choice: Choice) -> Column:
         except SpecError as error:
             raise SpecError(f"column {name!r} {error}") from None
     if name in choice.fillers:
-        array = _filled(array, choice.fillers[name])
+        array = _fill_missing(array, choice.fillers[name])
     if arrow.missing_row(array) is not None:
         raise SpecError(no_value(name))
-    return arrow.column_of(array)
+    return arrow.arrow_column(array)
 
 
 def _no_text(name: str) -> str:
@@ -187,14 +187,14 @@ def _cast(array: pa.Array, target: pa.DataType) -> pa.Array:
         raise SpecError(f"cannot be cast to {target}: {error}") from None
 
 
-def _filled(array: pa.Array, value: Any) -> pa.Array:
+def _fill_missing(array: pa.Array, value: Any) -> pa.Array:
     """With `value` where there is none; within lists, unless it is a list itself."""
     import pyarrow as pa
 
     kind = array.type
     if isinstance(value, list) or not arrow.is_list(kind):
         return array.fill_null(pa.scalar(value, kind)) if array.null_count else array
-    inner = _filled(array.flatten(), value)
+    inner = _fill_missing(array.flatten(), value)
     if array.null_count:
         return array
     size = arrow.list_size(kind)

@@ -12,7 +12,7 @@ from headrace.columns import Column, text_column
 from headrace.plan.spec import Spec, TensorSpec
 from headrace.plan.structure import LEAF
 from headrace.records.files import Bytes
-from headrace.records.format import Bad, Format, Offsets, Part, Rows, Scan, ScanHints
+from headrace.records.format import Bad, Format, Offsets, ScanHints, ScannedRows, ScanPart, ScanResult
 from headrace.text import binary
 
 if TYPE_CHECKING:
@@ -56,24 +56,24 @@ class Lines(Format):
     def spec(self) -> Spec:
         return Spec(LEAF, (TensorSpec((), np.bytes_ if self.encoding is None else np.str_),))
 
-    def scan(self, data: Bytes, look: ScanHints) -> Scan:
-        lead = marked(data, final=look.final) if look.first else 0
+    def scan(self, data: Bytes, hints: ScanHints) -> ScanResult:
+        lead = mark_length(data, final=hints.final) if hints.first else 0
         if lead is None:
-            return Scan([], 0)
+            return ScanResult([], 0)
         if not lead:
-            return self._scan(data, look)
-        scan = self._scan(data[lead:], look)
-        parts = [_moved(part, lead) for part in scan.parts]
-        return scan._replace(parts=parts, used=scan.used + lead) if scan.used or look.final else scan
+            return self._scan(data, hints)
+        scan = self._scan(data[lead:], hints)
+        parts = [_move_part(part, lead) for part in scan.parts]
+        return scan._replace(parts=parts, used=scan.used + lead) if scan.used or hints.final else scan
 
-    def _scan(self, data: Bytes, look: ScanHints) -> Scan:
+    def _scan(self, data: Bytes, hints: ScanHints) -> ScanResult:
         ends = np.flatnonzero(data == LF)
-        more = len(ends) > look.most
-        final = look.final and not more
-        ends = ends[: look.most]
+        more = len(ends) > hints.most
+        final = hints.final and not more
+        ends = ends[: hints.most]
         used = len(data) if final else int(ends[-1]) + 1 if len(ends) else 0
         if not used:
-            return Scan([], 0)
+            return ScanResult([], 0)
         raw = data[:used].tobytes()
         if final and raw[int(ends[-1]) + 1 if len(ends) else 0 :].strip(b"\r"):
             ends = np.append(ends, used)
@@ -86,19 +86,19 @@ class Lines(Format):
         else:
             values = raw.replace(b"\n", b"")
         if not len(ends):
-            return Scan([], used)
+            return ScanResult([], used)
         starts = np.empty(len(ends) + 1, np.int64)
         starts[0] = 0
         np.add(ends, 1, out=starts[1:])
-        return Scan(self._parts(binary(values, offsets), starts), used, more=more)
+        return ScanResult(self._parts(binary(values, offsets), starts), used, more=more)
 
-    def _parts(self, lines: pa.Array, starts: Offsets) -> list[Part]:
+    def _parts(self, lines: pa.Array, starts: Offsets) -> list[ScanPart]:
         if self.encoding is None:
-            return [Rows([lines], len(lines), 0)]
-        whole = decoded(lines, self.encoding)
+            return [ScannedRows([lines], len(lines), 0)]
+        whole = decode_lines(lines, self.encoding)
         if whole is not None:
-            return [Rows([whole], len(lines), 0)]
-        parts: list[Part] = []
+            return [ScannedRows([whole], len(lines), 0)]
+        parts: list[ScanPart] = []
         good = 0
         for i, line in enumerate(lines.to_pylist()):
             try:
@@ -110,16 +110,16 @@ class Lines(Format):
                 good = i + 1
         return parts + self._run(lines, starts, good, len(lines))
 
-    def _run(self, lines: pa.Array, starts: Offsets, start: int, stop: int) -> list[Part]:
+    def _run(self, lines: pa.Array, starts: Offsets, start: int, stop: int) -> list[ScanPart]:
         if start == stop:
             return []
         assert self.encoding is not None
-        column = decoded(lines[start:stop], self.encoding)
+        column = decode_lines(lines[start:stop], self.encoding)
         assert column is not None
-        return [Rows([column], stop - start, int(starts[start]))]
+        return [ScannedRows([column], stop - start, int(starts[start]))]
 
     def lead(self, data: Bytes) -> int:
-        return marked(data, final=True) or 0
+        return mark_length(data, final=True) or 0
 
     def starts(self, data: Bytes, *, final: bool) -> tuple[Offsets, int, str | None]:
         ends = np.flatnonzero(data == LF) + 1
@@ -130,7 +130,7 @@ class Lines(Format):
         return np.concatenate([[0], ends[:-1]]).astype(np.int64) if lines else ends, lines, None
 
 
-def marked(data: Bytes, *, final: bool) -> int | None:
+def mark_length(data: Bytes, *, final: bool) -> int | None:
     """How many bytes of a byte order mark a file begins with; None if more bytes must tell."""
     head = data[: len(MARK)].tobytes()
     if head == MARK:
@@ -138,7 +138,7 @@ def marked(data: Bytes, *, final: bool) -> int | None:
     return None if MARK.startswith(head) and not final else 0
 
 
-def decoded(lines: pa.Array, encoding: str) -> Column | None:
+def decode_lines(lines: pa.Array, encoding: str) -> Column | None:
     """Bytes as text; None where one of them is none."""
     import pyarrow as pa
 
@@ -150,7 +150,7 @@ def decoded(lines: pa.Array, encoding: str) -> Column | None:
         return None
 
 
-def _moved(part: Part, by: int) -> Part:
+def _move_part(part: ScanPart, by: int) -> ScanPart:
     if isinstance(part, Bad):
         return part._replace(start=part.start + by, stop=part.stop + by)
     return part._replace(start=part.start + by)

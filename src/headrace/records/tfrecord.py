@@ -10,7 +10,7 @@ from headrace import _native
 from headrace.plan.spec import Spec, TensorSpec
 from headrace.plan.structure import LEAF
 from headrace.records.files import Bytes
-from headrace.records.format import ALL, Bad, Format, Offsets, Part, Rows, Scan, ScanHints
+from headrace.records.format import ALL, Bad, Format, Offsets, ScanHints, ScannedRows, ScanPart, ScanResult
 from headrace.records.packed import likely_packing, remedy
 from headrace.text import binary
 
@@ -30,24 +30,24 @@ class TFRecords(Format):
     def spec(self) -> Spec:
         return Spec(LEAF, (TensorSpec((), np.bytes_),))
 
-    def scan(self, data: Bytes, look: ScanHints) -> Scan:
-        values, offsets, used, problem = _native.unframe(data.data, 0, look.most, ALL)
+    def scan(self, data: Bytes, hints: ScanHints) -> ScanResult:
+        values, offsets, used, problem = _native.unframe(data.data, 0, hints.most, ALL)
         column = binary(values, offsets)
         rows = len(column)
-        parts: list[Part] = [Rows([column], rows, 0)] if rows else []
-        if rows == look.most and not problem and used < len(data):
-            return Scan(parts, used, more=True)
-        left = None if look.left is None else look.left - used
-        what = self._wrong(data[used:], problem, look.final, left)
+        parts: list[ScanPart] = [ScannedRows([column], rows, 0)] if rows else []
+        if rows == hints.most and not problem and used < len(data):
+            return ScanResult(parts, used, more=True)
+        left = None if hints.left is None else hints.left - used
+        what = self._wrong(data[used:], problem, hints.final, left)
         if what is None:
-            return Scan(parts, used)
+            return ScanResult(parts, used)
         stop = used + _whole(data[used:]) if problem == WRONG_DATA else len(data)
         parts.append(Bad(what, used, stop, lost=problem != WRONG_DATA, ends=True))
-        return Scan(parts, stop if problem == WRONG_DATA else used)
+        return ScanResult(parts, stop if problem == WRONG_DATA else used)
 
-    def pick(self, parts: list[Bytes], which: Offsets, bounds: Offsets) -> Rows | None:
+    def pick(self, parts: list[Bytes], which: Offsets, bounds: Offsets) -> ScannedRows | None:
         found = _native.unframe_at(parts, which, bounds)
-        return None if found is None else Rows([binary(*found)], len(which), 0)
+        return None if found is None else ScannedRows([binary(*found)], len(which), 0)
 
     def _wrong(self, data: Bytes, problem: int, final: bool, left: int | None) -> str | None:
         if problem == WRONG_LENGTH:
@@ -55,12 +55,12 @@ class TFRecords(Format):
         if problem == WRONG_DATA:
             return "the checksum of the data is wrong"
         if final and len(data):
-            return f"the file ends {len(data)} bytes into a record" + _claimed(data)
+            return f"the file ends {len(data)} bytes into a record" + _claimed_length(data)
         if left is not None and len(data) >= HEADER and _whole(data) > left:
-            return f"the file ends {left} bytes into a record" + _claimed(data)
+            return f"the file ends {left} bytes into a record" + _claimed_length(data)
         return None
 
-    def resumed(self, data: Bytes, start: int, left: int | None) -> tuple[int, int] | None:
+    def find_record(self, data: Bytes, start: int, left: int | None) -> tuple[int, int] | None:
         found = _native.resync(data.data, start, -1 if left is None else left)
         if found < 0:
             return None
@@ -86,5 +86,5 @@ def _whole(data: Bytes) -> int:
     return HEADER + _length(data) + FOOTER
 
 
-def _claimed(data: Bytes) -> str:
+def _claimed_length(data: Bytes) -> str:
     return f" of {_whole(data)}" if len(data) >= HEADER else ""

@@ -17,7 +17,7 @@ from headrace.execute.channel import Cancelled
 from headrace.options import Options
 from headrace.records.disk_cache import LIMIT, DiskCache
 from headrace.records.faults import is_gone, is_passing, is_replaced, origin
-from headrace.records.redact import redacted, shown
+from headrace.records.redact import hide_secrets, show_path
 
 if TYPE_CHECKING:
     from headrace.execute.passes import Pass
@@ -95,7 +95,7 @@ class Transport:
 
     def __reduce__(self) -> tuple[Any, ...]:
         kept = (None, None) if self.cache is None else (self.cache.folder, self.cache.limit)
-        return _rebuilt, (self.retries, self.timeout, self._stores, self._own, *kept)
+        return _rebuild, (self.retries, self.timeout, self._stores, self._own, *kept)
 
     def system(self, path: str) -> tuple[Any, str]:
         """The file system of a URL, and the file's name there."""
@@ -106,7 +106,7 @@ class Transport:
         except ImportError as error:
             extra = next((name for link, name in EXTRAS.items() if f"{link}://" in path), None)
             remedy = f"; pip install 'headrace[{extra}]'" if extra else ""
-            raise ImportError(f"{shown(path)}: {error}{remedy}") from None
+            raise ImportError(f"{show_path(path)}: {error}{remedy}") from None
 
     def _options_of(self, path: str) -> dict[str, Any]:
         """What fsspec is told: of each link of a chained URL, under the name of its protocol."""
@@ -131,12 +131,12 @@ class Transport:
                 if tries > self.retries or not is_passing(error):
                     raise self._final(path, error, tries, opened=opened) from None
                 pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** (tries - 1)) * _chance.uniform(0.5, 1)
-                log.warning("%s: %s; asking again in %.1f s", shown(path), self._said(error), pause)
+                log.warning("%s: %s; asking again in %.1f s", show_path(path), self._said(error), pause)
             if self._stopped.wait(pause):
                 raise Cancelled
 
     def _final(self, path: str, error: Exception, tries: int, *, opened: bool) -> Exception:
-        name = shown(path)
+        name = show_path(path)
         if opened and is_replaced(error):
             return TransportError(f"{name} was replaced or removed while it was read; read it anew from its beginning")
         if is_gone(error):
@@ -148,7 +148,7 @@ class Transport:
 
     def _said(self, error: Exception) -> str:
         said = origin(error)
-        text = redacted(f"{type(said).__name__}: {said}", {**self._stores, **self._own})
+        text = hide_secrets(f"{type(said).__name__}: {said}", {**self._stores, **self._own})
         return " ".join(text.split())
 
     def begin(self, system: Any, request: Coroutine[Any, Any, T]) -> Future[T]:
@@ -185,7 +185,7 @@ class Transport:
             future.cancel()
 
 
-def _rebuilt(
+def _rebuild(
     retries: int, timeout: float, stores: Any, own: StorageOptions, folder: str | None, limit: int | None
 ) -> Transport:
     """In another process: the same options, and nothing that waits."""

@@ -39,7 +39,7 @@ class Unpacker(Protocol):
         ...
 
 
-class Plain:
+class PlainBytes:
     """The bytes as they are."""
 
     def __init__(self, file: File, offset: int) -> None:
@@ -56,7 +56,7 @@ class Inflated:
     """GZIP, of one member or several, or ZLIB."""
 
     def __init__(self, file: File, *, gzip: bool) -> None:
-        self._packed = Plain(file, 0)
+        self._packed = PlainBytes(file, 0)
         self._gzip = gzip
         self._inflate = self._fresh()
         self._input = b""
@@ -131,7 +131,7 @@ class _Raw(io.RawIOBase):
     """A file as Arrow reads it."""
 
     def __init__(self, file: File) -> None:
-        self._packed = Plain(file, 0)
+        self._packed = PlainBytes(file, 0)
 
     def readable(self) -> bool:
         return True
@@ -140,13 +140,13 @@ class _Raw(io.RawIOBase):
         return _piece(self._packed, PIECE if size < 0 else size)
 
 
-def _piece(packed: Plain, size: int = PIECE) -> bytes:
+def _piece(packed: PlainBytes, size: int = PIECE) -> bytes:
     buffer = np.empty(size, np.uint8)
     return buffer[: packed.read_into(buffer)].tobytes()
 
 
-def unpacked(file: File, compression: str, offset: int) -> Unpacker:
+def unpack_stream(file: File, compression: str, offset: int) -> Unpacker:
     """The bytes of a file; packed ones can only be read from the start."""
     if not compression:
-        return Plain(file, offset)
+        return PlainBytes(file, offset)
     return Arrow(file) if compression == "ZSTD" else Inflated(file, gzip=compression == "GZIP")

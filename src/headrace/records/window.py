@@ -1,4 +1,4 @@
-"""The bytes of one file from some place on, in a window that slides along."""
+"""The bytes of one file from some place on, in a open_window that slides along."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Protocol
 import numpy as np
 
 from headrace.records.files import Bytes, File, LocalFile, broken
-from headrace.records.unpack import DamagedError, unpacked
+from headrace.records.unpack import DamagedError, unpack_stream
 
 FIRST_CHUNK = 64 << 10
 CHUNK = 1 << 20
@@ -16,8 +16,8 @@ RESIDENT = 16 << 20
 """Of a mapped file no more than these many bytes that were read are kept in this process's own view."""
 
 
-class Window(Protocol):
-    """What has been read and not used up: `data`, which begins `offset` bytes into the (unpacked) file.
+class FileWindow(Protocol):
+    """What has been read and not used up: `data`, which begins `offset` bytes into the (unpack_stream) file.
 
     Once `final` is set there is no more. `damage` says why the file could not be read to its end. Nothing that is made
     of `data` may share its memory: it may be that of the file itself.
@@ -41,7 +41,7 @@ class Window(Protocol):
         ...
 
 
-def window(file: File, compression: str, offset: int, chunk: int | None) -> Window:
+def open_window(file: File, compression: str, offset: int, chunk: int | None) -> FileWindow:
     """The bytes of a file from `offset` on, `chunk` of them at a time."""
     if not compression and isinstance(file, LocalFile):
         try:
@@ -61,7 +61,7 @@ class Mapped:
     damage: str | None = None
 
     def __init__(self, file: LocalFile, offset: int, chunk: int) -> None:
-        self._map = file.mapped()
+        self._map = file.map_memory()
         self._path = file.path
         self._bytes = self._map.data
         self._largest = chunk
@@ -99,7 +99,7 @@ class Buffered:
         self.damage: str | None = None
         self._largest = chunk
         self._chunk = min(FIRST_CHUNK, self._largest)
-        self._bytes = unpacked(file, compression, offset if not compression else 0)
+        self._bytes = unpack_stream(file, compression, offset if not compression else 0)
         self.offset = 0 if compression else offset
         while self.offset < offset and not self.final:
             self.more()

@@ -6,12 +6,6 @@ Nothing here is shared with the engine but the plan and the conversion of users'
 
 from __future__ import annotations
 
-from importlib import import_module
-from pkgutil import iter_modules
-
 from headrace.reference.base import Row, draw, rows_of, run
 
 __all__ = ["Row", "draw", "rows_of", "run"]
-
-for module in iter_modules(__path__):
-    import_module(f"{__name__}.{module.name}")

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import singledispatch
+from functools import cache, singledispatch
+from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
 from typing import Any
 
 import numpy as np
@@ -79,13 +82,13 @@ def join_elements(structure: Structure, values: Iterable[Any]) -> Any:
     """Elements as the components of another one."""
     flat = [parts_of(value) for value in values]
     inner = iter([s for s, _ in flat])
-    return element_of(_filled(structure, inner), [leaf for _, leaves in flat for leaf in leaves])
+    return element_of(_fill_structure(structure, inner), [leaf for _, leaves in flat for leaf in leaves])
 
 
-def _filled(structure: Structure, inner: Iterator[Structure]) -> Structure:
+def _fill_structure(structure: Structure, inner: Iterator[Structure]) -> Structure:
     if structure.kind is None:
         return next(inner)
-    return replace(structure, children=tuple(_filled(child, inner) for child in structure.children))
+    return replace(structure, children=tuple(_fill_structure(child, inner) for child in structure.children))
 
 
 def pair(first: Any, second: Any) -> Any:
@@ -118,8 +121,16 @@ def private_copy(value: Any) -> Any:
     return structure.pack(v.copy() if isinstance(v, np.ndarray) else v for v in leaves)
 
 
+@cache
+def load_meanings() -> None:
+    """Import the files beside this one, each of which says what one operation or source means."""
+    for module in iter_modules([str(Path(__file__).parent)]):
+        import_module(f"headrace.reference.{module.name}")
+
+
 def rows_of(plan: Node, epoch: int = 0) -> Iterator[Row]:
     """The rows of a plan, as an operation after it sees them."""
+    load_meanings()
     return rows(plan, Place().epoch(epoch))
 
 

@@ -11,7 +11,7 @@ from headrace.errors import SpecError
 from headrace.ops.flat_map import FlatMap
 from headrace.ops.interleave import Interleave
 from headrace.plan.node import Node
-from headrace.records.tables import rows_of
+from headrace.records.tables import table_columns
 from headrace.reference.base import Place, Row, rows
 from headrace.sources.part_stream import bad_row
 from headrace.sources.parts import PartRows, Parts, PartsInTurn
@@ -46,7 +46,7 @@ def _(node: PartRows | DenseRows, at: Place) -> Iterator[Row]:
             for i in range(batch.num_rows):
                 value: Any
                 try:
-                    value = next(Block(structure, rows_of(batch.slice(i, 1), columns, choice), 1).elements())
+                    value = next(Block(structure, table_columns(batch.slice(i, 1), columns, choice), 1).elements())
                 except SpecError as error:
                     value = bad_row(node, str(error), number)
                 yield Row((at.path, number), value)

@@ -9,7 +9,7 @@ import numpy as np
 
 from headrace.records.csv import Csv
 from headrace.records.csv_columns import CsvColumn
-from headrace.reference.records import Found, Wrong, read_records
+from headrace.reference.records import NaiveRecord, Wrong, read_records
 
 Record = tuple[list[bytes], str | None, int]
 """The fields of a record, why it is bad if it is, and where the next one begins."""
@@ -19,7 +19,7 @@ SPACE = b" \t\n\v\f\r"
 
 
 @read_records.register
-def _(form: Csv, data: bytes, *, go_on: bool) -> Iterator[Found]:  # noqa: ARG001
+def _(form: Csv, data: bytes, *, go_on: bool) -> Iterator[NaiveRecord]:  # noqa: ARG001
     at = 3 if data.startswith(b"\xef\xbb\xbf") else 0
     if form.header:
         while data[at : at + 1] in (b"\n", b"\r"):

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 from headrace.records.fixed import FixedLength
 from headrace.records.packed import packing, remedy
-from headrace.reference.records import Found, Wrong, read_records
+from headrace.reference.records import NaiveRecord, Wrong, read_records
 
 
 @read_records.register
-def _(form: FixedLength, data: bytes, *, go_on: bool) -> Iterator[Found]:  # noqa: ARG001
+def _(form: FixedLength, data: bytes, *, go_on: bool) -> Iterator[NaiveRecord]:  # noqa: ARG001
     refused = form.refusal(len(data))
     if refused is not None:
         packed = "" if form.compression else packing(data)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from headrace.errors import ElementError
-from headrace.execute.state import keyed
+from headrace.execute.state import with_keyed_seeds
 from headrace.keys import keyed_seeds, mix
 from headrace.ops.flat_map import FlatMap
 from headrace.ops.interleave import Interleave
@@ -28,7 +28,7 @@ def children_of(node: FlatMap | Interleave, at: Place) -> Iterator[Iterator[Row]
         except Exception as error:
             yield iter([Row(row.id, node.error(error, number))])
         else:
-            yield rows(keyed(made._node, key), at.branch(*row.id))
+            yield rows(with_keyed_seeds(made._node, key), at.branch(*row.id))
 
 
 @rows.register

@@ -9,12 +9,12 @@ from headrace.errors import ParseError
 from headrace.io.parse import parse_single_example
 from headrace.io.wire import fields
 from headrace.records.tfrecord import TFRecords
-from headrace.reference.records import Found, Wrong, read_records
+from headrace.reference.records import NaiveRecord, Wrong, read_records
 from headrace.sources.from_tfrecord import Examples
 
 
 @read_records.register
-def _(form: Examples, data: bytes, *, go_on: bool) -> Iterator[Found]:
+def _(form: Examples, data: bytes, *, go_on: bool) -> Iterator[NaiveRecord]:
     for record, offset, line in read_records(TFRecords(), data, go_on=go_on):
         try:
             good = not isinstance(record, Wrong)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from headrace.execute.state import keyed
+from headrace.execute.state import with_keyed_seeds
 from headrace.keys import keyed_seeds, mix
 from headrace.ops.group_by_window import GroupByWindow
 from headrace.plan.node import Node
@@ -26,7 +26,7 @@ def _(node: GroupByWindow, at: Place) -> Iterator[Row]:
                 raise TypeError(f"the function must return a Dataset, not {made!r}")
         except Exception as error:
             return iter([Row(group[0].id, node.error(error, numbers[group[0].id]))])
-        return rows(keyed(made._node, key_of_seeds), at.branch(path, number))
+        return rows(with_keyed_seeds(made._node, key_of_seeds), at.branch(path, number))
 
     numbers: dict[tuple[int, int], int] = {}
     return groups_of(node, at, reduced, numbers)

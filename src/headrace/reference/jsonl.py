@@ -9,11 +9,11 @@ import numpy as np
 from headrace.block import Block
 from headrace.records.format import Bad, ScanHints
 from headrace.records.jsonl import JsonLines
-from headrace.reference.records import Found, Wrong, read_records
+from headrace.reference.records import NaiveRecord, Wrong, read_records
 
 
 @read_records.register
-def _(form: JsonLines, data: bytes, *, go_on: bool) -> Iterator[Found]:  # noqa: ARG001
+def _(form: JsonLines, data: bytes, *, go_on: bool) -> Iterator[NaiveRecord]:  # noqa: ARG001
     offset = 0
     for number, line in enumerate(data.split(b"\n")):
         for part in form.scan(np.frombuffer(line, np.uint8), ScanHints(first=not number)).parts:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from headrace.errors import ElementError
-from headrace.ops.calls import promised
+from headrace.ops.calls import check_promise
 from headrace.ops.map import Map
 from headrace.reference.base import Place, Row, call, element_of, private_copy, rows
 
@@ -16,7 +16,7 @@ def _(node: Map, at: Place) -> Iterator[Row]:
         made = row.value
         if not isinstance(made, ElementError):
             try:
-                made = element_of(*promised(node.fn, call(node.fn, private_copy(made)), node.signature))
+                made = element_of(*check_promise(node.fn, call(node.fn, private_copy(made)), node.signature))
             except Exception as error:
                 made = node.error(error, number)
         yield Row(row.id, made)

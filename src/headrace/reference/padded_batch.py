@@ -15,10 +15,10 @@ from headrace.reference.groups import batches_of
 
 @rows.register
 def _(node: PaddedBatch, at: Place) -> Iterator[Row]:
-    return batches_of(node, at, lambda values: _padded(node, values))
+    return batches_of(node, at, lambda values: _pad(node, values))
 
 
-def _padded(node: PaddedBatch, values: list[Any]) -> Any:
+def _pad(node: PaddedBatch, values: list[Any]) -> Any:
     structure = parts_of(values[0])[0]
     targets = node.padding.targets(structure)
     dtypes = [getattr(v, "dtype", np.dtype(type(v))) for v in parts_of(values[0])[1]]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from headrace.errors import ElementError
-from headrace.ops.calls import promised
+from headrace.ops.calls import check_promise
 from headrace.ops.random_map import RandomMap
 from headrace.random import RowGenerator
 from headrace.reference.base import Place, Row, call, element_of, private_copy, rows
@@ -21,7 +21,7 @@ def _(node: RandomMap, at: Place) -> Iterator[Row]:
             rng = RowGenerator(node.key, np.array(row.id, np.uint64))
             try:
                 made = call(lambda *args, rng=rng: node.fn(*args, rng), private_copy(made))
-                made = element_of(*promised(node.fn, made, None))
+                made = element_of(*check_promise(node.fn, made, None))
             except Exception as error:
                 made = node.error(error, number)
         yield Row(row.id, made)

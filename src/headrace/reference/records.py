@@ -16,7 +16,7 @@ from headrace.records.transport import ALONE
 from headrace.reference.base import Place, Row, rows
 from headrace.sources.records import Records
 
-Found = tuple[Any, int, int]
+NaiveRecord = tuple[Any, int, int]
 """A value or, as a Wrong or an OSError, why there is none; the byte and the line where it begins."""
 
 
@@ -26,14 +26,14 @@ class Wrong(str):
 
 @rows.register
 def _(node: Records, at: Place) -> Iterator[Row]:
-    for number, (value, offset, line) in enumerate(_found(node)):
+    for number, (value, offset, line) in enumerate(_records_of(node)):
         if not isinstance(value, Wrong | OSError):
             yield Row((at.path, number), value)
         elif node.on_error is None:
             yield Row((at.path, number), node.bad(value, RecordAt(offset, number, line)))
 
 
-def _found(node: Records) -> Iterator[Found]:
+def _records_of(node: Records) -> Iterator[NaiveRecord]:
     form = node.format
     try:
         data = read_all(node.path, via=ALONE.using(node.storage_options))
@@ -49,7 +49,7 @@ def _found(node: Records) -> Iterator[Found]:
 
 
 @singledispatch
-def read_records(form: Format, data: bytes, *, go_on: bool) -> Iterator[Found]:
+def read_records(form: Format, data: bytes, *, go_on: bool) -> Iterator[NaiveRecord]:
     """The records of a file of this format; with `go_on`, those behind a damaged one too, if they can be found."""
     raise NotImplementedError(f"the reference executor does not know {type(form).__name__}")
 

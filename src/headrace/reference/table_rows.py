@@ -7,8 +7,8 @@ from typing import Any
 
 from headrace.block import Block
 from headrace.errors import SpecError
-from headrace.records.pieces import Lost, blamed
-from headrace.records.tables import rows_of
+from headrace.records.pieces import Lost, blame_column
+from headrace.records.tables import table_columns
 from headrace.records.transport import ALONE
 from headrace.reference.base import Place, Row, rows
 from headrace.reference.records import Wrong
@@ -39,7 +39,7 @@ def _table(node: TableRows) -> Iterator[tuple[int, Any]]:
                     yield group, _row(form, batch.slice(i, 1))
                 left = None if left is None else left - batch.num_rows
         except Exception as error:
-            reason = blamed(groups, group, error)
+            reason = blame_column(groups, group, error)
             for _ in range(1 if left is None else left):
                 yield group, Wrong(f"rows of group {group} are lost: {reason}")
     groups.close()
@@ -47,6 +47,6 @@ def _table(node: TableRows) -> Iterator[tuple[int, Any]]:
 
 def _row(form: Tables, row: Any) -> Any:
     try:
-        return next(Block(form.structure, rows_of(row, form.structure, form.choice), 1).elements())
+        return next(Block(form.structure, table_columns(row, form.structure, form.choice), 1).elements())
     except SpecError as error:
         return Wrong(error)

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from headrace.records.text import Lines
-from headrace.reference.records import Found, Wrong, read_records
+from headrace.reference.records import NaiveRecord, Wrong, read_records
 
 
 @read_records.register
-def _(form: Lines, data: bytes, *, go_on: bool) -> Iterator[Found]:  # noqa: ARG001
+def _(form: Lines, data: bytes, *, go_on: bool) -> Iterator[NaiveRecord]:  # noqa: ARG001
     offset = 3 if data.startswith(b"\xef\xbb\xbf") else 0
     while offset < len(data):
         end = data.find(b"\n", offset)

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from headrace import _native
 from headrace.records.packed import PROBED
 from headrace.records.tfrecord import TFRecords
-from headrace.reference.records import Found, Wrong, read_records
+from headrace.reference.records import NaiveRecord, Wrong, read_records
 
 WRONG_LENGTH, WRONG_DATA = "the checksum of the length is wrong", "the checksum of the data is wrong"
 
 
 @read_records.register
-def _(form: TFRecords, data: bytes, *, go_on: bool) -> Iterator[Found]:
+def _(form: TFRecords, data: bytes, *, go_on: bool) -> Iterator[NaiveRecord]:
     offset = 0
     while offset < len(data):
         wrong, length = _problem(data, offset)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from headrace.errors import ElementError
-from headrace.ops.unique import Unique, identity
+from headrace.ops.unique import Unique, element_key
 from headrace.reference.base import Place, Row, parts_of, rows
 
 
@@ -15,6 +15,6 @@ def _(node: Unique, at: Place) -> Iterator[Row]:
     for row in rows(node.input, at):
         if isinstance(row.value, ElementError):
             yield row
-        elif (key := identity(*parts_of(row.value))) not in seen:
+        elif (key := element_key(*parts_of(row.value))) not in seen:
             seen.add(key)
             yield row

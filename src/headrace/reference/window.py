@@ -25,7 +25,7 @@ def _(node: Window, at: Place) -> Iterator[Row]:
             structure, leaves = parts_of(group[0].value)
             known = node.input.spec
             if known.structure != structure:
-                known = Spec.of_leaves(structure, leaves).loosened()
+                known = Spec.of_leaves(structure, leaves).without_sizes()
             windows = []
             for i in range(len(leaves)):
                 column = [Row(row.id, parts_of(row.value)[1][i]) for row in group]

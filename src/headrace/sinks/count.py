@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from headrace.execute.budget import cpus
 from headrace.execute.passes import Pass
-from headrace.ops.with_options import merged
+from headrace.ops.with_options import merge_options
 from headrace.optimise.rules import prepare
 from headrace.options import Options
 from headrace.plan.node import Node
@@ -27,7 +27,7 @@ def count(self: Dataset) -> int:
     >>> hr.Dataset.range(10).filter(lambda x: x % 3 == 0).count()
     4
     """
-    node, options = self._node, merged(self._node)
+    node, options = self._node, merge_options(self._node)
     if not isinstance(node, Files) or node.files is None or node.on_error is not None:
         return _rows(node, options)
     with ThreadPoolExecutor(options.cpu_budget or cpus()) as threads:  # the kernels that read hold no lock

@@ -35,7 +35,7 @@ def dealing(shards: int | None, count: Cardinality, row_bytes: float) -> Dealing
     return Dealing(shards, -(-count // shards), int(count))
 
 
-class Rows:
+class RowRuns:
     """The rows of a pass, taken in runs of about so many bytes, or of an exact number of rows."""
 
     def __init__(self, blocks: Iterator[Block]) -> None:
@@ -62,7 +62,7 @@ class Rows:
         self._ready.extendleft(reversed(blocks))
 
 
-def dealt(rows: Rows, how: Dealing, run_bytes: int) -> Iterator[tuple[int, list[Block]]]:
+def dealt(rows: RowRuns, how: Dealing, run_bytes: int) -> Iterator[tuple[int, list[Block]]]:
     """Runs of rows, each with the number of its file."""
     number = 0
     while True:

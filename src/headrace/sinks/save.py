@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headrace.iterator import Iterator
-from headrace.ops.snapshot import codec, tagging
+from headrace.ops.snapshot import arrow_codec, tagging
 from headrace.storage.rows import in_parts
 from headrace.storage.saved import generation, publish
 from headrace.storage.shelf import Shelf
@@ -42,7 +42,7 @@ def save(
         shelf = Shelf(made, Types(plainly=True))
         shelf.acquire()
         for items in in_parts(it.blocks()):
-            shelf.add(items, codec(compression), None)
+            shelf.add(items, arrow_codec(compression), None)
         shelf.finish()
         shelf.release()
         publish(place, made, spec=plain_spec(self._node.spec), sharded=shard_func is not None)

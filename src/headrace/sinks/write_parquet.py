@@ -12,7 +12,7 @@ from headrace.columns import Column, in_plain_kinds, values
 from headrace.plan.spec import DatasetSpec, Spec, TensorSpec
 from headrace.ragged import Ragged
 from headrace.records.arrow import is_list
-from headrace.sinks.writing import Encoding, Part, named, write
+from headrace.sinks.writing import Encoding, FileWriter, named_columns, write
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -76,7 +76,7 @@ class ParquetEncoding(Encoding):
     def _table(self, block: Block) -> pa.Table:
         import pyarrow as pa
 
-        columns = named(block, "a row of a Parquet file is made of a dict")
+        columns = named_columns(block, "a row of a Parquet file is made of a dict")
         known = self._spec.leaves if self._spec.structure == block.structure else [None] * len(columns)
         return pa.table({n: _arrow(n, c, leaf) for (n, c), leaf in zip(columns.items(), known, strict=True)})
 
@@ -99,7 +99,7 @@ class ParquetEncoding(Encoding):
     def size(self, encoded: pa.Table) -> int:
         return int(encoded.nbytes)
 
-    def part(self, file: IO[bytes]) -> Part:
+    def part(self, file: IO[bytes]) -> FileWriter:
         import pyarrow as pa
 
         schema = pa.schema([]) if self._schema is None else self._schema  # there are no rows to tell of columns
@@ -118,7 +118,7 @@ def _common_schema(tables: list[pa.Table]) -> pa.Schema:
     return schema
 
 
-class ParquetPart(Part):
+class ParquetPart(FileWriter):
     """Row groups, and what tells where they are."""
 
     def __init__(self, file: IO[bytes], schema: pa.Schema, compression: str) -> None:
@@ -145,7 +145,7 @@ def _arrow(name: str, column: Column, spec: TensorSpec | DatasetSpec | None) -> 
             )
             return _dense(column, tuple(sizes), _value_kind(spec))
         if isinstance(column, Ragged):
-            inner = spec.shaped(spec.shape[1:]) if isinstance(spec, TensorSpec) and spec.shape else None
+            inner = spec.with_shape(spec.shape[1:]) if isinstance(spec, TensorSpec) and spec.shape else None
             return pa.LargeListArray.from_arrays(pa.array(column.offsets), _arrow(name, column.values, inner))
         if isinstance(column, list):
             return pa.array([_plain(value) for value in values(column)], _list_kind(spec))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 from headrace.iterator import Iterator
 from headrace.plan.cardinality import INFINITE
-from headrace.sinks.deal import Rows
+from headrace.sinks.deal import RowRuns
 from headrace.sinks.write_parquet import ParquetEncoding
 from headrace.sources.sql.database import Database
 from headrace.sources.sql.from_sql import attempt, database_of
@@ -46,7 +46,7 @@ def _write(ds: Dataset, database: Database, table: str, if_exists: str) -> int:
     encoding = ParquetEncoding(ds._node.spec, "none")
     written = 0
     with Iterator(ds._node, ds._epochs) as it, writer_of(database, table, if_exists) as writer:
-        rows = Rows(it.blocks())
+        rows = RowRuns(it.blocks())
         while blocks := rows.take(ROWS, BYTES):
             encoded = encoding.encode(blocks)
             writer.write(encoded)

@@ -13,12 +13,12 @@ import numpy as np
 from headrace import _native
 from headrace.block import Block, concat
 from headrace.columns import values
-from headrace.io.binary import binary
+from headrace.io.binary import bytes_column
 from headrace.io.examples import encode_examples
 from headrace.records.index import build_index
 from headrace.records.sidecar import drop_orphans
 from headrace.records.tfrecord import TFRecords
-from headrace.sinks.writing import Encoding, Part, named, write
+from headrace.sinks.writing import Encoding, FileWriter, named_columns, write
 from headrace.text import parts
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class TFRecordEncoding(Encoding):
         self._index = index and not compression
 
     def encode(self, blocks: list[Block]) -> Sequence[Packed]:
-        return [self._packed(_native.frame(*parts(records(block))).data) for block in _merged(blocks)]
+        return [self._packed(_native.frame(*parts(records(block))).data) for block in _merge_blocks(blocks)]
 
     def _packed(self, framed: memoryview) -> Packed:
         if not self._compression:
@@ -105,18 +105,18 @@ class TFRecordEncoding(Encoding):
     def size(self, encoded: Sequence[Packed]) -> int:
         return sum(len(packed.data) for packed in encoded)
 
-    def part(self, file: IO[bytes]) -> Part:
+    def part(self, file: IO[bytes]) -> FileWriter:
         if self._compression in ("GZIP", "ZLIB"):
             return Deflated(file, gzip=self._compression == "GZIP")
-        return Plain(file)
+        return PlainFile(file)
 
-    def published(self, paths: list[str], pool: ThreadPoolExecutor) -> None:
+    def after_publishing(self, paths: list[str], pool: ThreadPoolExecutor) -> None:
         if self._index:
             list(pool.map(lambda path: build_index(path, TFRecords()), paths))
         drop_orphans(paths[0])
 
 
-def _merged(blocks: list[Block]) -> list[Block]:
+def _merge_blocks(blocks: list[Block]) -> list[Block]:
     """Fewer and larger blocks, where their columns are of the same kinds."""
     return [concat(blocks)] if all(b.structure == blocks[0].structure for b in blocks) else blocks
 
@@ -125,20 +125,20 @@ def records(block: Block) -> pa.LargeBinaryArray:
     """The rows of a block as serialized records."""
     structure = block.structure
     if structure.kind is not None:
-        return encode_examples(named(block, "an Example is made of a dict"))
+        return encode_examples(named_columns(block, "an Example is made of a dict"))
     import pyarrow as pa
 
     column = block.columns[0]
     fine = isinstance(column, pa.Array) and pa.types.is_large_binary(column.type)
     if fine or (isinstance(column, list) and all(isinstance(value, bytes) for value in column)):
-        return binary(column)
+        return bytes_column(column)
     raise TypeError(
         f"a record is bytes, or a dict that becomes an Example, not {next(values(column))!r}: "
         "give it a name first, as with map(lambda x: {'x': x})"
     )
 
 
-class Plain(Part):
+class PlainFile(FileWriter):
     """Bytes as they come."""
 
     def __init__(self, file: IO[bytes]) -> None:
@@ -152,7 +152,7 @@ class Plain(Part):
         """Nothing is missing."""
 
 
-class Deflated(Part):
+class Deflated(FileWriter):
     """One stream of GZIP or ZLIB out of deflated runs."""
 
     def __init__(self, file: IO[bytes], *, gzip: bool) -> None:

@@ -14,7 +14,7 @@ from headrace.iterator import Iterator as Pass
 from headrace.ops.arguments import positive
 from headrace.ops.progress import progress_bar
 from headrace.plan.cardinality import INFINITE
-from headrace.sinks.deal import PROBED, Rows, dealing, dealt
+from headrace.sinks.deal import PROBED, RowRuns, dealing, dealt
 from headrace.sinks.shards import Shards, shards_of
 
 if TYPE_CHECKING:
@@ -26,25 +26,25 @@ class Encoding(ABC):
 
     suffix: str
     run_bytes: int
-    """Rows are made into bytes in runs of about this size."""
+    """RowRuns are made into bytes in runs of about this size."""
 
     @abstractmethod
     def encode(self, blocks: list[Block]) -> Any:
-        """What `Part.write` takes; called on several threads at a time."""
+        """What `FileWriter.write` takes; called on several threads at a time."""
 
     @abstractmethod
     def size(self, encoded: Any) -> int:
         """How many bytes these rows will be in the file."""
 
     @abstractmethod
-    def part(self, file: IO[bytes]) -> Part:
+    def part(self, file: IO[bytes]) -> FileWriter:
         """The writer of one file."""
 
-    def published(self, paths: list[str], pool: ThreadPoolExecutor) -> None:  # noqa: B027 - most have nothing to add
+    def after_publishing(self, paths: list[str], pool: ThreadPoolExecutor) -> None:  # noqa: B027 - most have nothing to add
         """The files, on this machine, have their names."""
 
 
-class Part(ABC):
+class FileWriter(ABC):
     """Writes one file."""
 
     @abstractmethod
@@ -78,7 +78,7 @@ def write(
         progress_bar(f"writing {path}", count, progress) as advance,
         ThreadPoolExecutor(width, "headrace-write") as pool,
     ):
-        rows = Rows(it.blocks())
+        rows = RowRuns(it.blocks())
         probe = rows.take(PROBED, 1 << 60)
         row_bytes = encoding.size(encoding.encode(probe)) / sum(b.rows for b in probe) if probe else 1
         rows.put_back(probe)
@@ -98,7 +98,7 @@ def write(
             raise
         names = files.publish()
         if files.local:
-            encoding.published(names, pool)
+            encoding.after_publishing(names, pool)
         return names
 
 
@@ -110,7 +110,7 @@ class _Writer:
         self._files = files
         self._pool = pool
         self._in_order = in_order
-        self._parts: list[Part] = []
+        self._parts: list[FileWriter] = []
         self._finished: list[Future[None]] = []
 
     def write(self, shard: int, rows: int, made: Future[Any]) -> int:
@@ -142,7 +142,7 @@ class _Writer:
         self._files.finish(number)
 
 
-def named(block: Block, what: str) -> dict[str, Any]:
+def named_columns(block: Block, what: str) -> dict[str, Any]:
     """The columns of elements that are dicts; those of nested dicts as `outer/inner`."""
     structure = block.structure
     if structure.kind is None or not issubclass(structure.kind, Mapping):

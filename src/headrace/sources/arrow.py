@@ -36,7 +36,7 @@ def from_arrow(data: Any, *, name: str | None = None) -> Dataset:
 
     if isinstance(data, pa.Array | pa.ChunkedArray):
         return dataset_of(table_node("from_arrow", pa.table({"": data}), None, site=user_site(), name=name))
-    table = _joined(data) if isinstance(data, list | tuple) else _table(data)
+    table = _join_batches(data) if isinstance(data, list | tuple) else _table(data)
     return dataset_of(table_node("from_arrow", table, table.column_names, site=user_site(), name=name))
 
 
@@ -54,7 +54,7 @@ def _table(data: Any) -> pa.Table:
     raise TypeError(f"from_arrow takes a pyarrow Table, RecordBatch or reader, or a list of them, not {_kind(data)}")
 
 
-def _joined(items: list[Any] | tuple[Any, ...]) -> pa.Table:
+def _join_batches(items: list[Any] | tuple[Any, ...]) -> pa.Table:
     import pyarrow as pa
 
     if not items:

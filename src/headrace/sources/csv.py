@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from headrace.ops.arguments import integer
 from headrace.plan.structure import LEAF, tuple_of
 from headrace.records.csv import Csv
-from headrace.records.csv_columns import CsvColumn, column_of
+from headrace.records.csv_columns import CsvColumn, csv_default_column
 from headrace.records.unpack import codec
 from headrace.sources.files import read_files
 
@@ -58,8 +58,8 @@ def CsvDataset(  # noqa: N802 - as tf.data names it
         delimiter(field_delim),
         bool(use_quote_delim),
         na_value,
-        numbers("select_cols", select_cols),
-        numbers("exclude_cols", exclude_cols),
+        column_numbers("select_cols", select_cols),
+        column_numbers("exclude_cols", exclude_cols),
     )
     return read_files(
         "CsvDataset",
@@ -102,7 +102,7 @@ def delimiter(field_delim: str) -> str:
     return field_delim
 
 
-def numbers(argument: str, chosen: Sequence[int] | None) -> tuple[int, ...] | None:
+def column_numbers(argument: str, chosen: Sequence[int] | None) -> tuple[int, ...] | None:
     """Column numbers, strictly increasing."""
     if chosen is None:
         return None
@@ -114,12 +114,12 @@ def numbers(argument: str, chosen: Sequence[int] | None) -> tuple[int, ...] | No
 
 def columns_of(argument: str, defaults: Sequence[Any]) -> tuple[CsvColumn, ...]:
     """The columns that an argument describes."""
-    return tuple(column(f"{argument}[{number}]", default) for number, default in enumerate(defaults))
+    return tuple(csv_column(f"{argument}[{number}]", default) for number, default in enumerate(defaults))
 
 
-def column(what: str, default: Any) -> CsvColumn:
+def csv_column(what: str, default: Any) -> CsvColumn:
     """One column; `what` names it in an error."""
     try:
-        return column_of(default)
+        return csv_default_column(default)
     except ValueError as error:
         raise ValueError(f"{what}: {error}") from None

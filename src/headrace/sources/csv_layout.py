@@ -14,10 +14,10 @@ from headrace.records.csv import Csv
 from headrace.records.csv_columns import CsvColumn
 from headrace.records.csv_header import first_rows
 from headrace.records.reader import first_bytes
-from headrace.records.redact import shown
+from headrace.records.redact import show_path
 from headrace.records.transport import Transport
 from headrace.records.unpack import codec
-from headrace.sources.csv import column, delimiter
+from headrace.sources.csv import csv_column, delimiter
 
 PROBED = 1 << 20
 """Types are inferred from no more than these first bytes."""
@@ -27,7 +27,7 @@ EXACT = 2**53
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class ColumnOptions:
     """What a user says of the columns; `zero` has 0 and "" stand for what is missing, as in tf.data."""
 
     reader: str
@@ -53,15 +53,15 @@ def bare_form(
     )
 
 
-def layout(path: str, form: Csv, asked: Asked, via: Transport) -> Csv:
+def layout(path: str, form: Csv, asked: ColumnOptions, via: Transport) -> Csv:
     """The format of files like this one: `form` with its columns."""
     data = first_bytes(path, form.compression, PROBED, via)
     try:
         heading, rows = first_rows(data, form, asked.rows or len(data), final=len(data) < PROBED)
     except ParseError as error:
-        raise ValueError(f"{asked.reader}: {shown(path)}, line {error.row + 1}: {error}") from None
+        raise ValueError(f"{asked.reader}: {show_path(path)}, line {error.row + 1}: {error}") from None
     names = _names(asked, heading if form.header else None)
-    chosen = _chosen(asked, names)
+    chosen = _choose_columns(asked, names)
     kept = tuple(names[i] for i in chosen)
     arranged: Any = {n: i for i, n in enumerate(kept)}
     if asked.label_name is not None:
@@ -79,7 +79,7 @@ def layout(path: str, form: Csv, asked: Asked, via: Transport) -> Csv:
     )  # fmt: skip
 
 
-def _names(asked: Asked, heading: tuple[str, ...] | None) -> list[str]:
+def _names(asked: ColumnOptions, heading: tuple[str, ...] | None) -> list[str]:
     if asked.column_names is None and heading is None:
         raise ValueError(f"{asked.reader}: files without a header line need column_names")
     names = list(asked.column_names if asked.column_names is not None else heading or ())
@@ -89,7 +89,7 @@ def _names(asked: Asked, heading: tuple[str, ...] | None) -> list[str]:
     return names
 
 
-def _chosen(asked: Asked, names: list[str]) -> list[int]:
+def _choose_columns(asked: ColumnOptions, names: list[str]) -> list[int]:
     select = asked.select_columns
     if select is None:
         return list(range(len(names)))
@@ -99,7 +99,7 @@ def _chosen(asked: Asked, names: list[str]) -> list[int]:
     return sorted({names.index(c) if isinstance(c, str) else int(c) for c in select})
 
 
-def _columns(asked: Asked, names: tuple[str, ...], values: list[list[str]], na: str) -> list[CsvColumn]:
+def _columns(asked: ColumnOptions, names: tuple[str, ...], values: list[list[str]], na: str) -> list[CsvColumn]:
     given = asked.column_defaults
     if given is not None and not isinstance(given, Mapping):
         if len(given) != len(names):
@@ -114,17 +114,17 @@ def _columns(asked: Asked, names: tuple[str, ...], values: list[list[str]], na: 
     for name, texts in zip(names, values, strict=True):
         what = f"{asked.reader}: column {name!r}"
         if name in defaults:
-            found = column(what, defaults[name])
+            found = csv_column(what, defaults[name])
         elif asked.zero:
-            kind = inferred(texts, na)
+            kind = infer_kind(texts, na)
             found = CsvColumn(kind, b"" if kind == "str" else 0)
         else:
-            found = _with_missing(inferred(texts, na), texts, na, told=name in asked.nulls)
-        columns.append(_filled(what, found, asked.nulls[name]) if name in asked.nulls else found)
+            found = _with_missing(infer_kind(texts, na), texts, na, told=name in asked.nulls)
+        columns.append(_fill_empty(what, found, asked.nulls[name]) if name in asked.nulls else found)
     return columns
 
 
-def inferred(values: Sequence[str], na: str) -> str:
+def infer_kind(values: Sequence[str], na: str) -> str:
     """The narrowest kind that holds all values, as tf.data infers it."""
     least = 0
     known = [v for v in values if v not in ("", na)]
@@ -145,9 +145,9 @@ def _with_missing(kind: str, values: Sequence[str], na: str, *, told: bool) -> C
     return CsvColumn("float64", float("nan"))
 
 
-def _filled(what: str, found: CsvColumn, null: Any) -> CsvColumn:
+def _fill_empty(what: str, found: CsvColumn, null: Any) -> CsvColumn:
     """The column with `null` where a field is empty; wider, where it must be to hold that."""
-    given = column(what, null)
+    given = csv_column(what, null)
     if found.kind in ("str", "bytes"):
         return CsvColumn(found.kind, given.default if isinstance(given.default, bytes) else str(null).encode())
     if given.default is None or isinstance(given.default, bytes):

@@ -32,7 +32,7 @@ from headrace.records.counts import Counts
 from headrace.records.files import FileList, as_path, local_path
 from headrace.records.format import Format
 from headrace.records.index import Index, indexes
-from headrace.records.quarantine import Quarantine, Skip, policy
+from headrace.records.quarantine import Quarantine, SkipPolicy, policy
 from headrace.records.sidecar import is_sidecar
 from headrace.records.transport import ALONE, StorageOptions
 from headrace.sources.file_names import NAME, FileNames, listing
@@ -52,12 +52,12 @@ def read_files(
     filenames: Any,
     form: Format | Any,
     *,
-    buffer_size: int | None,
-    num_parallel_reads: int | None,
-    on_error: Any,
+    buffer_size: int | None = None,
+    num_parallel_reads: int | None = None,
+    on_error: Any = "raise",
     index: bool | str = False,
     counts: Counts | None = None,
-    name: str | None,
+    name: str | None = None,
     storage_options: StorageOptions | None = None,
     child: Callable[..., Node] = Records,
 ) -> Dataset:
@@ -136,7 +136,7 @@ class _Names(FileList):
         return f"{len(self.names)} called #{listing(self.names)}"
 
 
-def _gone(name: str) -> bool:
+def _is_gone(name: str) -> bool:
     local = local_path(name)
     return local is not None and not Path(local).exists()
 
@@ -150,7 +150,7 @@ class Files(Node):
     reader: str = field(repr=False)
     files: FileList | None
     cycle_length: int | None = None
-    on_error: Quarantine | Skip | None = None
+    on_error: Quarantine | SkipPolicy | None = None
     indexes: tuple[Index, ...] | None = field(default=None, repr=False, metadata=TUNING)
     num_parallel_calls: int | None = field(default=None, repr=False, metadata=TUNING)
     buffer_size: int | None = field(default=None, repr=False, metadata=TUNING)
@@ -194,7 +194,7 @@ class Files(Node):
         return replace(self, files=_Names(self.files.names)).label(for_state=True)
 
     def files_gone(self) -> bool:
-        return self.files is not None and any(map(_gone, self.files.names))
+        return self.files is not None and any(map(_is_gone, self.files.names))
 
     @property
     def spec(self) -> Spec:

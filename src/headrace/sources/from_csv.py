@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from headrace.records.kinds import FileFormat, name_ending, register_format
 from headrace.records.transport import ALONE
-from headrace.sources.csv_layout import Asked, bare_form, layout
+from headrace.sources.csv_layout import ColumnOptions, bare_form, layout
 from headrace.sources.files import read_files
 from headrace.sources.list_files import matching
 
@@ -59,7 +60,7 @@ def from_csv(
     form = layout(
         files[0],
         bare_form(compression_type, header, field_delim, use_quote_delim, na_value),
-        Asked(
+        ColumnOptions(
             reader="from_csv",
             column_names=column_names,
             column_defaults=column_defaults,
@@ -83,3 +84,13 @@ def from_csv(
     ds = ds.shuffle(shuffle_buffer_size, seed=shuffle_seed) if shuffle else ds
     ds = ds if num_epochs == 1 else ds.repeat(num_epochs)
     return ds if batch_size is None else ds.batch(batch_size, drop_remainder=num_epochs is None)
+
+
+def _read(files: list[str], **options: Any) -> Dataset:
+    """Fields are parted by tabs where names say so."""
+    if all(name_ending(path) == ".tsv" for path in files):
+        options["field_delim"] = "\t"
+    return from_csv(files, **options)
+
+
+register_format(FileFormat("CSV", _read, "hr.Dataset.from_csv", endings=(".csv", ".tsv")))

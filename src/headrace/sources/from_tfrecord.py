@@ -15,7 +15,7 @@ from headrace.plan.datasets import dataset_of
 from headrace.plan.spec import Spec
 from headrace.plan.structure import Structure, flatten
 from headrace.records.files import Bytes
-from headrace.records.format import Bad, Format, Offsets, Part, Rows, Scan, ScanHints
+from headrace.records.format import Bad, Format, Offsets, ScanHints, ScannedRows, ScanPart, ScanResult
 from headrace.records.tfrecord import FOOTER, HEADER, TFRecords
 from headrace.sources.list_files import matching
 from headrace.sources.tfrecord import TFRecordDataset
@@ -100,20 +100,20 @@ class Examples(Format):
         remedy = "; the features were inferred from the first records: features= says what is read"
         return f"{error}{remedy}" if self.inferred else str(error)
 
-    def scan(self, data: Bytes, look: ScanHints) -> Scan:
-        framed = FRAMED.scan(data, look)
+    def scan(self, data: Bytes, hints: ScanHints) -> ScanResult:
+        framed = FRAMED.scan(data, hints)
         parse = self.plan.fixed_columns
-        parts: list[Part] = []
+        parts: list[ScanPart] = []
         for part in framed.parts:
             parts += [part] if isinstance(part, Bad) else self._parsed(part, parse)
         return framed._replace(parts=parts)
 
-    def pick(self, parts: list[Bytes], which: Offsets, bounds: Offsets) -> Rows | None:
+    def pick(self, parts: list[Bytes], which: Offsets, bounds: Offsets) -> ScannedRows | None:
         framed = FRAMED.pick(parts, which, bounds)
         made = [] if framed is None else list(self._parsed(framed, self.plan.fixed_columns))
-        return made[0] if len(made) == 1 and isinstance(made[0], Rows) else None
+        return made[0] if len(made) == 1 and isinstance(made[0], ScannedRows) else None
 
-    def _parsed(self, rows: Rows, parse: Callable[[Any], dict[str, Any]]) -> Iterator[Part]:
+    def _parsed(self, rows: ScannedRows, parse: Callable[[Any], dict[str, Any]]) -> Iterator[ScanPart]:
         records: Any = rows.columns[0]
         start = 0
         while start < rows.rows:
@@ -130,16 +130,16 @@ class Examples(Format):
             yield Bad(self.reason(wrong), at, at + HEADER + len(records[bad].as_buffer()) + FOOTER)
             start = bad + 1
 
-    def _rows(self, rows: Rows, start: int, stop: int, parse: Callable[[Any], dict[str, Any]]) -> Rows:
+    def _rows(self, rows: ScannedRows, start: int, stop: int, parse: Callable[[Any], dict[str, Any]]) -> ScannedRows:
         records: Any = rows.columns[0]
         columns = self.structure.leaves_in(parse(records[start:stop]))
-        return Rows(columns, stop - start, _begin(records, rows.start, start))
+        return ScannedRows(columns, stop - start, _begin(records, rows.start, start))
 
     def doubt(self, head: bytes) -> str:
         return FRAMED.doubt(head)
 
-    def resumed(self, data: Bytes, start: int, left: int | None) -> tuple[int, int] | None:
-        return FRAMED.resumed(data, start, left)
+    def find_record(self, data: Bytes, start: int, left: int | None) -> tuple[int, int] | None:
+        return FRAMED.find_record(data, start, left)
 
     def starts(self, data: Bytes, *, final: bool) -> tuple[Offsets, int, str | None]:
         return FRAMED.starts(data, final=final)

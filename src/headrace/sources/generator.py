@@ -218,7 +218,7 @@ def conform(value: Any, spec: Spec) -> tuple[Structure, list[Any]]:
     made = []
     for path, got, want in zip(structure.paths, leaves, spec.leaves, strict=True):
         try:
-            fitted = _fitted(got, want)
+            fitted = _fit(got, want)
         except SpecError as error:
             raise SpecError(f"component{path}: {error}" if path else str(error)) from None
         if not want.is_compatible_with(fitted):
@@ -251,7 +251,7 @@ def _collect(structure: Structure, value: Any, leaves: list[Any]) -> bool:
     return all(_collect(child, part, leaves) for child, part in zip(structure.children, parts, strict=True))
 
 
-def _fitted(value: Any, want: LeafSpec) -> Any:
+def _fit(value: Any, want: LeafSpec) -> Any:
     if want.dtype is None or not isinstance(value, np.ndarray | np.generic):
         return value
     if not value.size and want.dtype.kind in "US":

@@ -9,7 +9,7 @@ from typing import Any
 
 from headrace.columns import column_bytes
 from headrace.execute.passes import Pass
-from headrace.records.pieces import Good, Piece
+from headrace.records.pieces import ColumnPiece, Piece
 
 SHARE = 8
 """They take this part of what a pass may hold; the last one is kept however large it is."""
@@ -37,7 +37,7 @@ class KeptGroups:
                 self._groups.move_to_end(key)
                 return self._groups[key][0]
         pieces = read()
-        size = sum(column_bytes(c) for piece in pieces if isinstance(piece, Good) for c in piece.columns)
+        size = sum(column_bytes(c) for piece in pieces if isinstance(piece, ColumnPiece) for c in piece.columns)
         with self._lock:
             if key not in self._groups:
                 self._groups[key] = pieces, size

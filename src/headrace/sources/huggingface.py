@@ -11,7 +11,7 @@ from headrace.ops.zip import zip as zip_datasets
 from headrace.plan.datasets import dataset_of
 from headrace.plan.node import Node, user_site
 from headrace.plan.spec import Probe, Spec
-from headrace.records.arrow import spec_of
+from headrace.records.arrow import arrow_spec
 from headrace.sources.map_style import MapStyle
 from headrace.sources.table import table_node
 
@@ -118,7 +118,7 @@ def _innermost(kind: Any) -> Any:
     while hasattr(kind, "value_type"):
         kind = kind.value_type
     try:
-        dtype = spec_of(kind).dtype
+        dtype = arrow_spec(kind).dtype
     except SpecError:
         return np.dtype(object)
     return dtype if dtype is not None and dtype.kind in "biuf" else np.dtype(object)

@@ -9,8 +9,9 @@ from headrace.records.choice import Choice
 from headrace.records.json_text import first_objects
 from headrace.records.json_types import infer
 from headrace.records.jsonl import JsonLines
+from headrace.records.kinds import FileFormat, register_format
 from headrace.records.reader import first_bytes
-from headrace.records.redact import shown
+from headrace.records.redact import show_path
 from headrace.records.transport import ALONE, Transport
 from headrace.records.unpack import codec
 from headrace.sources.files import read_files
@@ -62,7 +63,7 @@ def JsonLinesDataset(  # noqa: N802 - as tf.data's readers are named
     compression = codec(compression_type)
     choice = Choice.of(columns, exclude, cast, nulls)
     via = ALONE.using(storage_options)
-    found = _inferred(files[0], compression, choice, via) if schema is None else _chosen(schema, choice)
+    found = _infer_schema(files[0], compression, choice, via) if schema is None else _choose_fields(schema, choice)
     return read_files(
         "JsonLinesDataset",
         files,
@@ -75,23 +76,26 @@ def JsonLinesDataset(  # noqa: N802 - as tf.data's readers are named
     )
 
 
-def _chosen(schema: pa.Schema, choice: Choice) -> pa.Schema:
+def _choose_fields(schema: pa.Schema, choice: Choice) -> pa.Schema:
     import pyarrow as pa
 
     return pa.schema([schema.field(number) for number in choice.numbers(schema)])
 
 
-def _inferred(path: str, compression: str, choice: Choice, via: Transport) -> pa.Schema:
+def _infer_schema(path: str, compression: str, choice: Choice, via: Transport) -> pa.Schema:
     data = first_bytes(path, compression, PROBED, via)
     whole = data if len(data) < PROBED else data[: data.rfind(b"\n") + 1]
     try:
         found = infer(first_objects(whole), choice)
     except (ValueError, RecursionError) as error:
         raise ValueError(
-            f"JsonLinesDataset: the first lines of {shown(path)} do not tell its fields: {error}"
+            f"JsonLinesDataset: the first lines of {show_path(path)} do not tell its fields: {error}"
         ) from None
     if not len(found) and whole.strip():
         raise ValueError(
-            f"JsonLinesDataset: the first lines of {shown(path)} do not tell its fields: there is no object"
+            f"JsonLinesDataset: the first lines of {show_path(path)} do not tell its fields: there is no object"
         )
     return found
+
+
+register_format(FileFormat("JSON lines", JsonLinesDataset, "hr.JsonLinesDataset", endings=(".jsonl", ".ndjson")))

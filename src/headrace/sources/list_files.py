@@ -12,7 +12,8 @@ import numpy as np
 from headrace.plan.datasets import dataset_of
 from headrace.plan.node import user_site
 from headrace.records.files import as_path, local_path
-from headrace.records.redact import shown
+from headrace.records.kinds import kind_of, known_formats
+from headrace.records.redact import show_path
 from headrace.records.remote import matching_names
 from headrace.records.sidecar import FOLDER, SUFFIX, is_sidecar
 from headrace.records.transport import ALONE, Transport
@@ -30,12 +31,14 @@ def list_files(
     seed: int | None = None,
     name: str | None = None,
     *,
+    format: str | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> Dataset:
     """The names of the files that match a pattern, or one of several; shuffled, anew in each epoch, unless told not to.
 
     A file or folder that has brackets, `*` or `?` in its name is found under it as it is. Indexes of headrace's own are
-    no data: they are left out.
+    no data: they are left out. `format="Parquet"` leaves out all that are of another format, as far as their beginnings
+    and their names tell: "Arrow", "CSV", "JSON lines", "Parquet", "TFRecord", "text", and what packages have added.
 
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
@@ -48,8 +51,24 @@ def list_files(
     if shuffle is False and seed is not None:
         raise ValueError("list_files: a seed only makes sense where files are shuffled")
     names = sorted(matching(file_pattern, storage_options, all_there=False))
+    if format is not None:
+        names = _of_format(names, format, ALONE.using(storage_options))
     files = dataset_of(FileNames(NAME, len(names), names, listing(names), "list_files", site=user_site(), name=name))
     return files if shuffle is False else files.shuffle(len(names), seed=seed)
+
+
+def _of_format(names: list[str], format: str, via: Transport) -> list[str]:
+    known = known_formats()
+    if format not in known:
+        raise ValueError(f"list_files: there is no format {format!r}, but {', '.join(sorted(known))}")
+    return [name for name in names if _format_name(name, via) == format]
+
+
+def _format_name(name: str, via: Transport) -> str | None:
+    try:
+        return kind_of(name, via).format
+    except (ValueError, IsADirectoryError):  # of no format that is known, or a folder
+        return None
 
 
 def matching(
@@ -67,7 +86,7 @@ def matching(
     if not any(found.values()) or (missing and all_there):
         said = missing if all_there and missing else patterns
         raise FileNotFoundError(
-            f"no files match {', '.join(repr(shown(pattern)) for pattern in said) or 'an empty list of patterns'}"
+            f"no files match {', '.join(repr(show_path(pattern)) for pattern in said) or 'an empty list of patterns'}"
         )
     return [name for pattern in patterns for name in found[pattern]]
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from headrace.options import AUTOTUNE, Options
 from headrace.records.transport import ALONE
-from headrace.sources.csv_layout import Asked, bare_form, layout
+from headrace.sources.csv_layout import ColumnOptions, bare_form, layout
 from headrace.sources.files import read_files
 from headrace.sources.list_files import matching
 from headrace.sources.memory import from_tensor_slices
@@ -67,7 +67,7 @@ def make_csv_dataset(
     form = layout(
         files[0],
         bare_form(compression_type, header, field_delim, use_quote_delim, na_value),
-        Asked(
+        ColumnOptions(
             reader="make_csv_dataset",
             column_names=column_names,
             column_defaults=column_defaults,

@@ -13,7 +13,7 @@ from headrace.columns import Indices
 from headrace.execute.context import Context
 from headrace.execute.registry import fetches, opens
 from headrace.execute.stream import Stream
-from headrace.ops.calls import Outcome, with_failures
+from headrace.ops.calls import CallOutcome, with_failures
 from headrace.ops.gather import NumberStream
 from headrace.plan.cardinality import Cardinality
 from headrace.plan.marks import At
@@ -59,11 +59,11 @@ class MapStyle(Node):
     def cardinality(self) -> Cardinality:
         return Cardinality(self.rows)
 
-    def outcomes(self, numbers: list[int]) -> list[Outcome]:
+    def outcomes(self, numbers: list[int]) -> list[CallOutcome]:
         """The rows with these numbers, or why there is none."""
         return self._together(numbers) or [self._one(number) for number in numbers]
 
-    def _together(self, numbers: list[int]) -> list[Outcome] | None:
+    def _together(self, numbers: list[int]) -> list[CallOutcome] | None:
         """All rows by one call, None where that is not possible: then each is asked for by itself, and may fail."""
         if len(numbers) < 2 or not hasattr(self.dataset, "__getitems__"):
             return None
@@ -73,7 +73,7 @@ class MapStyle(Node):
         except Exception:  # whichever row it was says so itself
             return None
 
-    def _one(self, number: int) -> Outcome:
+    def _one(self, number: int) -> CallOutcome:
         try:
             return True, row(self.dataset[number])
         except Exception as error:

@@ -65,7 +65,7 @@ def from_tensor_slices(tensors: Any, name: str | None = None) -> Dataset:
             array = array.astype(array.dtype.newbyteorder("="))
         if not isinstance(array, np.ndarray):
             raise ValueError(f"from_tensor_slices: component{path} is a scalar, {array!r}; there is nothing to slice")
-        specs.append(leaf_spec(array).shaped(array.shape[1:]))
+        specs.append(leaf_spec(array).with_shape(array.shape[1:]))
         sizes.append(len(array))
         columns.append(
             read_only(text_column(array.tolist()))

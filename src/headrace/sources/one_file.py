@@ -17,8 +17,8 @@ from headrace.plan.node import TUNING, Node
 from headrace.plan.spec import Spec
 from headrace.records.files import FileList, local_path
 from headrace.records.identity import Identity, Token
-from headrace.records.quarantine import Quarantine, Skip
-from headrace.records.redact import shown
+from headrace.records.quarantine import Quarantine, SkipPolicy
+from headrace.records.redact import show_path
 from headrace.records.transport import StorageOptions, Transport
 
 NO_FILE = Token("", 0)
@@ -32,7 +32,7 @@ class OneFile(Node):
     path: str
     format: Any
     reader: str = field(repr=False)
-    on_error: Quarantine | Skip | None = None
+    on_error: Quarantine | SkipPolicy | None = None
     index: Any = field(default=None, repr=False, metadata=TUNING)
     buffer_size: int | None = field(default=None, repr=False, metadata=TUNING)
     storage_options: StorageOptions | None = field(default=None, repr=False, metadata=TUNING)
@@ -62,19 +62,19 @@ class OneFile(Node):
 
     def bad_row(self, reason: str | Exception, number: int, where: str) -> ElementError:
         """What stands in the place of a row that cannot be read; an exception is its cause."""
-        what = said(reason)
+        what = error_reason(reason)
         if isinstance(reason, FileNotFoundError) and looks_like_pattern(self.path):
-            what += f"; {by_pattern(shown(self.path))}"
+            what += f"; {by_pattern(show_path(self.path))}"
         error = ElementError(
-            what, operation=self.reader, ordinal=number, site=self.site, provenance=f"{shown(self.path)}, {where}"
+            what, operation=self.reader, ordinal=number, site=self.site, provenance=f"{show_path(self.path)}, {where}"
         )
         error.__cause__ = reason if isinstance(reason, Exception) else None
         return error
 
-    def changed(self, *, gone: bool) -> StateError:
+    def change_error(self, *, gone: bool) -> StateError:
         """Why a state of another file than the one there is now is refused."""
         what = "cannot be opened any more" if gone else "has changed"
-        return StateError(f"{shown(self.path)} {what} since the state was taken")
+        return StateError(f"{show_path(self.path)} {what} since the state was taken")
 
 
 class FileStream(Stream):
@@ -91,7 +91,7 @@ class FileStream(Stream):
         """The next items, if possible some times `want` rows; none may mean that bad ones were left out, or the end."""
 
 
-def said(reason: str | Exception) -> str:
+def error_reason(reason: str | Exception) -> str:
     """What is wrong, as an error says it."""
     if isinstance(reason, OSError):
         return reason.strerror or str(reason) or type(reason).__name__

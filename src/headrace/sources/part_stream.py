@@ -12,7 +12,7 @@ from headrace.execute.channel import Cancelled
 from headrace.execute.context import Context
 from headrace.plan.marks import At, OwnMark
 from headrace.plan.structure import Structure
-from headrace.records.pieces import Good, batch_pieces
+from headrace.records.pieces import ColumnPiece, batch_pieces
 from headrace.records.transport import Transport
 from headrace.sources.batches import BatchSource, Mark
 from headrace.sources.one_file import FileStream
@@ -130,7 +130,7 @@ class PartStream(FileStream):
         items: list[Item] = []
         done = 0
         for piece in batch_pieces(batch, self._columns, self._node.source.choice):
-            if isinstance(piece, Good):
+            if isinstance(piece, ColumnPiece):
                 own, first = self._passed(batch.slice(done, piece.rows)), self._number - piece.rows
                 ids = self._ctx.ids_between(first, self._number)
                 items.append(Block(self._structure, piece.columns, piece.rows, None, ids, own))

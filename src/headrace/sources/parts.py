@@ -18,7 +18,7 @@ from headrace.plan.marks import At, OwnMark
 from headrace.plan.node import TUNING, Node, user_site
 from headrace.plan.spec import Spec
 from headrace.plan.structure import Structure
-from headrace.records.tables import spec_of
+from headrace.records.tables import table_spec
 from headrace.sources.batches import BatchSource
 from headrace.sources.part_stream import PartMark, PartStream
 from headrace.sources.range import Range
@@ -41,7 +41,7 @@ def parts_dataset(reader: str, source: BatchSource, name: str | None) -> Dataset
 def parts_node(reader: str, source: BatchSource, name: str | None) -> Node:
     """The node of such a dataset."""
     source.choice.check(source.schema)
-    spec = spec_of(source.schema, source.choice)
+    spec = table_spec(source.schema, source.choice)
     spec = spec if source.structure is None else Spec(source.structure, spec.leaves)
     kind = Parts if source.turns is None else PartsInTurn
     return kind(Range(0, source.parts), source, reader, spec, site=user_site(), name=name)
@@ -135,7 +135,7 @@ class PartRows(Node):
     @cached_property
     def structures(self) -> tuple[Structure, Structure]:
         """How components make an element, and how columns are named."""
-        columns = spec_of(self.source.schema, self.source.choice).structure
+        columns = table_spec(self.source.schema, self.source.choice).structure
         assert self.elements.structure is not None and columns is not None
         return self.elements.structure, columns
 

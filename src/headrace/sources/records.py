@@ -14,13 +14,13 @@ from headrace.execute.context import Context
 from headrace.execute.registry import fetches, opens
 from headrace.plan.marks import At, OwnMark
 from headrace.plan.node import TUNING
-from headrace.records.access import gathered, picked
-from headrace.records.format import Bad, Format, Rows, ScanHints
+from headrace.records.access import picked, read_records_at
+from headrace.records.format import Bad, Format, ScanHints, ScannedRows
 from headrace.records.identity import Token
 from headrace.records.index import Index
-from headrace.records.reader import START, Found, Good, Reader, RecordAt, Wrong
-from headrace.records.redact import shown
-from headrace.sources.one_file import NO_FILE, FileStream, OneFile, said
+from headrace.records.reader import START, BadRecord, GoodRows, Reader, ReadItem, RecordAt
+from headrace.records.redact import show_path
+from headrace.sources.one_file import NO_FILE, FileStream, OneFile, error_reason
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,19 +40,19 @@ class Records(OneFile):
 def fetch_records(node: Records, ctx: Context, indices: Indices) -> Block:
     """Rows by number, by way of the index."""
     assert node.index is not None
-    ctx.note_origin(shown(node.path))
+    ctx.note_origin(show_path(node.path))
     try:
         block = picked_block(node.format, [node.path], [node.index], np.zeros(len(indices), np.int64), indices, ctx)
         data = np.empty(0, np.uint8)
         if block is None:
-            data = gathered(node.path, node.index, indices, ctx.run.shared, node.via(ctx))
+            data = read_records_at(node.path, node.index, indices, ctx.run.shared, node.via(ctx))
     except OSError as error:
-        raise_if_passing(error, shown(node.path))
+        raise_if_passing(error, show_path(node.path))
         raise _bad_at(node, error, node.index, indices) from error
     if block is None:
         parts = node.format.bare.scan(data, ScanHints()).parts
         found = parts[0] if parts else Bad("nothing there", 0, 0)
-        if not isinstance(found, Rows) or found.rows != len(indices):
+        if not isinstance(found, ScannedRows) or found.rows != len(indices):
             wrong = next(part for part in [*parts, Bad("not where its index says", 0, 0)] if isinstance(part, Bad))
             raise _bad_at(node, wrong.reason, node.index, indices)
         block = Block(node.format.structure, found.columns, found.rows)
@@ -89,7 +89,7 @@ class RecordsStream(FileStream):
 
     def __init__(self, node: Records, ctx: Context, at: At) -> None:
         super().__init__()
-        ctx.note_origin(shown(node.path))
+        ctx.note_origin(show_path(node.path))
         self._node = node
         self._ctx = ctx
         self._reader: Reader | None = None
@@ -100,19 +100,19 @@ class RecordsStream(FileStream):
             self._at = RecordAt(own.offset, own.number, own.line)
             if not self._resume(own.token):
                 self.close()
-                raise node.changed(gone=self._token is NO_FILE)
+                raise node.change_error(gone=self._token is NO_FILE)
 
     def _resume(self, token: Token) -> bool:
         """Open the file; whether it is the one that a state tells of."""
         try:
             self._open()
         except OSError as error:
-            raise_if_passing(error, shown(self._node.path))
+            raise_if_passing(error, show_path(self._node.path))
             self._token = NO_FILE
         try:
             return token.to_json() == self._token.to_json()
         except OSError as error:
-            raise_if_passing(error, shown(self._node.path))
+            raise_if_passing(error, show_path(self._node.path))
             raise
 
     def skip(self, count: int, *, replay: bool = False) -> int:  # noqa: ARG002
@@ -140,7 +140,7 @@ class RecordsStream(FileStream):
             reader = self._reader or self._open()
             passed = reader.pass_over(count)
         except OSError as error:
-            raise_if_passing(error, shown(self._node.path))
+            raise_if_passing(error, show_path(self._node.path))
             self.close()  # and the file is read again from the last place, where the error is met in its own
             return 0
         self._at = reader.at
@@ -172,22 +172,22 @@ class RecordsStream(FileStream):
         try:
             found = (self._reader or self._open()).read(want)
         except OSError as error:
-            raise_if_passing(error, shown(self._node.path))
+            raise_if_passing(error, show_path(self._node.path))
             self._over = True
-            return self._items(Wrong(said(error), self._at, []), error)
+            return self._items(BadRecord(error_reason(error), self._at, []), error)
         self._over = not found
         return [item for part in found for item in self._items(part)]
 
-    def _items(self, found: Found, cause: OSError | None = None) -> list[Item]:
+    def _items(self, found: ReadItem, cause: OSError | None = None) -> list[Item]:
         node, at = self._node, found.at
         self._at = RecordAt(at.offset, at.number + found.rows, at.line)
         own = RecordMark(self._token, *at)
-        if isinstance(found, Good):
+        if isinstance(found, GoodRows):
             if node.on_error is not None:
                 node.on_error.fine(found.rows)
             ids = self._ctx.ids_between(at.number, at.number + found.rows)
             return [Block(node.format.structure, found.columns, found.rows, None, ids, own)]
         if node.on_error is None:
             return [Failure(node.bad(cause or found.reason, at), None, own)]
-        node.on_error.keep(shown(node.path), at.offset, at.number, found.reason, found.pieces)
+        node.on_error.keep(show_path(node.path), at.offset, at.number, found.reason, found.pieces)
         return []

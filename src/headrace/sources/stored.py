@@ -29,21 +29,21 @@ from headrace.sources.memory import from_tensors
 from headrace.sources.numbered import Numbered, NumberedStream
 from headrace.sources.range import range as number_range
 from headrace.storage.files import await_writer
-from headrace.storage.parts import Part
+from headrace.storage.parts import StoredPart
 from headrace.storage.saved import read_saved
 from headrace.storage.structures import Types, kinds
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
 
-Reader = Callable[["Dataset"], "Dataset"]
+ReaderFunc = Callable[["Dataset"], "Dataset"]
 
 
 def load(
     path: str | os.PathLike[str],
     element_spec: Any = None,
     compression: str | None = None,  # noqa: ARG001 - the files say how they are compressed
-    reader_func: Reader | None = None,
+    reader_func: ReaderFunc | None = None,
     wait: bool = False,
     *,
     types: Iterable[type] = (),
@@ -88,7 +88,7 @@ def _found_spec(node: Stored) -> Spec:
     if node.mixed:
         return Spec.UNKNOWN
     first = node.rows_between(0, 1)
-    return Spec.of_leaves(first.structure, next(first.leaves())).loosened()
+    return Spec.of_leaves(first.structure, next(first.leaves())).without_sizes()
 
 
 def _say_unknown(place: Path, names: set[str]) -> None:
@@ -100,7 +100,7 @@ def _say_unknown(place: Path, names: set[str]) -> None:
     )
 
 
-def read_shards(node: Stored, reader_func: Reader | None) -> Dataset:
+def read_shards(node: Stored, reader_func: ReaderFunc | None) -> Dataset:
     """The shards of stored rows as `reader_func` puts them together; without one they take turns."""
     shards = node.shards()
     if reader_func is None:
@@ -119,10 +119,10 @@ def in_turn(shards: list[NDArray[np.int64]]) -> NDArray[np.int64]:
     return np.concatenate(shards)[np.argsort(turns, kind="stable")]
 
 
-class PartList(Sequence[Part]):
+class PartList(Sequence[StoredPart]):
     """Parts, shown by what is in them: a state belongs to the rows, wherever they lie."""
 
-    def __init__(self, parts: Sequence[Part]) -> None:
+    def __init__(self, parts: Sequence[StoredPart]) -> None:
         self._parts = tuple(parts)
 
     def __getitem__(self, number: Any) -> Any:
@@ -199,7 +199,7 @@ class Stored(Numbered):
         return any(part.layout != self.parts[0].layout for part in self.parts)
 
     @cached_property
-    def _batches(self) -> list[tuple[Part, int]]:
+    def _batches(self) -> list[tuple[StoredPart, int]]:
         return [(part, batch) for part in self.parts for batch in range(len(part.starts))]
 
     @cached_property

@@ -17,9 +17,9 @@ from headrace.plan.marks import At
 from headrace.plan.spec import Spec, TensorSpec
 from headrace.plan.structure import flatten
 from headrace.ragged import Ragged
-from headrace.records.arrow import column_of, has_views, is_dense, missing_row, spec_of
+from headrace.records.arrow import arrow_column, arrow_spec, has_views, is_dense, missing_row
 from headrace.records.damage import check_text
-from headrace.records.fields import field_arrays, fields_of
+from headrace.records.fields import arrow_fields, field_arrays
 from headrace.sources.numbered import Held, NumberedStream
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def _block(node: Table, columns: list[Column], first: int, rows: int, ids: Ids |
             check_text(column)
         except ValueError as error:
             raise node.unreadable(path, error, first) from None
-        made.append(column_of(column))
+        made.append(arrow_column(column))
     return Block(structure, made, rows, None, ids)
 
 
@@ -135,7 +135,7 @@ def table_node(
             raise ValueError(f"{origin}: a table without columns has no elements")
         kinds = table.schema.types
         parts = [_tree(f"column {key!r}", kinds[i], (i,), found, origin) for i, key in enumerate(keys)]
-        tree = _named(keys, parts, origin)
+        tree = _name_parts(keys, parts, origin)
     structure, numbers = flatten(tree)
     leaves = [found[n] for n in numbers]
     batches = [b for b in table.to_batches() if b.num_rows]
@@ -143,7 +143,7 @@ def table_node(
         batches = [b for b in table.combine_chunks().to_batches() if b.num_rows]
     starts = np.cumsum([0, *(b.num_rows for b in batches)])
     chunks = [
-        [_stored(leaf, batch, start, origin) for leaf in leaves]
+        [_column_of_batch(leaf, batch, start, origin) for leaf in leaves]
         for batch, start in zip(batches, starts.tolist(), strict=False)
     ]
     rows = table.num_rows if order is None else len(order)
@@ -156,7 +156,7 @@ class Leaf:
 
     def __init__(self, called: str, kind: pa.DataType, way: tuple[int, ...]) -> None:
         self.called = called
-        self.spec: TensorSpec = spec_of(kind)
+        self.spec: TensorSpec = arrow_spec(kind)
         self.dense = is_dense(kind)
         self.way = way
 
@@ -170,10 +170,10 @@ class Leaf:
 
 def _tree(called: str, kind: pa.DataType, way: tuple[int, ...], found: list[Leaf], origin: str) -> Any:
     """What has fields as a dict, anything else as the number of its leaf in `found`."""
-    fields = fields_of(kind)
+    fields = arrow_fields(kind)
     if fields is not None:
         parts = [_tree(f"{called}[{key!r}]", each, (*way, i), found, origin) for i, (key, each) in enumerate(fields)]
-        return _named([key for key, _ in fields], parts, origin)
+        return _name_parts([key for key, _ in fields], parts, origin)
     try:
         found.append(Leaf(called, kind, way))
     except SpecError as error:
@@ -181,7 +181,7 @@ def _tree(called: str, kind: pa.DataType, way: tuple[int, ...], found: list[Leaf
     return len(found) - 1
 
 
-def _named(keys: list[Any], parts: list[Any], origin: str) -> dict[Any, Any]:
+def _name_parts(keys: list[Any], parts: list[Any], origin: str) -> dict[Any, Any]:
     tree = dict(zip(keys, parts, strict=True))
     if len(tree) < len(keys):
         twice = sorted({str(k) for k in keys if keys.count(k) > 1})
@@ -189,7 +189,7 @@ def _named(keys: list[Any], parts: list[Any], origin: str) -> dict[Any, Any]:
     return tree
 
 
-def _stored(leaf: Leaf, batch: pa.RecordBatch, start: int, origin: str) -> Column:
+def _column_of_batch(leaf: Leaf, batch: pa.RecordBatch, start: int, origin: str) -> Column:
     array = leaf.array(batch)
     row = missing_row(array)
     if row is not None:
@@ -197,4 +197,4 @@ def _stored(leaf: Leaf, batch: pa.RecordBatch, start: int, origin: str) -> Colum
             f"{origin}: {leaf.called} has a null in row {start + row}, and NumPy's {leaf.spec} has no such value: "
             f"{REMEDIES.get(origin, 'fill them')}"
         )
-    return read_only(column_of(array)) if leaf.dense or has_views(array.type) else array
+    return read_only(arrow_column(array)) if leaf.dense or has_views(array.type) else array

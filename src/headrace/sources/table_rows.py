@@ -19,11 +19,11 @@ from headrace.plan.spec import Spec
 from headrace.plan.structure import Structure
 from headrace.records.choice import Choice
 from headrace.records.counts import Count, Counts
-from headrace.records.files import identity
+from headrace.records.files import file_identity
 from headrace.records.groups import Groups
-from headrace.records.pieces import Good, Lost, Piece, described, group_pieces
-from headrace.records.redact import shown
-from headrace.records.tables import spec_of
+from headrace.records.pieces import ColumnPiece, Lost, Piece, arrow_message, group_pieces
+from headrace.records.redact import show_path
+from headrace.records.tables import table_spec
 from headrace.records.transport import Transport
 from headrace.sources.group_cache import KeptGroups
 from headrace.sources.one_file import OneFile
@@ -58,7 +58,7 @@ class Tables:
         groups = self.groups(path, self.choice, self.kept, via)
         try:
             self.choice.check(groups.schema)
-            found = spec_of(groups.schema, self.choice)
+            found = table_spec(groups.schema, self.choice)
             if found != self.spec:
                 raise SpecError(
                     f"its rows are {found}, those of the first file {self.spec}; cast= what may differ to one dtype"
@@ -75,13 +75,13 @@ class Tables:
     def rows(self, path: str, via: Transport) -> Count:
         """How many rows a file gives; a file that cannot be opened gives an error."""
         try:
-            before = identity(path, via)
+            before = file_identity(path, via)
             groups = self.open(path, via)
         except TransportError:
             raise
         except Exception as error:
             if may_pass(error):  # else the file would have one row for as long as the dataset is there
-                raise OSError(f"the rows of {shown(path)} cannot be counted just now: {error}") from error
+                raise OSError(f"the rows of {show_path(path)} cannot be counted just now: {error}") from error
             return Count(None)  # why is told when it is read
         try:
             return Count(before, tuple(groups.rows(group) for group in range(groups.count)))
@@ -89,7 +89,7 @@ class Tables:
             groups.close()
 
 
-def row_counts(reader: str, files: list[str], form: Tables, index: bool | str, via: Transport) -> Counts | None:
+def rows_in_files(reader: str, files: list[str], form: Tables, index: bool | str, via: Transport) -> Counts | None:
     """How many rows each file has, once somebody asks; None where that is not to be known."""
     if index not in (True, False, "auto"):
         raise ValueError(f'{reader}: index must be True, False or "auto", not {index!r}')
@@ -122,12 +122,12 @@ def fetch_table_rows(node: TableRows, ctx: Context, indices: Indices) -> list[It
     count = node.index
     assert isinstance(count, Count)
     if count.identity is None:
-        return [Failure(node.bad(_refused(node, ctx), 0, 0)) for _ in indices]
+        return [Failure(node.bad(_refusal(node, ctx), 0, 0)) for _ in indices]
     starts = np.cumsum([0, *count.groups])[:-1]
     opened: list[Groups] = []
     whole = partial(_pieces, node, ctx, opened, count)
     try:
-        items = gathered_items(starts, indices, lambda g, rows: _taken(node, whole(g), g, int(starts[g]), rows))
+        items = gathered_items(starts, indices, lambda g, rows: _take_rows(node, whole(g), g, int(starts[g]), rows))
     finally:
         for groups in opened:
             groups.close()
@@ -145,9 +145,9 @@ def _pieces(node: TableRows, ctx: Context, opened: list[Groups], count: Count, g
     def read() -> list[Piece]:
         if not opened:
             via = node.via(ctx)
-            if identity(node.path, via) != count.identity:
+            if file_identity(node.path, via) != count.identity:
                 raise HeadraceError(
-                    f"{shown(node.path)} has changed since its rows were counted; make the dataset anew"
+                    f"{show_path(node.path)} has changed since its rows were counted; make the dataset anew"
                 )
             opened.append(node.format.open(node.path, via))
         return list(node.format.pieces(opened[0], group))
@@ -155,23 +155,23 @@ def _pieces(node: TableRows, ctx: Context, opened: list[Groups], count: Count, g
     return KeptGroups.of(ctx.run).get((node.path, id(node.format), group), read)
 
 
-def _refused(node: TableRows, ctx: Context) -> Lost:
+def _refusal(node: TableRows, ctx: Context) -> Lost:
     """Why a file could not be opened, which stands for its rows."""
     try:
         node.format.open(node.path, node.via(ctx)).close()
     except Exception as error:  # Arrow raises what its file systems, codecs and types raise
-        raise_if_passing(error, shown(node.path))
-        return Lost(described(error), 1, cause=error)
+        raise_if_passing(error, show_path(node.path))
+        return Lost(arrow_message(error), 1, cause=error)
     return Lost("it could not be opened when its rows were counted", 1)
 
 
-def _taken(node: TableRows, pieces: list[Piece], group: int, first: int, rows: Indices) -> list[Item]:
+def _take_rows(node: TableRows, pieces: list[Piece], group: int, first: int, rows: Indices) -> list[Item]:
     """Rows of a group by their numbers in it; `first` is that of the group in the file."""
     starts = np.cumsum([0, *(piece.rows for piece in pieces)])[:-1]
 
     def read(number: int, within: Indices) -> list[Item]:
         piece = pieces[number]
-        if isinstance(piece, Good):
+        if isinstance(piece, ColumnPiece):
             return [Block(node.format.structure, piece.columns, piece.rows).take(within)]
         places = (first + int(starts[number]) + within).tolist()
         return [Failure(node.bad(piece, group, place)) for place in places]

@@ -10,10 +10,10 @@ from headrace.block import Block, Failure, Item
 from headrace.errors import raise_if_passing
 from headrace.execute.context import Context
 from headrace.plan.marks import At, OwnMark
-from headrace.records.files import identity
+from headrace.records.files import file_identity
 from headrace.records.groups import Groups
-from headrace.records.pieces import Good, Lost, Piece, described
-from headrace.records.redact import shown
+from headrace.records.pieces import ColumnPiece, Lost, Piece, arrow_message
+from headrace.records.redact import show_path
 from headrace.sources.one_file import NO_FILE, FileStream
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class TableStream(FileStream):
 
     def __init__(self, node: TableRows, ctx: Context, at: At) -> None:
         super().__init__()
-        ctx.note_origin(shown(node.path))
+        ctx.note_origin(show_path(node.path))
         self._node = node
         self._ctx = ctx
         self._groups: Groups | None = None
@@ -59,12 +59,12 @@ class TableStream(FileStream):
 
     def _resume(self, token: int) -> None:
         try:
-            self._token = identity(self._node.path, self._node.via(self._ctx)).token
+            self._token = file_identity(self._node.path, self._node.via(self._ctx)).token
         except OSError as error:
-            raise_if_passing(error, shown(self._node.path))
+            raise_if_passing(error, show_path(self._node.path))
             self._token = NO_TOKEN
         if token != self._token:
-            raise self._node.changed(gone=self._token == NO_TOKEN)
+            raise self._node.change_error(gone=self._token == NO_TOKEN)
         self._passing, self._number, self._row = self._row, self._number - self._row, 0
 
     def close(self) -> None:
@@ -74,7 +74,7 @@ class TableStream(FileStream):
 
     def _open(self) -> Groups:
         node, via = self._node, self._node.via(self._ctx)
-        known = identity(node.path, via)
+        known = file_identity(node.path, via)
         node.remember(lambda: known)
         self._token = known.token
         self._groups = groups = node.format.open(node.path, via)
@@ -100,7 +100,7 @@ class TableStream(FileStream):
         try:
             groups = self._groups or self._open()
         except Exception as error:  # which is told when the next row is read
-            raise_if_passing(error, shown(node.path))
+            raise_if_passing(error, show_path(node.path))
             return 0
         if self._group == groups.count:
             return 0
@@ -120,9 +120,9 @@ class TableStream(FileStream):
         try:
             groups = self._groups or self._open()
         except Exception as error:  # Arrow raises what its file systems, codecs and types raise
-            raise_if_passing(error, shown(self._node.path))
+            raise_if_passing(error, show_path(self._node.path))
             self._over = True
-            return self._bad(Lost(described(error), 1, cause=error), opening=True)
+            return self._bad(Lost(arrow_message(error), 1, cause=error), opening=True)
         if self._group == groups.count:
             self._over = True
             self.close()
@@ -133,7 +133,7 @@ class TableStream(FileStream):
             self._next_group()
             return []
         piece = self._after(piece)
-        return [] if piece is None else self._made(piece) if isinstance(piece, Good) else self._bad(piece)
+        return [] if piece is None else self._made(piece) if isinstance(piece, ColumnPiece) else self._bad(piece)
 
     def _after(self, piece: Piece) -> Piece | None:
         """What is left of a piece behind the rows that a state has passed."""
@@ -144,9 +144,9 @@ class TableStream(FileStream):
             return None
         if isinstance(piece, Lost):
             return piece._replace(rows=piece.rows - passed)
-        return Good([column[passed:] for column in piece.columns], piece.rows - passed) if passed else piece
+        return ColumnPiece([column[passed:] for column in piece.columns], piece.rows - passed) if passed else piece
 
-    def _made(self, piece: Good) -> list[Item]:
+    def _made(self, piece: ColumnPiece) -> list[Item]:
         node, start = self._node, self._number
         own = self._passed(piece.rows)
         if node.on_error is not None:
@@ -166,7 +166,7 @@ class TableStream(FileStream):
             return self._failures(lost)
         number = self._number
         self._passed(lost.rows)
-        node.on_error.keep(shown(node.path), number, number, lost.reason, [lost.shown], rows=lost.rows)
+        node.on_error.keep(show_path(node.path), number, number, lost.reason, [lost.shown], rows=lost.rows)
         return []
 
     def _failures(self, lost: Lost) -> list[Item]:

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any
 from headrace.errors import SpecError
 from headrace.records.choice import Choice
 from headrace.records.groups import ArrowGroups, Groups, ParquetGroups
-from headrace.records.redact import shown
-from headrace.records.tables import spec_of
+from headrace.records.ipc import MAGIC, SCHEMA, FlatTable
+from headrace.records.kinds import FileFormat, register_format
+from headrace.records.redact import show_path
+from headrace.records.tables import table_spec
 from headrace.records.transport import ALONE, StorageOptions, Transport
 from headrace.sources.files import read_files
 from headrace.sources.list_files import matching
-from headrace.sources.table_rows import TableRows, Tables, row_counts
+from headrace.sources.table_rows import TableRows, Tables, rows_in_files
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
@@ -107,17 +109,17 @@ def ArrowDataset(  # noqa: N802 - as tf.data's readers are named
     )
 
 
-def _opened(groups: type[Groups], path: str, choice: Choice, kept: Any, via: Transport) -> Groups:
+def _open_first(groups: type[Groups], path: str, choice: Choice, kept: Any, via: Transport) -> Groups:
     """A file whose columns are to be known before anything is read; Arrow does not say which it was."""
     import pyarrow as pa
 
     try:
         return groups(path, choice, kept, via)
     except (pa.ArrowException, OSError) as error:
-        if shown(path) in str(error):
+        if show_path(path) in str(error):
             raise
         kind = OSError if isinstance(error, OSError) else ValueError
-        raise kind(f"{shown(path)} cannot be read: {error}") from error
+        raise kind(f"{show_path(path)} cannot be read: {error}") from error
 
 
 @contextmanager
@@ -145,9 +147,12 @@ def _read(
 ) -> Dataset:
     files = matching(pattern, storage)
     via = ALONE.using(storage)
-    with _naming(f"{reader}: {shown(files[0])}"), closing(_opened(groups, files[0], choice, kept, via)) as first:
+    with (
+        _naming(f"{reader}: {show_path(files[0])}"),
+        closing(_open_first(groups, files[0], choice, kept, via)) as first,
+    ):
         choice.check(first.schema)
-        form = Tables(groups, spec_of(first.schema, choice), choice, kept)
+        form = Tables(groups, table_spec(first.schema, choice), choice, kept)
     return read_files(
         reader,
         files,
@@ -155,8 +160,30 @@ def _read(
         buffer_size=None,
         num_parallel_reads=reads,
         on_error=on_error,
-        counts=row_counts(reader, files, form, index, via),
+        counts=rows_in_files(reader, files, form, index, via),
         name=name,
         storage_options=storage,
         child=TableRows,
     )
+
+
+def _is_arrow(head: bytes) -> bool:
+    """Whether it is a file, or a stream whose first message is a schema."""
+    try:
+        stream = head.startswith(b"\xff\xff\xff\xff") and FlatTable.root(head[8:]).number(1, "<B") == SCHEMA
+        return head.startswith(MAGIC) or stream
+    except ValueError:
+        return False
+
+
+register_format(FileFormat("Parquet", ParquetDataset, "hr.ParquetDataset", endings=(".parquet",), magic=(b"PAR1",)))
+register_format(
+    FileFormat(
+        "Arrow",
+        ArrowDataset,
+        "hr.ArrowDataset",
+        endings=(".arrow", ".arrows", ".feather"),
+        magic=(MAGIC, b"\xff\xff\xff\xff"),
+        matches=_is_arrow,
+    )
+)

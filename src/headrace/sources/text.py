@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from headrace.records.kinds import FileFormat, register_format
 from headrace.records.text import Lines, encoding_name
 from headrace.records.unpack import codec
 from headrace.sources.files import read_files
@@ -50,3 +51,8 @@ def TextLineDataset(  # noqa: N802 - as tf.data names it
         name=name,
         storage_options=storage_options,
     )
+
+
+register_format(
+    FileFormat("text", TextLineDataset, "hr.TextLineDataset", endings=(".txt",), records=Lines, columns=False)
+)

@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from headrace.records.format import Bad, ScanHints
+from headrace.records.kinds import FileFormat, register_format
 from headrace.records.tfrecord import TFRecords
 from headrace.records.unpack import codec
 from headrace.sources.files import read_files
@@ -52,3 +56,24 @@ def TFRecordDataset(  # noqa: N802 - as tf.data names it
         name=name,
         storage_options=storage_options,
     )
+
+
+def _begins(head: bytes) -> bool:
+    """Whether the length of the first record, which has a checksum, is right."""
+    if len(head) < 12:
+        return False
+    found = TFRecords().scan(np.frombuffer(head, np.uint8), ScanHints(first=True, final=False)).parts[:1]
+    return not (found and isinstance(found[0], Bad) and found[0].lost)
+
+
+register_format(
+    FileFormat(
+        "TFRecord",
+        TFRecordDataset,
+        "hr.TFRecordDataset",
+        endings=(".tfrecord", ".tfrecords"),
+        matches=_begins,
+        records=TFRecords,
+        columns=False,
+    )
+)

@@ -68,7 +68,7 @@ class Unfinished:
 
 
 @contextlib.contextmanager
-def whole(path: Path) -> Iterator[BinaryIO]:
+def whole_file(path: Path) -> Iterator[BinaryIO]:
     """A file to write to, which gets its name once it is complete and on the disk."""
     unfinished = Unfinished(path)
     try:
@@ -109,10 +109,10 @@ def named_file(descriptor: int, called: str) -> BinaryIO:
 
 def temporary_name(path: Path) -> Path:
     """A name for what will be `path`, which nobody can foresee."""
-    return path.parent / f"{hidden(path.name)}.{secrets.token_hex(8)}{TEMPORARY}"
+    return path.parent / f"{hidden_prefix(path.name)}.{secrets.token_hex(8)}{TEMPORARY}"
 
 
-def hidden(name: str) -> str:
+def hidden_prefix(name: str) -> str:
     """What names that hide from patterns begin with, for something that will be called `name`."""
     if len(os.fsencode(name)) > LONGEST_NAME:
         name = hashlib.blake2b(os.fsencode(name), digest_size=16).hexdigest()
@@ -153,7 +153,7 @@ def clear_stale(folder: Path, name: str | None = None) -> None:
     """Remove what killed writers of `name`, or of any, left in a folder."""
     if time.monotonic() < _looked.get(folder, 0.0):
         return
-    stem = "." if name is None else f"{hidden(name)}."
+    stem = "." if name is None else f"{hidden_prefix(name)}."
     count, found = 0, []
     try:
         with os.scandir(folder) as entries:
@@ -197,7 +197,7 @@ def settle(directory: Path) -> None:
         os.close(descriptor)
 
 
-def locked(directory: Path) -> int | None:
+def lock_directory(directory: Path) -> int | None:
     """A file descriptor that has this process alone write to a directory until it is closed; None if another does."""
     directory.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT | HERE, 0o666)
@@ -220,11 +220,11 @@ def await_writer(directory: Path) -> None:
 
 def write_page(path: Path, content: dict[str, Any]) -> None:
     """Write a page of JSON with its checksum."""
-    with whole(path) as file:
-        file.write(sealed(json.dumps(content, separators=(",", ":")).encode()))
+    with whole_file(path) as file:
+        file.write(seal_page(json.dumps(content, separators=(",", ":")).encode()))
 
 
-def sealed(page: bytes) -> bytes:
+def seal_page(page: bytes) -> bytes:
     """A page with its checksum."""
     return b'{"crc":%d,"page":%s}\n' % (zlib.crc32(page), page)
 
@@ -236,7 +236,7 @@ def read_page(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise StorageError(f"{path} cannot be read: {error.strerror}") from error
     page = text.partition(b'"page":')[2][:-2]
-    if text != sealed(page):
+    if text != seal_page(page):
         raise StorageError(f"{path} is damaged: its checksum does not match")
     try:
         content = json.loads(page.decode())

@@ -22,7 +22,7 @@ from headrace.columns import Indices, Notes
 from headrace.errors import NONSENSE, ElementError, StorageError
 from headrace.storage.columns import decoded
 from headrace.storage.files import read_page
-from headrace.storage.structures import Layout, Types, structure_of
+from headrace.storage.structures import StoredLayout, Types, structure_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -38,7 +38,7 @@ def checksum(data: pa.Buffer | memoryview) -> int:
     return _native.crc32c(memoryview(data))
 
 
-class Part:
+class StoredPart:
     """A part that was written. Rows are checked when they are read, and share memory with the file."""
 
     def __init__(self, path: Path, types: Types) -> None:
@@ -153,7 +153,7 @@ class Part:
         return source_ids(path, np.arange(first, first + entry["rows"]))
 
     @cached_property
-    def layout(self) -> Layout:
+    def layout(self) -> StoredLayout:
         """What its elements look like."""
         try:
             made = structure_of(self._plain, self._types)

@@ -7,8 +7,8 @@ from functools import cached_property
 from typing import Any
 
 from headrace.execute.changes import described_nodes
-from headrace.execute.state import description, drawn_seeds, reseeded
-from headrace.identity.digests import PYTHON, difference
+from headrace.execute.state import description, drawn_seeds, with_seeds
+from headrace.identity.digests import PYTHON, digest_difference
 from headrace.identity.looker import Looker
 from headrace.plan.node import Node, walk
 from headrace.storage.structures import kinds
@@ -58,7 +58,7 @@ class Maker:
             was, now = _nth(page["operations"], i), _nth(here["operations"], i)
             if was != now and not (i < len(nodes) and self._gone(nodes[i], page["names"].get(str(i)))):
                 return f"operation {i + 1} was {was}, here it is {now}"
-            what = difference(page["digests"][i], here["digests"][i], same_python=same_python)
+            what = digest_difference(page["digests"][i], here["digests"][i], same_python=same_python)
             if what is not None and any(map(callable, nodes[i].contents())):
                 return f"the function of operation {i + 1}, {now}, has changed: {what}"
             if what is not None:
@@ -73,9 +73,9 @@ class Maker:
         """Whether files that the plan reads are not there any more."""
         return any(node.files_gone() for node in walk(self.plan))
 
-    def reseeded(self, page: dict[str, Any]) -> Node:
+    def with_stored_seeds(self, page: dict[str, Any]) -> Node:
         """The plan with the seeds that the stored rows were drawn with."""
-        return reseeded(self.plan, page["seeds"])
+        return with_seeds(self.plan, page["seeds"])
 
     @property
     def digest(self) -> str:

@@ -13,10 +13,10 @@ from typing import Any
 from headrace.block import Block, Item, concat
 from headrace.columns import owned
 from headrace.errors import StorageError
-from headrace.plan.marks import Marked, Saved, from_json, to_json
+from headrace.plan.marks import Marked, SavedMark, from_json, to_json
 from headrace.plan.node import Node
 from headrace.plan.structure import Structure
-from headrace.storage.parts import Part
+from headrace.storage.parts import StoredPart
 from headrace.storage.plans import Maker
 from headrace.storage.shelf import Shelf, log
 from headrace.storage.structures import Types
@@ -28,7 +28,7 @@ BATCH_ROWS = 1 << 16
 PART_BYTES = 32 << 20
 
 
-class Rows:
+class KeptRows:
     """Items in the order they were read. `lock` is held while somebody reads on."""
 
     def __init__(self, sealed_bytes: int = SEALED_BYTES, sealed_rows: int = SEALED_ROWS) -> None:
@@ -81,7 +81,7 @@ class Rows:
         items, starts = old_items[: -self._loose], old_starts[: -self._loose]
         self._loose = self._loose_bytes = 0
         start = self.count - sum(item.rows for item in loose)
-        for item in _merged(loose):
+        for item in _merge_runs(loose):
             items.append(item)
             starts.append(start)
             start += item.rows
@@ -107,14 +107,14 @@ class Rows:
             return None
         return items[index].slice(offset, min(items[index].rows, offset + want))
 
-    def forked(self) -> None:
+    def after_fork(self) -> None:
         """In the child of a fork: the thread that held the lock is not here."""
         self.lock = threading.Lock()
 
 
 def saved_mark(notes: Any) -> Marked | None:
     """Where the input goes on, as a part of a shelf notes it."""
-    return None if notes is None else Saved(from_json(notes))
+    return None if notes is None else SavedMark(from_json(notes))
 
 
 class StoredRows:
@@ -128,7 +128,7 @@ class StoredRows:
         self._admitted: set[Structure] = set()
         self._maker = maker
         self._writers = 0
-        self._stored: tuple[list[Part], list[int], Rows] = ([], [], unwritten())
+        self._stored: tuple[list[StoredPart], list[int], KeptRows] = ([], [], unwritten())
         self._show()
         _all_rows.add(self)
 
@@ -143,7 +143,7 @@ class StoredRows:
         return self._shelf.complete
 
     @property
-    def parts(self) -> list[Part]:
+    def parts(self) -> list[StoredPart]:
         """What is on the shelf."""
         return self._shelf.parts
 
@@ -167,7 +167,7 @@ class StoredRows:
     def plan(self, node: Node) -> Node:
         """The plan with the seeds that the first of these rows were drawn with."""
         header = self._shelf.header
-        return node if header is None else self._maker.reseeded(header["maker"])
+        return node if header is None else self._maker.with_stored_seeds(header["maker"])
 
     def look(self) -> None:
         """Another process may have written in the meantime."""
@@ -261,16 +261,16 @@ class StoredRows:
         except StorageError as error:
             raise StorageError(f"{error}. Delete {self._shelf.path} to have it made again") from error
 
-    def forked(self) -> None:
+    def after_fork(self) -> None:
         """In the child of a fork: it is the parent who writes."""
         self.lock = threading.Lock()
         self._writers = 0
-        self._shelf.forked()
+        self._shelf.after_fork()
 
 
-def unwritten() -> Rows:
+def unwritten() -> KeptRows:
     """Room for rows that will be a part: in large batches, since a block never goes beyond one."""
-    return Rows(BATCH_BYTES, BATCH_ROWS)
+    return KeptRows(BATCH_BYTES, BATCH_ROWS)
 
 
 def in_parts(items: Iterable[Item]) -> Iterator[list[Item]]:
@@ -285,15 +285,15 @@ def in_parts(items: Iterable[Item]) -> Iterator[list[Item]]:
         yield fresh.items()
 
 
-_all_rows: weakref.WeakSet[Rows | StoredRows] = weakref.WeakSet()
+_all_rows: weakref.WeakSet[KeptRows | StoredRows] = weakref.WeakSet()
 
 
-def _forked() -> None:
+def _after_fork() -> None:
     for rows in _all_rows:
-        rows.forked()
+        rows.after_fork()
 
 
-os.register_at_fork(after_in_child=_forked)
+os.register_at_fork(after_in_child=_after_fork)
 
 
 def _own(item: Item) -> Item:
@@ -303,7 +303,7 @@ def _own(item: Item) -> Item:
     return Block(item.structure, [owned(c) for c in item.columns], item.rows, None, item.ids)
 
 
-def _merged(items: list[Item]) -> list[Item]:
+def _merge_runs(items: list[Item]) -> list[Item]:
     runs: list[list[Item]] = []
     for item in items:
         last = runs[-1][-1] if runs else None

@@ -13,8 +13,8 @@ from headrace.block import Block, Failure, Ids, Item, source_ids
 from headrace.columns import Notes
 from headrace.errors import ElementError, StorageError
 from headrace.storage.columns import encoded
-from headrace.storage.files import whole, write_page
-from headrace.storage.parts import DATA, PAGE, Part, checksum
+from headrace.storage.files import whole_file, write_page
+from headrace.storage.parts import DATA, PAGE, StoredPart, checksum
 from headrace.storage.structures import Types, plain_structure
 
 if TYPE_CHECKING:
@@ -39,17 +39,17 @@ class _Run:
 
 def write_parts(
     directory: Path, start: int, items: Iterable[Item], types: Types, *, compression: str | None, notes: Any
-) -> list[Part]:
+) -> list[StoredPart]:
     """Write rows from number `start` on: one part, or several where their columns differ in kind.
 
     `notes`, whatever JSON can hold, go to the page of the last.
     """
     runs = _runs(items)
-    made: list[Part] = []
+    made: list[StoredPart] = []
     for run in runs:
         path = directory / f"{start:012}{DATA}"
         _write(path, run, compression, notes if run is runs[-1] else None)
-        made.append(Part(path, types))
+        made.append(StoredPart(path, types))
         start += made[-1].rows
     return made
 
@@ -96,7 +96,7 @@ def _write(path: Path, run: _Run, compression: str | None, notes: Any) -> None:
         cuts.append(sink.tell())
     data = sink.getvalue()
     cuts.append(data.size)
-    with whole(path) as file:
+    with whole_file(path) as file:
         file.write(data)
     page = {
         "cuts": cuts,

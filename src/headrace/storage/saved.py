@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 from headrace.errors import StorageError
 from headrace.plan.spec import Spec
 from headrace.plan.structure import LEAF
-from headrace.storage.files import TEMPORARY, locked, read_page, write_page
+from headrace.storage.files import TEMPORARY, lock_directory, read_page, write_page
 from headrace.storage.locks import unlock
-from headrace.storage.parts import Part
+from headrace.storage.parts import StoredPart
 from headrace.storage.shelf import Shelf
-from headrace.storage.structures import Types, spec_of
+from headrace.storage.structures import Types, stored_spec
 
 VERSION = 3
 SAVED = "saved.json"
@@ -29,7 +29,7 @@ GENERATION = "rows-"
 def generation(path: Path) -> Iterator[Path]:
     """A directory for new rows. It is removed unless they are published; so is what a killed writer left."""
     try:
-        lock = locked(path)
+        lock = lock_directory(path)
     except OSError as error:
         raise StorageError(f"{path} cannot be written: {error.strerror}") from error
     if lock is None:
@@ -53,15 +53,15 @@ def publish(path: Path, current: Path, **facts: Any) -> None:
     write_page(path / SAVED, {"version": VERSION, "current": current.name, **facts})
 
 
-class Saved(NamedTuple):
+class SavedElements(NamedTuple):
     """What was saved: the parts, what their elements look like, and whether each is a pair with its shard's number."""
 
-    parts: list[Part]
+    parts: list[StoredPart]
     spec: Spec
     sharded: bool
 
 
-def read_saved(path: Path, types: Types) -> Saved:
+def read_saved(path: Path, types: Types) -> SavedElements:
     """What `path` holds; raises StorageError where that is nothing, or nothing sensible."""
     page = _page(path)
     shelf = Shelf(path / page["current"], types)
@@ -69,15 +69,15 @@ def read_saved(path: Path, types: Types) -> Saved:
         raise StorageError(f"{path} is damaged: not all of its files are there")
     sharded = page.get("sharded") is True
     try:
-        spec = spec_of(page["spec"], types)
+        spec = stored_spec(page["spec"], types)
         for part in shelf.parts:
             _check(part, spec, sharded=sharded)
     except StorageError as error:
         raise StorageError(f"{path} is damaged: {error}") from None
-    return Saved(shelf.parts, spec, sharded)
+    return SavedElements(shelf.parts, spec, sharded)
 
 
-def _check(part: Part, spec: Spec, *, sharded: bool) -> None:
+def _check(part: StoredPart, spec: Spec, *, sharded: bool) -> None:
     structure = part.layout.structure
     if sharded:
         fine = structure.kind is tuple and len(structure.children) == 2 and structure.children[1] == LEAF

@@ -19,9 +19,9 @@ from typing import Any
 
 from headrace.block import Item
 from headrace.errors import NONSENSE, StorageError
-from headrace.storage.files import TEMPORARY, locked, read_page, write_page
+from headrace.storage.files import TEMPORARY, lock_directory, read_page, write_page
 from headrace.storage.locks import unlock
-from headrace.storage.parts import DATA, PAGE, Part
+from headrace.storage.parts import DATA, PAGE, StoredPart
 from headrace.storage.plans import Maker
 from headrace.storage.runs import write_parts
 from headrace.storage.structures import Types
@@ -55,7 +55,7 @@ class Shelf:
         self.types = types
         self.maker = maker
         self.header: dict[str, Any] | None = None
-        self.parts: list[Part] = []
+        self.parts: list[StoredPart] = []
         self.complete = False
         self._lock: int | None = None
         self.refresh()
@@ -105,7 +105,7 @@ class Shelf:
             )
         return header
 
-    def _whole(self, page: dict[str, Any]) -> list[Part]:
+    def _whole(self, page: dict[str, Any]) -> list[StoredPart]:
         starts = [*page["parts"], page["rows"]]
         if any(type(start) is not int or not 0 <= start < 10**12 for start in starts):
             raise ValueError(f"parts {str(starts)[:80]}")
@@ -114,17 +114,17 @@ class Shelf:
             raise StorageError(f"{self.path} is damaged: its parts do not follow one another")
         return parts
 
-    def _part(self, start: int) -> Part:
+    def _part(self, start: int) -> StoredPart:
         path = self.path / f"{start:012}{DATA}"
         kept = next((p for p in self.parts if p.start == start), None)  # do not read what is known
         try:
-            return kept or Part(path, self.types)
+            return kept or StoredPart(path, self.types)
         except StorageError as error:
             raise StorageError(f"{error}. Delete {self.path} to have it made again") from error
 
-    def _chain(self) -> list[Part]:
+    def _chain(self) -> list[StoredPart]:
         """The parts of an unfinished shelf, as far as they are whole and follow one another."""
-        chain: list[Part] = []
+        chain: list[StoredPart] = []
         start = 0
         while (self.path / f"{start:012}{PAGE}").exists():
             try:
@@ -137,7 +137,7 @@ class Shelf:
 
     def acquire(self) -> bool:
         """Become the one who writes; False if somebody else is."""
-        self._lock = locked(self.path)
+        self._lock = lock_directory(self.path)
         if self._lock is None:
             return False
         try:
@@ -175,9 +175,9 @@ class Shelf:
         """Let others write."""
         if self._lock is not None:
             unlock(self._lock)
-        self.forked()
+        self.after_fork()
 
-    def forked(self) -> None:
+    def after_fork(self) -> None:
         """In the child of a fork: it is the parent who writes, and who holds the lock of the file open in both."""
         descriptor, self._lock = self._lock, None
         if descriptor is not None:

@@ -86,14 +86,14 @@ def plain_structure(structure: Structure) -> Any:
     return [named or [type_name(kind), _form(kind)], keys, [plain_structure(c) for c in structure.children], written]
 
 
-class Layout(NamedTuple):
+class StoredLayout(NamedTuple):
     """A structure, and which of the stored columns its leaves are; None: all in order."""
 
     structure: Structure
     order: list[int] | None
 
 
-def structure_of(plain: Any, types: Types) -> Layout:
+def structure_of(plain: Any, types: Types) -> StoredLayout:
     """The structure that JSON held; raises StorageError where it held none."""
     before = len(types.unknown)
     try:
@@ -101,8 +101,8 @@ def structure_of(plain: Any, types: Types) -> Layout:
     except NONSENSE as error:
         raise StorageError(f"it describes no structure of elements: {type(error).__name__}: {error}") from None
     if len(types.unknown) == before:
-        return Layout(made, None)
-    return Layout(*_in_order(made, 0))
+        return StoredLayout(made, None)
+    return StoredLayout(*_in_order(made, 0))
 
 
 def _in_order(structure: Structure, first: int) -> tuple[Structure, list[int]]:
@@ -158,7 +158,7 @@ def plain_spec(spec: Spec) -> Any:
     return [plain_structure(spec.structure), leaves]
 
 
-def spec_of(plain: Any, types: Types) -> Spec:
+def stored_spec(plain: Any, types: Types) -> Spec:
     """The spec that JSON held; raises StorageError where it held none."""
     if plain is None:
         return Spec.UNKNOWN

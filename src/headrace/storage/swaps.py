@@ -22,7 +22,7 @@ from headrace.storage.files import (
     LOCK,
     clear_stale,
     exclusive,
-    hidden,
+    hidden_prefix,
     new_folder,
     read_page,
     settle,
@@ -134,13 +134,13 @@ def _lies_there(path: Path, descriptor: int) -> bool:
 
 
 def _swap(folder: Path, stem: str, suffix: str) -> Path:
-    return folder / f"{hidden(stem + suffix)}{SWAP}"
+    return folder / f"{hidden_prefix(stem + suffix)}{SWAP}"
 
 
 def _finish(swap: Path) -> None:
     """Remove what is replaced, and only then move what replaces it: nobody ever sees some of both."""
     folder = swap.parent
-    page = _checked(swap, read_page(swap / LIST))
+    page = _check_list(swap, read_page(swap / LIST))
     new: dict[str, int] = page["files"]
     for path in _belonging(folder, page["stem"], page["suffix"]):
         moved = path.name in new and not (swap / path.name).exists()
@@ -158,7 +158,7 @@ def _finish(swap: Path) -> None:
     shutil.rmtree(done, ignore_errors=True)
 
 
-def _checked(swap: Path, page: dict[str, Any]) -> dict[str, Any]:
+def _check_list(swap: Path, page: dict[str, Any]) -> dict[str, Any]:
     """The list of a swap, which names nothing but files of its own kind and in its own folder."""
     stem, suffix, files = (page.get(name) for name in ("stem", "suffix", "files"))
     if isinstance(stem, str) and isinstance(suffix, str) and isinstance(files, dict) and "/" not in stem + suffix:

@@ -44,7 +44,7 @@ class Draw:
         return made
 
 
-class Generator:
+class TracedGenerator:
     """What a function gets for its generator while it is traced."""
 
     __slots__ = ("_recorder", "_state", "_used")

@@ -32,15 +32,24 @@ LENGTHS = 16
 class Function:
     """`fn` as an operation calls it, traced once for each kind of rows, and again when a captured name changes.
 
-    One that `draws` has a generator as its last argument.
+    One that `draws` has a generator as its last argument. `then` are functions that come after it, each called on what
+    the one before it gave: `fn` and they are one graph, or none.
     """
 
-    def __init__(self, fn: Callable[..., Any], mode: str = "auto", *, draws: bool = False) -> None:
+    def __init__(
+        self,
+        fn: Callable[..., Any],
+        mode: str = "auto",
+        *,
+        draws: bool = False,
+        then: tuple[Callable[..., Any], ...] = (),
+    ) -> None:
         if mode not in MODES:
             raise ValueError(f"mode must be one of {', '.join(map(repr, MODES))}, not {mode!r}")
         self.fn = fn
         self.mode = mode
         self.draws = draws
+        self.then = then
         self._graphs: dict[Spec, Graph | str] = {}
         self._specs: dict[Any, Spec] = {}
         self._fitting: dict[Any, Graph | str] = {}
@@ -49,7 +58,7 @@ class Function:
         self._lock = threading.Lock()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return partial(Function, draws=self.draws), (self.fn, self.mode)
+        return partial(Function, draws=self.draws, then=self.then), (self.fn, self.mode)
 
     def graph(self, spec: Spec) -> Graph | str:
         """The graph for elements of this spec, or why the function runs row by row."""
@@ -59,11 +68,16 @@ class Function:
         if found is None or (isinstance(found, Graph) and not found.current()):
             with self._lock:
                 exact = self.mode == "auto"
-                found = KNOWN.get(self.fn, spec, exact=exact, draws=self.draws)
-                if found is None:
-                    found = trace(self.fn, spec, exact=exact, draws=self.draws)
-                    KNOWN.keep(self.fn, spec, found, exact=exact, draws=self.draws)
-                self._graphs[spec] = found
+                self._graphs[spec] = found = self._traced(spec, exact=exact)
+        return found
+
+    def _traced(self, spec: Spec, *, exact: bool) -> Graph | str:
+        if self.then:
+            return trace(self.fn, spec, exact=exact, draws=self.draws, then=self.then)
+        found = KNOWN.get(self.fn, spec, exact=exact, draws=self.draws)
+        if found is None:
+            found = trace(self.fn, spec, exact=exact, draws=self.draws)
+            KNOWN.keep(self.fn, spec, found, exact=exact, draws=self.draws)
         return found
 
     def check(self, spec: Spec) -> None:
@@ -91,6 +105,19 @@ class Function:
         """Run row by row from here on."""
         self._graphs[spec] = f"eager: {reason}"
 
+    def spec_of(self, block: Block) -> Spec:
+        """What the rows of a block look like, as graphs are kept for."""
+        key = (block.structure, *[_kind(c) for c in block.columns])
+        spec = self._specs.get(key)
+        if spec is None:
+            spec = self._specs[key] = Spec(block.structure, tuple(column_spec(c) for c in block.columns))
+        return spec
+
+    def settled_graph(self, spec: Spec) -> Graph | None:
+        """The graph for such rows, once it is seen to give what calls give, and as long as it does."""
+        found = self._graphs.get(spec)
+        return found if isinstance(found, Graph) and not found.rows_to_verify and found.current() else None
+
     def columns(
         self, block: Block, rows: Callable[[Block], Iterable[tuple[bool, Any]]], *more: Column
     ) -> tuple[Graph, list[Column]] | None:
@@ -101,10 +128,7 @@ class Function:
         """
         if self.mode == "eager":
             return None
-        key = (block.structure, *[_kind(c) for c in block.columns])
-        spec = self._specs.get(key)
-        if spec is None:
-            spec = self._specs[key] = Spec(block.structure, tuple(column_spec(c) for c in block.columns))
+        spec = self.spec_of(block)
         if block.rows < FEW and self.mode == "auto":
             texts = all(s.dtype is not None and s.dtype.kind in "SU" for s in spec.leaves)
             known = self.graph(spec) if texts else self._graphs.get(spec)  # of which only operations of ours make much
@@ -148,7 +172,7 @@ class Function:
         if found is None or (isinstance(found, Graph) and not found.current()):
             if len(self._fitting) == LENGTHS:
                 raise ValueError("rows of too many lengths to trace the function for each")
-            found = trace(self.fn, spec, exact=self.mode == "auto", draws=self.draws, sizes=sizes)
+            found = trace(self.fn, spec, exact=self.mode == "auto", draws=self.draws, sizes=sizes, then=self.then)
             self._fitting[key] = found
         if isinstance(found, str):
             raise ValueError(found)

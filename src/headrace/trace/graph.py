@@ -15,13 +15,14 @@ from headrace.columns import Column, kind_of
 from headrace.plan.spec import DatasetSpec, LeafSpec, Spec, TensorSpec, leaf_spec
 from headrace.plan.structure import Structure, flatten
 from headrace.trace.capture import Capture, Guard
-from headrace.trace.draws import Generator
+from headrace.trace.draws import TracedGenerator
 from headrace.trace.errors import Mismatch, Untraceable
 from headrace.trace.recorder import Recorder
 from headrace.trace.rules import chooser
-from headrace.trace.sizes import Sizes, fitted, settled
+from headrace.trace.rules.elementwise import EXACT
+from headrace.trace.sizes import Sizes, fit_sizes, is_settled
 from headrace.trace.symbols import Symbol
-from headrace.trace.values import Fresh, Kernel, Step, Value, Values, dummy, leaves, swapped
+from headrace.trace.values import Fresh, Kernel, Step, Value, Values, dummy, leaves, map_arguments
 
 
 @dataclass(eq=False)
@@ -92,10 +93,16 @@ class Graph:
     def _column(self, output: Any, values: Values, n: int) -> Column:
         """A component of the result; one that the rows have no part in is the same in all."""
         if isinstance(output, tuple):
-            return _spread(output[0], n)
+            return _repeat_value(output[0], n)
         value: Column = values[output]
-        return _spread(value, n) if output in self.unbatched else value
+        return _repeat_value(value, n) if output in self.unbatched else value
 
+    inputs: int = 0
+    """How many components the function's argument has; they have the first slots."""
+    reads: frozenset[int] = frozenset()
+    """Those of them that the function looks at, or passes on."""
+    infallible: bool = False
+    """Whether no values can make it raise."""
     unbatched: frozenset[int] = frozenset()
     operations: bool = False
     """Whether operations of ours are among the steps."""
@@ -110,7 +117,7 @@ def _owner(array: np.ndarray[Any, Any]) -> Any:
     return array if array.base is None else array.base
 
 
-def _spread(value: Any, n: int) -> Column:
+def _repeat_value(value: Any, n: int) -> Column:
     """A column of the same value."""
     if isinstance(value, np.ndarray | np.generic):
         return np.broadcast_to(value, (n, *value.shape))
@@ -118,11 +125,18 @@ def _spread(value: Any, n: int) -> Column:
 
 
 def trace(
-    fn: Callable[..., Any], spec: Spec, *, exact: bool, draws: bool = False, sizes: dict[int, int] | None = None
+    fn: Callable[..., Any],
+    spec: Spec,
+    *,
+    exact: bool,
+    draws: bool = False,
+    sizes: dict[int, int] | None = None,
+    then: Sequence[Callable[..., Any]] = (),
 ) -> Graph | str:
     """The graph of `fn` for elements of this spec, and a generator if it `draws`; or why there is none.
 
-    `sizes` are those of rows whose length the spec does not tell; without them some that suit the function are found.
+    `then` are functions of which each gets, as an element, what the one before it gave. `sizes` are those of rows whose
+    length the spec does not tell; without them some that suit the function are found.
     """
     if spec.structure is None:
         return "eager: its elements are not known before they are there"
@@ -130,11 +144,11 @@ def trace(
         return "eager: its elements hold datasets"
     reason = ""
     for fill in (None, 0):
-        attempt = partial(_trace, fn, spec, exact, draws, fill)
-        made, found = fitted(attempt, {}) if sizes is None else (attempt(Sizes(sizes)), None)
+        attempt = partial(_trace, fn, spec, exact, draws, fill, then)
+        made, found = fit_sizes(attempt, {}) if sizes is None else (attempt(Sizes(sizes)), None)
         if isinstance(made, Graph):
-            if found is not None and found.used and not settled(attempt, found, lambda m: isinstance(m, Graph)):
-                made.spec = made.spec.loosened()
+            if found is not None and found.used and not is_settled(attempt, found, lambda m: isinstance(m, Graph)):
+                made.spec = made.spec.without_sizes()
             return made
         reason = reason or made
         if "raises IndexError" not in made:
@@ -142,7 +156,15 @@ def trace(
     return f"eager: {reason}"
 
 
-def _trace(fn: Callable[..., Any], spec: Spec, exact: bool, draws: bool, fill: int | None, sizes: Sizes) -> Graph | str:
+def _trace(
+    fn: Callable[..., Any],
+    spec: Spec,
+    exact: bool,
+    draws: bool,
+    fill: int | None,
+    then: Sequence[Callable[..., Any]],
+    sizes: Sizes,
+) -> Graph | str:
     assert spec.structure is not None
     recorder = Recorder(chooser(exact), Symbol, sizes)
     try:
@@ -152,14 +174,16 @@ def _trace(fn: Callable[..., Any], spec: Spec, exact: bool, draws: bool, fill: i
         symbols = [recorder.input(dummy(s, fill=fill), s) for s in spec.leaves if isinstance(s, TensorSpec)]
         element = spec.structure.pack(symbols)
         args = list(element) if spec.structure.unpacks else [element]
-        args += [Generator(recorder)] if draws else []
+        args += [TracedGenerator(recorder)] if draws else []
         del symbols, element
-        result = _called(capture.callable(fn), args)
+        result = _call_alone(capture.callable(fn), args)
+        for other in then:
+            result = _call_alone(capture.callable(other), _hand_on_all(recorder, capture, result))
         recorder.returned = True
         if sizes.read and capture.decides:
             recorder.failed = recorder.failed or f"may decide by a length that only the rows tell at {sizes.read}"
         if recorder.failed is None:
-            return _finished(recorder, capture, result)
+            return _finish_graph(recorder, capture, result)
     except Untraceable as signal:
         recorder.failed = recorder.failed or signal.reason
     except RecursionError:
@@ -171,7 +195,7 @@ def _trace(fn: Callable[..., Any], spec: Spec, exact: bool, draws: bool, fill: i
     return recorder.failed or ""
 
 
-def _called(fn: Callable[..., Any], args: list[Any]) -> Any:
+def _call_alone(fn: Callable[..., Any], args: list[Any]) -> Any:
     """The function's result, the function alone holding its arguments: so it shows which it has let go."""
     args.reverse()
     match len(args):
@@ -184,12 +208,34 @@ def _called(fn: Callable[..., Any], args: list[Any]) -> Any:
     return fn(*reversed(args))
 
 
+def _hand_on_all(recorder: Recorder, capture: Capture, result: Any) -> list[Any]:
+    """What one function gave, as the arguments that the next one gets: an element, in memory of its own."""
+    if result is None:
+        raise recorder.refuse("returns None")
+    structure, found = flatten(tuple(result) if type(result) is list else result)
+    for kind in _classes(structure):
+        capture.check_class(kind)
+    element = structure.pack([_hand_on(recorder, item) for item in found])
+    return list(element) if structure.unpacks else [element]
+
+
+def _hand_on(recorder: Recorder, item: Any) -> Any:
+    output, _ = _output(recorder, item)
+    if not isinstance(output, Value):
+        return recorder.constant(output) if isinstance(output, np.ndarray | np.generic) else output
+    sample = output.sample
+    as_element = output.opaque or isinstance(sample, np.generic) or (sample.ndim and sample.flags.c_contiguous)
+    if not as_element or not output.batched or output.sized:
+        raise recorder.refuse("gives an array that another function would get in another layout")
+    return recorder.wrap(output)
+
+
 def _classes(structure: Structure) -> set[type]:
     found = {kind for child in structure.children for kind in _classes(child)}
     return found | ({structure.kind} if structure.kind not in (None, tuple, dict, type(None)) else set())
 
 
-def _finished(recorder: Recorder, capture: Capture, result: Any) -> Graph:
+def _finish_graph(recorder: Recorder, capture: Capture, result: Any) -> Graph:
     if result is None:
         raise recorder.refuse("returns None")
     capture.check_lists()
@@ -209,16 +255,21 @@ def _finished(recorder: Recorder, capture: Capture, result: Any) -> Graph:
         specs.append(spec)
     made = Spec(structure, tuple(specs))
     used = {value.slot for step in recorder.steps for value in step.uses}
+    given = recorder.inputs
+    reads = used.union(o for o in outputs if isinstance(o, int)).intersection(range(given))
     guards = [*capture.guards, *[_same_layout(array) for _, array in recorder.captured]]
     return Graph(
         structure,
-        made.loosened() if recorder.loose else made,
+        made.without_sizes() if recorder.loose else made,
         tuple(outputs),
-        in_place(recorder.steps, {o for o in outputs if isinstance(o, int)}),
+        reuse_memory(recorder.steps, {o for o in outputs if isinstance(o, int)}),
         recorder.template,
         recorder.captured,
         guards,
         recorder.sizes.used,
+        inputs=given,
+        reads=frozenset(reads),
+        infallible=not recorder.own and not recorder.loose and all(map(_cannot_raise, recorder.steps)),
         unbatched=frozenset(unbatched),
         operations=bool(recorder.own),
         apart=all(isinstance(o, int) for o in outputs)
@@ -228,12 +279,17 @@ def _finished(recorder: Recorder, capture: Capture, result: Any) -> Graph:
     )
 
 
+def _cannot_raise(step: Step) -> bool:
+    """Whether a step is one of those that only ever compute; unless the user has it raise where a number overflows."""
+    return step.name in EXACT and not step.rowwise and "raise" not in step.errors.values()
+
+
 def _same_layout(array: np.ndarray[Any, Any]) -> Guard:
     layout = (array.shape, array.dtype, array.strides)
     return lambda: (array.shape, array.dtype, array.strides) == layout
 
 
-def in_place(steps: list[Step], kept: set[int]) -> list[Step]:
+def reuse_memory(steps: list[Step], kept: set[int]) -> list[Step]:
     """The steps, those that can writing into an array that nobody reads any more: memory that is warm costs less."""
     uses = [value.slot for step in steps for value in step.uses]
     makers = {step.slot: step for step in steps}
@@ -259,7 +315,7 @@ def _alike(a: Any, b: Any) -> bool:
 
 def _output(recorder: Recorder, item: Any) -> tuple[Any, LeafSpec]:
     """The value of a component that the function returned, or the constant that it is, and its spec."""
-    if isinstance(item, list) and any(True for _ in leaves(swapped(item, recorder.value_of))):
+    if isinstance(item, list) and any(True for _ in leaves(map_arguments(item, recorder.value_of))):
         item = recorder.call(np.asarray, "asarray", (item,), {})
     value = recorder.value_of(item)
     if isinstance(value, Value):

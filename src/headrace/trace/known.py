@@ -39,7 +39,7 @@ class Known:
         """Remember it, if it costs nothing."""
         if not isinstance(fn, FunctionType) or (isinstance(found, Graph) and found.captured):
             return
-        if fn.__kwdefaults__ or not all(_light(value) for value in (*_held(fn), *(fn.__defaults__ or ()))):
+        if fn.__kwdefaults__ or not all(_light(value) for value in (*_held_values(fn), *(fn.__defaults__ or ()))):
             return
         with self._lock:
             self._found[fn.__code__, spec, exact, draws] = fn, found
@@ -50,7 +50,7 @@ class Known:
 KNOWN = Known()
 
 
-def _held(fn: FunctionType) -> list[Any]:
+def _held_values(fn: FunctionType) -> list[Any]:
     try:
         return [cell.cell_contents for cell in fn.__closure__ or ()]
     except ValueError:  # not assigned yet
@@ -66,7 +66,7 @@ def _same(fn: FunctionType, other: FunctionType) -> bool:
     """Whether two functions of one code do the same."""
     if fn.__globals__ is not other.__globals__ or fn.__kwdefaults__ or fn.__dict__ or other.__dict__:
         return False
-    ours, theirs = (_held(fn), fn.__defaults__ or ()), (_held(other), other.__defaults__ or ())
+    ours, theirs = (_held_values(fn), fn.__defaults__ or ()), (_held_values(other), other.__defaults__ or ())
     return all(len(a) == len(b) and all(map(_same_value, a, b)) for a, b in zip(ours, theirs, strict=True))
 
 

@@ -13,7 +13,7 @@ from headrace.trace.errors import OPAQUE
 from headrace.trace.operation import OF_NUMPY
 from headrace.trace.recorder import Recorder
 from headrace.trace.symbols import Symbol, apply_ufunc
-from headrace.trace.values import KINDS, Value, leaves, swapped
+from headrace.trace.values import KINDS, Value, leaves, map_arguments
 
 SHAPE_ONLY = frozenset({
     "shape", "ndim", "size", "result_type", "can_cast", "iscomplexobj", "isrealobj", "promote_types", "min_scalar_type",
@@ -41,12 +41,12 @@ def apply_function(recorder: Recorder, func: Callable[..., Any], args: tuple[Any
     if name in BARRED:
         raise recorder.refuse(f"uses np.{name}")
     if name in SHAPE_ONLY:
-        found = swapped((args, kwargs), recorder.value_of)
+        found = map_arguments((args, kwargs), recorder.value_of)
         if any(v.opaque for v in leaves(found)):
             raise recorder.refuse(f"np.{name} {OPAQUE}")
         for value in leaves(found):
-            recorder.asked(value)
-        args, kwargs = swapped(found, lambda i: i.sample if isinstance(i, Value) else i)
+            recorder.note_shape_read(value)
+        args, kwargs = map_arguments(found, lambda i: i.sample if isinstance(i, Value) else i)
         return func(*args, **kwargs)
     if name in SHAPED_LIKE:
         return _like(recorder, func, name, args, kwargs)
@@ -68,7 +68,7 @@ def _like(
         raise recorder.refuse(f"np.{name} {OPAQUE}")
     if not isinstance(sample, np.ndarray | np.generic | int | float):
         return recorder.call(func, name, (prototype, *rest), kwargs)
-    if any(not v.static for v in leaves(swapped((tuple(rest), kwargs), recorder.value_of))):
+    if any(not v.static for v in leaves(map_arguments((tuple(rest), kwargs), recorder.value_of))):
         raise recorder.refuse(f"np.{name} with data to fill in")
     layout = np.empty_like(sample)
     return recorder.call(lambda *a, **k: func(layout, *a, **k), name, tuple(rest), kwargs)
@@ -140,7 +140,7 @@ def _real(item: Any) -> Any:
 
 def real(tree: Any) -> Any:
     """Arguments with stand-ins replaced by what they stand for."""
-    return swapped(tree, _real)
+    return map_arguments(tree, _real)
 
 
 class Namespace:
@@ -188,7 +188,7 @@ def numpy_name(recorder: Recorder, value: Any, where: str) -> Any:
         return OF_NUMPY[name]
     if name in BARRED or not callable(value):
         raise recorder.refuse(f"uses {where}")
-    if name in SHAPE_ONLY | SHAPED_LIKE | CREATORS or _known(name):
+    if name in SHAPE_ONLY | SHAPED_LIKE | CREATORS or _is_known(name):
         return Recorded(recorder, value)
     raise recorder.refuse(f"uses {where}")
 
@@ -197,7 +197,7 @@ def _plain_dtype(given: Any) -> Any:
     return given.dtype if type(given) is Symbol else given
 
 
-def _known(name: str) -> bool:
+def _is_known(name: str) -> bool:
     from headrace.trace.rules import ROWWISE
 
     return name in ROWWISE

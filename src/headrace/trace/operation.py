@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from headrace.plan.structure import flatten
 from headrace.trace.symbols import Symbol
-from headrace.trace.values import swapped
+from headrace.trace.values import map_arguments
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -50,5 +50,5 @@ def _first_symbol(tree: Any) -> Symbol | None:
             found.append(item)
         return item
 
-    swapped(tree, look)
+    map_arguments(tree, look)
     return found[0] if found else None

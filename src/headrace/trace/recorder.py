@@ -13,8 +13,20 @@ import numpy as np
 
 from headrace.plan.spec import TensorSpec
 from headrace.trace.errors import OPAQUE, Resized, Untraceable
-from headrace.trace.sizes import Sizes, sized
-from headrace.trace.values import KINDS, Call, Kernel, Step, Value, Values, dummy, leaves, plain, sample_of, swapped
+from headrace.trace.sizes import Sizes, sizes_in
+from headrace.trace.values import (
+    KINDS,
+    Call,
+    Kernel,
+    Step,
+    Value,
+    Values,
+    call_plainly,
+    dummy,
+    leaves,
+    map_arguments,
+    sample_of,
+)
 
 _HERE = str(Path(__file__).parent)
 _NUMPY = str(Path(np.__file__).parent)
@@ -40,6 +52,7 @@ class Recorder:
         self.steps: list[Step] = []
         self.captured: list[tuple[Value, np.ndarray[Any, Any]]] = []
         self.own: list[range] = []  # of each operation of ours, the slots of its results
+        self.inputs = 0
         self.failed: str | None = None
         self.loose = False
         self.returned = False
@@ -69,6 +82,7 @@ class Recorder:
         """A column of the block; without a sample, one that only travels through."""
         value = self._value(sample, batched=True)
         value.spec = spec
+        self.inputs += 1
         return self.wrap(value)
 
     def capture(self, array: np.ndarray[Any, Any]) -> Any:
@@ -96,11 +110,11 @@ class Recorder:
         finally:
             self._errors.pop()
 
-    def evaluated(self, fn: Callable[..., Any], name: str, args: Any, kwargs: Any) -> Any:
+    def evaluate(self, fn: Callable[..., Any], name: str, args: Any, kwargs: Any) -> Any:
         """What the operation makes of the samples."""
         try:
             with np.errstate(all="ignore"):
-                return fn(*swapped(args, sample_of), **swapped(kwargs, sample_of))
+                return fn(*map_arguments(args, sample_of), **map_arguments(kwargs, sample_of))
         except Exception as error:
             raise self.refuse(f"{name} raises {type(error).__name__} ({error}) for values of such a shape") from None
 
@@ -108,18 +122,18 @@ class Recorder:
         """Apply an operation: to the samples now, to blocks when the graph runs."""
         if self.failed is not None:
             raise Untraceable(self.failed)
-        args, kwargs = swapped(args, self.value_of), swapped(kwargs, self.value_of)
+        args, kwargs = map_arguments(args, self.value_of), map_arguments(kwargs, self.value_of)
         call = Call(fn, name, args, kwargs)
         used = call.values
         if any(v.opaque for v in used):
             raise self.refuse(f"{name} {OPAQUE}")
         self.sizes.fits(name, args, kwargs)
-        call.sample = self.evaluated(fn, name, args, kwargs)
+        call.sample = self.evaluate(fn, name, args, kwargs)
         if all(v.static for v in used):
             return self._constants(call.sample, name)
         return self.record(call)
 
-    def asked(self, value: Value) -> None:
+    def note_shape_read(self, value: Value) -> None:
         """The function asks for the shape of a value."""
         if value.sized and not self.sizes.read:
             self.sizes.read = user_line()
@@ -151,9 +165,9 @@ class Recorder:
         several = type(sample) in (tuple, list)
         for one in sample if several else (sample,):
             if not isinstance(one, np.ndarray | np.generic) or one.dtype.kind not in KINDS:
-                raise self.refuse(f"{call.name} gives {_described(one)}")
+                raise self.refuse(f"{call.name} gives {_describe(one)}")
         value = self._value(sample, batched=batched)
-        value.call, value.sized = call, sized((call.args, call.kwargs))
+        value.call, value.sized = call, sizes_in((call.args, call.kwargs))
         if batched:
             try:
                 kernel, rowwise, value.faithful = self._choose(call)
@@ -161,7 +175,7 @@ class Recorder:
                 raise self.refuse(error.reason) from None
             self.loose = self.loose or call.loose
         else:
-            kernel, rowwise = plain(call), False
+            kernel, rowwise = call_plainly(call), False
         errors = dict(self._errors[-1]) if self._errors else {}
         self.steps.append(Step(call.name, value.slot, kernel, rowwise, errors, tuple(call.values), sample))
         return self._items(value) if several else self.wrap(value)
@@ -188,9 +202,9 @@ class Recorder:
         even: bool = False,
     ) -> Any:
         """A function of ours that works on whole columns; `even`: what it gives mostly has one length in all rows."""
-        args, kwargs = swapped(args, self.value_of), swapped(kwargs, self.value_of)
+        args, kwargs = map_arguments(args, self.value_of), map_arguments(kwargs, self.value_of)
         try:
-            described, named = swapped(args, _spec_of), swapped(kwargs, _spec_of)
+            described, named = map_arguments(args, _spec_of), map_arguments(kwargs, _spec_of)
             structure, specs = flatten(spec(*described, **named))
             run = block(*described, **named)
         except Exception as error:
@@ -246,11 +260,11 @@ class Recorder:
         for step in self.steps:
             for value in step.uses:
                 value.call = None
-                value.sample = value.sample if value.static else swapped(value.sample, _outline)
+                value.sample = value.sample if value.static else map_arguments(value.sample, _outline)
             step.uses, step.sample = (), None
         self.steps, self.template, self.captured, self._live = [], [], [], []
 
-    def recorded(self, call: Call) -> Value:
+    def record_known(self, call: Call) -> Value:
         """The value of a call whose sample is known: a constant where all that goes in is."""
         made = self.constant(call.sample) if all(v.static for v in call.values) else self.record(call)
         return made._value  # type: ignore[no-any-return]
@@ -261,7 +275,7 @@ def _outline(sample: Any) -> Any:
     return np.broadcast_to(np.zeros((), sample.dtype), sample.shape) if isinstance(sample, np.ndarray) else sample
 
 
-def _described(value: Any) -> str:
+def _describe(value: Any) -> str:
     dtype = getattr(value, "dtype", None)
     return f"an array of {dtype}" if dtype is not None else f"a Python {type(value).__name__} that depends on the data"
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from headrace.trace.values import Value, leaves, sample_of, swapped
+from headrace.trace.values import Value, leaves, map_arguments, sample_of
 
 FIRST = 64
 TRIES = 8
@@ -44,7 +44,7 @@ class Sizes:
         source = args[0] if name == "reshape" and args else None
         if not isinstance(source, Value) or not source.sized:
             return
-        shape = swapped((args[1:], kwargs.get("shape", ())), sample_of)
+        shape = map_arguments((args[1:], kwargs.get("shape", ())), sample_of)
         wanted = list(_numbers(shape))
         have, fixed = math.prod(source.sample.shape), math.prod(n for n in wanted if n >= 0)
         open_ended = any(n < 0 for n in wanted)
@@ -63,7 +63,7 @@ def _numbers(tree: Any) -> Any:
         yield int(tree)
 
 
-def fitted(attempt: Callable[[Sizes], T], start: dict[int, int]) -> tuple[T, Sizes]:
+def fit_sizes(attempt: Callable[[Sizes], T], start: dict[int, int]) -> tuple[T, Sizes]:
     """What the attempt gives with lengths that suit it, near those it starts from, and these."""
     given = dict(start)
     before: dict[int, tuple[int, int]] = {}
@@ -83,18 +83,18 @@ def fitted(attempt: Callable[[Sizes], T], start: dict[int, int]) -> tuple[T, Siz
     return made, sizes
 
 
-def settled(attempt: Callable[[Sizes], Any], sizes: Sizes, worked: Callable[[Any], bool]) -> bool:
+def is_settled(attempt: Callable[[Sizes], Any], sizes: Sizes, worked: Callable[[Any], bool]) -> bool:
     """Whether no other lengths than these suit."""
     if sizes.reshaped != set(sizes.used):
         return False
     for number, size in sizes.used.items():
         for other in (size - 1, size + 1):
-            made, found = fitted(attempt, {**sizes.used, number: max(0, other)})
+            made, found = fit_sizes(attempt, {**sizes.used, number: max(0, other)})
             if worked(made) and found.used != sizes.used:
                 return False
     return True
 
 
-def sized(args: Any) -> frozenset[int]:
+def sizes_in(args: Any) -> frozenset[int]:
     """The numbers of the lengths that values among arguments depend on."""
     return frozenset().union(*[v.sized for v in leaves(args)])

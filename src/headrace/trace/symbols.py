@@ -10,7 +10,7 @@ import numpy as np
 
 from headrace.trace.errors import OPAQUE, Untraceable
 from headrace.trace.recorder import Recorder
-from headrace.trace.values import KINDS, Call, Value, swapped
+from headrace.trace.values import KINDS, Call, Value, map_arguments
 
 BINARY = {
     "add": operator.add, "sub": operator.sub, "mul": operator.mul, "truediv": operator.truediv,
@@ -61,7 +61,7 @@ class Attribute(Method):
         return getattr(owner, self.name)
 
 
-def written(change: Callable[..., Any]) -> Callable[..., Any]:
+def as_new_array(change: Callable[..., Any]) -> Callable[..., Any]:
     """A function that writes into its first argument as one that gives a new array."""
 
     def fn(target: Any, *args: Any, **kwargs: Any) -> Any:
@@ -118,7 +118,7 @@ class Symbol:
     def __getattr__(self, name: str) -> Any:
         sample = self._sample(f".{name}")
         if name in ATTRIBUTES:
-            self._recorder.asked(self._value)
+            self._recorder.note_shape_read(self._value)
             return getattr(sample, name)
         if name in VIEWS:
             return self._call(Attribute(name), name, self)
@@ -134,10 +134,10 @@ class Symbol:
         """Have `change` write into this array."""
         recorder = self._recorder
         recorder.check_written(self)
-        args, kwargs = swapped(args, recorder.value_of), swapped(kwargs, recorder.value_of)
+        args, kwargs = map_arguments(args, recorder.value_of), map_arguments(kwargs, recorder.value_of)
         target = self._value
         before = Value(target.slot, target.sample.copy(order="K"), target.batched, target.static, None, target.faithful)
-        call = Call(written(change), name, (before, *args), kwargs)
+        call = Call(as_new_array(change), name, (before, *args), kwargs)
         if any(v.opaque for v in call.values):
             raise recorder.refuse(f"{name} {OPAQUE}")
 
@@ -145,8 +145,8 @@ class Symbol:
             change(target.sample, *args, **kwargs)
             return target.sample
 
-        call.sample = recorder.evaluated(writing, name, call.args, kwargs)
-        self._value = recorder.recorded(call)
+        call.sample = recorder.evaluate(writing, name, call.args, kwargs)
+        self._value = recorder.record_known(call)
 
     def _assign(self, name: str, other: Any) -> Any:
         fn = BINARY[name]
@@ -162,7 +162,7 @@ class Symbol:
         return self._call(operator.getitem, "getitem", self, index)
 
     def __len__(self) -> int:
-        self._recorder.asked(self._value)
+        self._recorder.note_shape_read(self._value)
         return len(self._sample("len()"))
 
     def __iter__(self) -> Iterator[Any]:

@@ -99,13 +99,13 @@ def leaves(tree: Any) -> Iterator[Value]:
         yield from leaves((tree.start, tree.stop, tree.step))
 
 
-def swapped(tree: Any, change: Callable[[Any], Any]) -> Any:
+def map_arguments(tree: Any, change: Callable[[Any], Any]) -> Any:
     """Nested arguments with `change` applied to what is no container."""
     kind = type(tree)
     if kind is tuple or kind is list:
-        return kind([swapped(item, change) for item in tree])
+        return kind([map_arguments(item, change) for item in tree])
     if kind is dict:
-        return {key: swapped(item, change) for key, item in tree.items()}
+        return {key: map_arguments(item, change) for key, item in tree.items()}
     if kind is slice:
         return slice(change(tree.start), change(tree.stop), change(tree.step))
     return change(tree)
@@ -116,14 +116,14 @@ def sample_of(item: Any) -> Any:
     return item.sample if isinstance(item, Value) else item
 
 
-def plain(call: Call) -> Kernel:
+def call_plainly(call: Call) -> Kernel:
     """The operation itself, on values that are the same for all rows."""
 
     def kernel(values: Values, _: int) -> Any:
         def filled(item: Any) -> Any:
             return values[item.slot] if isinstance(item, Value) else item
 
-        return call.fn(*swapped(call.args, filled), **swapped(call.kwargs, filled))
+        return call.fn(*map_arguments(call.args, filled), **map_arguments(call.kwargs, filled))
 
     return kernel
 

@@ -18,8 +18,8 @@ from headrace.plan.cardinality import Cardinality
 from headrace.plan.marks import At
 from headrace.plan.spec import Spec
 from headrace.plan.structure import Structure
-from headrace.records.pieces import Good, Piece, batch_pieces
-from headrace.records.tables import spec_of
+from headrace.records.pieces import ColumnPiece, Piece, batch_pieces
+from headrace.records.tables import table_spec
 from headrace.records.transport import Transport
 from headrace.sources.numbered import Numbered
 from headrace.sources.part_stream import PartMark, PartStream, bad_row
@@ -61,7 +61,7 @@ class DenseRows(Numbered):
     @property
     def structures(self) -> tuple[Structure, Structure]:
         """How components make an element, and how columns are named."""
-        columns = spec_of(self.source.schema, self.source.choice).structure
+        columns = table_spec(self.source.schema, self.source.choice).structure
         assert columns is not None
         return columns, columns
 
@@ -140,7 +140,7 @@ def fetch_dense(node: DenseRows, ctx: Context, indices: Indices) -> list[Item]:
 
 
 def _taken(node: DenseRows, structure: Structure, piece: Piece, numbers: Indices, within: Indices) -> list[Item]:
-    if isinstance(piece, Good):
+    if isinstance(piece, ColumnPiece):
         return [Block(structure, piece.columns, piece.rows).take(within)]
     return [Failure(bad_row(node, piece.reason, int(numbers[i]))) for i in within.tolist()]
 

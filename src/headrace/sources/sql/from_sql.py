@@ -9,7 +9,7 @@ from headrace.errors import HeadraceError, TransportError, what_there_is
 from headrace.ops.arguments import positive
 from headrace.plan.node import user_site
 from headrace.records.choice import Choice
-from headrace.records.tables import spec_of
+from headrace.records.tables import table_spec
 from headrace.sources.parts import parts_dataset
 from headrace.sources.sql.database import Database
 from headrace.sources.sql.dense import DenseRows, count_keys
@@ -91,7 +91,7 @@ def _indexed(source: SqlSource, name: str | None) -> Dataset:
         raise ValueError("from_sql: index=True finds rows by a key, in one part: key= names it")
     source.choice.check(source.schema)
     rows, first = attempt(source.database, "from_sql", lambda: count_keys(query))
-    spec = spec_of(source.schema, source.choice)
+    spec = table_spec(source.schema, source.choice)
     return Dataset(DenseRows(source, "from_sql", spec, rows, first, site=user_site(), name=name))
 
 

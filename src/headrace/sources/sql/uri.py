@@ -1,4 +1,4 @@
-"""URIs of databases, and what of them may be shown."""
+"""URIs of databases, and what of them may be show_path."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
-from headrace.records.redact import redacted, shown
+from headrace.records.redact import hide_secrets, show_path
 
 
 @dataclass(frozen=True)
 class Uri:
-    """Where a database is, with the password to it, which nobody is shown."""
+    """Where a database is, with the password to it, which nobody is show_path."""
 
     text: str = field(repr=False)
 
@@ -37,7 +37,7 @@ class Uri:
 
     @property
     def password(self) -> str | None:
-        """What must not be shown."""
+        """What must not be show_path."""
         return None if self.parts.password is None else unquote(self.parts.password)
 
     @property
@@ -46,9 +46,9 @@ class Uri:
         return dict(parse_qsl(self.parts.query))
 
     def __str__(self) -> str:
-        return shown(self.text)
+        return show_path(self.text)
 
     def hide(self, text: str) -> str:
         """What somebody says, without this URI's secrets."""
         secrets = {"password": self.password or "", "raw_password": self.parts.password or "", **self.options}
-        return redacted(" ".join(text.replace(self.text, str(self)).split()), secrets)
+        return hide_secrets(" ".join(text.replace(self.text, str(self)).split()), secrets)

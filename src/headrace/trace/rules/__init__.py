@@ -13,10 +13,8 @@ import numpy as np
 
 from headrace.trace.errors import Untraceable
 from headrace.trace.rules import casts, draws, elementwise, indexing, linear, ordering, reductions, shapes
-from headrace.trace.rules.common import LAYOUT_FREE, by_row, laid_out_alike, self_test
+from headrace.trace.rules.common import LAYOUT_FREE, Rule, by_row, laid_out_alike, self_test
 from headrace.trace.values import Call, Kernel
-
-Rule = Callable[[Call, bool], Kernel | None]
 
 RULES: dict[str, Rule] = {
     **elementwise.RULES,

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from headrace.trace.rules.common import by_row, rank, rows_of
+from headrace.trace.rules.common import by_row, operand_rows, rank
 from headrace.trace.values import Call, Fresh, Kernel, Value, Values
 
 
@@ -32,7 +32,7 @@ def exactly(source: np.dtype[Any], target: np.dtype[Any]) -> bool | None:
     return a == b and a in "mM"
 
 
-def converted(call: Call, item: Value, exact: bool) -> Kernel | None:
+def convert_operand(call: Call, item: Value, exact: bool) -> Kernel | None:
     """The value of one operand in the dtype of the result."""
     source, target, slot = item.sample.dtype, call.sample.dtype, item.slot
     direct = Fresh(lambda values, _: values[slot].astype(target))
@@ -72,7 +72,7 @@ def astype(call: Call, exact: bool) -> Kernel | None:
     source = call.args[0]
     if not isinstance(source, Value) or not set(call.kwargs) <= {"dtype", "copy", "casting"} or len(call.args) > 2:
         return None
-    return converted(call, source, exact)
+    return convert_operand(call, source, exact)
 
 
 def made_array(call: Call, exact: bool) -> Kernel | None:
@@ -81,7 +81,7 @@ def made_array(call: Call, exact: bool) -> Kernel | None:
     if not set(call.kwargs) <= {"dtype", "copy"} or len(call.args) > 2:
         return None
     if isinstance(source, Value):
-        return converted(call, source, exact)
+        return convert_operand(call, source, exact)
     if not isinstance(source, list | tuple) or any(isinstance(s, list | tuple) for s in source):
         return None
     if len({rank(s) for s in source}) > 1:
@@ -90,7 +90,7 @@ def made_array(call: Call, exact: bool) -> Kernel | None:
     kinds = [s.sample.dtype if isinstance(s, Value) else np.asarray(s).dtype for s in source]
     if exact and not all(exactly(k, target) for k in kinds):
         return None
-    getters = [rows_of(s) for s in source]
+    getters = [operand_rows(s) for s in source]
 
     def kernel(values: Values, n: int) -> Any:
         made = np.empty((n, *call.sample.shape), target)
@@ -104,7 +104,7 @@ def made_array(call: Call, exact: bool) -> Kernel | None:
 def scalar_type(call: Call, exact: bool) -> Kernel | None:
     """`np.float32(x)`."""
     source = call.args[0] if len(call.args) == 1 and not call.kwargs else None
-    return converted(call, source, exact) if isinstance(source, Value) else None
+    return convert_operand(call, source, exact) if isinstance(source, Value) else None
 
 
 RULES: dict[str, Callable[[Call, bool], Kernel | None]] = {

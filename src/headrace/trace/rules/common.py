@@ -8,7 +8,10 @@ from typing import Any
 import numpy as np
 
 from headrace.trace.errors import Mismatch
-from headrace.trace.values import Call, Kernel, Value, Values, swapped
+from headrace.trace.values import Call, Kernel, Value, Values, map_arguments
+
+Rule = Callable[[Call, bool], Kernel | None]
+"""The kernel for an operation, exact or nearly, or None where it has none."""
 
 LAYOUT_FREE = frozenset({
     "getitem", "setitem", "reshape", "ravel", "transpose", "T", "copy", "where", "astype", "concatenate", "stack",
@@ -36,7 +39,7 @@ def operand(item: Any, axes: int) -> Getter:
     return lambda values: values[slot][shift]
 
 
-def rows_of(item: Any) -> Callable[[Values, int], Any]:
+def operand_rows(item: Any) -> Callable[[Values, int], Any]:
     """The operand as every row has it: (rows, …), repeated where it is the same for all."""
     if isinstance(item, Value) and item.batched:
         slot = item.slot
@@ -54,7 +57,7 @@ def dtypes(call: Call) -> list[np.dtype[Any]]:
     return [v.sample.dtype for v in call.values]
 
 
-def arguments(call: Call, *names: str, **defaults: Any) -> dict[str, Any] | None:
+def named_arguments(call: Call, *names: str, **defaults: Any) -> dict[str, Any] | None:
     """Arguments by name, as given by position or by keyword; None if there are others."""
     given = dict(zip(names, call.args, strict=False))
     if len(call.args) > len(names) or set(call.kwargs) & set(given) or not set(call.kwargs) <= {*names, *defaults}:
@@ -64,11 +67,11 @@ def arguments(call: Call, *names: str, **defaults: Any) -> dict[str, Any] | None
 
 def along_axis(call: Call, default: int | None, *names: str) -> tuple[Value, Any, dict[str, Any]] | None:
     """The array, the axis and the settings of a call that goes along an axis; None where they are not all known."""
-    given = arguments(call, "a", "axis", *names, axis=default)
+    given = named_arguments(call, "a", "axis", *names, axis=default)
     if given is None:
         return None
     source = given.pop("a")
-    if not isinstance(source, Value) or not source.batched or rank(source) == 0 or not known(list(given.values())):
+    if not isinstance(source, Value) or not source.batched or rank(source) == 0 or not is_known(list(given.values())):
         return None
     axis = constant(given.pop("axis"))
     return source, axis, {key: constant(value) for key, value in given.items()}
@@ -87,10 +90,10 @@ def _values(item: Any) -> Iterator[Value]:
 
 def constant(item: Any) -> Any:
     """A static argument, constants of the graph included."""
-    return swapped(item, lambda i: i.sample if isinstance(i, Value) else i)
+    return map_arguments(item, lambda i: i.sample if isinstance(i, Value) else i)
 
 
-def known(item: Any) -> bool:
+def is_known(item: Any) -> bool:
     """Whether an argument is the same for all rows and for ever."""
     return all(v.static for v in _values(item))
 
@@ -122,7 +125,7 @@ def by_row(call: Call) -> Kernel:
                     return item
                 return row[position[item.slot]] if item.batched else values[item.slot]
 
-            return fn(*swapped(args, filled), **swapped(kwargs, filled))
+            return fn(*map_arguments(args, filled), **map_arguments(kwargs, filled))
 
         return map(one, rows)
 

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from headrace.random import BlockGenerator
-from headrace.random.arguments import one
+from headrace.random.arguments import as_block_argument
 from headrace.trace.errors import Untraceable
-from headrace.trace.rules.common import constant, known, rank, rows_of
+from headrace.trace.rules.common import constant, is_known, operand_rows, rank
 from headrace.trace.values import Call, Kernel, Value, Values
 
 METHODS = ("random", "uniform", "normal", "bernoulli", "integers", "permutation", "choice", "shuffle")
@@ -18,12 +18,12 @@ ARRAYS = frozenset({"a", "x"})
 """Arguments that may be another array for each row; how long it is, is not data."""
 
 
-def draws(call: Call, exact: bool) -> Kernel | None:  # noqa: ARG001
+def draw_rule(call: Call, exact: bool) -> Kernel | None:  # noqa: ARG001
     """One kernel call for the numbers of all rows: a row alone has the same, by the counter that they are made from."""
     method = call.name.removeprefix("rng.")
     state = call.args[-1]
     for name, item in call.kwargs.items():
-        if not known(item) and (name not in NUMBERS | ARRAYS or (name in ARRAYS and not rank(item))):
+        if not is_known(item) and (name not in NUMBERS | ARRAYS or (name in ARRAYS and not rank(item))):
             raise Untraceable(f"{call.name} with a {name} that is data")
         if name in NUMBERS and isinstance(item, Value) and item.sample.dtype.char in "gFDGmM":
             return None
@@ -31,7 +31,7 @@ def draws(call: Call, exact: bool) -> Kernel | None:  # noqa: ARG001
     used = call.kwargs["used"]
     if method == "shuffle":
         method = "permutation"
-        getters["x"] = rows_of(call.args[0])
+        getters["x"] = operand_rows(call.args[0])
 
     def kernel(values: Values, n: int) -> Any:
         words = values[state.slot]
@@ -42,10 +42,10 @@ def draws(call: Call, exact: bool) -> Kernel | None:  # noqa: ARG001
 
 
 def _getter(name: str, item: Any) -> Any:
-    if known(item):
-        fixed = one(constant(item)) if name in NUMBERS | ARRAYS else constant(item)
+    if is_known(item):
+        fixed = as_block_argument(constant(item)) if name in NUMBERS | ARRAYS else constant(item)
         return lambda values, n: fixed  # noqa: ARG005
-    return rows_of(item) if item.batched else lambda values, _: one(values[item.slot])
+    return operand_rows(item) if item.batched else lambda values, _: as_block_argument(values[item.slot])
 
 
-RULES: dict[str, Callable[[Call, bool], Kernel | None]] = {f"rng.{name}": draws for name in METHODS}
+RULES: dict[str, Callable[[Call, bool], Kernel | None]] = {f"rng.{name}": draw_rule for name in METHODS}

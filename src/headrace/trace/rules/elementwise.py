@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from headrace.trace.rules.common import by_row, dtypes, known, operand, rows_of
-from headrace.trace.values import Call, Fresh, Kernel, Value, Values, swapped
+from headrace.trace.rules.common import by_row, dtypes, is_known, operand, operand_rows
+from headrace.trace.values import Call, Fresh, Kernel, Value, Values, map_arguments
 
 UFUNCS = {name: fn for name in dir(np) if isinstance(fn := getattr(np, name), np.ufunc)}
 UFUNCS |= {fn.__name__: fn for fn in UFUNCS.values()}
@@ -52,11 +52,11 @@ def ufunc(call: Call, exact: bool) -> Kernel | None:
     kinds = {d.kind for d in [*dtypes(call), _dtype(call.sample)]}
     wide = any(d.char in "gG" for d in dtypes(call))
     if call.name in EXACT and (("c" not in kinds and not wide) or call.name in COMPLEX):
-        return guarded(call, direct, two_nans) if call.name in MIXING and _two_may_be_nan(call) else direct
+        return guard_rows(call, direct, two_nans) if call.name in MIXING and _two_may_be_nan(call) else direct
     if not kinds & {"f", "c"}:
         return direct if call.name in EXACT | GUARDED | {"power"} else None
     if call.name in GUARDED and "c" not in kinds and not wide:
-        return guarded(call, direct, nan_or_zero)
+        return guard_rows(call, direct, nan_or_zero)
     return per_row_loop(call, fn)
 
 
@@ -112,7 +112,7 @@ def _two_may_be_nan(call: Call) -> bool:
     return len(floats) + sum(isinstance(a, float) and a != a for a in call.args) > 1  # noqa: PLR0124
 
 
-def guarded(call: Call, direct: Kernel, doubt: Doubt) -> Kernel:
+def guard_rows(call: Call, direct: Kernel, doubt: Doubt) -> Kernel:
     """As `direct`, but rows with a value in doubt are made again one by one."""
     again = by_row(call)
     axes = rank_of(call.sample)
@@ -171,7 +171,7 @@ def pow_operator(call: Call, exact: bool) -> Kernel | None:
     array = isinstance(base, Value) and isinstance(base.sample, np.ndarray) and base.sample.ndim > 0
     if plain and array and base.batched and exponent in SQUARES and base.sample.dtype.kind == "f":
         direct: Kernel = lambda values, _: values[base.slot] ** exponent  # noqa: E731
-        return guarded(call, direct, nan_or_zero) if exponent == 0.5 else direct
+        return guard_rows(call, direct, nan_or_zero) if exponent == 0.5 else direct
     return per_row_loop(call, np.power) if array and not plain else None
 
 
@@ -184,7 +184,7 @@ def where(call: Call, exact: bool) -> Kernel | None:  # noqa: ARG001
     alike = all(isinstance(s, Value) and s.sample.dtype == call.sample.dtype for s in sides)
     if not one_a_row or not alike or any(np.shape(s.sample) != call.sample.shape for s in sides):
         return broadcast(call, np.where)
-    yes, no = (rows_of(s) for s in sides)
+    yes, no = (operand_rows(s) for s in sides)
 
     def whole_rows(values: Values, n: int) -> Any:
         made = np.array(no(values, n), order="C")
@@ -208,30 +208,30 @@ def clip(call: Call, exact: bool) -> Kernel | None:
     direct: Kernel = lambda values, _: np.clip(*[g(values) for g in getters])  # noqa: E731
     if not exact or not {d.kind for d in dtypes(call)} & {"f", "c"}:
         return direct
-    return None if any(d.kind == "c" or d.char == "g" for d in dtypes(call)) else guarded(call, direct, nan_or_zero)
+    return None if any(d.kind == "c" or d.char == "g" for d in dtypes(call)) else guard_rows(call, direct, nan_or_zero)
 
 
 def select(call: Call, exact: bool) -> Kernel | None:  # noqa: ARG001
     """A choice among several."""
     axes = rank_of(call.sample)
-    args = swapped(call.args, lambda item: operand(item, axes))
-    kwargs = swapped(call.kwargs, lambda item: operand(item, axes))
+    args = map_arguments(call.args, lambda item: operand(item, axes))
+    kwargs = map_arguments(call.kwargs, lambda item: operand(item, axes))
 
     def kernel(values: Values, _: int) -> Any:
         def got(getter: Any) -> Any:
             return getter(values)
 
-        return np.select(*swapped(args, got), **swapped(kwargs, got))
+        return np.select(*map_arguments(args, got), **map_arguments(kwargs, got))
 
     return kernel
 
 
 def isclose(call: Call, exact: bool) -> Kernel | None:  # noqa: ARG001
     """Comparisons and exact operations."""
-    return broadcast(call, np.isclose) if known(list(call.kwargs.values())) else None
+    return broadcast(call, np.isclose) if is_known(list(call.kwargs.values())) else None
 
 
-def in_place(name: str) -> Callable[[Call, bool], Kernel | None]:
+def in_place_rule(name: str) -> Callable[[Call, bool], Kernel | None]:
     """`x += y`: the operation in the dtype it has, cast to that of the array, which keeps its shape."""
     fn = UFUNCS[name]
 
@@ -249,7 +249,7 @@ def in_place(name: str) -> Callable[[Call, bool], Kernel | None]:
         def kernel(values: Values, n: int) -> Any:
             return fn(*[g(values) for g in getters], out=np.empty((n, *shape), dtype), casting="same_kind")
 
-        return guarded(call, kernel, two_nans) if exact and name in MIXING and _two_may_be_nan(call) else kernel
+        return guard_rows(call, kernel, two_nans) if exact and name in MIXING and _two_may_be_nan(call) else kernel
 
     return rule
 
@@ -263,7 +263,7 @@ IN_PLACE = {
 
 def out_argument(name: str) -> Callable[[Call, bool], Kernel | None]:
     """`np.add(x, y, out=x)`: what was in the array before does not matter."""
-    rule = in_place(name)
+    rule = in_place_rule(name)
 
     def without_target(call: Call, exact: bool) -> Kernel | None:
         if call.kwargs:
@@ -280,6 +280,6 @@ RULES: dict[str, Callable[[Call, bool], Kernel | None]] = {
     "clip": clip,
     "select": select,
     "isclose": isclose,
-    **{name: in_place(called) for name, called in IN_PLACE.items()},
+    **{name: in_place_rule(called) for name, called in IN_PLACE.items()},
     **{f"{name} out": out_argument(name) for name, fn in UFUNCS.items() if fn.signature is None and fn.nout == 1},
 }

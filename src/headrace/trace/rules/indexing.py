@@ -1,4 +1,4 @@
-"""Indexing: `x[...]`, `x[...] = y`, `take`, `take_along_axis`, `searchsorted`, `digitize`."""
+"""Indexing: `x[...]`, `x[...] = y`, `take_rule`, `take_along_axis`, `searchsorted`, `digitize`."""
 
 from __future__ import annotations
 
@@ -10,11 +10,9 @@ import numpy as np
 from headrace.trace.errors import Untraceable
 from headrace.trace.rules import windows
 from headrace.trace.rules.casts import exactly
-from headrace.trace.rules.common import arguments, constant, known, operand, rank, rows_of
-from headrace.trace.rules.shapes import mapped, shifted
+from headrace.trace.rules.common import Rule, constant, is_known, named_arguments, operand, operand_rows, rank
+from headrace.trace.rules.shapes import mapped_rule, shift_axis
 from headrace.trace.values import Call, Kernel, Value, Values, leaves
-
-Rule = Callable[[Call, bool], Kernel | None]
 
 
 def _basic(index: Any) -> bool:
@@ -24,7 +22,7 @@ def _basic(index: Any) -> bool:
     )
 
 
-def _led(index: Any) -> tuple[Any, ...]:
+def _lead_index(index: Any) -> tuple[Any, ...]:
     """The index of a row as one of a block."""
     return (slice(None), *(index if isinstance(index, tuple) else (index,)))
 
@@ -37,20 +35,20 @@ def _check(call: Call) -> None:
                 raise Untraceable("picks values by a mask, as many as the data say")
 
 
-def getitem(call: Call, exact: bool) -> Kernel | None:
+def getitem_rule(call: Call, exact: bool) -> Kernel | None:
     """By constants: of the block at once. By numbers that are data: along the rows."""
     source, index = call.args
     if windows.moving(index):
-        return windows.getitem(call)
+        return windows.window_getitem(call)
     _check(call)
-    if known(index):
+    if is_known(index):
         if not isinstance(source, Value) or not source.batched:
             return None
         fixed, slot = constant(index), source.slot
         if _basic(fixed):
-            led = _led(fixed)
+            led = _lead_index(fixed)
             return lambda values, _: values[slot][led]
-        return mapped(call, exact)
+        return mapped_rule(call, exact)
     parts = index if isinstance(index, tuple) else (index,)
     if not isinstance(source, Value) or not all(_number(p) for p in parts) or len(parts) > rank(source):
         return None
@@ -73,21 +71,21 @@ def _number(part: Any) -> bool:
     return isinstance(part, int) and not isinstance(part, bool)
 
 
-def setitem(call: Call, exact: bool) -> Kernel | None:
+def setitem_rule(call: Call, exact: bool) -> Kernel | None:
     """`x[...] = y`, the array being new."""
     target, index, value = call.args
     dtype = call.sample.dtype
     source = value.sample.dtype if isinstance(value, Value) else np.asarray(value).dtype
     if exact and isinstance(value, Value) and not exactly(source, dtype):
         return None
-    start = rows_of(target)
+    start = operand_rows(target)
     if isinstance(index, Value) and not index.static and index.sample.dtype.kind == "b":
-        return _masked(call, start)
+        return _masked_rule(call, start)
     if windows.moving(index):
-        return windows.setitem(call)
-    if known(index) and _basic(constant(index)):
+        return windows.window_setitem(call)
+    if is_known(index) and _basic(constant(index)):
         fixed = constant(index)
-        led = _led(fixed)
+        led = _lead_index(fixed)
         axes = np.ndim(call.sample[fixed])
         given = operand(value, axes)
 
@@ -111,12 +109,12 @@ def setitem(call: Call, exact: bool) -> Kernel | None:
     return by_number
 
 
-def _masked(call: Call, start: Any) -> Kernel | None:
+def _masked_rule(call: Call, start: Any) -> Kernel | None:
     """`x[mask] = y` with a single y."""
     target, mask, value = call.args
     if rank(value) or np.shape(mask.sample) != np.shape(target.sample) or isinstance(value, str | bytes):
         return None
-    hidden, given = rows_of(mask), operand(value, call.sample.ndim)
+    hidden, given = operand_rows(mask), operand(value, call.sample.ndim)
     dtype = call.sample.dtype
 
     def kernel(values: Values, n: int) -> Any:
@@ -130,13 +128,13 @@ def _masked(call: Call, start: Any) -> Kernel | None:
     return kernel
 
 
-def take(call: Call, exact: bool) -> Kernel | None:
+def take_rule(call: Call, exact: bool) -> Kernel | None:
     """From a table by numbers that are data, or of rows by constants."""
-    given = arguments(call, "a", "indices", "axis", axis=None, mode="raise")
+    given = named_arguments(call, "a", "indices", "axis", axis=None, mode="raise")
     if given is None:
         return None
-    if known(given["indices"]):
-        return mapped(call, exact)
+    if is_known(given["indices"]):
+        return mapped_rule(call, exact)
     table, numbers = given["a"], given["indices"]
     plain = given["axis"] in (0, None) and (given["axis"] == 0 or rank(table) == 1)
     if not plain or not isinstance(table, Value) or table.batched or not isinstance(numbers, Value):
@@ -147,11 +145,11 @@ def take(call: Call, exact: bool) -> Kernel | None:
 
 def take_along_axis(call: Call, exact: bool) -> Kernel | None:  # noqa: ARG001
     """Along an axis one further on."""
-    given = arguments(call, "arr", "indices", "axis", axis=-1)
+    given = named_arguments(call, "arr", "indices", "axis", axis=-1)
     if given is None or given["axis"] is None or rank(given["arr"]) != rank(given["indices"]):
         return None
-    axis = shifted(given["axis"], rank(given["arr"]))
-    array, numbers = rows_of(given["arr"]), rows_of(given["indices"])
+    axis = shift_axis(given["axis"], rank(given["arr"]))
+    array, numbers = operand_rows(given["arr"]), operand_rows(given["indices"])
     return lambda values, n: np.take_along_axis(array(values, n), numbers(values, n), axis)
 
 
@@ -159,14 +157,14 @@ def looked_up(fn: Callable[..., Any], table_at: int) -> Rule:
     """`searchsorted` and `digitize`: comparisons with a table that is the same for all rows."""
 
     def rule(call: Call, exact: bool) -> Kernel | None:  # noqa: ARG001
-        if len(call.args) < 2 or not known(list(call.kwargs.values())):
+        if len(call.args) < 2 or not is_known(list(call.kwargs.values())):
             return None
         table, numbers = call.args[table_at], call.args[1 - table_at]
         if (isinstance(table, Value) and table.batched) or not isinstance(numbers, Value):
             return None
         fixed = operand(table, 1)
         rest, named = call.args[2:], constant(call.kwargs)
-        if not known(rest):
+        if not is_known(rest):
             return None
 
         def kernel(values: Values, _: int) -> Any:
@@ -180,9 +178,9 @@ def looked_up(fn: Callable[..., Any], table_at: int) -> Rule:
 
 
 RULES: dict[str, Rule] = {
-    "getitem": getitem,
-    "setitem": setitem,
-    "take": take,
+    "getitem": getitem_rule,
+    "setitem": setitem_rule,
+    "take": take_rule,
     "take_along_axis": take_along_axis,
     "searchsorted": looked_up(np.searchsorted, 0),
     "digitize": looked_up(np.digitize, 1),

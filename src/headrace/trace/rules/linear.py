@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from headrace.trace.rules.common import rank
+from headrace.trace.rules.common import Rule, rank
 from headrace.trace.values import Call, Kernel, Value, Values
-
-Rule = Callable[[Call, bool], Kernel | None]
 
 
 def matmul(call: Call, exact: bool) -> Kernel | None:

@@ -7,11 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from headrace.trace.rules.common import along_axis, arguments, constant, known, rank
-from headrace.trace.rules.shapes import shifted
+from headrace.trace.rules.common import Rule, along_axis, constant, is_known, named_arguments, rank
+from headrace.trace.rules.shapes import shift_axis
 from headrace.trace.values import Call, Kernel, Value, Values
-
-Rule = Callable[[Call, bool], Kernel | None]
 
 
 def along(fn: Callable[..., Any], default: int | None, *others: str) -> Rule:
@@ -25,13 +23,13 @@ def along(fn: Callable[..., Any], default: int | None, *others: str) -> Rule:
         slot, axes = source.slot, rank(source)
         if axis is None:
             return lambda values, n: fn(values[slot].reshape(n, -1), axis=1, **settings)
-        whole = shifted(axis, axes)
+        whole = shift_axis(axis, axes)
         return lambda values, _: fn(values[slot], axis=whole, **settings)
 
     return rule
 
 
-def filled(call: Call, exact: bool) -> Kernel | None:  # noqa: ARG001
+def fill_rule(call: Call, exact: bool) -> Kernel | None:  # noqa: ARG001
     """`x.fill(value)`: row by row is good enough."""
     return None
 
@@ -51,11 +49,11 @@ def running(fn: Callable[..., Any], default: int | None) -> Rule:
 
 def diff(call: Call, exact: bool) -> Kernel | None:  # noqa: ARG001
     """Differences of neighbours."""
-    given = arguments(call, "a", "n", "axis", n=1, axis=-1)
-    if given is None or not isinstance(given["a"], Value) or not known([given["n"], given["axis"]]):
+    given = named_arguments(call, "a", "n", "axis", n=1, axis=-1)
+    if given is None or not isinstance(given["a"], Value) or not is_known([given["n"], given["axis"]]):
         return None
     source = given["a"]
-    axis, times, slot = shifted(constant(given["axis"]), rank(source)), constant(given["n"]), source.slot
+    axis, times, slot = shift_axis(constant(given["axis"]), rank(source)), constant(given["n"]), source.slot
 
     def kernel(values: Values, _: int) -> Any:
         return np.diff(values[slot], times, axis)
@@ -71,5 +69,5 @@ RULES: dict[str, Rule] = {
     "add.accumulate": running(np.add.accumulate, 0),
     "multiply.accumulate": running(np.multiply.accumulate, 0),
     "diff": diff,
-    "fill": filled,
+    "fill": fill_rule,
 }

@@ -12,11 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from headrace.trace.rules.common import along_axis, rank
-from headrace.trace.rules.shapes import shifted
+from headrace.trace.rules.common import Rule, along_axis, rank
+from headrace.trace.rules.shapes import shift_axis
 from headrace.trace.values import Call, Kernel, Value
 
-Rule = Callable[[Call, bool], Kernel | None]
 EXACT_INTEGERS = 1 << 20
 """So many integers of up to 32 bits add up exactly in a float64, in any order."""
 
@@ -39,9 +38,9 @@ def reduction(fn: Callable[..., Any], *names: str) -> Rule:
                     return None
                 return lambda values, n: fn(values[slot].reshape(n, -1), axis=1)
         elif isinstance(axis, tuple):
-            whole = tuple(shifted(a, axes) for a in axis)
+            whole = tuple(shift_axis(a, axes) for a in axis)
         else:
-            whole = shifted(axis, axes)
+            whole = shift_axis(axis, axes)
         return lambda values, _: fn(values[slot], axis=whole, **settings)
 
     return rule

@@ -7,21 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from headrace.trace.rules.common import arguments, constant, is_static, known, rank, rows_of
+from headrace.trace.rules.common import Rule, constant, is_known, is_static, named_arguments, operand_rows, rank
 from headrace.trace.values import Call, Kernel, Value, Values
-
-Rule = Callable[[Call, bool], Kernel | None]
 
 
 def one_operand(call: Call) -> Value | None:
     """The batched array that the call is about, if all other arguments are the same for ever."""
     first = call.args[0] if call.args else None
-    if not isinstance(first, Value) or not first.batched or not known([call.args[1:], call.kwargs]):
+    if not isinstance(first, Value) or not first.batched or not is_known([call.args[1:], call.kwargs]):
         return None
     return first
 
 
-def mapped(call: Call, exact: bool) -> Kernel | None:  # noqa: ARG001
+def mapped_rule(call: Call, exact: bool) -> Kernel | None:  # noqa: ARG001
     """Any such operation: done once to the positions of the values, it tells where each value goes."""
     source = one_operand(call)
     if source is None:
@@ -37,7 +35,7 @@ def mapped(call: Call, exact: bool) -> Kernel | None:  # noqa: ARG001
     return lambda values, n: values[slot].reshape(n, size).take(places, axis=1)
 
 
-def shifted(axis: int, axes: int) -> int:
+def shift_axis(axis: int, axes: int) -> int:
     """An axis of a row as an axis of a block; `axes` of the result, where it is one."""
     axis = int(axis)
     return axis + 1 if axis >= 0 else axis + axes + 1
@@ -47,7 +45,7 @@ def reshape(call: Call, exact: bool) -> Kernel | None:
     """To the shape that the sample has got."""
     source = one_operand(call)
     if source is None or "order" in call.kwargs or any(isinstance(a, str) for a in call.args):
-        return mapped(call, exact)
+        return mapped_rule(call, exact)
     shape, slot = call.sample.shape, source.slot
     return lambda values, n: values[slot].reshape(n, *shape)
 
@@ -57,15 +55,15 @@ def view(move: Callable[[Any, Any], Any], *names: str, **defaults: Any) -> Rule:
 
     def rule(call: Call, exact: bool) -> Kernel | None:
         source = one_operand(call)
-        given = arguments(call, "a", *names, **defaults)
+        given = named_arguments(call, "a", *names, **defaults)
         if source is None or given is None:
-            return mapped(call, exact)
+            return mapped_rule(call, exact)
         given = {key: constant(value) for key, value in given.items() if key != "a"}
         axes, slot = rank(source), source.slot
         try:
             block_move = move(axes, given)
         except (TypeError, ValueError):
-            return mapped(call, exact)
+            return mapped_rule(call, exact)
         return lambda values, _: block_move(values[slot])
 
     return rule
@@ -85,12 +83,12 @@ def _transpose(call: Call, exact: bool) -> Kernel | None:  # noqa: ARG001
 
 def _axes(given: Any, axes: int) -> Any:
     if isinstance(given, tuple | list):
-        return tuple(shifted(a, axes) for a in given)
-    return shifted(given, axes)
+        return tuple(shift_axis(a, axes) for a in given)
+    return shift_axis(given, axes)
 
 
 def _swapaxes(axes: int, given: dict[str, Any]) -> Callable[[Any], Any]:
-    a, b = shifted(given["axis1"], axes), shifted(given["axis2"], axes)
+    a, b = shift_axis(given["axis1"], axes), shift_axis(given["axis2"], axes)
     return lambda block: block.swapaxes(a, b)
 
 
@@ -114,18 +112,18 @@ def _roll(axes: int, given: dict[str, Any]) -> Callable[[Any], Any]:
 def _repeat(axes: int, given: dict[str, Any]) -> Callable[[Any], Any]:
     if given["axis"] is None:
         raise ValueError("repeats the flattened array")
-    axis = shifted(given["axis"], axes)
+    axis = shift_axis(given["axis"], axes)
     return lambda block: np.repeat(block, given["repeats"], axis)
 
 
 def pad(call: Call, exact: bool) -> Kernel | None:
     """With a constant; other modes are a mapping of positions, or arithmetic."""
     source = one_operand(call)
-    given = arguments(call, "array", "pad_width", "mode", mode="constant", constant_values=0)
+    given = named_arguments(call, "array", "pad_width", "mode", mode="constant", constant_values=0)
     if source is None or given is None:
-        return mapped(call, exact) if call.kwargs.get("mode") in ("edge", "reflect", "wrap", "symmetric") else None
+        return mapped_rule(call, exact) if call.kwargs.get("mode") in ("edge", "reflect", "wrap", "symmetric") else None
     if given["mode"] in ("edge", "reflect", "wrap", "symmetric"):
-        return mapped(call, exact)
+        return mapped_rule(call, exact)
     if given["mode"] != "constant" or not is_static(given["constant_values"]):
         return None
     if not isinstance(given["constant_values"], int | float):
@@ -137,19 +135,21 @@ def pad(call: Call, exact: bool) -> Kernel | None:
     return lambda values, _: np.pad(values[slot], widths, constant_values=value)
 
 
-def joined(combine: Callable[..., Any], default: int, *, new_axis: bool) -> Rule:
+def join_rule(combine: Callable[..., Any], default: int, *, new_axis: bool) -> Rule:
     """`concatenate` and `stack` of values and constants."""
 
     def rule(call: Call, exact: bool) -> Kernel | None:  # noqa: ARG001
-        given = arguments(call, "arrays", "axis", axis=default)
+        given = named_arguments(call, "arrays", "axis", axis=default)
         if given is None or not isinstance(given["arrays"], tuple | list) or given["axis"] is None:
             return None
         if not all(isinstance(a, Value) for a in given["arrays"]):
             return None
         axis = (
-            shifted(given["axis"], call.sample.ndim) if new_axis else shifted(given["axis"], rank(given["arrays"][0]))
+            shift_axis(given["axis"], call.sample.ndim)
+            if new_axis
+            else shift_axis(given["axis"], rank(given["arrays"][0]))
         )
-        getters = [rows_of(a) for a in given["arrays"]]
+        getters = [operand_rows(a) for a in given["arrays"]]
         return lambda values, n: combine([g(values, n) for g in getters], axis=axis)
 
     return rule
@@ -159,7 +159,7 @@ def _at_least(axes: int) -> Callable[[Value], Callable[[Values, int], Any]]:
     """Operands with axes put in front, as hstack, vstack and others do."""
 
     def spread(item: Value) -> Callable[[Values, int], Any]:
-        get, missing = rows_of(item), axes - rank(item)
+        get, missing = operand_rows(item), axes - rank(item)
         if missing <= 0:
             return get
         return lambda values, n: get(values, n)[(slice(None), *(None,) * missing)]
@@ -167,7 +167,7 @@ def _at_least(axes: int) -> Callable[[Value], Callable[[Values, int], Any]]:
     return spread
 
 
-def stacked(which: str) -> Rule:
+def stack_rule(which: str) -> Rule:
     """`hstack` and `vstack`."""
 
     def rule(call: Call, exact: bool) -> Kernel | None:  # noqa: ARG001
@@ -212,21 +212,22 @@ def same_kind_real(call: Call, exact: bool) -> Kernel | None:  # noqa: ARG001
 
 RULES: dict[str, Rule] = {
     "reshape": reshape, "ravel": reshape, "flatten": reshape, "squeeze": reshape, "expand_dims": reshape,
-    "atleast_1d": reshape, "atleast_2d": reshape, "atleast_3d": mapped,
-    "transpose": _transpose, "T": _transpose, "matrix_transpose": mapped, "permute_dims": _transpose,
+    "atleast_1d": reshape, "atleast_2d": reshape, "atleast_3d": mapped_rule,
+    "transpose": _transpose, "T": _transpose, "matrix_transpose": mapped_rule, "permute_dims": _transpose,
     "swapaxes": view(_swapaxes, "axis1", "axis2"),
     "moveaxis": view(_moveaxis, "source", "destination"),
-    "rollaxis": mapped,
+    "rollaxis": mapped_rule,
     "flip": view(_flip, "axis", axis=None),
-    "fliplr": mapped, "flipud": mapped, "rot90": mapped, "tile": mapped,
+    "fliplr": mapped_rule, "flipud": mapped_rule, "rot90": mapped_rule, "tile": mapped_rule,
     "roll": view(_roll, "shift", "axis", axis=None),
     "repeat": view(_repeat, "repeats", "axis", axis=None),
-    "split": mapped, "array_split": mapped, "hsplit": mapped, "vsplit": mapped, "dsplit": mapped, "unstack": mapped,
+    "split": mapped_rule, "array_split": mapped_rule, "hsplit": mapped_rule, "vsplit": mapped_rule,
+    "dsplit": mapped_rule, "unstack": mapped_rule,
     "pad": pad,
-    "concatenate": joined(np.concatenate, 0, new_axis=False),
-    "concat": joined(np.concatenate, 0, new_axis=False),
-    "stack": joined(np.stack, 0, new_axis=True),
-    "hstack": stacked("hstack"), "vstack": stacked("vstack"),
+    "concatenate": join_rule(np.concatenate, 0, new_axis=False),
+    "concat": join_rule(np.concatenate, 0, new_axis=False),
+    "stack": join_rule(np.stack, 0, new_axis=True),
+    "hstack": stack_rule("hstack"), "vstack": stack_rule("vstack"),
     "dstack": lambda call, exact: None, "column_stack": lambda call, exact: None,  # noqa: ARG005
     "broadcast_to": broadcast_to,
     "copy": copy,

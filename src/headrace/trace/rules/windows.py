@@ -9,13 +9,13 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from headrace.trace.errors import Untraceable
-from headrace.trace.rules.common import constant, known, operand, rows_of
+from headrace.trace.rules.common import constant, is_known, operand, operand_rows
 from headrace.trace.values import Call, Kernel, Value, Values
 
 
 def moving(index: Any) -> bool:
     """Whether an index holds a slice by data."""
-    return any(isinstance(p, slice) and not known(p) for p in (index if isinstance(index, tuple) else (index,)))
+    return any(isinstance(p, slice) and not is_known(p) for p in (index if isinstance(index, tuple) else (index,)))
 
 
 @dataclass
@@ -55,14 +55,14 @@ def _windows(block: Any, fixed: tuple[Any, ...], slides: list[Slide], *, writeab
     return as_strided(view, whole, (view.strides[0], *steps, *view.strides[1:]), writeable=writeable)
 
 
-def getitem(call: Call) -> Kernel:
+def window_getitem(call: Call) -> Kernel:
     """Such a part of each row."""
     source, index = call.args
     fixed, slides = _taken_apart(source, index)
     if any(call.sample.shape[s.axis] != s.length for s in slides):
         raise Untraceable("slices beyond the end of an array")
     call.loose = not all(s.within for s in slides)
-    rows = rows_of(source)
+    rows = operand_rows(source)
 
     def kernel(values: Values, n: int) -> Any:
         return _windows(rows(values, n), fixed, slides)[(np.arange(n), *[s.starts(values) for s in slides])]
@@ -70,11 +70,11 @@ def getitem(call: Call) -> Kernel:
     return kernel
 
 
-def setitem(call: Call) -> Kernel:
+def window_setitem(call: Call) -> Kernel:
     """Such a part of each row, written to."""
     target, index, value = call.args
     fixed, slides = _taken_apart(target, index)
-    before = rows_of(target)
+    before = operand_rows(target)
     given = operand(value, call.sample[fixed].ndim)
 
     def kernel(values: Values, n: int) -> Any:
@@ -98,11 +98,11 @@ def _taken_apart(source: Any, index: Any) -> tuple[tuple[Any, ...], list[Slide]]
     fixed: list[Any] = []
     of_source = of_result = 0
     for part in parts:
-        still = constant(part) if known(part) else slice(None)
+        still = constant(part) if is_known(part) else slice(None)
         number = isinstance(still, int | np.integer) and not isinstance(still, bool)
         if not number and still is not None and not isinstance(still, slice):
             raise Untraceable("slices by data and by other means at once")
-        if not known(part):
+        if not is_known(part):
             slides.append(Slide(of_result, shape[of_source], part.start, part.stop, _length(part)))
         fixed.append(still)
         of_source += still is not None
@@ -111,7 +111,7 @@ def _taken_apart(source: Any, index: Any) -> tuple[tuple[Any, ...], list[Slide]]
 
 
 def _length(part: Any) -> int:
-    if isinstance(part, slice) and known(part.step) and constant(part.step) in (None, 1):
+    if isinstance(part, slice) and is_known(part.step) and constant(part.step) in (None, 1):
         (start, before), (stop, after) = _line(part.start), _line(part.stop)
         if isinstance(start, Value) and start is stop and after > before:
             return after - before
@@ -134,7 +134,7 @@ def _line(value: Any) -> tuple[Any, int]:
 
 
 def _whole(item: Any) -> bool:
-    return known(item) and isinstance(constant(item), int | np.integer) and not isinstance(constant(item), bool)
+    return is_known(item) and isinstance(constant(item), int | np.integer) and not isinstance(constant(item), bool)
 
 
 def _bounds(value: Value) -> tuple[int, int] | None:
