@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from hypothesis import strategies as st
 
 import headrace as hr
-from headrace.execute.state import unseeded
+from headrace.execute.state import first_unseeded
 from headrace.plan.node import obstacle
 from tests.framing import framed
 from tests.tables import NO_TEXT, damage_group, strings, write_arrow, write_parquet, write_stream
@@ -414,7 +414,7 @@ def _mixed_in(ds, other, seed, repeat):
 
 def _share(ds, rank, world, batch, uneven):
     """What one process gets; a single one where several would each draw their own seeds."""
-    world = 1 if unseeded(ds._node) else max(rank, world)
+    world = 1 if first_unseeded(ds._node) else max(rank, world)
     return ds.distribute(min(rank, world) - 1, world, batch, uneven)
 
 
