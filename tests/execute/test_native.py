@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.framing import framed
 
 from headrace import _native
-from headrace.keys import ROOT, mix
+from headrace.keys import ROOT, mix_key
 from headrace.reference import draw
 
 
@@ -76,7 +76,7 @@ def test_all_orders_of_a_small_dataset_are_equally_likely():
     trials = 24_000
     for trial in range(trials):
         out = np.empty(4, np.int64)
-        _native.permute(mix(ROOT, trial), 4, np.arange(4), out)
+        _native.permute(mix_key(ROOT, trial), 4, np.arange(4), out)
         orders[tuple(out.tolist())] += 1
     assert len(orders) == 24
     assert chi_square(orders.values(), trials / 24) < 50, "23 degrees of freedom: 50 has a chance of 0.001"
@@ -87,7 +87,7 @@ def test_draws_are_uniform_and_neighbouring_keys_independent():
     tables = []
     for key in range(64):
         draws = np.empty(count, np.int64)
-        _native.shuffle_draws(mix(ROOT, key), bound, -1, 0, draws)
+        _native.shuffle_draws(mix_key(ROOT, key), bound, -1, 0, draws)
         assert chi_square(np.bincount(draws, minlength=bound), count / bound) < 45
         tables.append(draws)
     for a, b in itertools.pairwise(tables):

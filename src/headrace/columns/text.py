@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from headrace.columns.kind import Column, Indices, Kind, Notes, register_kind
 from headrace.plan.spec import TensorSpec
-from headrace.text import nbytes, picked
+from headrace.text import nbytes, pick_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -33,12 +33,12 @@ class TextKind(Kind):
         return pa.concat_arrays(columns) if len({c.type for c in columns}) == 1 else None
 
     def pick(self, columns: Sequence[pa.Array], order: Indices) -> pa.Array | None:
-        return picked(columns, order) if len({c.type for c in columns}) == 1 else None
+        return pick_text(columns, order) if len({c.type for c in columns}) == 1 else None
 
     def stack(self, column: pa.Array, size: int, path: str) -> Column:  # noqa: ARG002
         from headrace.columns.stacked import Stacked
 
-        return Stacked(column, (size,)) if is_text(column) else box_text(column).reshape(-1, size)
+        return Stacked(column, (size,)) if holds_text(column) else box_text(column).reshape(-1, size)
 
     def nbytes(self, column: pa.Array) -> int:
         return nbytes(column)
@@ -51,12 +51,12 @@ class TextKind(Kind):
         return column, {"kind": self.name}
 
     def from_arrow(self, array: pa.Array, notes: Notes) -> pa.Array:  # noqa: ARG002
-        if not is_text(array) or array.null_count:
+        if not holds_text(array) or array.null_count:
             raise ValueError(f"{array.type} with {array.null_count} nulls where text or bytes were stored")
         return array
 
 
-def is_text(array: pa.Array) -> bool:
+def holds_text(array: pa.Array) -> bool:
     """Whether it is an Arrow array of bytes or strings."""
     import pyarrow as pa
 

@@ -40,6 +40,7 @@ def _pad(node: PaddedBatch, values: list[Any]) -> Any:
             zero = b"" if any(isinstance(v, bytes) for c in column for v in c.flat) else ""
         out = np.full((len(column), *sizes), zero if filler is None else filler, column[0].dtype)
         for number, row in enumerate(column):
-            out[(number, *(slice(n) for n in row.shape))] = row
+            place: Any = (number, *map(slice, row.shape))
+            out[place] = row
         leaves.append(out)
     return element_of(structure, leaves)
