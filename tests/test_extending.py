@@ -178,9 +178,8 @@ def test_names_of_formats_and_endings_belong_to_one():
         extend.register_format(extend.FileFormat("other", reader, "reader", endings=(".csv",)))
 
 
-def test_a_mark_of_its_own_keeps_every_bit_and_takes_no_part_of_a_number():
-    from tests.plugin_package.headrace_runs.running_sum import SumMark
-
+def test_a_mark_of_its_own_keeps_every_bit_and_takes_no_part_of_a_number(added):
+    SumMark = import_module("headrace_runs.running_sum").SumMark
     for total in (0.1 + 0.2, float("inf"), -0.0, 5e-324):
         assert str(SumMark.from_json(json.loads(json.dumps(SumMark(total).to_json()))).total) == str(total)
     with pytest.raises(hr.StateError, match="where a number belongs"):
