@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace import _native
 from headrace.columns.kind import Column, Indices, Kind, Notes, register_kind
 from headrace.plan.spec import TensorSpec
-from headrace.text import nbytes, pick_text
+from headrace.text import nbytes, parts, pick_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -67,10 +68,9 @@ def box_text(column: pa.Array) -> NDArray[Any]:
     """An Arrow column as an array of objects; text far faster than through a list."""
     import pyarrow as pa
 
-    if column.type in (pa.large_string(), pa.large_binary()):
-        made: NDArray[Any] = column.to_numpy(zero_copy_only=False)
-        return made
-    made = np.empty(len(column), object)
+    if column.type in (pa.large_string(), pa.large_binary()) and not column.null_count:
+        return _native.text_objects(*parts(column), column.type == pa.large_string())
+    made: NDArray[Any] = np.empty(len(column), object)
     made[:] = column.to_pylist()
     return made
 
