@@ -71,12 +71,15 @@ class Channel:
         self._lingering = False
         self._frontier: Mark | None = None
 
-    def room(self, chunk: int) -> int:
-        """Wait until a worker may take rows on; how many, at most `chunk`."""
+    def room(self, chunk: int, *, wait: bool = True) -> int:
+        """Wait until a worker may take rows on; how many, at most `chunk`. Who does not `wait` may get none."""
         with self._space:
-            self._space.wait_for(lambda: self._cancelled or self._over or self._has_room(self._least(chunk)))
+            if wait:
+                self._space.wait_for(lambda: self._cancelled or self._over or self._has_room(self._least(chunk)))
             if self._cancelled:
                 raise Cancelled
+            if not wait and not self._over and not self._has_room(self._least(chunk)):
+                return 0
             self._taking = not self._over
             most = self._limits.rows
             return chunk if most is None else max(1, min(chunk, most - self._rows))

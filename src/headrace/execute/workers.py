@@ -7,8 +7,8 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from time import perf_counter_ns, thread_time_ns
-from typing import TYPE_CHECKING
+from time import monotonic, perf_counter_ns, thread_time_ns
+from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.block import Item
 from headrace.execute.autotune import Climb, Depth
@@ -29,8 +29,20 @@ def do_nothing(item: Item) -> list[Item]:
     return [item]
 
 
+SPARE_SECONDS = 0.001
+"""How long a thread waits for the next rows while its process is at work on others."""
+GRACE_SECONDS = 0.1
+"""How long processes may take to end calls that nobody wants any more; then they are killed."""
 START_SECONDS = 1.0
 """How long a thread may take to begin, where an interrupt came upon its start and nobody knows whether it will."""
+
+
+class Taken(NamedTuple):
+    """Rows that a thread has taken on: the number of their ticket, and when."""
+
+    item: Item
+    number: int
+    started: int
 
 
 class Thread(threading.Thread):
@@ -183,7 +195,7 @@ class WorkerStream(Stream):
             with self._resizing:
                 threads = [*self._threads.values(), *self._left]
             if self._remote is not None:
-                self._remote.stop()
+                self._end_calls(self._remote, threads)
             for thread in threads:
                 if thread is not threading.current_thread():
                     thread.finish()
@@ -192,6 +204,14 @@ class WorkerStream(Stream):
                 self._remote.close()
         self.channel.close()
         self._pass.forget(self.channel)
+
+    def _end_calls(self, remote: Processes, threads: list[Thread]) -> None:
+        """Wait a little for processes that are at work, which could serve another pass, and end those that go on."""
+        deadline = monotonic() + GRACE_SECONDS
+        for thread in threads:
+            if thread is not threading.current_thread():
+                thread.join(max(0.0, deadline - monotonic()))
+        remote.stop({thread.ident or 0 for thread in threads if thread.is_alive()}, deadline)
 
     def _start(self) -> None:
         """Have as many threads as there are to be; those beyond end by themselves."""
@@ -225,32 +245,51 @@ class WorkerStream(Stream):
     def _run(self, number: int) -> None:
         self._pass.threads.add(threading.get_ident())
         try:
-            while not self._leave(number) and self._one():
-                pass
+            if self._remote is not None:
+                self._run_remotely(self._remote)
+            while not self._leave(number) and (taken := self._take()) is not None:
+                items = self._worked(taken.item)
+                self._learn(taken.item, items, taken.started)
+                self.channel.put(taken.number, items)
         except Cancelled:
             pass
         except BaseException as error:
             self.channel.fail(error)
 
-    def _one(self) -> bool:
-        """Take some rows on and work on them; False at the end of the input."""
+    def _run_remotely(self, remote: Processes) -> None:
+        """Have a process begin with the next rows while this thread takes in what it made of the last ones."""
+        remote.start()
+        taken, free = self._take(), 0
+        while taken is not None:
+            following = self._take(SPARE_SECONDS) if remote.send_ahead(taken.item) else None
+            if following is not None:
+                remote.send_ahead(following.item)
+            items = self._worked(taken.item)
+            if not remote.had_to_wait():
+                self._learn(taken.item, items, max(taken.started, free))
+            self.channel.put(taken.number, items)
+            free = perf_counter_ns()
+            taken = following or self._take()
+
+    def _take(self, seconds: float = -1) -> Taken | None:
+        """Take some rows on, if that may be in so many seconds; None at the end of the input, too."""
         channel = self.channel
-        with self._source_lock:
-            want = channel.room(1 if self._pass.live else self._pace.rows)
-            if channel.over:
-                return False
+        if not self._source_lock.acquire(timeout=seconds):
+            return None
+        try:
+            want = channel.room(1 if self._pass.live else self._pace.rows, wait=seconds < 0)
+            if channel.over or not want:
+                return None
             started = perf_counter_ns()
             item = self._source.pull(want)
             if item is END:
                 channel.finish()
-                return False
+                return None
             first = isinstance(self._source, Remaining) and self._source.leading
-            ticket = Ticket(item.mark, item.rows, first)
-            number = channel.issue(ticket, self._source.mark())
-        items = self._worked(item)
-        self._learn(item, items, started)
-        channel.put(number, items)
-        return True
+            number = channel.issue(Ticket(item.mark, item.rows, first), self._source.mark())
+        finally:
+            self._source_lock.release()
+        return Taken(item, number, started)
 
     def _learn(self, item: Item, items: list[Item], started: int) -> None:
         nbytes = max(item.nbytes, sum(i.nbytes for i in items))

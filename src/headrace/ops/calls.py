@@ -16,7 +16,8 @@ from headrace.errors import SpecError
 from headrace.execute.channel import Cancelled
 from headrace.execute.context import Context
 from headrace.execute.origin import Origin
-from headrace.execute.parallel import in_processes, process_count, work_in_parallel
+from headrace.execute.parallel import process_count, work_in_parallel
+from headrace.execute.processes import BlockFunction, IdleWorkers, Processes
 from headrace.execute.row_buffer import RowBuffer
 from headrace.execute.stream import Made, Stream
 from headrace.plan.cardinality import Cardinality
@@ -30,8 +31,6 @@ from headrace.trace.graph import Graph
 
 if TYPE_CHECKING:
     from typing import Protocol
-
-    from headrace.execute.processes import BlockFunction
 
     class Caller(Protocol):
         """map or random_map."""
@@ -48,6 +47,8 @@ if TYPE_CHECKING:
         def traced(self) -> bool: ...
         @property
         def lot(self) -> int: ...
+        @property
+        def idle(self) -> IdleWorkers: ...
         @property
         def positional(self) -> bool: ...
         def error(self, cause: BaseException | str, ordinal: int) -> Any: ...
@@ -349,9 +350,9 @@ def open_calls(
         node.deterministic
     )  # a row that is known by its number keeps its place
     if node.mode == "process":
-        remote = in_processes(call)
+        remote = Processes(call, node.idle)
         work = partial(_work, partial(place_results, node, remote, ctx.with_ids))
-        width = process_count(ctx, node.num_parallel_calls)
+        width = process_count(ctx, node.input, node.num_parallel_calls)
         return work_in_parallel(
             inner, node.input, at, work, width=width, ordered=ordered, one_by_one=not node.input.pure, remote=remote
         )

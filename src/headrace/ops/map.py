@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from headrace.block import Block
 from headrace.columns import Indices
 from headrace.execute.context import Context
+from headrace.execute.processes import IdleWorkers
 from headrace.execute.registry import fetches, opens
 from headrace.execute.stream import Stream
 from headrace.execute.unordered import Unordered
@@ -47,9 +48,10 @@ def map(
     an element that is something else is an error.
 
     `mode="process"` makes the calls in `num_parallel_calls` worker processes (None: one for each CPU), for functions
-    that hold Python's lock. They start at the first element and are gone with the iterator. Elements travel through
-    shared memory, several at a time if they take less than some milliseconds; the function is sent once, with all it
-    captures, so what it changes stays in its worker. If a worker dies, the elements it had are tried once more, one by
+    that hold Python's lock. They start at the first element, and stay for the next pass while the dataset lives.
+    Elements travel through shared memory, several at a time if they take less than some milliseconds; the function is
+    sent once, with all it captures, so what it changes stays in its worker; it is sent to new workers where a pass
+    finds that it, or what it captures, has changed here. If a worker dies, the elements it had are tried once more, one by
     one; one that kills its worker again is an error.
 
     A function of plain NumPy code runs on whole blocks of elements, with the same results to the last bit; one that has
@@ -80,6 +82,7 @@ class Map(MappingCalls):
     signature: Spec | None = field(default=None, repr=False)
     mode: str = field(default="auto", metadata=TUNING)
     lot: int = field(default=1, kw_only=True, metadata=TUNING)
+    idle: IdleWorkers = field(default_factory=IdleWorkers, kw_only=True, repr=False, metadata=TUNING)
     function: Function = field(repr=False, default_factory=lambda: Function(bool))
 
     @property

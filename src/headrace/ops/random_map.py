@@ -11,6 +11,7 @@ from headrace import keys
 from headrace.block import Block
 from headrace.columns import Indices
 from headrace.execute.context import Context
+from headrace.execute.processes import IdleWorkers
 from headrace.execute.registry import fetches, opens
 from headrace.execute.stream import Stream
 from headrace.execute.unordered import Unordered
@@ -86,6 +87,7 @@ class RandomMap(MappingCalls):
     probe: Probe = field(repr=False, default_factory=lambda: Probe(None))
     mode: str = field(default="auto", metadata=TUNING)
     lot: int = field(default=1, kw_only=True, metadata=TUNING)
+    idle: IdleWorkers = field(default_factory=IdleWorkers, kw_only=True, repr=False, metadata=TUNING)
     function: Function = field(repr=False, default_factory=lambda: Function(bool))
 
     @property
