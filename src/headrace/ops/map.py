@@ -51,8 +51,8 @@ def map(
     that hold Python's lock. They start at the first element, and stay for the next pass while the dataset lives.
     Elements travel through shared memory, several at a time if they take less than some milliseconds; the function is
     sent once, with all it captures, so what it changes stays in its worker; it is sent to new workers where a pass
-    finds that it, or what it captures, has changed here. If a worker dies, the elements it had are tried once more, one by
-    one; one that kills its worker again is an error.
+    finds that it, or what it captures, has changed here. If a worker dies, the elements it had are tried once more, one
+    by one; one that kills its worker again is an error.
 
     A function of plain NumPy code runs on whole blocks of elements, with the same results to the last bit; one that has
     effects, or decides by data, is called on each (`explain()` says which and why). `mode="eager"` has it called on
