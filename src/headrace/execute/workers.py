@@ -10,9 +10,10 @@ from functools import partial
 from time import monotonic, perf_counter_ns, thread_time_ns
 from typing import TYPE_CHECKING, NamedTuple
 
-from headrace.block import Item
+from headrace.block import Block, Item
 from headrace.execute.autotune import Climb, Depth
 from headrace.execute.channel import NO_ROOM, Cancelled, Channel, Limits, Ticket
+from headrace.execute.row_work import RowsInTheMaking, RowWork, timed
 from headrace.execute.stream import END, Made, Pace, Source, Stream
 from headrace.execute.unordered import Delivery, Remaining
 
@@ -43,6 +44,7 @@ class Taken(NamedTuple):
     item: Item
     number: int
     started: int
+    making: RowsInTheMaking | None
 
 
 class Thread(threading.Thread):
@@ -87,6 +89,7 @@ class WorkerStream(Stream):
     ) -> None:
         self._source = source
         self._work = work
+        self._in_turn = work if isinstance(work, RowWork) else None
         self._pass = run
         self._climb = width if isinstance(width, Climb) else None
         self._width = width.width if isinstance(width, Climb) else width
@@ -157,7 +160,11 @@ class WorkerStream(Stream):
         """One call, in the thread of whoever asked; on as many rows as threads would take on, where they may."""
         started = perf_counter_ns()
         free = self._work is not do_nothing and self._limits(1).rows is None and not self._pass.live
-        item = self._source.pull(self._pace.grow_to(want) if free else want)
+        if self._in_turn is not None:
+            want = 1
+        elif free:
+            want = self._pace.grow_to(want)
+        item = self._source.pull(want)
         if item is END:
             return []
         items = self._worked(item)
@@ -248,6 +255,9 @@ class WorkerStream(Stream):
             if self._remote is not None:
                 self._run_remotely(self._remote)
             while not self._leave(number) and (taken := self._take()) is not None:
+                if taken.making is not None:
+                    self._make_in_turn(taken, taken.making)
+                    continue
                 items = self._worked(taken.item)
                 self._learn(taken.item, items, taken.started)
                 self.channel.put(taken.number, items)
@@ -286,10 +296,39 @@ class WorkerStream(Stream):
                 channel.finish()
                 return None
             first = isinstance(self._source, Remaining) and self._source.leading
-            number = channel.issue(Ticket(item.mark, item.rows, first), self._source.mark())
+            making = None
+            if self._in_turn is not None and item.rows > 1 and isinstance(item, Block):
+                making = RowsInTheMaking(self._in_turn, item)
+            ticket = Ticket(item.mark, item.rows, first, making=making)
+            number = channel.issue(ticket, self._source.mark())
         finally:
             self._source_lock.release()
-        return Taken(item, number, started)
+        return Taken(item, number, started, making)
+
+    def _make_in_turn(self, taken: Taken, making: RowsInTheMaking) -> None:
+        """Rows that a user's function makes: none is held back while the next is made."""
+        channel, item, work = self.channel, taken.item, self._in_turn
+        assert isinstance(item, Block)
+        assert work is not None, "who makes rows in turn says how"
+        climb = self._climb if self._climb is not None and self._climb.looks() else None
+        on_cpu, started = thread_time_ns(), perf_counter_ns()
+        begun = work.begin(item)
+        if not isinstance(begun, list):
+            for made, took in timed(begun):
+                if self._pass.cancelled:
+                    raise Cancelled
+                making.add(made, took)
+                if channel.hungry:
+                    channel.tell_of_row()
+        channel.end_making(taken.number)
+        items = begun if isinstance(begun, list) else making.rest()
+        took = perf_counter_ns() - started
+        self._stage.add_work(took)
+        if climb is not None:
+            climb.learn_work(item.rows, took, thread_time_ns() - on_cpu)
+        nbytes = max(item.nbytes, sum(i.nbytes for i in items))
+        self._pace.learn(item.rows, nbytes, making.nanoseconds() or took)
+        channel.put(taken.number, items)
 
     def _learn(self, item: Item, items: list[Item], started: int) -> None:
         nbytes = max(item.nbytes, sum(i.nbytes for i in items))

@@ -15,7 +15,7 @@ from headrace.execute.registry import fetches, opens
 from headrace.execute.stream import Stream
 from headrace.execute.unordered import Unordered
 from headrace.ops.arguments import Mode, execution, function, width
-from headrace.ops.calls import MappingCalls, call_on_rows, check_promise, fetch_call, open_calls
+from headrace.ops.calls import MappingCalls, call_on_rows, check_promise, fetch_call, make_rows, open_calls
 from headrace.plan.marks import At
 from headrace.plan.node import TUNING, Node
 from headrace.plan.spec import Probe, Spec
@@ -103,7 +103,8 @@ def open_map(node: Map, ctx: Context, at: At) -> Stream:
     in_process = node.mode == "process"
     here = partial(map_rows, node, cancelled=ctx.run.is_cancelled if node.lot > 1 else None)
     call = partial(call_on_rows, node.fn, node.signature) if in_process else here
-    return open_calls(node, ctx, at, call, one=partial(map_one, node))
+    rows = partial(make_rows, node.fn, node.signature)
+    return open_calls(node, ctx, at, call, whole=partial(map_whole, node), rows=rows, one=partial(map_one, node))
 
 
 @fetches(Map)
@@ -119,7 +120,13 @@ def map_one(node: Map, *args: Any) -> tuple[Structure, list[Any]]:
 
 def map_rows(node: Map, block: Block, *, cancelled: Callable[[], bool] | None = None) -> list[Block | Exception]:
     """What the function makes of a block: as a whole, or of each row."""
+    whole = map_whole(node, block)
+    return [whole] if whole is not None else call_on_rows(node.fn, node.signature, block, cancelled=cancelled)
+
+
+def map_whole(node: Map, block: Block) -> Block | None:
+    """What the function makes of a block as a whole, None where it must be called on each row."""
     found = node.whole(block)
     if found is None or (node.signature and node.signature.conflict(found[0].spec)):
-        return call_on_rows(node.fn, node.signature, block, cancelled=cancelled)
-    return [Block(found[0].structure, found[1], block.rows)]
+        return None
+    return Block(found[0].structure, found[1], block.rows)
