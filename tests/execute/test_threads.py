@@ -257,3 +257,96 @@ def test_one_input_that_cannot_be_closed_keeps_none_of_the_others_open():
     with pytest.raises(OSError, match="will not close"):
         it.close()
     assert sorted(finalised) == ["a", "b"]
+
+
+def quick_then_stuck(count, stuck):
+    """Quick calls, so that many are made on end, and then one that waits."""
+    go = threading.Event()
+
+    def call(x):
+        if int(x) == stuck:
+            assert go.wait(100)
+        return int(x)
+
+    return D.range(count).map(call, num_parallel_calls=2), go
+
+
+def test_what_a_call_has_made_is_not_held_back_by_the_next_call_of_its_run():
+    ds, go = quick_then_stuck(5000, 3001)
+    with iter(ds) as it:
+        assert within(60, lambda: [int(next(it)) for _ in range(3001)]) == list(range(3001))
+        go.set()
+        assert [int(x) for x in it] == list(range(3001, 5000))
+
+
+def test_closing_waits_for_no_more_than_the_calls_under_way():
+    made = []
+
+    def call(x):
+        made.append(int(x))
+        threading.Event().wait(0.01 if int(x) > 2000 else 0)
+        return int(x)
+
+    with iter(D.range(100_000).map(call, num_parallel_calls=2)) as it:
+        for _ in range(2000):
+            next(it)
+    assert len(made) < 2000 + 4 * 256 + 100
+
+
+def test_quick_calls_run_no_further_ahead_than_a_few_runs():
+    made = []
+
+    def call(x):
+        made.append(int(x))
+        return int(x)
+
+    with iter(D.range(1_000_000).map(call, num_parallel_calls=2)) as it:
+        for _ in range(1000):
+            next(it)
+        threading.Event().wait(0.2)
+        assert len(made) <= 1000 + 7 * 256
+
+
+def test_rows_before_an_exit_come_before_it():
+    def call(x):
+        if int(x) == 3000:
+            raise SystemExit(3)
+        return int(x)
+
+    with iter(D.range(4000).map(call, num_parallel_calls=2)) as it:
+        got = []
+        with pytest.raises(SystemExit):
+            for x in it:
+                got.append(int(x))
+    assert got == list(range(len(got)))
+    assert len(got) <= 3000
+
+
+RUNS = {
+    "map": lambda calls: D.range(2500).map(lambda x: 100 // (int(x) % 97), num_parallel_calls=calls),
+    "random_map": lambda calls: D.range(2500).random_map(
+        lambda x, rng: (int(x), int(rng.integers(0, 9)) // (int(x) % 101)), 5, num_parallel_calls=calls
+    ),
+    "of many kinds": lambda calls: D.range(2500).map(
+        lambda x: (int(x),) if x % 7 else {"a": np.arange(int(x) % 3)}, num_parallel_calls=calls
+    ),
+    "with ids for others": lambda calls: (
+        D.range(2500)
+        .map(lambda x: 100 // (int(x) % 97), num_parallel_calls=calls)
+        .random_map(lambda x, rng: rng.integers(0, 100) + x, 3)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("calls", [1, 2, hr.AUTOTUNE])
+def test_runs_of_calls_give_what_single_calls_give_and_a_state_anywhere_goes_on_exactly(name, calls):
+    want = outcomes(iter(RUNS[name](None)))
+    assert difference(outcomes(iter(RUNS[name](calls))), want) is None
+    with iter(RUNS[name](calls)) as it:
+        for cut in (1, 96, 97, 98, 1200, 2400):
+            while it.state()["delivered"] < cut:
+                outcomes(it, 1)
+            state = json.loads(json.dumps(it.state()))
+            with RUNS[name](calls).iterator(state) as rest:
+                assert difference(outcomes(rest), want[cut:]) is None

@@ -3,6 +3,7 @@
 import pytest
 
 import headrace as hr
+from headrace.testing import check_transformation
 
 D = hr.Dataset
 
@@ -34,3 +35,14 @@ def test_zero_weights_are_never_drawn(run):
 def test_bad_arguments_are_refused(make, error, said):
     with pytest.raises(error, match=said):
         make(D.range(4), lambda x: x)
+
+
+@pytest.mark.parametrize("stop", [True, False])
+def test_choices_that_come_few_at_a_time_are_taken_together(stop):
+    branches = [D.range(30), D.range(100, 107), D.range(200, 230).map(lambda x: 1 // (x - 203) + x)]
+    turns = D.range(3).repeat(25)
+    check_transformation(D.choose_from_datasets(branches, turns, stop), cuts=12)
+    some_fail = turns.map(lambda x: 7 // (x - 2) * 0 + x)
+    check_transformation(D.choose_from_datasets(branches, some_fail, stop), cuts=12)
+    unknown = D.from_tensor_slices([0, 1]).concatenate(D.from_tensor_slices([2, 5])).repeat(9)
+    check_transformation(D.choose_from_datasets(branches, unknown, stop), cuts=12)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import headrace as hr
+from headrace.testing import check_transformation, our_threads
 
 D = hr.Dataset
 
@@ -67,3 +68,39 @@ def test_whole_rounds_of_long_strands(run):
     (rows,) = run(ds.batch(150))
     want = np.arange(150).reshape(3, 50) % 50 + np.arange(3)[:, None] * 100
     assert rows[:144].reshape(12, 3, 4).swapaxes(0, 1).reshape(3, 48).tolist() == want[:, :48].tolist()
+
+
+@pytest.fixture
+def shards(tmp_path):
+    names = []
+    for i in range(9):
+        names.append(str(tmp_path / f"{i}.tfrecord"))
+        with hr.io.TFRecordWriter(names[-1]) as writer:
+            for j in range(i % 4 + 2 if i != 4 else 3000):
+                writer.write(b"%d %d" % (i, j) + b"x" * (i == 4) * 100)
+    return names
+
+
+def threads_of_a_pass(ds):
+    with iter(ds) as it:
+        seen = set()
+        for _ in it:
+            seen.update(our_threads())
+    return {name for name in seen if "prefetch" in name}
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda names: hr.TFRecordDataset(names, num_parallel_reads=4),
+        lambda names: D.from_tensor_slices(names).interleave(hr.TFRecordDataset, cycle_length=4, num_parallel_calls=4),
+    ],
+    ids=["num_parallel_reads", "interleave"],
+)
+def test_small_files_are_read_without_a_thread_each(make, shards):
+    small = [name for name in shards if "4.tfrecord" not in name]
+    quiet = hr.Options(inject_prefetch=False)
+    assert threads_of_a_pass(make(small).with_options(quiet)) == set()
+    assert threads_of_a_pass(make(shards).with_options(quiet)) != set()
+    check_transformation(make(small), cuts=6)
+    check_transformation(make([small[0], str(shards[0]) + ".none", *shards[1:]]), cuts=4, limit=60)

@@ -1,8 +1,10 @@
 """repeat: the elements again."""
 
+import numpy as np
 import pytest
 
 import headrace as hr
+from headrace.testing import check_transformation
 
 D = hr.Dataset
 
@@ -48,3 +50,18 @@ def test_repeating_nothing_ends(run):
     assert run(D.range(0).repeat()) == []
     assert run(D.range(3).filter(lambda x: False).repeat()) == []
     assert D.range(0).repeat().cardinality() == 0
+
+
+@pytest.mark.parametrize("count", [0, 1, 7, None])
+def test_short_epochs_that_are_alike_are_what_they_are_one_by_one(count):
+    text = D.from_tensor_slices((np.arange(6).reshape(3, 2), ["a", "b", "c"]))
+    for ds in (D.range(3, 9, 2), text, D.range(0), D.range(1).repeat(2)):
+        check_transformation(ds.repeat(count).take(20), cuts=6)
+        check_transformation(ds.repeat(count).batch(4).take(6), cuts=4)
+        check_transformation(ds.repeat(count).skip(5).shard(2, 1).take(9), cuts=4)
+
+
+def test_each_of_many_short_epochs_has_draws_of_its_own():
+    ds = D.range(2).repeat(5).random_map(lambda x, rng: rng.integers(0, 1 << 40), 3)
+    assert len({int(x) for x in ds}) == 10
+    check_transformation(ds, cuts=4)

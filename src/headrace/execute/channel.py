@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from headrace.block import Item
 from headrace.execute.budget import MemoryBudget
+from headrace.execute.row_work import RowsInTheMaking
 from headrace.execute.unordered import Delivery
 from headrace.plan.marks import Mark
 
@@ -25,6 +26,7 @@ class Ticket:
     first: bool = False
     items: list[Item] | None = None
     nbytes: int = 0
+    making: RowsInTheMaking | None = None
 
 
 @dataclass(frozen=True)
@@ -69,14 +71,19 @@ class Channel:
         self._error: BaseException | None = None
         self._heard: threading.Event | None = None
         self._lingering = False
+        self.hungry = False
+        """Whether somebody waits for a single row."""
         self._frontier: Mark | None = None
 
-    def room(self, chunk: int) -> int:
-        """Wait until a worker may take rows on; how many, at most `chunk`."""
+    def room(self, chunk: int, *, wait: bool = True) -> int:
+        """Wait until a worker may take rows on; how many, at most `chunk`. Who does not `wait` may get none."""
         with self._space:
-            self._space.wait_for(lambda: self._cancelled or self._over or self._has_room(self._least(chunk)))
+            if wait:
+                self._space.wait_for(lambda: self._cancelled or self._over or self._has_room(self._least(chunk)))
             if self._cancelled:
                 raise Cancelled
+            if not wait and not self._over and not self._has_room(self._least(chunk)):
+                return 0
             self._taking = not self._over
             most = self._limits.rows
             return chunk if most is None else max(1, min(chunk, most - self._rows))
@@ -202,11 +209,14 @@ class Channel:
             while (number := self._next()) is None:
                 if self._cancelled:
                     raise Cancelled
+                part = self._part()
+                if part is not None:
+                    return [part]
                 if self._error is not None:
                     raise self._error
                 if self._over and not self._waiting:
                     return []
-                self._ready.wait()
+                self._wait()
             if self._cancelled:
                 raise Cancelled
             taken = []
@@ -215,6 +225,36 @@ class Channel:
                 number = self._next()
         self._memory.take(-sum(ticket.nbytes for ticket in taken))
         return taken
+
+    def _wait(self) -> None:
+        """Until something is made, though it be a single row of many."""
+        first = next(iter(self._waiting.values()), None)
+        self.hungry = True
+        try:
+            # A row may have come before its thread could see that it is waited for.
+            if first is None or first.making is None or not first.making.has_rows():
+                self._ready.wait()
+        finally:
+            self.hungry = False
+
+    def _part(self) -> Ticket | None:
+        """The rows of the first ticket that are made, though others are not yet."""
+        first = next(iter(self._waiting.values()), None)
+        items = first.making.take() if first is not None and first.making is not None else []
+        return Ticket(first.mark, sum(item.rows for item in items), items=items) if first and items else None
+
+    def tell_of_row(self) -> None:
+        """A row of a ticket is made, and somebody may be waiting for no more than that."""
+        with self._lock:
+            self._tell()
+
+    def end_making(self, number: int) -> None:
+        """Nobody takes single rows of this ticket from here on: the rest is about to be put."""
+        with self._lock:
+            ticket = self._waiting.get(number)
+            if ticket is not None and ticket.making is not None:
+                ticket.rows -= ticket.making.end()
+                ticket.making = None
 
     def _linger(self) -> None:
         self._lingering = True

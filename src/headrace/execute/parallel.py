@@ -16,7 +16,7 @@ from headrace.plan.marks import At, Marks
 from headrace.plan.node import Node, waits
 
 if TYPE_CHECKING:
-    from headrace.execute.processes import BlockFunction, Processes
+    from headrace.execute.processes import Processes
 
 AUTOTUNE_TICKETS = 4
 """Hand-overs of about a millisecond that a prefetch(AUTOTUNE) keeps ready; more of them leave the cache."""
@@ -83,7 +83,9 @@ def work_in_parallel(
         source = ctx.open(node, at.inputs)
         delivery = None if ordered else Delivery()
     # Reading that shows goes as far ahead as there are calls, which is what the user asked for.
-    limits = (lambda n: Limits(2 * n)) if node.pure else (lambda n: Limits(2 * n, n))
+    # A process has the next rows while it works on others.
+    tickets = 2 if remote is None else 4
+    limits = (lambda n: Limits(tickets * n)) if node.pure else (lambda n: Limits(tickets * n, n))
     # Out of order, marks are made where threads hand over: then there is always one.
     threads = tuned_width(ctx, width, start=0 if delivery is None else 1)
     return _stage(
@@ -168,15 +170,12 @@ def tuned_buffer(ctx: Context, operation: str, row_bytes: Callable[[int], int]) 
     return size
 
 
-def process_count(ctx: Context, num_parallel_calls: int | None) -> int:
-    """How many processes an operation gets: what it says, else one for each CPU that the pass may use."""
-    if num_parallel_calls is not None and num_parallel_calls != AUTOTUNE:
-        return num_parallel_calls
-    return ctx.run.tuner.cpus
+def process_count(ctx: Context, node: Node, num_parallel_calls: int | None) -> int:
+    """How many processes an operation on a node's rows gets: what it says, else one for each CPU of the pass.
 
-
-def in_processes(call: BlockFunction) -> Processes:
-    """The same function of blocks, called in worker processes: one for each thread that uses it."""
-    from headrace.execute.processes import Processes
-
-    return Processes(call)
+    No more than there are rows, where that is known: they are started before there are any.
+    """
+    said = num_parallel_calls is not None and num_parallel_calls != AUTOTUNE
+    count = num_parallel_calls if said and num_parallel_calls is not None else ctx.run.tuner.cpus
+    rows = node.cardinality
+    return max(1, min(count, rows)) if isinstance(rows, int) and rows >= 0 else count

@@ -17,7 +17,7 @@ from headrace.block import Block, Failure, Item
 from headrace.errors import ElementError, WorkerError
 from headrace.execute.context import Context
 from headrace.execute.passes import Pass
-from headrace.execute.processes import Died, Worker
+from headrace.execute.remote_worker import Died, Worker
 from headrace.execute.state import description, drawn_seeds
 from headrace.execute.stream import END, Made, Stream
 from headrace.options import Options

@@ -1,36 +1,95 @@
 """Worker processes: a function of blocks, called where no other thread holds Python's lock.
 
 Each thread of a parallel stage that calls a `Processes` has a worker of its own, so order, limits and states are those
-of threads. Workers are new interpreters, not forks of one that has threads. They are killed when the stage closes, and
-by the system when this process is gone, however that ended; their memory has no name to leave behind.
+of threads. When the stage closes, workers that are done wait for the next pass of the plan, and the others are killed.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import signal
-import socket
-import subprocess
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Iterator
-from multiprocessing.connection import Connection
-from typing import Any, TypeAlias
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from time import monotonic
+from typing import Any, NamedTuple, TypeAlias
 
-from headrace.block import Block
-from headrace.errors import HeadraceError, WorkerError
+from headrace.block import Block, Item
+from headrace.errors import WorkerError
 from headrace.execute.channel import Cancelled
-from headrace.execute.shared import Shared, from_message, to_message
-from headrace.execute.unpicklable import culprit
-from headrace.execute.worker import Interrupted, Raised, Unusable
+from headrace.execute.remote_worker import Died, Unsendable, Worker, take_call_apart
+from headrace.execute.shared import Packed
 
 BlockFunction: TypeAlias = Callable[[Block], list[Block | Exception]]
 """From a block to what became of its rows: blocks, and an exception in the place of each row that could not be made."""
 
-REAP_SECONDS = 5.0
-"""How long a worker that hung up may take to end before it is killed."""
+
+class Idle(NamedTuple):
+    """A worker that waits for a pass, and what it was started with."""
+
+    owner: int
+    start: Any
+    worker: Worker
+
+
+class IdleWorkers:
+    """Keeps the workers of an operation from one pass to the next, while the plan lives.
+
+    They keep what the function keeps there. A function that has changed since, or holds what has, gets new ones, as
+    it does where another folder, path or environment would have them start another way.
+    """
+
+    def __init__(self) -> None:
+        self._idle: deque[Idle] = deque()
+        self._ends_with_the_plan = False
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return IdleWorkers, ()
+
+    def take(self, start: Any) -> Worker | None:
+        """A worker that was started so, if one waits."""
+        while self._idle:
+            try:
+                owner, known, worker = self._idle.popleft()
+            except IndexError:  # another pass was faster
+                return None
+            if owner == os.getpid() and known == start and worker.comes_to_rest(0):
+                return worker
+            worker.close()
+        return None
+
+    def keep(self, start: Any, workers: list[Worker]) -> None:
+        """Have these for the next pass, and no others."""
+        if not self._ends_with_the_plan:  # most plans have no workers, and are made again and again
+            weakref.finalize(self, _end, self._idle)
+            self._ends_with_the_plan = True
+        _end(self._idle)
+        self._idle.extend(Idle(os.getpid(), start, worker) for worker in workers)
+
+
+def _folder() -> str:
+    """Where a worker would start; it may have been removed."""
+    try:
+        return str(Path.cwd())
+    except OSError:
+        return ""
+
+
+def _end(idle: deque[Idle]) -> None:
+    while idle:
+        idle.popleft().worker.close()
+
+
+class Seat(threading.local):
+    """What one thread has: a worker, and which blocks that was sent."""
+
+    def __init__(self) -> None:
+        self.worker: Worker | None = None
+        self.sent: deque[Block] = deque()
+        self.waited = False
 
 
 class Processes:
@@ -40,251 +99,126 @@ class Processes:
     memory that ran out. A row that kills the second worker too has failed.
     """
 
-    def __init__(self, call: BlockFunction) -> None:
+    def __init__(self, call: BlockFunction, idle: IdleWorkers) -> None:
         self._call = call
-        self._own = threading.local()
-        self._workers: set[Worker] = set()
+        self._idle = idle
+        self._packed: tuple[Packed, Any] | None = None
+        self._seat = Seat()
+        self._workers: dict[int, Worker] = {}
         self._lock = threading.Lock()
         self._stopped = False
 
     def __call__(self, block: Block) -> list[Block | Exception]:
+        """What the function makes of a block; of those that were sent ahead, the one that was sent first."""
+        seat = self._seat
         try:
-            return self._worker().answer(block)
+            worker = self._worker()
+            if seat.sent:
+                assert seat.sent[0] is block, "answers come in the order of the questions"
+            else:
+                worker.send_block(block)
+                seat.sent.append(block)
+            answer = worker.receive()
+            seat.sent.popleft()
+            return answer
         except (Died, Unsendable):
+            seat.sent.clear()
             return [part for i in range(block.rows) for part in self._alone(block.slice(i, i + 1))]
+
+    def start(self) -> None:
+        """Have the worker of this thread started, or one of an earlier pass; it need not be ready."""
+        if self._seat.worker is None:
+            self._begin()
+
+    def send_ahead(self, item: Item) -> bool:
+        """Have the worker of this thread begin with a block once it has answered all others; whether it will.
+
+        What cannot be sent, or finds no worker, is dealt with when it is called for.
+        """
+        seat, worker = self._seat, self._seat.worker
+        if not isinstance(item, Block) or item in seat.sent:
+            return True
+        if worker is None or not worker.ready or not worker.alive:
+            return False
+        with contextlib.suppress(Died, Unsendable):
+            if worker.send_block(item, ahead=bool(seat.sent)):
+                seat.sent.append(item)
+                return True
+        return False
+
+    def had_to_wait(self) -> bool:
+        """Whether the last call of this thread waited for a worker to start; asks once."""
+        waited, self._seat.waited = self._seat.waited, False
+        return waited
 
     def _alone(self, row: Block) -> list[Block | Exception]:
         try:
-            return self._worker().answer(row)
+            worker = self._worker()
+            worker.send_block(row)
+            return worker.receive()
         except Died as death:
             return [WorkerError(f"the worker process {death} while it made this element")]
         except Unsendable as reason:
             return [TypeError(f"the element cannot be sent to another process: {reason}")]
 
     def _worker(self) -> Worker:
-        """The worker of this thread; a new one if there is none, or none any more."""
-        worker: Worker | None = getattr(self._own, "worker", None)
-        if worker is not None and worker.alive:
-            return worker
+        """The worker of this thread, ready; a new one if there is none, or none any more."""
+        seat = self._seat
+        if seat.worker is not None and seat.worker.alive and seat.worker.ready:
+            return seat.worker
         with contextlib.suppress(Died):
-            return self._begun()
+            return self._made_ready()
         try:
-            return self._begun()
+            return self._made_ready()
         except Died as death:
             raise WorkerError(f"a worker process {death} before it could begin") from None
 
-    def _begun(self) -> Worker:
+    def _made_ready(self) -> Worker:
+        seat = self._seat
+        worker = seat.worker if seat.worker is not None and seat.worker.alive else self._begin()
+        if not worker.ready:
+            seat.waited = True
+            worker.receive()
+            worker.ready = True
+        return worker
+
+    def _begin(self) -> Worker:
+        """A worker for this thread, which has the function or is on the way to have it."""
+        seat = self._seat
+        seat.sent.clear()
         with self._lock:
             if self._stopped:
                 raise Cancelled
-            last: Worker | None = getattr(self._own, "worker", None)
+            if self._packed is None:
+                call = take_call_apart(self._call)
+                self._packed = call, (call.digest(), tuple(sys.path), _folder(), tuple(os.environ.items()))
+            call, start = self._packed
+            last = self._workers.pop(threading.get_ident(), None)
             if last is not None:
-                self._workers.remove(last)
                 last.close()
-            self._own.worker = worker = Worker()
-            self._workers.add(worker)
-        worker.begin(self._call)
+            seat.worker = worker = self._idle.take(start) or Worker()
+            self._workers[threading.get_ident()] = worker
+        if not worker.ready:
+            worker.hand_over(call)
         return worker
 
-    def stop(self) -> None:
-        """End all workers, whatever they are doing; a thread that waits for one is Cancelled."""
+    def stop(self, at_work: set[int], deadline: float) -> None:
+        """Begin no more calls; end the workers of threads that are still `at_work`, who are Cancelled, or at the latest
+        by the deadline those that will not come to rest."""
         with self._lock:
             self._stopped = True
-            for worker in self._workers:
+            workers = list(self._workers.items())
+        for thread, worker in workers:
+            if thread in at_work or not worker.comes_to_rest(deadline):
                 worker.kill()
 
     def close(self) -> None:
-        """Free what is left, once no thread asks any more."""
-        self.stop()
-        for worker in self._workers:
-            worker.close()
-        self._workers = set()
-
-
-class Died(Exception):  # noqa: N818
-    """A worker is gone: how it ended."""
-
-
-class Unsendable(Exception):  # noqa: N818
-    """A block holds what cannot be pickled: why."""
-
-
-class Keeper(threading.Thread):
-    """Starts a process with a connection to it and memory for each direction, and waits for its end.
-
-    The system ends a process with the thread that started it: this one lives as long, whichever threads use the
-    process. No interrupt comes upon it, as one may upon the main thread, so nothing is ever left half made.
-    """
-
-    connection: Connection
-    inbox: Shared
-    outbox: Shared
-    process: subprocess.Popen[bytes]
-
-    def __init__(self) -> None:
-        super().__init__(name="headrace-process", daemon=True)
-        self._owner = os.getpid()
-        self._lock = threading.RLock()  # the collector may free a worker from within
-        self._made = threading.Event()
-        self._error: BaseException | None = None
-        self._freed = False
-
-    def begin(self) -> None:
-        """Have the process started."""
-        self.start()
-        self._made.wait()
-        if self._error is not None:
-            raise self._error
-
-    def run(self) -> None:
-        try:
-            with contextlib.ExitStack() as undo:
-                self._make(undo)
-                with self._lock:
-                    self._made.set()
-                    if not self._freed:
-                        undo.pop_all()
-        except Exception as error:
-            self._error = error
-            self._made.set()
-            return
-        self.process.wait()
-
-    def _make(self, undo: contextlib.ExitStack) -> None:
-        here, there = socket.socketpair()
-        with there:
-            self.connection = undo.enter_context(Connection(here.detach()))
-            self.inbox = undo.enter_context(contextlib.closing(Shared.create()))
-            self.outbox = undo.enter_context(contextlib.closing(Shared.create()))
-            fds = there.fileno(), self.inbox.fd, self.outbox.fd
-            path = [entry for entry in sys.path if isinstance(entry, str)]
-            program = f"import sys; sys.path[:] = {path}; from headrace.execute.worker import serve; serve{fds}"
-            # In a group of its own: Ctrl-C is for the process that the user started, and that one ends this one.
-            self.process = subprocess.Popen(
-                [sys.executable, "-c", program], stdin=subprocess.DEVNULL, pass_fds=fds, process_group=0
-            )
-            undo.callback(self.process.kill)
-
-    def free(self) -> None:
-        """End the process and free the rest; in a process that was forked from this one, only what it has copies of."""
-        with self._lock:
-            there = self._made.is_set() and self._error is None and not self._freed
-            self._freed = True
-        if not there:
-            return  # if it is in the making, `run` sees to it
-        if self._owner == os.getpid():
-            self.process.kill()
-        self.connection.close()
-        self.inbox.close()
-        self.outbox.close()
-        if self._owner == os.getpid() and threading.current_thread() is not self:
-            self.join(REAP_SECONDS)  # not for ever: the collector may call from wherever it likes
-
-
-class Worker:
-    """One process, a connection to it, and memory for each direction. They go with it, however it goes."""
-
-    def __init__(self) -> None:
-        if os.name != "posix" or not sys.executable:
-            raise HeadraceError('mode="process" needs Linux or macOS and a Python interpreter to start; use threads')
-        keeper = Keeper()
-        try:
-            keeper.begin()
-            self._free = weakref.finalize(self, keeper.free)
-        except BaseException:
-            keeper.free()
-            raise
-        self._keeper = keeper
-        self._connection, self._inbox, self._outbox = keeper.connection, keeper.inbox, keeper.outbox
-        self._unanswered = 0
-        self._unwanted = 0
-        self.alive = True
-
-    def begin(self, call: Callable[[Any], list[Any]]) -> None:
-        """Send the function."""
-        try:
-            message = to_message([call], self._inbox)
-        except Exception as error:
-            found = culprit(call)
-            raise TypeError(
-                f'mode="process": the function cannot be sent to another process: {error}'
-                + (f" ({found}). Make it inside the function, or when it is first needed there" if found else "")
-            ) from error
-        self._send(message)
-        self.receive()
-
-    def answer(self, block: Block) -> list[Block | Exception]:
-        """What the function makes of a block."""
-        try:
-            message = to_message([block], self._inbox)
-        except Exception as error:
-            raise Unsendable(str(error)) from error
-        self._send(message)
-        return self.receive()
-
-    def ask(self, value: Any) -> list[Any]:
-        """What the function makes of a value."""
-        self.send(value)
-        return self.receive()
-
-    def send(self, value: Any) -> None:
-        """Ask without waiting."""
-        self._send(to_message([value], self._inbox))
-
-    def forget_answers(self) -> None:
-        """Nobody will fetch the answers to what was asked so far: the next to ask passes over them."""
-        self._unwanted = self._unanswered
-
-    def _send(self, message: bytes) -> None:
-        with self._whole():
-            self._connection.send_bytes(message)
-            self._unanswered += 1
-
-    def _receive(self) -> bytes:
-        with self._whole():
-            message = self._connection.recv_bytes()
-            self._unanswered -= 1
-        return message
-
-    @contextlib.contextmanager
-    def _whole(self) -> Iterator[None]:
-        """What is sent, received or counted half, since an interrupt came, makes the connection useless."""
-        try:
-            yield
-        except BaseException as error:
-            self.alive = False
-            if isinstance(error, EOFError | OSError):
-                raise Died(self._ending()) from None
-            raise
-
-    def receive(self) -> list[Any]:
-        """The answer to what was asked first and not answered yet."""
-        while self._unwanted:
-            self._receive()
-            self._unwanted -= 1
-        answer = from_message(self._receive(), self._outbox)
-        first = answer[0] if answer else None
-        if isinstance(first, Unusable):
-            error = first.exception()
-            raise WorkerError(
-                f"a worker process cannot use what it was sent: {type(error).__name__}: {error}"
-            ) from error
-        if isinstance(first, Interrupted):
-            raise first.exception()
-        return [part.exception() if isinstance(part, Raised) else part for part in answer]
-
-    def _ending(self) -> str:
-        self._keeper.join(REAP_SECONDS)
-        code = self._keeper.process.returncode
-        if code is None:
-            return "hung up"
-        return f"ended with exit code {code}" + (f" ({signal.Signals(-code).name})" if code < 0 else "")
-
-    def kill(self) -> None:
-        """End the process, without more ado."""
-        self._keeper.process.kill()
-
-    def close(self) -> None:
-        """End the process if it has not ended yet, and free what this side holds."""
-        self.alive = False
-        self._free()
+        """Keep the workers that are at rest for another pass, once no thread asks any more, and end the others."""
+        now = monotonic()
+        rested = [worker for worker in self._workers.values() if worker.ready and worker.comes_to_rest(now)]
+        for worker in self._workers.values():
+            if worker not in rested:
+                worker.close()
+        self._workers = {}
+        if rested and self._packed is not None:
+            self._idle.keep(self._packed[1], rested)

@@ -15,18 +15,22 @@ from headrace.execute.stream import END, Pace, Pending, Pulled, Source
 from headrace.execute.workers import WorkerStream
 from headrace.plan.marks import Mark
 
+BRIEF_ROWS = 1 << 10
+"""How many rows are asked for at a time where there are few."""
+
 
 class RowBuffer:
     """An input whose rows nobody sees being made: read in blocks, and given out as they are wanted.
 
     For those who are asked for few rows at a time. Without `in_blocks` somebody sees them, and none is read too early.
+    Of a `brief` input all rows are read at once, or nearly so.
     """
 
-    def __init__(self, source: Source, *, in_blocks: bool = True) -> None:
+    def __init__(self, source: Source, *, in_blocks: bool = True, brief: bool = False) -> None:
         self._source = source
         self._in_blocks = in_blocks
         self._rows = Pending()
-        self._pace = Pace()
+        self._pace = Pace(BRIEF_ROWS if brief else None)
 
     def pull(self, want: int) -> Pulled:
         """The next rows."""

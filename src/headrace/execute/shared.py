@@ -10,8 +10,9 @@ import sys
 import tempfile
 from collections.abc import Callable
 from functools import cache, lru_cache
+from hashlib import blake2b
 from types import FunctionType
-from typing import Any
+from typing import Any, NamedTuple
 
 import cloudpickle
 import numpy as np
@@ -22,6 +23,8 @@ from headrace.plan.structure import Structure
 
 _ALIGNMENT = 64
 _GRAIN = 1 << 20
+SMALL = 1 << 12
+"""Bytes that go with the message itself; more of them would fill up the connection."""
 
 
 class Shared:
@@ -72,8 +75,38 @@ class Shared:
         os.close(self.fd)
 
 
+class Packed(NamedTuple):
+    """Values taken apart, ready to be written to any memory: once for several processes."""
+
+    plan: list[Any]
+    others: int
+    data: bytes
+    arrays: list[NDArray[Any]]
+    sizes: list[int]
+
+    def write(self, memory: Shared) -> bytes:
+        """A message that `from_message` turns into the values again, in a process that has the same memory."""
+        data, arrays, sizes = self.data, self.arrays, self.sizes
+        if len(data) > SMALL:
+            arrays, sizes = [*arrays, np.frombuffer(data, np.uint8)], [*sizes, len(data)]
+        return pickle.dumps((self.plan, self.others, None if len(data) > SMALL else data, memory.write(arrays), sizes))
+
+    def digest(self) -> bytes:
+        """What tells these values from others."""
+        found = blake2b(pickle.dumps((self.plan, self.data, self.sizes)), digest_size=16)
+        for array in self.arrays:
+            found.update(f"{array.dtype.str}{array.shape}".encode())
+            found.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+        return found.digest()
+
+
 def to_message(parts: list[Any], memory: Shared) -> bytes:
-    """A message that `from_message` turns into the parts again, in a process that has the same memory.
+    """A message that `from_message` turns into the parts again, in a process that has the same memory."""
+    return take_apart(parts).write(memory)
+
+
+def take_apart(parts: list[Any]) -> Packed:
+    """The parts as arrays and a few bytes.
 
     Blocks are taken apart first: to pickle them as they are takes many times as long as to copy a small one.
     """
@@ -96,8 +129,7 @@ def to_message(parts: list[Any], memory: Shared) -> bytes:
             plan.append(len(rest))
             rest.append(part)
     data, buffers = _pickle_apart(rest, arrays) if any(r is not None for r in rest) else (b"", [])
-    places = memory.write(arrays + buffers)
-    return pickle.dumps((plan, len(rest), data, places, [buffer.nbytes for buffer in buffers]))
+    return Packed(plan, len(rest), data, arrays + buffers, [buffer.nbytes for buffer in buffers])
 
 
 def _compact(column: Any) -> Any:
@@ -111,9 +143,10 @@ def from_message(message: bytes, memory: Shared) -> list[Any]:
     """The parts, sharing nothing with the memory."""
     plan, count, data, places, sizes = pickle.loads(message)
     rest: list[Any] = [None] * count
-    if data:
+    if data != b"":
         starts = places[len(places) - len(sizes) :]
         buffers = [memory.read(start, "u1", (size,)) for start, size in zip(starts, sizes, strict=True)]
+        data = buffers.pop().tobytes() if data is None else data
         unpacker = _Unpacker(io.BytesIO(data), buffers=buffers)
         unpacker.array = lambda number, dtype, shape: memory.read(places[number], dtype, shape)
         rest = unpacker.load()

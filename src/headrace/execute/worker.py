@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import traceback
 from dataclasses import dataclass
+from itertools import cycle
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -59,27 +60,38 @@ class Interrupted(Raised):
     """What ends the pass, since it is no error of an element."""
 
 
-def serve(connection: int, inbox: int, outbox: int) -> None:
-    """Take the function, then answer one block after another, until the other end is closed or its process is gone."""
+@dataclass
+class NewCall:
+    """The function that answers from here on."""
+
+    call: Any
+
+
+def serve(connection: int, *memory: int) -> None:
+    """Take the function, then answer one block after another, until the other end is closed or its process is gone.
+
+    `memory` is that of questions, which take turns, and then that of answers.
+    """
     _native.die_with_parent()
     sys.setswitchinterval(SWITCH_SECONDS)
     try:
-        _serve(Connection(connection), Shared(inbox), Shared(outbox))
+        half = len(memory) // 2
+        _serve(Connection(connection), [*map(Shared, memory[:half])], [*map(Shared, memory[half:])])
     except (EOFError, BrokenPipeError, ConnectionResetError):
         return
 
 
-def _serve(connection: Connection, inbox: Shared, outbox: Shared) -> None:
+def _serve(connection: Connection, inboxes: list[Shared], outboxes: list[Shared]) -> None:
     call: Any = None
-    while True:
+    for inbox, outbox in cycle(zip(inboxes, outboxes, strict=True)):
         message = connection.recv_bytes()
         try:
             (value,) = from_message(message, inbox)
         except Exception as error:
             answer: list[Any] = [Unusable.of(error)]
         else:
-            if call is None:
-                call, answer = value, []
+            if isinstance(value, NewCall):
+                call, answer = value.call, []
             else:
                 answer = _answer(call, value)
         sys.stdout.flush()  # the end comes without warning

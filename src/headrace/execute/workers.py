@@ -7,12 +7,13 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from time import perf_counter_ns, thread_time_ns
-from typing import TYPE_CHECKING
+from time import monotonic, perf_counter_ns, thread_time_ns
+from typing import TYPE_CHECKING, NamedTuple
 
-from headrace.block import Item
+from headrace.block import Block, Item
 from headrace.execute.autotune import Climb, Depth
 from headrace.execute.channel import NO_ROOM, Cancelled, Channel, Limits, Ticket
+from headrace.execute.row_work import RowsInTheMaking, RowWork, timed
 from headrace.execute.stream import END, Made, Pace, Source, Stream
 from headrace.execute.unordered import Delivery, Remaining
 
@@ -29,8 +30,21 @@ def do_nothing(item: Item) -> list[Item]:
     return [item]
 
 
+SPARE_SECONDS = 0.001
+"""How long a thread waits for the next rows while its process is at work on others."""
+GRACE_SECONDS = 0.1
+"""How long processes may take to end calls that nobody wants any more; then they are killed."""
 START_SECONDS = 1.0
 """How long a thread may take to begin, where an interrupt came upon its start and nobody knows whether it will."""
+
+
+class Taken(NamedTuple):
+    """Rows that a thread has taken on: the number of their ticket, and when."""
+
+    item: Item
+    number: int
+    started: int
+    making: RowsInTheMaking | None
 
 
 class Thread(threading.Thread):
@@ -75,6 +89,7 @@ class WorkerStream(Stream):
     ) -> None:
         self._source = source
         self._work = work
+        self._in_turn = work if isinstance(work, RowWork) else None
         self._pass = run
         self._climb = width if isinstance(width, Climb) else None
         self._width = width.width if isinstance(width, Climb) else width
@@ -145,7 +160,11 @@ class WorkerStream(Stream):
         """One call, in the thread of whoever asked; on as many rows as threads would take on, where they may."""
         started = perf_counter_ns()
         free = self._work is not do_nothing and self._limits(1).rows is None and not self._pass.live
-        item = self._source.pull(self._pace.grow_to(want) if free else want)
+        if self._in_turn is not None:
+            want = 1
+        elif free:
+            want = self._pace.grow_to(want)
+        item = self._source.pull(want)
         if item is END:
             return []
         items = self._worked(item)
@@ -183,7 +202,7 @@ class WorkerStream(Stream):
             with self._resizing:
                 threads = [*self._threads.values(), *self._left]
             if self._remote is not None:
-                self._remote.stop()
+                self._end_calls(self._remote, threads)
             for thread in threads:
                 if thread is not threading.current_thread():
                     thread.finish()
@@ -192,6 +211,14 @@ class WorkerStream(Stream):
                 self._remote.close()
         self.channel.close()
         self._pass.forget(self.channel)
+
+    def _end_calls(self, remote: Processes, threads: list[Thread]) -> None:
+        """Wait a little for processes that are at work, which could serve another pass, and end those that go on."""
+        deadline = monotonic() + GRACE_SECONDS
+        for thread in threads:
+            if thread is not threading.current_thread():
+                thread.join(max(0.0, deadline - monotonic()))
+        remote.stop({thread.ident or 0 for thread in threads if thread.is_alive()}, deadline)
 
     def _start(self) -> None:
         """Have as many threads as there are to be; those beyond end by themselves."""
@@ -225,32 +252,83 @@ class WorkerStream(Stream):
     def _run(self, number: int) -> None:
         self._pass.threads.add(threading.get_ident())
         try:
-            while not self._leave(number) and self._one():
-                pass
+            if self._remote is not None:
+                self._run_remotely(self._remote)
+            while not self._leave(number) and (taken := self._take()) is not None:
+                if taken.making is not None:
+                    self._make_in_turn(taken, taken.making)
+                    continue
+                items = self._worked(taken.item)
+                self._learn(taken.item, items, taken.started)
+                self.channel.put(taken.number, items)
         except Cancelled:
             pass
         except BaseException as error:
             self.channel.fail(error)
 
-    def _one(self) -> bool:
-        """Take some rows on and work on them; False at the end of the input."""
+    def _run_remotely(self, remote: Processes) -> None:
+        """Have a process begin with the next rows while this thread takes in what it made of the last ones."""
+        remote.start()
+        taken, free = self._take(), 0
+        while taken is not None:
+            following = self._take(SPARE_SECONDS) if remote.send_ahead(taken.item) else None
+            if following is not None:
+                remote.send_ahead(following.item)
+            items = self._worked(taken.item)
+            if not remote.had_to_wait():
+                self._learn(taken.item, items, max(taken.started, free))
+            self.channel.put(taken.number, items)
+            free = perf_counter_ns()
+            taken = following or self._take()
+
+    def _take(self, seconds: float = -1) -> Taken | None:
+        """Take some rows on, if that may be in so many seconds; None at the end of the input, too."""
         channel = self.channel
-        with self._source_lock:
-            want = channel.room(1 if self._pass.live else self._pace.rows)
-            if channel.over:
-                return False
+        if not self._source_lock.acquire(timeout=seconds):
+            return None
+        try:
+            want = channel.room(1 if self._pass.live else self._pace.rows, wait=seconds < 0)
+            if channel.over or not want:
+                return None
             started = perf_counter_ns()
             item = self._source.pull(want)
             if item is END:
                 channel.finish()
-                return False
+                return None
             first = isinstance(self._source, Remaining) and self._source.leading
-            ticket = Ticket(item.mark, item.rows, first)
+            making = None
+            if self._in_turn is not None and item.rows > 1 and isinstance(item, Block):
+                making = RowsInTheMaking(self._in_turn, item)
+            ticket = Ticket(item.mark, item.rows, first, making=making)
             number = channel.issue(ticket, self._source.mark())
-        items = self._worked(item)
-        self._learn(item, items, started)
-        channel.put(number, items)
-        return True
+        finally:
+            self._source_lock.release()
+        return Taken(item, number, started, making)
+
+    def _make_in_turn(self, taken: Taken, making: RowsInTheMaking) -> None:
+        """Rows that a user's function makes: none is held back while the next is made."""
+        channel, item, work = self.channel, taken.item, self._in_turn
+        assert isinstance(item, Block)
+        assert work is not None, "who makes rows in turn says how"
+        climb = self._climb if self._climb is not None and self._climb.looks() else None
+        on_cpu, started = thread_time_ns(), perf_counter_ns()
+        begun = work.begin(item)
+        if not isinstance(begun, list):
+            for made, took in timed(begun):
+                if self._pass.cancelled:
+                    raise Cancelled
+                making.add(made, took)
+                if channel.hungry:
+                    channel.tell_of_row()
+        channel.end_making(taken.number)
+        items = begun if isinstance(begun, list) else making.rest()
+        took = perf_counter_ns() - started
+        self._stage.add_work(took)
+        if climb is not None:
+            climb.learn_work(item.rows, took, thread_time_ns() - on_cpu)
+        nbytes = max(item.nbytes, sum(i.nbytes for i in items))
+        self._pace.learn(item.rows, nbytes, making.nanoseconds() or took)
+        channel.put(taken.number, items)
 
     def _learn(self, item: Item, items: list[Item], started: int) -> None:
         nbytes = max(item.nbytes, sum(i.nbytes for i in items))

@@ -16,9 +16,11 @@ from headrace.errors import SpecError
 from headrace.execute.channel import Cancelled
 from headrace.execute.context import Context
 from headrace.execute.origin import Origin
-from headrace.execute.parallel import in_processes, process_count, work_in_parallel
+from headrace.execute.parallel import process_count, work_in_parallel
+from headrace.execute.processes import BlockFunction, IdleWorkers, Processes
 from headrace.execute.row_buffer import RowBuffer
 from headrace.execute.stream import Made, Stream
+from headrace.execute.workers import Work
 from headrace.plan.cardinality import Cardinality
 from headrace.plan.marks import At
 from headrace.plan.node import Node, function_name
@@ -30,8 +32,6 @@ from headrace.trace.graph import Graph
 
 if TYPE_CHECKING:
     from typing import Protocol
-
-    from headrace.execute.processes import BlockFunction
 
     class Caller(Protocol):
         """map or random_map."""
@@ -49,12 +49,18 @@ if TYPE_CHECKING:
         @property
         def lot(self) -> int: ...
         @property
+        def idle(self) -> IdleWorkers: ...
+        @property
         def positional(self) -> bool: ...
         def error(self, cause: BaseException | str, ordinal: int) -> Any: ...
 
 
 One = Callable[..., tuple[Structure, list[Any]]]
 """From the arguments of one call to the structure and the components of the row that is made."""
+RowMade = tuple[Structure, list[Any]] | Exception
+"""The structure and the components of a row, or why there is none."""
+Whole = Callable[[Block], Block | None]
+"""What a function makes of a block as a whole, None where it must be called on each row."""
 CallOutcome = tuple[bool, Any]
 """True and what the function returned, or False and the exception."""
 
@@ -119,7 +125,7 @@ class ParallelCalls(Calls):
 
     @property
     def ready_made(self) -> bool:
-        return self.mode == "process"
+        return self.mode == "process" or (self.num_parallel_calls is not None and not self.traced and self.input.pure)
 
     @property
     def runs_ahead(self) -> bool:
@@ -287,6 +293,21 @@ def check_promise(fn: Callable[..., Any], value: Any, signature: Spec | None) ->
     return structure, leaves
 
 
+def make_rows(
+    fn: Callable[..., Any], signature: Spec | None, block: Block, *, with_ids: bool = False
+) -> Iterator[RowMade]:
+    """What a function makes of each row, or of its id and it, in turn."""
+    for fine, value in call_each_row(fn, block, with_ids=with_ids):
+        if not fine:
+            yield value
+            continue
+        try:
+            made: RowMade = check_promise(fn, value, signature)
+        except Exception as error:
+            made = error
+        yield made
+
+
 def call_on_rows(
     fn: Callable[..., Any],
     signature: Spec | None,
@@ -296,21 +317,26 @@ def call_on_rows(
     cancelled: Callable[[], bool] | None = None,
 ) -> list[Block | Exception]:
     """What a function makes of each row, or of its id and it; nothing more of the rest once the pass is `cancelled`."""
-    made: list[Block | Exception] = []
-    run: list[tuple[Structure, list[Any]]] = []
-    for fine, value in call_each_row(fn, block, with_ids=with_ids):
+    rows = []
+    for made in make_rows(fn, signature, block, with_ids=with_ids):
         if cancelled is not None and cancelled():
             raise Cancelled
-        if fine:
-            try:
-                run.append(check_promise(fn, value, signature))
-                continue
-            except Exception as error:
-                value = error  # noqa: PLW2901
-        made += from_elements(run)
-        made.append(value)
-        run = []
-    return [*made, *from_elements(run)]
+        rows.append(made)
+    return join_rows(rows)
+
+
+def join_rows(rows: list[RowMade]) -> list[Block | Exception]:
+    """Rows that were made one by one as blocks, and the exceptions in between."""
+    parts: list[Block | Exception] = []
+    run: list[tuple[Structure, list[Any]]] = []
+    for row in rows:
+        if isinstance(row, Exception):
+            parts += from_elements(run)
+            parts.append(row)
+            run = []
+        else:
+            run.append(row)
+    return [*parts, *from_elements(run)]
 
 
 def place_results(
@@ -320,10 +346,22 @@ def place_results(
 
     `numbers` are the ordinals of the rows, where they do not count up from the block's mark.
     """
+    return place_parts(node, call(block), keep_ids, block, numbers=numbers)
+
+
+def place_parts(
+    node: Caller,
+    parts: list[Block | Exception],
+    keep_ids: bool,
+    block: Block,
+    *,
+    start: int = 0,
+    numbers: Indices | None = None,
+) -> list[Item]:
+    """What was made of the rows of a block from `start` on, with their marks and ids."""
     ids = block.ids if keep_ids else None
     items: list[Item] = []
-    start = 0
-    for part in call(block):
+    for part in parts:
         mark = block.mark.later(start)
         if isinstance(part, Exception):
             error = node.error(part, mark.ordinal if numbers is None else int(numbers[start]))
@@ -337,31 +375,75 @@ def place_results(
     return items
 
 
+RUN = 256
+"""So many quick calls a thread makes on end at most; the results of those that are over can be had meanwhile."""
+
+
+class CallsInTurn:
+    """Calls of a function on one row after another, by a thread of a stage: see RowWork."""
+
+    def __init__(
+        self,
+        node: Caller,
+        call: BlockFunction,
+        keep_ids: bool,
+        whole: Whole,
+        rows: Callable[[Block], Iterator[RowMade]],
+    ) -> None:
+        self._node = node
+        self._call = call
+        self._keep_ids = keep_ids
+        self._whole = whole
+        self._rows = rows
+
+    def __call__(self, item: Item) -> list[Item]:
+        return place_results(self._node, self._call, self._keep_ids, item) if isinstance(item, Block) else [item]
+
+    def begin(self, block: Block) -> list[Item] | Iterator[RowMade]:
+        """All of it, where the function turns out to be one of whole blocks after all."""
+        whole = self._whole(block)
+        return self._rows(block) if whole is None else place_parts(self._node, [whole], self._keep_ids, block)
+
+    def place(self, block: Block, start: int, made: list[RowMade]) -> list[Item]:
+        return place_parts(self._node, join_rows(made), self._keep_ids, block, start=start)
+
+
 def open_calls(
-    node: Caller, ctx: Context, at: At, call: BlockFunction, *, with_ids: bool = False, one: One | None = None
+    node: Caller,
+    ctx: Context,
+    at: At,
+    call: BlockFunction,
+    *,
+    whole: Whole,
+    rows: Callable[[Block], Iterator[RowMade]],
+    with_ids: bool = False,
+    one: One | None = None,
 ) -> Stream:
     """What `call` makes of the input's rows: in the puller's thread, on threads or in processes, as the node says.
 
-    `one` makes one row, for a consumer who wants them one by one.
+    `whole` makes a whole block where that can be done, `rows` its rows in turn, `one` one row, for a consumer who wants
+    them one by one.
     """
     inner = ctx.with_row_ids() if with_ids else ctx
     ordered = node.positional or ctx.keeps_order(
         node.deterministic
     )  # a row that is known by its number keeps its place
     if node.mode == "process":
-        remote = in_processes(call)
-        work = partial(_work, partial(place_results, node, remote, ctx.with_ids))
-        width = process_count(ctx, node.num_parallel_calls)
+        remote = Processes(call, node.idle)
+        calls = partial(_work, partial(place_results, node, remote, ctx.with_ids))
+        width = process_count(ctx, node.input, node.num_parallel_calls)
         return work_in_parallel(
-            inner, node.input, at, work, width=width, ordered=ordered, one_by_one=not node.input.pure, remote=remote
+            inner, node.input, at, calls, width=width, ordered=ordered, one_by_one=not node.input.pure, remote=remote
         )
     apply = partial(place_results, node, call, ctx.with_ids)
     threads = node.num_parallel_calls
     if threads is None and at.own is None:
         return CallStream(inner, node.input, at, apply, unseen=node.traced, one=one)
-    work = partial(_work, apply)
+    in_turn = not node.traced and node.lot == 1 and node.input.pure and ordered and at.own is None
+    work: Work = CallsInTurn(node, call, ctx.with_ids, whole, rows) if in_turn else partial(_work, apply)
+    lot = RUN if in_turn else node.lot
     return work_in_parallel(
-        inner, node.input, at, work, width=threads or 1, ordered=ordered, one_by_one=not node.traced, lot=node.lot
+        inner, node.input, at, work, width=threads or 1, ordered=ordered, one_by_one=not node.traced, lot=lot
     )
 
 

@@ -238,6 +238,8 @@ class ChooseStream(Stream):
             if isinstance(choice, Failure):
                 choice.mark, choice.own = place
                 return choice
+            if self._pure and choice.rows < want:
+                choice = self._more_choices(choice, want)
             numbers = np.asarray(choice.columns[0])
             whole: Item | None = self._together(numbers)
             if whole is None:
@@ -249,6 +251,18 @@ class ChooseStream(Stream):
                 return whole
         self._over = True
         return END
+
+    def _more_choices(self, first: Block, want: int) -> Block:
+        """As many choices as rows are wanted, where they come few at a time: a turn of all branches is much work."""
+        choices, rows = [first], first.rows
+        chooser = len(self._inputs) - 1
+        while rows < want and (item := self._pull(chooser, want - rows)) is not END:
+            if not isinstance(item, Block):
+                self._waiting[chooser].put_back(item)
+                break
+            choices.append(item)
+            rows += item.rows
+        return concat(choices)
 
     def _together(self, numbers: np.ndarray[Any, Any]) -> Block | None:
         """All choices at once, if every branch has rows for them; otherwise nothing is taken."""

@@ -12,7 +12,8 @@ import numpy as np
 from headrace.block import Block, Item
 from headrace.errors import SpecError
 from headrace.execute.context import Context
-from headrace.execute.parallel import in_processes, process_count, work_in_parallel
+from headrace.execute.parallel import process_count, work_in_parallel
+from headrace.execute.processes import IdleWorkers, Processes
 from headrace.execute.registry import opens
 from headrace.execute.row_buffer import RowBuffer
 from headrace.execute.stream import Made, Stream
@@ -27,7 +28,6 @@ from headrace.trace.graph import Graph
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
-    from headrace.execute.processes import Processes
 
 
 def filter(
@@ -79,6 +79,7 @@ class Filter(Deciding, ParallelCalls):
 
     num_parallel_calls: int | None = field(default=None, metadata=TUNING)
     mode: str = field(default="auto", metadata=TUNING)
+    idle: IdleWorkers = field(default_factory=IdleWorkers, kw_only=True, repr=False, metadata=TUNING)
 
     @property
     def decides(self) -> Graph | None:
@@ -92,8 +93,8 @@ def open_filter(node: Filter, ctx: Context, at: At) -> Stream:
     """Rows that stay, decided here, on threads or in processes."""
     calls, remote = node.num_parallel_calls, None
     if node.mode == "process":
-        calls = process_count(ctx, calls)
-        remote = in_processes(partial(call_on_rows, partial(_decide, node.predicate), None))
+        calls = process_count(ctx, node.input, calls)
+        remote = Processes(partial(call_on_rows, partial(_decide, node.predicate), None), node.idle)
     elif calls is None:
         return FilterStream(node, ctx, at, partial(keep_rows, node))
     work = partial(_keep_of_item, node, remote)

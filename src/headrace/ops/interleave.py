@@ -154,15 +154,17 @@ class InterleaveStream(Stream):
         if row is END:
             self._over = True
             return False
-        pure = [False]
+        pure = brief = False
 
         def ahead(child: Node) -> Node:
-            pure[0] = child.pure
-            return Prefetch(child, None) if self._ahead.needs_thread(index) else child
+            nonlocal pure, brief
+            pure = child.pure
+            brief = pure and child.brief
+            return Prefetch(child, None) if self._ahead.needs_thread(index) and not brief else child
 
         self._parent_marks[index] = row.mark
         child = open_child(self._node, self._ctx.one_of(len(self._slots)), row, mark, ahead=ahead)
-        self._slots[index] = slot = RowBuffer(child, in_blocks=pure[0])
+        self._slots[index] = slot = RowBuffer(child, in_blocks=pure, brief=brief)
         self._ahead.begin(index, slot)
         self._changed.add(index)
         self._oldest = None

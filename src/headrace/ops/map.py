@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 from headrace.block import Block
 from headrace.columns import Indices
 from headrace.execute.context import Context
+from headrace.execute.processes import IdleWorkers
 from headrace.execute.registry import fetches, opens
 from headrace.execute.stream import Stream
 from headrace.execute.unordered import Unordered
 from headrace.ops.arguments import Mode, execution, function, width
-from headrace.ops.calls import MappingCalls, call_on_rows, check_promise, fetch_call, open_calls
+from headrace.ops.calls import MappingCalls, call_on_rows, check_promise, fetch_call, make_rows, open_calls
 from headrace.plan.marks import At
 from headrace.plan.node import TUNING, Node
 from headrace.plan.spec import Probe, Spec
@@ -47,10 +48,11 @@ def map(
     an element that is something else is an error.
 
     `mode="process"` makes the calls in `num_parallel_calls` worker processes (None: one for each CPU), for functions
-    that hold Python's lock. They start at the first element and are gone with the iterator. Elements travel through
-    shared memory, several at a time if they take less than some milliseconds; the function is sent once, with all it
-    captures, so what it changes stays in its worker. If a worker dies, the elements it had are tried once more, one by
-    one; one that kills its worker again is an error.
+    that hold Python's lock. They start at the first element, and stay for the next pass while the dataset lives.
+    Elements travel through shared memory, several at a time if they take less than some milliseconds; the function is
+    sent once, with all it captures, so what it changes stays in its worker; it is sent to new workers where a pass
+    finds that it, or what it captures, has changed here. If a worker dies, the elements it had are tried once more, one
+    by one; one that kills its worker again is an error.
 
     A function of plain NumPy code runs on whole blocks of elements, with the same results to the last bit; one that has
     effects, or decides by data, is called on each (`explain()` says which and why). `mode="eager"` has it called on
@@ -80,6 +82,7 @@ class Map(MappingCalls):
     signature: Spec | None = field(default=None, repr=False)
     mode: str = field(default="auto", metadata=TUNING)
     lot: int = field(default=1, kw_only=True, metadata=TUNING)
+    idle: IdleWorkers = field(default_factory=IdleWorkers, kw_only=True, repr=False, metadata=TUNING)
     function: Function = field(repr=False, default_factory=lambda: Function(bool))
 
     @property
@@ -100,7 +103,8 @@ def open_map(node: Map, ctx: Context, at: At) -> Stream:
     in_process = node.mode == "process"
     here = partial(map_rows, node, cancelled=ctx.run.is_cancelled if node.lot > 1 else None)
     call = partial(call_on_rows, node.fn, node.signature) if in_process else here
-    return open_calls(node, ctx, at, call, one=partial(map_one, node))
+    rows = partial(make_rows, node.fn, node.signature)
+    return open_calls(node, ctx, at, call, whole=partial(map_whole, node), rows=rows, one=partial(map_one, node))
 
 
 @fetches(Map)
@@ -116,7 +120,13 @@ def map_one(node: Map, *args: Any) -> tuple[Structure, list[Any]]:
 
 def map_rows(node: Map, block: Block, *, cancelled: Callable[[], bool] | None = None) -> list[Block | Exception]:
     """What the function makes of a block: as a whole, or of each row."""
+    whole = map_whole(node, block)
+    return [whole] if whole is not None else call_on_rows(node.fn, node.signature, block, cancelled=cancelled)
+
+
+def map_whole(node: Map, block: Block) -> Block | None:
+    """What the function makes of a block as a whole, None where it must be called on each row."""
     found = node.whole(block)
     if found is None or (node.signature and node.signature.conflict(found[0].spec)):
-        return call_on_rows(node.fn, node.signature, block, cancelled=cancelled)
-    return [Block(found[0].structure, found[1], block.rows)]
+        return None
+    return Block(found[0].structure, found[1], block.rows)

@@ -11,11 +11,12 @@ from headrace import keys
 from headrace.block import Block
 from headrace.columns import Indices
 from headrace.execute.context import Context
+from headrace.execute.processes import IdleWorkers
 from headrace.execute.registry import fetches, opens
 from headrace.execute.stream import Stream
 from headrace.execute.unordered import Unordered
 from headrace.ops.arguments import Mode, execution, function, integer, width
-from headrace.ops.calls import CallOutcome, MappingCalls, call_each_row, call_on_rows, fetch_call, open_calls
+from headrace.ops.calls import CallOutcome, MappingCalls, call_each_row, call_on_rows, fetch_call, make_rows, open_calls
 from headrace.plan.marks import At
 from headrace.plan.node import TUNING, Node, function_name, walk
 from headrace.plan.spec import Probe, Spec
@@ -86,6 +87,7 @@ class RandomMap(MappingCalls):
     probe: Probe = field(repr=False, default_factory=lambda: Probe(None))
     mode: str = field(default="auto", metadata=TUNING)
     lot: int = field(default=1, kw_only=True, metadata=TUNING)
+    idle: IdleWorkers = field(default_factory=IdleWorkers, kw_only=True, repr=False, metadata=TUNING)
     function: Function = field(repr=False, default_factory=lambda: Function(bool))
 
     @property
@@ -104,7 +106,8 @@ def open_random_map(node: RandomMap, ctx: Context, at: At) -> Stream:
     in_process = node.mode == "process"
     here = partial(map_randomly, node, cancelled=ctx.run.is_cancelled if node.lot > 1 else None)
     call = partial(call_randomly, node.fn, node.key) if in_process else here
-    return open_calls(node, ctx, at, call, with_ids=True)
+    rows = partial(make_rows, with_generator(node.fn, node.key), None, with_ids=True)
+    return open_calls(node, ctx, at, call, whole=partial(map_whole_randomly, node), rows=rows, with_ids=True)
 
 
 @fetches(RandomMap)
@@ -117,6 +120,12 @@ def map_randomly(
     node: RandomMap, block: Block, *, cancelled: Callable[[], bool] | None = None
 ) -> list[Block | Exception]:
     """What the function makes of a block: as a whole, or of each row."""
+    whole = map_whole_randomly(node, block)
+    return [whole] if whole is not None else call_randomly(node.fn, node.key, block, cancelled=cancelled)
+
+
+def map_whole_randomly(node: RandomMap, block: Block) -> Block | None:
+    """What the function makes of a block as a whole, None where it must be called on each row."""
     assert block.ids is not None, "rows are read with ids"
     key = node.key
 
@@ -124,9 +133,7 @@ def map_randomly(
         return call_each_row(with_generator(node.fn, key), head, keep=True, with_ids=True)
 
     found = node.function.columns(block, rows, generator_column(key, block.ids))
-    if found is None:
-        return call_randomly(node.fn, key, block, cancelled=cancelled)
-    return [Block(found[0].structure, found[1], block.rows)]
+    return None if found is None else Block(found[0].structure, found[1], block.rows)
 
 
 def call_randomly(

@@ -17,6 +17,7 @@ from headrace.ops.arguments import integer
 from headrace.ops.unchanged_rows import UnchangedRows
 from headrace.plan.cardinality import Cardinality
 from headrace.plan.marks import START, At, Marks, OwnMark
+from headrace.sources.numbered import NumberedStream
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
@@ -68,7 +69,19 @@ class Epoch(OwnMark):
     number: int
 
 
+SMALL = 1 << 10
+"""Rows of an epoch that is no more work than opening it: many such are made at once."""
+
+
 @opens(Repeat, own=Epoch)
+def open_repeat(node: Repeat, ctx: Context, at: At) -> Stream:
+    """One epoch after the other; by numbers, where epochs are short and all alike."""
+    rows = int(node.input.cardinality)
+    if not (node.addressable and node.input.same_each_epoch and 0 < rows <= SMALL) or ctx.with_ids:
+        return RepeatStream(node, ctx, at)
+    return NumberedStream(node, lambda start, stop: ctx.fetch(node.input, np.arange(start, stop) % rows))
+
+
 class RepeatStream(Stream):
     """Opens the input once for each epoch."""
 

@@ -49,6 +49,8 @@ class Node(ABC):
     - `runs_ahead`: threads of its own make the next rows while the consumer computes.
     - `outlives`: its rows are kept beyond a pass.
     - `in_memory`: its rows lie in memory and stay there, whoever holds them.
+    - `brief`: all its rows can be had sooner than a thread could be started for them.
+    - `same_each_epoch`: its rows, but for their ids, depend on nothing but its parameters.
     - `transparent`: leaves no trace in marks and states; it may come and go between a save and a restore.
     - `scatters`: moves rows so that neighbours come from far apart; worth doing on row numbers.
     - `numbered`: row i has the id (path, i).
@@ -77,6 +79,7 @@ class Node(ABC):
     live = False
     outlives = False
     in_memory = False
+    same_each_epoch = False
     transparent = False
     tells_inputs = False
     process: ClassVar[tuple[int, int, int] | None] = None
@@ -184,6 +187,11 @@ class Node(ABC):
     def waits_for(self) -> int | None:
         """See the class."""
         return None
+
+    @property
+    def brief(self) -> bool:
+        """See the class; asked when it is about to be opened."""
+        return False
 
     @property
     def ready_made(self) -> bool:

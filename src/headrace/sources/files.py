@@ -37,7 +37,7 @@ from headrace.records.sidecar import is_sidecar
 from headrace.records.transport import ALONE, StorageOptions
 from headrace.sources.file_names import NAME, FileNames, listing
 from headrace.sources.memory import Memory
-from headrace.sources.one_file import by_pattern, looks_like_pattern
+from headrace.sources.one_file import by_pattern, is_small, looks_like_pattern
 from headrace.sources.records import Records, picked_block
 from headrace.storage.swaps import finish_swaps
 
@@ -210,6 +210,12 @@ class Files(Node):
     @property
     def indexable(self) -> bool:
         return self.indexes is not None
+
+    @property
+    def brief(self) -> bool:
+        if self.files is None or len(self.files.names) != 1 or not isinstance(self.format, Format):
+            return False
+        return not self.format.compression and is_small(self.files.names[0])
 
     @property
     def fn(self) -> Callable[[Any], Node]:

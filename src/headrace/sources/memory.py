@@ -94,6 +94,8 @@ class Memory(Held):
     columns: list[Column] = field(repr=False)
     origin: str = field(repr=False)
 
+    same_each_epoch = True
+
     @property
     def operation(self) -> str:
         return self.origin

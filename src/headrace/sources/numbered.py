@@ -40,9 +40,9 @@ class Held(Numbered):
 
 
 class NumberedStream(Stream):
-    """The rows of a numbered source; `read(start, stop)` gives those of a run, or as many of them as lie together."""
+    """Rows that are found by number; `read(start, stop)` gives those of a run, or as many of them as lie together."""
 
-    def __init__(self, node: Numbered, read: Callable[[int, int], Block]) -> None:
+    def __init__(self, node: Node, read: Callable[[int, int], Block]) -> None:
         self._read = read
         self._rows = int(node.cardinality) if node.cardinality.known else ENDLESS
         self._next = 0

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import glob
+import os
+import stat
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -75,6 +77,20 @@ class OneFile(Node):
         """Why a state of another file than the one there is now is refused."""
         what = "cannot be opened any more" if gone else "has changed"
         return StateError(f"{show_path(self.path)} {what} since the state was taken")
+
+
+SMALL = 64 << 10
+"""Bytes of a file that is read sooner than a thread could be started."""
+
+
+def is_small(name: str) -> bool:
+    """Whether this is a small file of this machine."""
+    path = local_path(name)
+    try:
+        found = None if path is None else os.stat(path)  # noqa: PTH116 - a Path takes as long again
+    except OSError:
+        return False
+    return found is not None and stat.S_ISREG(found.st_mode) and found.st_size <= SMALL
 
 
 class FileStream(Stream):

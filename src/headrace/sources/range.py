@@ -62,6 +62,8 @@ class Range(Numbered):
     step: int = 1
     dtype: np.dtype[Any] = np.dtype(np.int64)  # noqa: RUF009 - dtypes are immutable
 
+    same_each_epoch = True
+
     @property
     def spec(self) -> Spec:
         return Spec(LEAF, (TensorSpec((), self.dtype),))
