@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace import _native
+from headrace.arrow_text import binary, parts
 from headrace.feature_column.raw import Raw
-from headrace.text import binary, parts
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -23,6 +24,8 @@ Arrays = dict[str, NDArray[Any]]
 
 RUN = 1 << 12
 """Means are taken of so many rows at a time, however they come."""
+ONCE = np.empty(0, np.int64)
+"""For a counter: each value counts as one."""
 EXACT = 1 << 20
 """Of up to so many different numbers quantiles are exact."""
 
@@ -43,7 +46,8 @@ class Frequencies(Learner):
     """How often each text, or each integer, occurs."""
 
     def __init__(self) -> None:
-        self._known: Any = None  # an Arrow table of values and counts
+        self._texts = _native.TextCounter()
+        self._known: Any = None  # of integers, an Arrow table of values and counts
         self._new: list[Any] = []
         self._waiting = 0
 
@@ -51,9 +55,11 @@ class Frequencies(Learner):
         """Count values, less those that stand for nothing."""
         import pyarrow as pa
 
-        values = binary(*raw.text) if raw.text is not None else pa.array(raw.integers)
-        if missing is not None:
-            values = values.filter(pa.array(~missing))
+        if raw.text is not None:
+            there = raw.text if missing is None else parts(binary(*raw.text).filter(pa.array(~missing)))
+            self._texts.add(*there, ONCE)
+            return
+        values = pa.array(raw.integers if missing is None else raw.integers[~missing])
         if not len(values):
             return
         counted = values.value_counts()
@@ -72,13 +78,15 @@ class Frequencies(Learner):
 
         if self._new:
             known = [self._known] if self._known is not None else []
-            kinds = {str(table.schema.field("value").type) for table in (*known, *self._new)}
-            if len(kinds) > 1:
-                raise TypeError("some values are text and others are integers")
             merged = pa.concat_tables([*known, *self._new]).group_by("value", use_threads=False)
             self._known = merged.aggregate([("count", "sum")]).rename_columns(["value", "count"]).combine_chunks()
             self._new, self._waiting = [], 0
-        return self._known
+        if not len(self._texts):
+            return self._known
+        if self._known is not None:
+            raise TypeError("some values are text and others are integers")
+        content, cuts, counts = self._texts.arrays()
+        return pa.table({"value": binary(content, cuts), "count": pa.array(counts)})
 
     def most_frequent(self, limit: int | None = None, least: int = 1, without: tuple[Any, ...] = ()) -> list[Any]:
         """Those that occur `least` times or more, the most frequent first; of equals the greater, as in Keras."""
@@ -99,14 +107,9 @@ class Frequencies(Learner):
         known = self._settle()
         if known is None:
             return {}
-        values = known["value"].combine_chunks()
-        if hasattr(values, "chunks"):
-            values = values.chunk(0)
-        counts = known["count"].to_numpy()
-        if str(values.type) == "int64":
-            return {"integers": values.to_numpy(), "counts": counts}
-        content, cuts = parts(values)
-        return {"content": content[cuts[0] : cuts[-1]], "cuts": cuts - cuts[0], "counts": counts}
+        if len(self._texts):
+            return dict(zip(("content", "cuts", "counts"), self._texts.arrays(), strict=True))
+        return {"integers": known["value"].to_numpy(), "counts": known["count"].to_numpy()}
 
     def restore(self, arrays: Arrays) -> None:
         """Values and counts."""
@@ -116,7 +119,7 @@ class Frequencies(Learner):
         if "integers" in arrays:
             self._add(pa.array(arrays["integers"]), pa.array(arrays["counts"]))
         elif "cuts" in arrays:
-            self._add(binary(arrays["content"], arrays["cuts"]), pa.array(arrays["counts"]))
+            self._texts.add(arrays["content"], arrays["cuts"], arrays["counts"])
 
 
 class InRuns(Learner):
