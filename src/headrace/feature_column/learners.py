@@ -102,6 +102,22 @@ class Frequencies(Learner):
         values: list[Any] = kept["value"].take(order[:limit]).to_pylist()
         return values
 
+    def different(self) -> int:
+        """How many values there are that differ."""
+        known = self._settle()
+        return 0 if known is None else int(known.num_rows)
+
+    def counted(self, limit: int) -> tuple[tuple[Any, int], ...]:
+        """The most frequent values, each with how often it came."""
+        known = self._settle()
+        if known is None:
+            return ()
+        import pyarrow.compute as pc
+
+        order = pc.sort_indices(known, [("count", "descending"), ("value", "descending")])[:limit]
+        found = known.take(order)
+        return tuple(zip(found["value"].to_pylist(), found["count"].to_pylist(), strict=True))
+
     def arrays(self) -> Arrays:
         """Values and counts."""
         known = self._settle()
@@ -232,20 +248,29 @@ class Quantiles(InRuns):
 
     def quantiles(self, buckets: int) -> list[float]:
         """The boundaries between so many buckets of as equal a size as can be; [] if there was no number."""
+        return [float(bound) for bound in np.unique(self.at(buckets))]
+
+    def at(self, buckets: int) -> tuple[float, ...]:
+        """The same, of which several may be one number."""
+        values, counts = self.counted()
+        if not len(values):
+            return ()
+        ends = np.cumsum(counts)
+        at = np.arange(1, buckets) / buckets * (int(ends[-1]) - 1)
+        below = np.floor(at).astype(np.int64)
+        above = np.minimum(below + 1, int(ends[-1]) - 1)
+        low, high = (values[np.searchsorted(ends, each, "right")] for each in (below, above))
+        part = at - below
+        between = np.where(part < 0.5, low + (high - low) * part, high - (high - low) * (1 - part))  # as NumPy does
+        return tuple(map(float, np.where(low == high, low, between)))
+
+    def counted(self) -> tuple[Floats, NDArray[np.int64]]:
+        """The different numbers, and how often each came."""
         ended = Quantiles()
         ended.restore(self.arrays())
         if ended._rows:
             ended._fold(np.concatenate(ended._waiting))
-        if not len(ended._values):
-            return []
-        ends = np.cumsum(ended._counts)
-        at = np.arange(1, buckets) / buckets * (int(ends[-1]) - 1)
-        below = np.floor(at).astype(np.int64)
-        above = np.minimum(below + 1, int(ends[-1]) - 1)
-        low, high = (ended._values[np.searchsorted(ends, each, "right")] for each in (below, above))
-        part = at - below
-        between = np.where(part < 0.5, low + (high - low) * part, high - (high - low) * (1 - part))  # as NumPy does
-        return [float(bound) for bound in np.unique(np.where(low == high, low, between))]
+        return ended._values, ended._counts
 
     def arrays(self) -> Arrays:
         """The numbers, and what waits."""

@@ -42,17 +42,17 @@ class Vocabulary(PreprocessingLayer):
     table: VocabularyTable = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        made = tuple(_token(value) for value in self.tokens)
+        made = tuple([value if type(value) is bytes else _token(value) for value in self.tokens])
         if not made:
             raise ValueError("Vocabulary: there are no tokens")
-        twice = [token for token, count in Counter(made).items() if count > 1]
-        if twice:
+        if len(set(made)) < len(made):
+            twice = [token for token, count in Counter(made).items() if count > 1]
             raise ValueError(f"Vocabulary: {_readable(twice[0])!r} is in the list twice: keep one")
         if self.num_oov_buckets < 0:
             raise ValueError(f"Vocabulary: num_oov_buckets must be at least 0, not {self.num_oov_buckets}")
         if self.num_oov_buckets and self.default_value != -1:
             raise ValueError("Vocabulary: say default_value or num_oov_buckets, not both: num_oov_buckets=0")
-        object.__setattr__(self, "tokens", tuple(map(_readable, made)))
+        object.__setattr__(self, "tokens", _all_readable(made))
         object.__setattr__(self, "table", VocabularyTable(made))
 
     @classmethod
@@ -154,6 +154,13 @@ def _token(value: Any) -> bytes:
     if not isinstance(value, str | bytes):
         raise TypeError(f"Vocabulary: {value!r} is no text")
     return value.encode() if isinstance(value, str) else bytes(value)
+
+
+def _all_readable(tokens: tuple[bytes, ...]) -> tuple[str | bytes, ...]:
+    try:
+        return tuple([token.decode() for token in tokens])
+    except UnicodeDecodeError:
+        return tuple(map(_readable, tokens))
 
 
 def _readable(token: bytes) -> str | bytes:
