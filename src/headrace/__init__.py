@@ -10,7 +10,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from headrace import feature_column, io, preprocessing
+from headrace import feature_column, io, preprocessing, text
 from headrace.dataset import Dataset
 from headrace.errors import (
     ChangeWarning,
@@ -33,6 +33,7 @@ from headrace.ops.mix import mix
 from headrace.options import AUTOTUNE, Options
 from headrace.plan.cardinality import INFINITE_CARDINALITY, UNKNOWN_CARDINALITY
 from headrace.plan.spec import DatasetSpec, TensorSpec
+from headrace.preprocessing.components import Discretizer, Normalizer
 from headrace.ragged import Ragged
 from headrace.records.quarantine import Quarantine
 from headrace.sources.batches import BatchSource
@@ -59,11 +60,13 @@ __all__ = [
     "CsvDataset",
     "Dataset",
     "DatasetSpec",
+    "Discretizer",
     "ElementError",
     "FixedLengthRecordDataset",
     "HeadraceError",
     "Iterator",
     "JsonLinesDataset",
+    "Normalizer",
     "NotIndexableError",
     "Options",
     "ParquetDataset",
@@ -89,6 +92,7 @@ __all__ = [
     "preprocessing",
     "quantiles",
     "set_random_seed",
+    "text",
 ]
 
 

@@ -59,6 +59,7 @@ from headrace.plan.node import Node, rebuild, user_site, walk
 from headrace.plan.spec import Spec
 from headrace.sinks.count import count
 from headrace.sinks.save import save
+from headrace.sinks.statistics import statistics
 from headrace.sinks.values import apply, get_single_element, reduce
 from headrace.sinks.write_parquet import write_parquet
 from headrace.sinks.write_sql import write_sql
@@ -135,6 +136,7 @@ class Dataset(metaclass=KnownNames):
     cache = cache
     concatenate = concatenate
     count = count
+    statistics = statistics
     distribute = distribute
     enumerate = enumerate
     filter = filter

@@ -159,7 +159,37 @@ void bind_features(nb::module_& m) {
             require(hashes.shape(0) == out.shape(0), "one hash for each row");
             table.find(values.data(), offsets.data(), int64_t(out.shape(0)), hashes.data(), out.data());
           },
-          "values"_a, "offsets"_a, "hashes"_a, "out"_a.noconvert(), Released());
+          "values"_a, "offsets"_a, "hashes"_a, "out"_a.noconvert(), Released())
+      .def(
+          "ids",
+          [](const headrace::TextTable& table, ConstBytes values, ConstInts offsets, int64_t start, int64_t unknown,
+             uint64_t buckets, Ints out) {
+            require_offsets(offsets, values.shape(0));
+            require_rows(offsets, out.shape(0));
+            require(buckets <= uint64_t(INT64_MAX), "too many buckets");
+            table.ids(values.data(), offsets.data(), int64_t(out.shape(0)), start, unknown, buckets, out.data());
+          },
+          "values"_a, "offsets"_a, "start"_a, "unknown"_a, "buckets"_a, "out"_a.noconvert(), Released());
+  nb::class_<headrace::TextCounter>(m, "TextCounter")
+      .def(nb::init<>())
+      .def("__len__", &headrace::TextCounter::size)
+      .def(
+          "add",
+          [](headrace::TextCounter& counter, ConstBytes values, ConstInts offsets, ConstInts counts) {
+            require_offsets(offsets, values.shape(0));
+            const size_t rows = offsets.shape(0) - 1;
+            require(counts.shape(0) == 0 || counts.shape(0) == rows, "one count for each row");
+            counter.add(values.data(), offsets.data(), int64_t(rows), counts.shape(0) ? counts.data() : nullptr);
+          },
+          "values"_a, "offsets"_a, "counts"_a, Released())
+      .def("arrays", [](const headrace::TextCounter& counter) {
+        headrace::Growing<uint8_t> values;
+        headrace::Growing<int64_t> offsets, counts;
+        values.append(counter.values().data(), counter.values().size());
+        offsets.append(counter.offsets().data(), counter.offsets().size());
+        counts.append(counter.counts().data(), counter.counts().size());
+        return nb::make_tuple(numpy(values), numpy(offsets), numpy(counts));
+      });
   m.def(
       "bucketize",
       [](ConstFloats values, ConstFloats bounds, Ints out) {

@@ -14,6 +14,7 @@ NB_MODULE(_native, m) {
   bind_ragged(m);
   bind_random(m);  // draws that belong to rows
   bind_pack(m);  // sequences into rows of one length
+  bind_text(m);  // words, characters, numbers in text
   bind_features(m);  // hashes, ids and what is made of them
   m.def("die_with_parent", &headrace::die_with_parent);
 }

@@ -1,19 +1,16 @@
 // CSV by the rules of tf.data's CsvDataset: a quote opens a field only at its beginning, and closes it only before a
 // delimiter or the end of the record; whatever breaks these rules makes its own record bad, and reading goes on.
-#include <charconv>
-#include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <string>
 
 #include "kernels.h"
+#include "parse_number.h"
 
 namespace headrace {
 namespace {
 
 constexpr int kIgnored = -1, kBeyond = -2;
-
-bool is_space(uint8_t c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
 class Splitter {
  public:
@@ -137,56 +134,6 @@ class Splitter {
   bool bad_ = false;
   bool special_[256] = {};
 };
-
-void trim(const char*& begin, const char*& end) {
-  while (begin < end && is_space(uint8_t(*begin))) ++begin;
-  while (begin < end && is_space(uint8_t(end[-1]))) --end;
-}
-
-template <typename T>
-bool parsed_integer(const char* begin, const char* end, T& value) {
-  trim(begin, end);
-  if (begin < end && *begin == '+' && ++begin < end && *begin == '-') return false;
-  const auto result = std::from_chars(begin, end, value);
-  return result.ec == std::errc() && result.ptr == end;
-}
-
-template <typename T>
-T slowly(const char* begin, const char* end) {  // beyond the largest or below the smallest: infinite, or nothing
-  const std::string text(begin, end);
-  if constexpr (sizeof(T) == sizeof(float)) return std::strtof(text.c_str(), nullptr);
-  return T(std::strtod(text.c_str(), nullptr));
-}
-
-template <typename T>
-bool parsed_float(const char* begin, const char* end, T& value) {
-  trim(begin, end);
-  if (begin < end && *begin == '+' && ++begin < end && *begin == '-') return false;
-  const char* digits = begin;
-  const bool negative = digits < end && *digits == '-';
-  if (negative) ++digits;
-  const bool hex = end - digits > 2 && digits[0] == '0' && (digits[1] == 'x' || digits[1] == 'X');
-#ifdef __cpp_lib_to_chars
-  const auto result = hex ? std::from_chars(digits + 2, end, value, std::chars_format::hex)
-                          : std::from_chars(begin, end, value);
-  if (result.ptr != end || begin == end || (hex && digits[2] == '-')) return false;
-  if (result.ec == std::errc::result_out_of_range) {
-    value = slowly<T>(begin, end);
-    return true;
-  }
-  if (result.ec != std::errc()) return false;
-  if (hex && negative) value = -value;
-  return true;
-#else
-  (void)hex;
-  if (begin == end || is_space(uint8_t(*begin)) || (negative && digits < end && (*digits == '-' || *digits == '+')))
-    return false;
-  const std::string text(begin, end);
-  char* stop = nullptr;
-  value = sizeof(T) == sizeof(float) ? T(std::strtof(text.c_str(), &stop)) : T(std::strtod(text.c_str(), &stop));
-  return stop == text.c_str() + text.size();
-#endif
-}
 
 bool missing(const char* begin, const char* end, const std::string& na) {
   const size_t length = size_t(end - begin);

@@ -1,4 +1,5 @@
 // Hashes with TensorFlow's numbers: FarmHash's Fingerprint64 and how two are made into one, and SipHash-2-4.
+#include <algorithm>
 #include <charconv>
 #include <cstring>
 #include <new>
@@ -241,6 +242,81 @@ size_t TextTable::place(uint64_t hash, const uint8_t* text, size_t size) const {
 void TextTable::find(const uint8_t* values, const int64_t* offsets, int64_t rows, const uint64_t* hashes, int64_t* out) const {
   for (int64_t i = 0; i < rows; ++i) {
     out[i] = slots_[place(hashes[i], values + offsets[i], size_t(offsets[i + 1] - offsets[i]))].row;
+  }
+}
+
+void TextTable::ids(const uint8_t* values, const int64_t* offsets, int64_t rows, int64_t start, int64_t unknown,
+                    uint64_t buckets, int64_t* out) const {
+  constexpr int64_t kTogether = 16;  // so that their slots come from memory while others are hashed
+  const Modulo modulo(buckets ? buckets : 1);
+  const size_t mask = slots_.size() - 1;
+  uint64_t hashes[kTogether];
+  for (int64_t first = 0; first < rows; first += kTogether) {
+    const int64_t count = std::min(kTogether, rows - first);
+    for (int64_t i = 0; i < count; ++i) {
+      const int64_t* const cut = offsets + first + i;
+      hashes[i] = fingerprint64(values + cut[0], size_t(cut[1] - cut[0]));
+      __builtin_prefetch(&slots_[hashes[i] & mask]);
+    }
+    for (int64_t i = 0; i < count; ++i) {
+      const int64_t* const cut = offsets + first + i;
+      const int64_t row = slots_[place(hashes[i], values + cut[0], size_t(cut[1] - cut[0]))].row;
+      out[first + i] = row >= 0 ? start + row : buckets ? unknown + int64_t(modulo(hashes[i])) : unknown;
+    }
+  }
+}
+
+TextCounter::TextCounter() : offsets_{0}, slots_(1024, Slot{0, -1}) {}
+
+void TextCounter::grow() {
+  std::vector<Slot> larger(slots_.size() * 2, Slot{0, -1});
+  const size_t mask = larger.size() - 1;
+  for (const Slot& slot : slots_) {
+    if (slot.row < 0) continue;
+    size_t at = slot.hash & mask;
+    while (larger[at].row >= 0) at = (at + 1) & mask;
+    larger[at] = slot;
+  }
+  slots_.swap(larger);
+}
+
+void TextCounter::count(uint64_t hash, const uint8_t* text, size_t size, int64_t times) {
+  const size_t mask = slots_.size() - 1;
+  size_t at = hash & mask;
+  for (; slots_[at].row >= 0; at = (at + 1) & mask) {
+    if (slots_[at].hash != hash) continue;
+    const size_t row = size_t(slots_[at].row), start = size_t(offsets_[row]);
+    if (size_t(offsets_[row + 1]) - start == size && (!size || !std::memcmp(values_.data() + start, text, size))) {
+      counts_[row] += times;
+      return;
+    }
+  }
+  if (counts_.size() * 2 >= slots_.size()) {
+    grow();
+    count(hash, text, size, times);
+    return;
+  }
+  values_.insert(values_.end(), text, text + size);
+  offsets_.push_back(int64_t(values_.size()));
+  counts_.push_back(times);
+  slots_[at] = Slot{hash, int64_t(counts_.size()) - 1};
+}
+
+void TextCounter::add(const uint8_t* values, const int64_t* offsets, int64_t rows, const int64_t* counts) {
+  constexpr int64_t kTogether = 16;  // as for TextTable::ids
+  const std::lock_guard<std::mutex> turn(turn_);
+  uint64_t hashes[kTogether];
+  for (int64_t first = 0; first < rows; first += kTogether) {
+    const int64_t group = std::min(kTogether, rows - first);
+    for (int64_t i = 0; i < group; ++i) {
+      const int64_t* const cut = offsets + first + i;
+      hashes[i] = fingerprint64(values + cut[0], size_t(cut[1] - cut[0]));
+      __builtin_prefetch(&slots_[hashes[i] & (slots_.size() - 1)]);
+    }
+    for (int64_t i = 0; i < group; ++i) {
+      const int64_t* const cut = offsets + first + i;
+      count(hashes[i], values + cut[0], size_t(cut[1] - cut[0]), counts ? counts[first + i] : 1);
+    }
   }
 }
 

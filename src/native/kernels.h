@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -294,6 +295,9 @@ class TextTable {
   TextTable(const uint8_t* values, const int64_t* offsets, int64_t rows);
   // Rows that are not in the list get -1; `hashes` are their fingerprints.
   void find(const uint8_t* values, const int64_t* offsets, int64_t rows, const uint64_t* hashes, int64_t* out) const;
+  // start + the place of each row in the list; for others `unknown`, or one of `buckets` from there on by the fingerprint.
+  void ids(const uint8_t* values, const int64_t* offsets, int64_t rows, int64_t start, int64_t unknown, uint64_t buckets,
+           int64_t* out) const;
 
  private:
   struct Slot {
@@ -304,6 +308,30 @@ class TextTable {
   std::vector<uint8_t> values_;
   std::vector<int64_t> offsets_;
   std::vector<Slot> slots_;
+};
+
+// How often each of some texts came, in the order in which they came first.
+class TextCounter {
+ public:
+  TextCounter();
+  // Each row once, or as often as `counts` says, unless it is null; several threads take turns.
+  void add(const uint8_t* values, const int64_t* offsets, int64_t rows, const int64_t* counts);
+  size_t size() const { return counts_.size(); }
+  const std::vector<uint8_t>& values() const { return values_; }
+  const std::vector<int64_t>& offsets() const { return offsets_; }
+  const std::vector<int64_t>& counts() const { return counts_; }
+
+ private:
+  struct Slot {
+    uint64_t hash;
+    int64_t row;
+  };
+  void grow();
+  void count(uint64_t hash, const uint8_t* text, size_t size, int64_t times);
+  std::vector<uint8_t> values_;
+  std::vector<int64_t> offsets_, counts_;
+  std::vector<Slot> slots_;
+  std::mutex turn_;
 };
 
 // out[i] = how many bounds are not greater than values[i]; all of them for NaN. Bounds rise.

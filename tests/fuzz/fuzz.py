@@ -25,6 +25,7 @@ KERNELS = {
     "example": ["encode", "example"],
     "csv": ["csv"],
     "hashing": ["features", "hashing", "id_program"],
+    "text": ["text", "unicode"],
 }
 PLAIN = ["-std=c++17", "-O2", "-g1"]
 CHECKS = [*PLAIN, "-fno-omit-frame-pointer", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
@@ -82,6 +83,9 @@ def seeds(folder):
         values = [str(chance.randint(-(10**12), 10**12)), repr(chance.uniform(-9, 9)), '"a ""b""\n,;"', "NA", ""]
         lines = [",;"[number % 2].join(chance.choices(values, k=5)).encode() for _ in range(3)]
         end = chance.choice([b"\n", b"\r\n", b"\r"])
+        (folder / "text" / f"{number}").write_bytes(
+            chance.randbytes(2) + "a ,Bé €\t😀12.5".encode() * 3 + chance.randbytes(9)
+        )
         (folder / "hashing" / f"{number}").write_bytes(chance.randbytes(chance.randint(1, 300)))
         (folder / "csv" / f"{number}").write_bytes(bytes([chance.randrange(256)]) + end.join(lines))
 

@@ -15,15 +15,16 @@ from headrace.columns.dense import take_rows
 from headrace.columns.kind import Column, Indices, Kind, Notes, kind_named, kind_of, register_kind
 from headrace.columns.objects import boxes
 from headrace.columns.ragged import group_rows
+from headrace.columns.ragged_text import RaggedText
 from headrace.columns.stacked import Stacked
 from headrace.columns.text import box_text, text_column
 from headrace.columns.varied import Varied
 from headrace.ragged import Ragged, as_ragged
 
 __all__ = [
-    "Column", "Indices", "Kind", "Notes", "Stacked", "Varied", "box_text", "boxes", "column_bytes", "column_of",
-    "group_rows", "in_plain_kinds", "join", "kind_named", "kind_of", "owned", "pick", "read_only", "register_kind",
-    "take", "text_column", "values",
+    "Column", "Indices", "Kind", "Notes", "RaggedText", "Stacked", "Varied", "box_text", "boxes", "column_bytes",
+    "column_of", "group_rows", "in_plain_kinds", "join", "kind_named", "kind_of", "owned", "pick", "read_only",
+    "register_kind", "take", "text_column", "values",
 ]  # fmt: skip
 
 _PARAMETRIC = (np.datetime64, np.timedelta64, np.void)

@@ -9,12 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace import _native
+from headrace.arrow_text import nbytes, parts, pick_text
 from headrace.columns.kind import Column, Indices, Kind, Notes, register_kind
 from headrace.plan.spec import TensorSpec
-from headrace.text import nbytes, parts, pick_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+BYTES: np.dtype[Any] = np.dtype(object, metadata={"text": bytes})
+"""Objects that are bytes: the dtype of an array says so, even if there are none in it."""
 
 
 class TextKind(Kind):
@@ -73,6 +77,12 @@ def box_text(column: pa.Array) -> NDArray[Any]:
     made: NDArray[Any] = np.empty(len(column), object)
     made[:] = column.to_pylist()
     return made
+
+
+def box_words(column: pa.Array) -> NDArray[Any]:
+    """The same for texts that will be cut into rows: an empty one, too, tells by its dtype whether it is of bytes."""
+    made = box_text(column)
+    return made.view(BYTES) if "binary" in str(column.type) else made
 
 
 def text_column(rows: Sequence[Any]) -> Column:

@@ -55,7 +55,7 @@ def most_frequent(limit: int | None = None, *, min_count: int = 1) -> FrequentVa
 
 
 @dataclass(frozen=True)
-class Normalizer:
+class MeanAndVariance:
     """Numbers less their mean, by their deviation; one of each for every number of a row."""
 
     mean: tuple[float, ...]

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace import _native
+from headrace.arrow_text import binary, parts
 from headrace.feature_column.raw import Raw
-from headrace.text import binary, parts
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -23,6 +24,8 @@ Arrays = dict[str, NDArray[Any]]
 
 RUN = 1 << 12
 """Means are taken of so many rows at a time, however they come."""
+ONCE = np.empty(0, np.int64)
+"""For a counter: each value counts as one."""
 EXACT = 1 << 20
 """Of up to so many different numbers quantiles are exact."""
 
@@ -43,7 +46,8 @@ class Frequencies(Learner):
     """How often each text, or each integer, occurs."""
 
     def __init__(self) -> None:
-        self._known: Any = None  # an Arrow table of values and counts
+        self._texts = _native.TextCounter()
+        self._known: Any = None  # of integers, an Arrow table of values and counts
         self._new: list[Any] = []
         self._waiting = 0
 
@@ -51,9 +55,11 @@ class Frequencies(Learner):
         """Count values, less those that stand for nothing."""
         import pyarrow as pa
 
-        values = binary(*raw.text) if raw.text is not None else pa.array(raw.integers)
-        if missing is not None:
-            values = values.filter(pa.array(~missing))
+        if raw.text is not None:
+            there = raw.text if missing is None else parts(binary(*raw.text).filter(pa.array(~missing)))
+            self._texts.add(*there, ONCE)
+            return
+        values = pa.array(raw.integers if missing is None else raw.integers[~missing])
         if not len(values):
             return
         counted = values.value_counts()
@@ -72,13 +78,15 @@ class Frequencies(Learner):
 
         if self._new:
             known = [self._known] if self._known is not None else []
-            kinds = {str(table.schema.field("value").type) for table in (*known, *self._new)}
-            if len(kinds) > 1:
-                raise TypeError("some values are text and others are integers")
             merged = pa.concat_tables([*known, *self._new]).group_by("value", use_threads=False)
             self._known = merged.aggregate([("count", "sum")]).rename_columns(["value", "count"]).combine_chunks()
             self._new, self._waiting = [], 0
-        return self._known
+        if not len(self._texts):
+            return self._known
+        if self._known is not None:
+            raise TypeError("some values are text and others are integers")
+        content, cuts, counts = self._texts.arrays()
+        return pa.table({"value": binary(content, cuts), "count": pa.array(counts)})
 
     def most_frequent(self, limit: int | None = None, least: int = 1, without: tuple[Any, ...] = ()) -> list[Any]:
         """Those that occur `least` times or more, the most frequent first; of equals the greater, as in Keras."""
@@ -94,19 +102,30 @@ class Frequencies(Learner):
         values: list[Any] = kept["value"].take(order[:limit]).to_pylist()
         return values
 
+    def different(self) -> int:
+        """How many values there are that differ."""
+        known = self._settle()
+        return 0 if known is None else int(known.num_rows)
+
+    def counted(self, limit: int) -> tuple[tuple[Any, int], ...]:
+        """The most frequent values, each with how often it came."""
+        known = self._settle()
+        if known is None:
+            return ()
+        import pyarrow.compute as pc
+
+        order = pc.sort_indices(known, [("count", "descending"), ("value", "descending")])[:limit]
+        found = known.take(order)
+        return tuple(zip(found["value"].to_pylist(), found["count"].to_pylist(), strict=True))
+
     def arrays(self) -> Arrays:
         """Values and counts."""
         known = self._settle()
         if known is None:
             return {}
-        values = known["value"].combine_chunks()
-        if hasattr(values, "chunks"):
-            values = values.chunk(0)
-        counts = known["count"].to_numpy()
-        if str(values.type) == "int64":
-            return {"integers": values.to_numpy(), "counts": counts}
-        content, cuts = parts(values)
-        return {"content": content[cuts[0] : cuts[-1]], "cuts": cuts - cuts[0], "counts": counts}
+        if len(self._texts):
+            return dict(zip(("content", "cuts", "counts"), self._texts.arrays(), strict=True))
+        return {"integers": known["value"].to_numpy(), "counts": known["count"].to_numpy()}
 
     def restore(self, arrays: Arrays) -> None:
         """Values and counts."""
@@ -116,7 +135,7 @@ class Frequencies(Learner):
         if "integers" in arrays:
             self._add(pa.array(arrays["integers"]), pa.array(arrays["counts"]))
         elif "cuts" in arrays:
-            self._add(binary(arrays["content"], arrays["cuts"]), pa.array(arrays["counts"]))
+            self._texts.add(arrays["content"], arrays["cuts"], arrays["counts"])
 
 
 class InRuns(Learner):
@@ -229,20 +248,29 @@ class Quantiles(InRuns):
 
     def quantiles(self, buckets: int) -> list[float]:
         """The boundaries between so many buckets of as equal a size as can be; [] if there was no number."""
+        return [float(bound) for bound in np.unique(self.at(buckets))]
+
+    def at(self, buckets: int) -> tuple[float, ...]:
+        """The same, of which several may be one number."""
+        values, counts = self.counted()
+        if not len(values):
+            return ()
+        ends = np.cumsum(counts)
+        at = np.arange(1, buckets) / buckets * (int(ends[-1]) - 1)
+        below = np.floor(at).astype(np.int64)
+        above = np.minimum(below + 1, int(ends[-1]) - 1)
+        low, high = (values[np.searchsorted(ends, each, "right")] for each in (below, above))
+        part = at - below
+        between = np.where(part < 0.5, low + (high - low) * part, high - (high - low) * (1 - part))  # as NumPy does
+        return tuple(map(float, np.where(low == high, low, between)))
+
+    def counted(self) -> tuple[Floats, NDArray[np.int64]]:
+        """The different numbers, and how often each came."""
         ended = Quantiles()
         ended.restore(self.arrays())
         if ended._rows:
             ended._fold(np.concatenate(ended._waiting))
-        if not len(ended._values):
-            return []
-        ends = np.cumsum(ended._counts)
-        at = np.arange(1, buckets) / buckets * (int(ends[-1]) - 1)
-        below = np.floor(at).astype(np.int64)
-        above = np.minimum(below + 1, int(ends[-1]) - 1)
-        low, high = (ended._values[np.searchsorted(ends, each, "right")] for each in (below, above))
-        part = at - below
-        between = np.where(part < 0.5, low + (high - low) * part, high - (high - low) * (1 - part))  # as NumPy does
-        return [float(bound) for bound in np.unique(np.where(low == high, low, between))]
+        return ended._values, ended._counts
 
     def arrays(self) -> Arrays:
         """The numbers, and what waits."""

@@ -14,7 +14,7 @@ from numpy.typing import DTypeLike
 from headrace import _native
 from headrace.feature_column.column import CategoricalColumn, DenseColumn, KeyedColumn, Matrix, incomplete, key_of
 from headrace.feature_column.ids import RowIds
-from headrace.feature_column.learnable import Normalizer, QuantileBoundaries
+from headrace.feature_column.learnable import MeanAndVariance, QuantileBoundaries
 from headrace.feature_column.learners import Moments, Quantiles
 from headrace.feature_column.raw import Inputs
 from headrace.io.feature import Feature, as_tuples, sizes_of
@@ -30,7 +30,7 @@ class NumericColumn(KeyedColumn, DenseColumn):
     default_value: Any
     dtype: str
     normalizer_fn: Callable[[Any], Any] | None
-    normalizer: Normalizer | Literal["adapt"] | None = None
+    normalizer: MeanAndVariance | Literal["adapt"] | None = None
 
     @property
     def parse_example_spec(self) -> dict[str, Feature]:
@@ -91,7 +91,7 @@ class NumericColumn(KeyedColumn, DenseColumn):
         if found is None:
             raise ValueError(f"column {self.name!r}: there is no number in the data to take a mean of")
         mean, variance = (np.asarray(each, np.float32).tolist() for each in found)
-        return replace(self, normalizer=Normalizer(tuple(mean), tuple(variance)))
+        return replace(self, normalizer=MeanAndVariance(tuple(mean), tuple(variance)))
 
 
 def numeric_column(
@@ -211,7 +211,7 @@ class BucketizedColumn(DenseColumn, CategoricalColumn):
         if not len(found):
             raise ValueError(f"column {self.name!r}: there is no number in the data to find boundaries among")
         scale = self.source_column.normalizer
-        if isinstance(scale, Normalizer):
+        if isinstance(scale, MeanAndVariance):
             if len(scale.mean) > 1:
                 raise ValueError(
                     f"column {self.name!r}: its numbers have {len(scale.mean)} means and share their boundaries: "

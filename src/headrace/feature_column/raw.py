@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace import _native
-from headrace.columns import Stacked
+from headrace.arrow_text import parts
+from headrace.columns import RaggedText, Stacked
 from headrace.errors import what_there_is
 from headrace.ragged import Ragged
-from headrace.text import parts
 
 Ints = NDArray[np.int64]
 Hashes = NDArray[np.uint64]
@@ -103,6 +103,8 @@ def raw_of(column: Any, *, rows_have_axes: bool = False) -> Raw:
             return Raw(len(column), text=joined)
     if type(column).__name__ in LARGE_TEXT and not column.null_count:
         return Raw(len(column), text=parts(column))
+    if isinstance(column, RaggedText):
+        return Raw(len(column), text=parts(column.inner), splits=column.offsets)
     column = plain_column(column)
     if isinstance(column, Ragged):
         if isinstance(column.values, Ragged) or column.values.ndim > 1:
@@ -124,7 +126,7 @@ def is_single(value: Any) -> bool:
 
 def plain_column(column: Any) -> Any:
     """An array, a Ragged or an Arrow array of text."""
-    if isinstance(column, Stacked):
+    if isinstance(column, Stacked | RaggedText):
         return column.boxed()
     if isinstance(column, np.ndarray | Ragged):
         return column

@@ -15,7 +15,7 @@ from headrace.feature_column.categorical import (
 from headrace.feature_column.column import FeatureColumn
 from headrace.feature_column.crossed import CrossedColumn
 from headrace.feature_column.dense import EmbeddingColumn, IndicatorColumn
-from headrace.feature_column.learnable import Normalizer
+from headrace.feature_column.learnable import MeanAndVariance
 from headrace.feature_column.numeric import BucketizedColumn, NumericColumn
 from headrace.feature_column.vocabulary import VocabularyCategoricalColumn, vocabulary_column
 from headrace.io.feature import as_tuples
@@ -32,7 +32,7 @@ TYPES: dict[str, type] = {
     "weighted": WeightedCategoricalColumn,
     "indicator": IndicatorColumn,
     "embedding": EmbeddingColumn,
-    "normalizer": Normalizer,
+    "normalizer": MeanAndVariance,
 }
 FUNCTIONS = {"normalizer_fn": "normalise in a map before", "initializer": "load_tables takes a table"}
 
@@ -72,7 +72,7 @@ def _write(column: Any) -> dict[str, Any]:
 
 
 def _value(value: Any) -> Any:
-    if isinstance(value, Normalizer):
+    if isinstance(value, MeanAndVariance):
         return {"type": "normalizer", "mean": list(value.mean), "variance": list(value.variance)}
     if isinstance(value, FeatureColumn):
         return _write(value)

@@ -43,6 +43,16 @@ class VocabularyTable:
             made = np.empty(raw.size, np.int64)
             self._text.find(*raw.text, raw.hashes(), made)
             return made
+        return self._places_of_integers(raw)
+
+    def ids(self, raw: Raw, start: int, unknown: int, buckets: int) -> Ints:
+        """For text, `start` and its place; for what is not in the list `unknown`, or one of `buckets` from there on."""
+        assert raw.text is not None
+        made = np.empty(raw.size, np.int64)
+        self._text.ids(*raw.text, start, unknown, buckets, made)
+        return made
+
+    def _places_of_integers(self, raw: Raw) -> Ints:
         values = raw.integers
         at = np.minimum(np.searchsorted(self._sorted, values), len(self._sorted) - 1)
         return np.where(self._sorted[at] == values, self._order[at], -1)

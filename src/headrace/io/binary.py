@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headrace import _native, text
+from headrace import _native, arrow_text
 from headrace.plan.spec import TensorSpec
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def bytes_column(records: Any) -> pa.LargeBinaryArray:
     rows = records.ravel().tolist() if isinstance(records, np.ndarray) else list(records)
     joined = _native.join_bytes(rows)
     if joined is not None:
-        return text.binary(*joined)
+        return arrow_text.binary(*joined)
     for number, row in enumerate(rows):
         if not isinstance(row, bytes | str | memoryview | bytearray):
             raise TypeError(f"record {number} is {type(row).__name__} where bytes are needed")

@@ -9,14 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace import _native
+from headrace.arrow_text import Offsets, parts
+from headrace.arrow_text import binary as binary_of
 from headrace.columns import Column, box_text
 from headrace.errors import ParseError
 from headrace.io.binary import bytes_column, bytes_shape, one_record, record
 from headrace.plan.spec import TensorSpec
 from headrace.records.csv import NOT_SPLIT
 from headrace.records.csv_columns import KINDS, CsvColumn, csv_default_column
-from headrace.text import Offsets, parts
-from headrace.text import binary as binary_of
 from headrace.trace.operation import traced_operation
 
 if TYPE_CHECKING:

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from headrace.arrow_text import parts
 from headrace.block import leaf
 from headrace.columns import Column, box_text, column_of
 from headrace.errors import ParseError, what_there_is
 from headrace.io.binary import bytes_column, bytes_shape, one_record, record
 from headrace.plan.spec import TensorSpec
 from headrace.ragged import Ragged
-from headrace.text import parts
 from headrace.trace.operation import OF_NUMPY, traced_operation
 
 if TYPE_CHECKING:

@@ -9,14 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace import _native
+from headrace.arrow_text import binary as binary_of
+from headrace.arrow_text import parts
 from headrace.columns import Stacked, Varied, in_plain_kinds
 from headrace.errors import ParseError
 from headrace.io.binary import bytes_column
 from headrace.io.feature import BYTES, DTYPES, FLOAT, INT64
 from headrace.io.wire import bytes_field, fields, numbers, varint
 from headrace.ragged import Ragged
-from headrace.text import binary as binary_of
-from headrace.text import parts
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from headrace.arrow_text import binary
 from headrace.columns import box_text
 from headrace.ragged import Ragged
-from headrace.text import binary
 
 BYTES, FLOAT, INT64 = 1, 2, 3
 """What a feature can hold, as the kernels number it."""

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from headrace.arrow_text import binary
 from headrace.columns import box_text
 from headrace.io.feature import BYTES, DTYPES, INT64, Feature, FoundValues, Request, as_tuples, sizes_of, varying
 from headrace.plan.spec import TensorSpec
 from headrace.ragged import Ragged
-from headrace.text import binary
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,8 @@ from functools import lru_cache
 from typing import Any
 
 from headrace import _native
+from headrace.arrow_text import binary as text
+from headrace.arrow_text import parts
 from headrace.columns import Column, group_rows, kind_of
 from headrace.errors import ParseError, what_there_is
 from headrace.io.binary import batch_size, bytes_column, one_record, record
@@ -22,8 +24,6 @@ from headrace.io.features import FixedLenFeature, FixedLenSequenceFeature, VarLe
 from headrace.io.sparse import Sparse
 from headrace.plan.spec import TensorSpec
 from headrace.ragged import Ragged
-from headrace.text import binary as text
-from headrace.text import parts
 from headrace.trace.operation import traced_operation
 
 Features = Mapping[str, Feature]

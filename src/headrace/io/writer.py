@@ -11,7 +11,7 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
 import numpy as np
 
-from headrace import _native, text
+from headrace import _native, arrow_text
 from headrace.io.binary import bytes_column, record_bytes
 from headrace.io.examples import encode_example
 from headrace.records.files import as_path, local_path, remote
@@ -122,7 +122,7 @@ class TFRecordWriter:
         return self._file
 
     def _write(self, records: pa.LargeBinaryArray) -> None:
-        framed = _native.frame(*text.parts(records))
+        framed = _native.frame(*arrow_text.parts(records))
         self._open().write(self._packer.compress(framed.data))
 
     def __enter__(self) -> Self:
@@ -150,7 +150,7 @@ def records_of(records: Any) -> pa.LargeBinaryArray:
     joined = _native.join_bytes(rows)
     if joined is None:  # they are not bytes all of them: what may be is made so, anything else refused
         return bytes_column([_numbered_record(number, row) for number, row in enumerate(rows)])
-    return text.binary(*joined)
+    return arrow_text.binary(*joined)
 
 
 def _numbered_record(number: int, record: Any) -> bytes:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.block import Block, leaf
-from headrace.columns import Column, Varied, column_of, kind_of, values
+from headrace.columns import Column, RaggedText, Varied, column_of, kind_of, values
 from headrace.errors import SpecError
 from headrace.ops.arguments import positive
 from headrace.ops.batching import Batching
@@ -170,6 +170,8 @@ def _dtype(col: Column) -> np.dtype[Any] | None:
 
 def pad_rows(col: Column, groups: int, size: int, target: Shape, filler: Any) -> Column | str:
     """Every `size` rows of a column with_leading_axis and filled up, or why they cannot be."""
+    if isinstance(col, RaggedText):
+        col = col.boxed()
     if isinstance(col, np.ndarray) and (target is None or _fits_as_it_is(col.shape[1:], target)):
         return col.reshape(groups, size, *col.shape[1:])
     if isinstance(col, Ragged) and (target is None or _fits_as_it_is(col.shape[2:], target[1:])):
@@ -196,7 +198,7 @@ def _pad_ragged(col: Ragged, groups: int, size: int, length: int | None, filler:
     longest = col.row_lengths().reshape(groups, size).max(1, initial=0)
     if length is not None and longest.max(initial=0) > length:
         return f"an element of length {longest.max()} does not fit into {length}"
-    fill = _default(col.dtype) if filler is None else filler
+    fill = _default(col.dtype, next(iter(col.values.flat), "")) if filler is None else filler
     batches = [
         col[i * size : (i + 1) * size].to_padded(fill, int(longest[i]) if length is None else length)
         for i in range(groups)

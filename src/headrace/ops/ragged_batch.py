@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from headrace.block import Block
-from headrace.columns import Column, Varied, group_rows, kind_of
+from headrace.columns import Column, RaggedText, Varied, group_rows, kind_of
 from headrace.ops.arguments import positive
 from headrace.ops.batching import Batching
 from headrace.plan.spec import LeafSpec, Spec
@@ -78,6 +78,8 @@ def ragged(col: Column, size: int, path: str, *, dense: bool) -> Column | str:
         if len({np.shape(row)[1:] for row in col}) > 1 or not all(np.ndim(row) for row in col):
             return f"component{path}: {UNEVEN}" if path else UNEVEN
         col = Ragged.from_rows(col)
+    if isinstance(col, RaggedText):
+        col = col.boxed()
     if isinstance(col, Varied):
         return f"component{path}: {UNEVEN}" if path else UNEVEN
     keep = isinstance(col, np.ndarray | Ragged) and not dense and len(col.shape) > 1

@@ -40,7 +40,7 @@ def why_components_differ(path: str, first: LeafSpec, other: LeafSpec, row: int)
     """Elements of different shape or dtype, in one component."""
     where = f" of component{path}" if path else ""
     text = f"the elements{where} differ: {first} in element 0 of the batch, {other} in element {row}"
-    if first.dtype != other.dtype:
+    if None not in (first.dtype, other.dtype) and first.dtype != other.dtype:  # an empty array of text has none
         return f"{text}: have them all of one dtype"
     if first.shape and other.shape and len(first.shape) == len(other.shape):
         lengths = ", ragged_batch keeps all lengths" if first.shape[1:] == other.shape[1:] else ""

@@ -9,14 +9,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.arrow_text import binary
 from headrace.block import Block
+from headrace.columns import RaggedText, Stacked
 from headrace.feature_column.gather import gather
 from headrace.feature_column.learners import Arrays, Frequencies, Learner
 from headrace.feature_column.raw import Raw, is_single, plain_column, raw_of
 from headrace.plan.datasets import is_dataset
 from headrace.preprocessing.base import one_element
 from headrace.ragged import Ragged
-from headrace.text import binary
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,10 @@ def learn(layer: Any, data: Any, learners: Sequence[Learner], take: Callable[[An
 
 def axes_of(column: Any) -> int:
     """How many axes an element of a column has."""
+    if isinstance(column, Stacked):
+        return len(column.shape)
+    if isinstance(column, RaggedText):
+        return 1
     return len(column.shape) - 1 if isinstance(column, np.ndarray | Ragged) else 0
 
 
@@ -66,6 +71,8 @@ def flat(column: Any) -> Any:
     """The values of a column of any shape, one after another."""
     while isinstance(column, Ragged):
         column = column.values
+    if isinstance(column, RaggedText | Stacked):
+        return column.inner
     return column.reshape(-1) if isinstance(column, np.ndarray) else column
 
 
@@ -78,10 +85,10 @@ def documents(column: Any, axes: int) -> NDArray[np.int64]:
     """Where the documents of a column begin: single values, or all that stands along the last axis."""
     while isinstance(column, Ragged) and isinstance(column.values, Ragged):
         column = column.values
-    if isinstance(column, Ragged):
+    if isinstance(column, Ragged | RaggedText):
         return np.asarray(column.offsets)
     size = column.shape[-1] if axes else 1
-    count = column.size if isinstance(column, np.ndarray) else len(column)
+    count = column.size if isinstance(column, np.ndarray) else len(flat(column))
     return np.arange(count // max(size, 1) + 1) * size
 
 

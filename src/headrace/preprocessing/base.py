@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace import _native
-from headrace.columns import text_column
+from headrace.columns import RaggedText, Stacked, text_column
 from headrace.feature_column.raw import Raw, is_single, plain_column, raw_of
 from headrace.plan.spec import TensorSpec
 from headrace.ragged import Ragged
@@ -31,7 +31,8 @@ class PreprocessingLayer(ABC):
 
     def __call__(self, *values: Any) -> Any:
         """What the layer makes of a value, or of an array of them."""
-        given = tuple(values[0]) if len(values) == 1 and isinstance(values[0], tuple) else values
+        alone = len(values) == 1 and issubclass(type(values[0]), tuple)  # which a symbol need not answer
+        given = tuple(values[0]) if alone else values
         if len(given) < self.inputs or (self.inputs == 1 and len(given) > 1):
             asked = "one input" if self.inputs == 1 else "a tuple of at least two inputs"
             raise ValueError(f"{type(self).__name__} takes {asked}, not {len(given)}")
@@ -70,7 +71,8 @@ def _block(inputs: tuple[TensorSpec, ...], layer: PreprocessingLayer) -> Callabl
     axes = inputs[0].rank or 0
 
     def run(*columns: Any) -> Any:
-        made = _run([plain_column(column) for column in columns], layer, axes)
+        as_they_are = len(columns) == 1 and isinstance(columns[0], RaggedText | Stacked)
+        made = _run(list(columns) if as_they_are else [plain_column(column) for column in columns], layer, axes)
         return (
             text_column(made.tolist()) if isinstance(made, np.ndarray) and made.dtype == object and not axes else made
         )
@@ -103,6 +105,10 @@ def one_element(value: Any) -> Any:
 
 def _run(columns: list[Any], layer: PreprocessingLayer, axes: int) -> Any:
     first = columns[0]
+    if isinstance(first, RaggedText):
+        return layer.finished(Ragged._of(layer.results([raw_of(first.inner)]), first.offsets), axes)
+    if isinstance(first, Stacked):
+        return layer.finished(layer.results([raw_of(first.inner)]).reshape(len(first), *first.shape), axes)
     if isinstance(first, Ragged):
         flat = [column.values for column in columns]
         if any(not np.array_equal(column.offsets, first.offsets) for column in columns):

@@ -134,22 +134,29 @@ class Lookup(PreprocessingLayer):
             return self._inverted(raw)
         if raw.size and (raw.text is None) == isinstance(self, StringLookup):
             raise TypeError(f"{type(self).__name__} has other values than {raw.kind}")
-        places = self.table.places(raw)
-        unknown = np.flatnonzero(places < 0)
-        made = places + self._start
-        if self.num_oov_indices == 1:
-            made[unknown] = self._first_unknown
-        elif self.num_oov_indices > 1:
-            made[unknown] = self._first_unknown + self._unknown(raw)[unknown]
-        if self.mask_token is not None:
-            masked = VocabularyTable((self._token(self.mask_token),)).places(raw) >= 0
-            made = np.where(masked, 0 if self.output_mode == "int" else -1, made)
-            unknown = unknown[~masked[unknown]]
-        if not self.num_oov_indices and len(unknown):
+        made = self._ids(raw, self.table)
+        masked = None if self.mask_token is None else self._masked(raw)
+        if not self.num_oov_indices and bool(((made < 0) if masked is None else (made < 0) & ~masked).any()):
             raise ValueError(
                 f"{type(self).__name__}: a value is not in the vocabulary: num_oov_indices=1 gives it an id"
             )
-        return made
+        return made if masked is None else np.where(masked, 0 if self.output_mode == "int" else -1, made)
+
+    def _ids(self, raw: Raw, table: VocabularyTable) -> NDArray[np.int64]:
+        """Without a mask; values that have no id get -1."""
+        many = self.num_oov_indices > 1
+        if raw.text is not None and (self.salt is None or not many):
+            unknown = self._first_unknown if self.num_oov_indices else -1
+            return table.ids(raw, self._start, unknown, self.num_oov_indices if many else 0)
+        places = table.places(raw)
+        unknown_ids = self._first_unknown + self._unknown(raw) if many else self._first_unknown
+        return np.where(places >= 0, places + self._start, unknown_ids if self.num_oov_indices else -1)
+
+    def _masked(self, raw: Raw) -> NDArray[np.bool_]:
+        token = self._token(self.mask_token)
+        if token == b"" and raw.text is not None:
+            return np.asarray(np.diff(raw.text[1]) == 0)
+        return VocabularyTable((token,)).places(raw) >= 0
 
     def _inverted(self, raw: Raw) -> NDArray[Any]:
         if raw.numbers is None:
@@ -211,12 +218,18 @@ class Lookup(PreprocessingLayer):
                 spread.take_documents(raw, documents(column, axes))
 
         learn(self, data, [counts, spread], take, How(steps, state, save_every, progress))
+        return self.with_counts(counts, spread)
+
+    def with_counts(self: L, counts: Frequencies, spread: Documents) -> L:
+        """The layer with the most frequent values as its vocabulary, weighted by how many documents they are in."""
         special = tuple(self._token(token) for token in (self.mask_token, self.oov_token) if token is not None)
         limit = None if self.max_tokens is None else self.max_tokens - self._start
         tokens = counts.most_frequent(limit, without=special)
         if not tokens:
             raise ValueError(f"{type(self).__name__}: there is no value in the data to make a vocabulary of")
-        weights = np.log(1 + np.float32(spread.number) / (1 + spread.counts_of(tokens))) if weighted else None
+        weights = None
+        if self.output_mode == "tf_idf":
+            weights = np.log(1 + np.float32(spread.number) / (1 + spread.counts_of(tokens)))
         return replace(self, vocabulary=tokens, idf_weights=weights)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace import _native
+from headrace.arrow_text import binary
 from headrace.columns import Column
 from headrace.columns import text_column as as_text
 from headrace.plan.spec import Spec, TensorSpec
@@ -19,7 +20,6 @@ from headrace.records.csv_header import QUOTE_INSIDE, UNCLOSED, count_lines, fin
 from headrace.records.files import Bytes
 from headrace.records.format import Bad, Format, Offsets, ScanHints, ScannedRows, ScanPart, ScanResult
 from headrace.records.text import decode_lines, mark_length
-from headrace.text import binary
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from headrace.arrow_text import binary
 from headrace.plan.spec import Spec, TensorSpec
 from headrace.plan.structure import LEAF
 from headrace.records.files import Bytes
 from headrace.records.format import Bad, Format, ScanHints, ScannedRows, ScanPart, ScanResult
-from headrace.text import binary
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from headrace.arrow_text import binary, parts
 from headrace.columns import Column, text_column
 from headrace.plan.spec import Spec, TensorSpec
 from headrace.plan.structure import LEAF
 from headrace.records.files import Bytes
 from headrace.records.format import Bad, Format, Offsets, ScanHints, ScannedRows, ScanPart, ScanResult
-from headrace.text import binary, parts
 
 if TYPE_CHECKING:
     import pyarrow as pa

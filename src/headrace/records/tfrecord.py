@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from headrace import _native
+from headrace.arrow_text import binary
 from headrace.plan.spec import Spec, TensorSpec
 from headrace.plan.structure import LEAF
 from headrace.records.files import Bytes
 from headrace.records.format import ALL, Bad, Format, Offsets, ScanHints, ScannedRows, ScanPart, ScanResult
 from headrace.records.packed import likely_packing, remedy
-from headrace.text import binary
 
 HEADER, FOOTER = 12, 4
 WRONG_LENGTH, WRONG_DATA = 1, 2

@@ -11,6 +11,7 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from headrace import _native
+from headrace.arrow_text import parts
 from headrace.block import Block, concat
 from headrace.columns import values
 from headrace.io.binary import bytes_column
@@ -19,7 +20,6 @@ from headrace.records.index import index_file
 from headrace.records.sidecar import drop_orphans
 from headrace.records.tfrecord import TFRecords
 from headrace.sinks.writing import Encoding, FileWriter, named_columns, write
-from headrace.text import parts
 
 if TYPE_CHECKING:
     import pyarrow as pa

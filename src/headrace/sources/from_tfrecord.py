@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from headrace.arrow_text import parts
 from headrace.errors import ParseError
 from headrace.io.feature import Feature
 from headrace.io.infer import infer_features
@@ -19,7 +20,6 @@ from headrace.records.format import Bad, Format, Offsets, ScanHints, ScannedRows
 from headrace.records.tfrecord import FOOTER, HEADER, TFRecords
 from headrace.sources.list_files import matching
 from headrace.sources.tfrecord import TFRecordDataset
-from headrace.text import parts
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset

@@ -1,0 +1,191 @@
+"""Layers for the components of elements: what all numbers of a dataset need, learnt in one pass, applied in a map."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+
+from headrace.block import Block
+from headrace.errors import what_there_is
+from headrace.feature_column.gather import gather
+from headrace.feature_column.learners import Learner, Moments, Quantiles
+from headrace.plan.spec import Spec
+from headrace.plan.structure import Structure
+from headrace.preprocessing.adapt import flat
+from headrace.preprocessing.base import PreprocessingLayer
+from headrace.preprocessing.normalization import Normalization
+from headrace.preprocessing.numbers import Discretization
+from headrace.ragged import Ragged
+
+Path = tuple[Any, ...]
+
+
+def component_paths(structure: Structure) -> list[Path]:
+    """The keys that lead to each component; of an element that is one itself, none."""
+    if structure.kind is None:
+        return [()]
+    pairs = zip(structure.keys, structure.children, strict=True)
+    return [(key, *path) for key, child in pairs for path in component_paths(child)]
+
+
+def component_name(path: Path) -> str:
+    """What a component is called: `age`, `0`, `image/width`; an element that is one itself has no name."""
+    return "/".join(map(str, path))
+
+
+@dataclass(frozen=True, eq=False)
+class ComponentLayers(ABC):
+    """A layer for each of some components, by their names; the others are left as they are."""
+
+    layers: Mapping[str, PreprocessingLayer] = field(default_factory=dict)
+
+    _headrace_constant = True
+
+    def __call__(self, *components: Any) -> Any:
+        """The element with these components changed: as `ds.map` hands them over."""
+        if len(components) == 1:
+            return self._changed(components[0], ())
+        return tuple(self._changed(each, (i,)) for i, each in enumerate(components))
+
+    def _changed(self, value: Any, path: Path) -> Any:
+        kind = type(value)  # of a symbol too, which has no other class than its own
+        if issubclass(kind, Mapping):
+            return {key: self._changed(each, (*path, key)) for key, each in value.items()}
+        if issubclass(kind, tuple):
+            parts = [self._changed(each, (*path, i)) for i, each in enumerate(value)]
+            return kind(*parts) if hasattr(kind, "_fields") else tuple(parts)
+        layer = self.layers.get(component_name(path))
+        return value if layer is None else layer(value)
+
+    @classmethod
+    def _learn(
+        cls, ds: Any, columns: Sequence[Any] | None, make: Callable[[], Any], **how: Any
+    ) -> dict[str, tuple[Any, int]]:
+        """What is learnt of each component, and how many axes it has: of all of real numbers, or of those named."""
+        found: dict[str, tuple[Any, int]] = {}
+        learners: list[Learner] = []
+        wanted = None if columns is None else [str(each) for each in columns]
+        known = ds._node.spec
+        if known.structure is None:
+            known = Spec.of_signature(ds.element_spec)
+        names = [component_name(path) for path in component_paths(known.structure)]
+        for name in wanted or ():
+            if name not in names:
+                raise KeyError(f"{cls.__name__}.adapt: no component {name!r}: {what_there_is(name, names)}")
+        for name, leaf in zip(names, known.leaves, strict=True):
+            real = leaf.dtype is not None and leaf.dtype.kind == "f"
+            if name in (wanted if wanted is not None else [name] if real else []):
+                found[name] = (make(), leaf.rank or 0)
+                learners.append(found[name][0])
+        if not found:
+            raise ValueError(f"{cls.__name__}.adapt: there are no components of real numbers: name others by columns=")
+
+        def take(block: Block) -> None:
+            for name, column in zip(names, block.columns, strict=True):
+                if name in found:
+                    cls._take(found[name][0], name, column)
+
+        gather(ds, learners, take, purpose=f"{cls.__name__} {', '.join(found)}", **how)
+        return found
+
+    @classmethod
+    @abstractmethod
+    def _take(cls, learner: Any, name: str, column: Any) -> None: ...
+
+    @classmethod
+    @abstractmethod
+    def adapt(cls, ds: Any) -> Self:
+        """Layers made of what a dataset holds."""
+
+
+def _numbers(cls: type, name: str, column: Any) -> Any:
+    values = flat(column)
+    if not isinstance(values, np.ndarray) or values.dtype.kind not in "iufb":
+        raise TypeError(f"{cls.__name__}: component {name!r} does not hold numbers, or arrays of different shapes")
+    return values
+
+
+class Normalizer(ComponentLayers):
+    """Numbers around 0, with a deviation of 1: of each component, by `hr.preprocessing.Normalization`.
+
+    Each place of the last axis has a mean of its own; rows of different lengths share one.
+
+    >>> ds = hr.Dataset.from_tensor_slices({"age": [20.0, 30.0, 40.0], "name": ["a", "b", "c"]})
+    >>> normalizer = hr.Normalizer.adapt(ds)
+    >>> [row["age"] for row in ds.map(normalizer)]
+    [np.float32(-1.2247449), np.float32(0.0), np.float32(1.2247449)]
+    """
+
+    @classmethod
+    def adapt(
+        cls,
+        ds: Any,
+        columns: Sequence[Any] | None = None,
+        *,
+        state: Any = None,
+        save_every: float = 30.0,
+        progress: bool | None = None,
+    ) -> Normalizer:
+        """Means and variances of a dataset's components, in one pass: of all real numbers, or of `columns`, by name.
+
+        NaN and infinity do not count. `state`, `save_every` and `progress`: see `hr.text.Vocabulary.adapt`.
+        """
+        found = cls._learn(ds, columns, Moments, state=state, save_every=save_every, progress=progress)
+        layers: dict[str, PreprocessingLayer] = {}
+        for name, (learner, _) in found.items():
+            moments = learner.moments()
+            if moments is None:
+                raise ValueError(f"Normalizer: component {name!r} holds no number, at some place")
+            mean, variance = moments
+            layers[name] = Normalization(axis=-1 if np.ndim(mean) else None, mean=mean, variance=variance)
+        return cls(layers)
+
+    @classmethod
+    def _take(cls, learner: Moments, name: str, column: Any) -> None:
+        values = _numbers(cls, name, column)
+        if not isinstance(column, Ragged) and column.ndim > 1:
+            values = column.reshape(-1, column.shape[-1])
+        learner.take(values)
+
+
+class Discretizer(ComponentLayers):
+    """Numbers to buckets that are about equally full: of each component, by `hr.preprocessing.Discretization`.
+
+    >>> ds = hr.Dataset.from_tensor_slices({"age": [20.0, 25.0, 30.0, 60.0]})
+    >>> [row["age"] for row in ds.map(hr.Discretizer.adapt(ds, num_bins=2))]
+    [np.int64(0), np.int64(0), np.int64(1), np.int64(1)]
+    """
+
+    @classmethod
+    def adapt(
+        cls,
+        ds: Any,
+        columns: Sequence[Any] | None = None,
+        *,
+        num_bins: int = 10,
+        state: Any = None,
+        save_every: float = 30.0,
+        progress: bool | None = None,
+    ) -> Discretizer:
+        """Quantiles of a dataset's components, in one pass: of all real numbers, or of `columns`, by name.
+
+        Exact up to a million different numbers. `state`, `save_every` and `progress`: see `hr.text.Vocabulary.adapt`.
+        """
+        if num_bins < 2:
+            raise ValueError(f"Discretizer: num_bins must be at least 2, not {num_bins}")
+        found = cls._learn(ds, columns, Quantiles, state=state, save_every=save_every, progress=progress)
+        layers: dict[str, PreprocessingLayer] = {}
+        for name, (learner, _) in found.items():
+            bounds = learner.quantiles(num_bins)
+            if not bounds:
+                raise ValueError(f"Discretizer: component {name!r} holds no number")
+            layers[name] = Discretization(bin_boundaries=bounds)
+        return cls(layers)
+
+    @classmethod
+    def _take(cls, learner: Quantiles, name: str, column: Any) -> None:
+        learner.take(_numbers(cls, name, column))

@@ -1,0 +1,204 @@
+"""What is gathered of one component for statistics, a block at a time, and what is known of it in the end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.arrow_text import parts
+from headrace.columns import Column, RaggedText, Stacked, Varied, text_column
+from headrace.columns.text import holds_text
+from headrace.feature_column.learners import EXACT, Arrays, Frequencies, Learner, Moments, Quantiles
+from headrace.feature_column.raw import Raw
+from headrace.ragged import Ragged
+
+QUARTILES = 4
+LARGEST_EXACT = 1 << 53
+"""Integers up to here are themselves as float64."""
+
+
+@dataclass(frozen=True)
+class ColumnStatistics:
+    """What one component of a dataset holds; of what does not apply, None or nothing."""
+
+    kind: str
+    """"numbers", "text" or "other"."""
+    rows: int
+    count: int
+    """How many values there are, those that are missing among them."""
+    missing: int = 0
+    """NaN, or empty texts."""
+    min: Any = None
+    max: Any = None
+    mean: float | None = None
+    std: float | None = None
+    quantiles: tuple[float, ...] = ()
+    """The quartiles; of texts, of their lengths in bytes."""
+    histogram: tuple[tuple[int, ...], tuple[float, ...]] = ((), ())
+    """How many values are in each bin, and the edges of the bins."""
+    unique: int | None = None
+    """How many different texts, or integers, there are."""
+    most_frequent: tuple[tuple[Any, int], ...] = ()
+    lengths: tuple[int, float, int] | None = None
+    """The least, mean and greatest length of rows; of single texts, in bytes."""
+
+
+class Spread:
+    """Mean, deviation, quartiles and a histogram of numbers."""
+
+    def __init__(self) -> None:
+        self.moments, self.quantiles = Moments(), Quantiles()
+
+    def take(self, values: NDArray[Any]) -> None:
+        """Numbers of one axis."""
+        self.moments.take(values)
+        self.quantiles.take(values)
+
+    def known(self) -> tuple[float, float, tuple[float, ...], NDArray[np.float64], NDArray[np.int64]] | None:
+        """Mean, deviation, quartiles, and the different numbers with how often each came; None if there were none."""
+        moments = self.moments.moments()
+        if moments is None:
+            return None
+        values, counts = self.quantiles.counted()
+        return float(moments[0]), float(np.sqrt(moments[1])), self.quantiles.at(QUARTILES), values, counts
+
+
+class Summary(Learner):
+    """All that there is to know of one component."""
+
+    def __init__(self) -> None:
+        self.rows = self.count = self.missing = 0
+        self.kind = ""
+        self.whole = True  # of numbers, whether all are integers; of texts, whether all are str
+        self.low: Any = None
+        self.high: Any = None
+        self.measured, self.total, self.least, self.greatest = 0, 0, -1, -1
+        self.spread = Spread()
+        self.texts = Frequencies()
+
+    def take(self, column: Column) -> None:
+        """The rows of a block."""
+        self.rows += len(column)
+        text = _text_of(column)
+        if text is not None:
+            self._be("text")
+            self._take_text(text, column)
+            return
+        values, lengths = _numbers_of(column)
+        if values is None:
+            self._be("other")
+            self.count += len(column)
+            return
+        self._be("numbers")
+        if lengths is not None:
+            self._take_lengths(lengths)
+        self._take_numbers(values)
+
+    def _be(self, kind: str) -> None:
+        self.kind = kind if self.kind in ("", kind) else "other"
+
+    def _take_numbers(self, values: NDArray[Any]) -> None:
+        self.count += len(values)
+        there = values[~np.isnan(values)] if values.dtype.kind == "f" else values
+        self.missing += len(values) - len(there)
+        self.whole = self.whole and values.dtype.kind != "f"
+        if len(there):
+            low, high = there.min().item(), there.max().item()
+            self.low = low if self.low is None else min(low, self.low)
+            self.high = high if self.high is None else max(high, self.high)
+            self.spread.take(values)
+
+    def _take_text(self, text: Any, column: Column) -> None:
+        content, cuts = parts(text)
+        sizes = np.diff(cuts)
+        self.count += len(text)
+        self.missing += int((sizes == 0).sum())
+        self.whole = self.whole and "string" in str(text.type)
+        self.texts.take(Raw(len(text), text=(content, cuts)))
+        self.spread.take(sizes)
+        self._take_lengths(np.diff(column.offsets) if isinstance(column, RaggedText) else sizes)
+
+    def _take_lengths(self, lengths: NDArray[np.int64]) -> None:
+        if len(lengths):
+            low, high = int(lengths.min()), int(lengths.max())
+            self.least = low if self.least < 0 else min(self.least, low)
+            self.greatest = max(self.greatest, high)
+            self.total += int(lengths.sum())
+            self.measured += len(lengths)
+
+    def statistics(self, bins: int, frequent: int) -> ColumnStatistics:
+        """What is known."""
+        lengths = (self.least, self.total / self.measured, self.greatest) if self.measured else None
+        made: dict[str, Any] = {"kind": self.kind or "other", "rows": self.rows, "count": self.count}
+        if self.kind not in ("numbers", "text"):
+            return ColumnStatistics(**made)
+        made |= {"missing": self.missing, "lengths": lengths}
+        known = self.spread.known()
+        if known is not None:
+            mean, std, quartiles, values, counts = known
+            shown, edges = np.histogram(values, bins, weights=counts)
+            made |= {"quantiles": quartiles, "histogram": (tuple(map(int, shown)), tuple(map(float, edges)))}
+            if self.kind == "numbers":
+                made |= {"min": self.low, "max": self.high, "mean": mean, "std": std}
+                if self.whole and len(values) < EXACT // 2 and max(abs(self.low), abs(self.high)) <= LARGEST_EXACT:
+                    order = np.lexsort((-values, -counts))[:frequent]
+                    made["unique"] = len(values)
+                    made["most_frequent"] = tuple((int(values[i]), int(counts[i])) for i in order)
+        if self.kind == "text":
+            often = self.texts.counted(frequent)
+            made["most_frequent"] = tuple((v.decode() if self.whole else v, n) for v, n in often)
+            made["unique"] = self.texts.different()
+        return ColumnStatistics(**made)
+
+    def arrays(self) -> Arrays:
+        """All of it."""
+        plain = [self.rows, self.count, self.missing, self.measured, self.total, self.least, self.greatest]
+        made: Arrays = {"plain": np.array([*plain, self.whole], np.int64), "kind": np.array([self.kind])}
+        if self.low is not None:
+            made["bounds"] = np.array([self.low, self.high])
+        for name, learner in self._parts().items():
+            made |= {f"{name} {key}": array for key, array in learner.arrays().items()}
+        return made
+
+    def _parts(self) -> dict[str, Learner]:
+        return {"moments": self.spread.moments, "quantiles": self.spread.quantiles, "texts": self.texts}
+
+    def restore(self, arrays: Arrays) -> None:
+        """All of it."""
+        self.__init__()  # type: ignore[misc]
+        plain = arrays["plain"].tolist()
+        self.rows, self.count, self.missing, self.measured, self.total, self.least, self.greatest = plain[:7]
+        self.whole, self.kind = bool(plain[7]), str(arrays["kind"][0])
+        if "bounds" in arrays:
+            self.low, self.high = arrays["bounds"].tolist()
+        for name, learner in self._parts().items():
+            share = {key.removeprefix(f"{name} "): each for key, each in arrays.items() if key.startswith(f"{name} ")}
+            learner.restore(share)
+
+
+def _text_of(column: Column) -> Any:
+    if isinstance(column, RaggedText | Stacked):
+        return column.inner
+    if isinstance(column, list) or (isinstance(column, np.ndarray) and column.dtype == object):
+        made = text_column(column if isinstance(column, list) else column.reshape(-1).tolist())
+        return None if isinstance(made, list) else made
+    if isinstance(column, np.ndarray | Ragged | Varied):
+        return None
+    return column if holds_text(column) and not column.null_count else None
+
+
+def _numbers_of(column: Column) -> tuple[NDArray[Any] | None, NDArray[np.int64] | None]:
+    """The numbers of a column, and how many each row has if they differ."""
+    lengths = None
+    if isinstance(column, Varied):
+        return (column.packed(), column.sizes) if column.dtype.kind in "biuf" else (None, None)
+    if isinstance(column, Ragged):
+        lengths = column.row_lengths()
+    while isinstance(column, Ragged):
+        column = column.values
+    if not isinstance(column, np.ndarray) or column.dtype.kind not in "biuf":
+        return None, None
+    return column.reshape(-1), lengths

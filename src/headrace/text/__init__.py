@@ -1,0 +1,32 @@
+"""`hr.text`: functions of text under tf.strings' names, on single texts, on arrays, and on whole columns in a map."""
+
+from headrace.text.case import lower, upper
+from headrace.text.characters import bytes_split, length, unicode_decode, unicode_split
+from headrace.text.numbers import to_hash_bucket_fast, to_number
+from headrace.text.pieces import join, ngrams, reduce_join, split, strip, strip_punctuation, substr
+from headrace.text.regex import regex_full_match, regex_replace
+from headrace.text.vectorization import TextVectorization
+from headrace.text.vocabulary import Vocabulary, lookup
+
+__all__ = [
+    "TextVectorization",
+    "Vocabulary",
+    "bytes_split",
+    "join",
+    "length",
+    "lookup",
+    "lower",
+    "ngrams",
+    "reduce_join",
+    "regex_full_match",
+    "regex_replace",
+    "split",
+    "strip",
+    "strip_punctuation",
+    "substr",
+    "to_hash_bucket_fast",
+    "to_number",
+    "unicode_decode",
+    "unicode_split",
+    "upper",
+]

@@ -1,0 +1,105 @@
+"""Bytes and characters of texts, one by one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from headrace import _native
+from headrace.arrow_text import binary, parts
+from headrace.text.operation import Work, check_choice, text_operation, words_in_kind
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+ERRORS = ("replace", "ignore", "strict")
+ENCODINGS = ("UTF-8", "utf-8")
+
+
+@text_operation
+def length(input: Any, unit: str = "BYTE") -> Any:
+    """How many bytes each text has, or how many characters with `unit="UTF8_CHAR"`.
+
+    >>> hr.text.length(["für", ""]), hr.text.length("für", unit="UTF8_CHAR")
+    (array([4, 0], dtype=int32), np.int32(3))
+    """
+    characters = check_choice("unit", unit, ("BYTE", "UTF8_CHAR")) == "UTF8_CHAR"
+
+    def run(text: pa.Array) -> Any:
+        values, cuts = parts(text)
+        if not characters:
+            return np.diff(cuts).astype(np.int32)
+        made = np.empty(len(text), np.int32)
+        _native.text_count_characters(values, cuts, made)
+        return made
+
+    return Work(run, np.dtype(np.int32))
+
+
+@text_operation
+def bytes_split(input: Any) -> Any:
+    """The bytes of each text, one by one.
+
+    >>> hr.text.bytes_split("né")
+    array([b'n', b'\\xc3', b'\\xa9'], dtype=object)
+    """
+
+    def run(text: pa.Array) -> Any:
+        values, cuts = parts(text)
+        content = values[cuts[0] : cuts[-1]]
+        return binary(content, np.arange(len(content) + 1)), cuts - cuts[0]
+
+    return Work(run, np.dtype(bytes), gives_rows=True)
+
+
+@text_operation
+def unicode_split(
+    input: Any, input_encoding: str = "UTF-8", errors: str = "replace", replacement_char: int = 0xFFFD
+) -> Any:
+    """The characters of each text, one by one.
+
+    >>> hr.text.unicode_split("né")
+    array(['n', 'é'], dtype=object)
+    """
+    check_choice("input_encoding", input_encoding, ENCODINGS)
+    malformed = ERRORS.index(check_choice("errors", errors, ERRORS))
+
+    def run(text: pa.Array) -> Any:
+        refused, made = _native.text_characters(*parts(text), malformed, replacement_char)
+        _check_well_formed(text, refused)
+        return words_in_kind(made, text)
+
+    return Work(run, gives_rows=True)
+
+
+@text_operation
+def unicode_decode(
+    input: Any,
+    input_encoding: str = "UTF-8",
+    errors: str = "replace",
+    replacement_char: int = 0xFFFD,
+    replace_control_characters: bool = False,
+) -> Any:
+    """The numbers of the characters of each text.
+
+    What is no UTF-8 is replaced, left out (`errors="ignore"`), or an error (`"strict"`).
+
+    >>> hr.text.unicode_decode("né")
+    array([110, 233], dtype=int32)
+    """
+    check_choice("input_encoding", input_encoding, ENCODINGS)
+    malformed = ERRORS.index(check_choice("errors", errors, ERRORS))
+    control = bool(replace_control_characters)
+
+    def run(text: pa.Array) -> Any:
+        refused, codes, rows = _native.text_decode(*parts(text), malformed, replacement_char, control)
+        _check_well_formed(text, refused)
+        return codes, rows
+
+    return Work(run, np.dtype(np.int32), gives_rows=True)
+
+
+def _check_well_formed(text: pa.Array, refused: int) -> None:
+    if refused >= 0:
+        raise ValueError(f"{text[refused].as_py()!r} is no UTF-8: errors='replace' or 'ignore' go on")

@@ -1,0 +1,112 @@
+"""The texts of a column one after another, and how they lie in its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.columns import Column, RaggedText, Stacked, text_column
+from headrace.columns.text import box_words, holds_text
+from headrace.ragged import Ragged
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Offsets = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class TextLayout:
+    """How many rows there are, and for each axis of a row either its size or where its parts begin."""
+
+    rows: int
+    axes: tuple[int | Offsets, ...] = ()
+
+    def lay(self, values: Any) -> Column:
+        """A column of one value for each text: an array, Arrow's text, or ragged rows."""
+        import pyarrow as pa
+
+        if not self.axes:
+            return values
+        sizes = [axis for axis in self.axes if isinstance(axis, int)]
+        even = len(sizes) == len(self.axes)
+        if isinstance(values, pa.Array):
+            if even and 0 not in sizes:
+                return Stacked(values, tuple(sizes))
+            if len(self.axes) == 1 and not even:
+                return RaggedText(values, self._offsets[0])
+            values = box_words(values)
+        if even and isinstance(values, np.ndarray):
+            return values.reshape(self.rows, *sizes, *values.shape[1:])
+        for cuts in reversed(self._offsets):
+            values = Ragged._of(values, cuts)
+        return values
+
+    def lay_rows(self, values: Any, cuts: Offsets) -> Column:
+        """A column of a row of values for each text."""
+        import pyarrow as pa
+
+        if isinstance(values, pa.Array):
+            if not self.axes:
+                return RaggedText(values, cuts)
+            values = box_words(values)
+        return self.lay(Ragged._of(values, cuts))
+
+    @property
+    def _offsets(self) -> list[Offsets]:
+        """Where parts begin, for each axis."""
+        return list(self._cuts())
+
+    def _cuts(self) -> Iterator[Offsets]:
+        count = self.rows
+        for axis in self.axes:
+            cuts = np.arange(count + 1) * axis if isinstance(axis, int) else axis
+            yield cuts
+            count = int(cuts[-1])
+
+    def without_last(self) -> tuple[TextLayout, Offsets]:
+        """The layout of the last axis as one, and where its parts begin."""
+        return TextLayout(self.rows, self.axes[:-1]), self._offsets[-1]
+
+
+def texts_of(column: Column) -> tuple[pa.Array, TextLayout]:
+    """The texts of a column of strings or of bytes, whatever the shape of its rows."""
+    if isinstance(column, Stacked):
+        return column.inner, TextLayout(len(column), column.shape)
+    if isinstance(column, RaggedText):
+        return column.inner, TextLayout(len(column), (column.offsets,))
+    if isinstance(column, Ragged):
+        inner, layout = texts_of(column.values)
+        return inner, TextLayout(len(column), (column.offsets, *layout.axes))
+    if isinstance(column, np.ndarray):
+        kind = bytes if (column.dtype.metadata or {}).get("text") is bytes or column.dtype.kind == "S" else str
+        return _in_arrow(column.reshape(-1).tolist(), kind), TextLayout(len(column), column.shape[1:])
+    if isinstance(column, list):
+        return _in_arrow(column), TextLayout(len(column))
+    return _as_large(column), TextLayout(len(column))
+
+
+def _in_arrow(rows: list[Any], if_none: type = str) -> pa.Array:
+    import pyarrow as pa
+
+    made = text_column(rows) if rows else pa.array([], pa.large_string() if if_none is str else pa.large_binary())
+    if isinstance(made, list):
+        other = next((row for row in rows if not isinstance(row, str | bytes)), None)
+        found = "str and bytes, or text that is no Unicode" if other is None else f"a {type(other).__name__}"
+        raise TypeError(f"functions of hr.text take str or bytes, not {found}")
+    return made
+
+
+def _as_large(column: pa.Array) -> pa.Array:
+    import pyarrow as pa
+
+    if not holds_text(column) or column.null_count:
+        found = "None" if column.null_count else str(column.type)
+        raise TypeError(f"functions of hr.text take str or bytes, not {found}")
+    if column.type in (pa.large_string(), pa.large_binary()):
+        return column
+    return column.cast(pa.large_string() if column.type == pa.string() else pa.large_binary())

@@ -1,0 +1,131 @@
+"""What functions of text have in common: they take texts and arrays of any shape, and run on whole columns in a map."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.arrow_text import binary, parts
+from headrace.columns import Column, text_column, values
+from headrace.feature_column.raw import plain_column
+from headrace.plan.spec import TensorSpec
+from headrace.ragged import Ragged
+from headrace.text.layout import Offsets, texts_of
+from headrace.trace.operation import traced_operation
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+F = TypeVar("F", bound=Callable[..., Any])
+Words = tuple[NDArray[np.uint8], Offsets, Offsets]
+"""The bytes of words, where each begins, and where those of each row begin."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """What is done with the texts of a column, all at once.
+
+    `run` gets them as an Arrow array, and gives an array or Arrow's text with one value for each. If it `gives_rows`,
+    it gives values, and where those of each text begin. If it `takes_rows`, it is told where the texts of each row
+    begin, and what it gives is for each row.
+    """
+
+    run: Callable[..., Any]
+    dtype: Any = None
+    """Of what it gives, if that is not text of the same kind."""
+    takes_rows: bool = False
+    gives_rows: bool = False
+
+    def spec(self, given: TensorSpec) -> TensorSpec:
+        """What comes of such an element."""
+        if given.dtype is None or given.dtype.kind not in "US" or given.shape is None:
+            raise TypeError(f"not text: {given}")
+        if self.takes_rows and not given.shape:
+            raise ValueError("takes arrays of text, such as split gives")
+        shape = given.shape[:-1] if self.takes_rows else given.shape
+        return TensorSpec((*shape, None) if self.gives_rows else shape, self.dtype or given.dtype)
+
+    def on_column(self, column: Column) -> Column:
+        """All rows."""
+        text, layout = texts_of(column)
+        if self.takes_rows:
+            if not layout.axes:
+                raise ValueError("takes arrays of text, such as split gives, not single texts")
+            layout, cuts = layout.without_last()
+            made = self.run(text, cuts)
+        else:
+            made = self.run(text)
+        return layout.lay_rows(*made) if self.gives_rows else layout.lay(made)
+
+    def on_element(self, value: Any) -> Any:
+        """One component of an element."""
+        return next(iter(values(self.on_column(one_row(value)))))
+
+
+def one_row(value: Any) -> Column:
+    """A column that has this one component, a text or an array of them."""
+    if isinstance(value, np.ndarray) and not value.ndim:
+        value = value.item()
+    if isinstance(value, str | bytes):
+        return text_column([str(value) if isinstance(value, str) else bytes(value)])
+    if isinstance(value, Ragged):
+        return Ragged._of(value, np.array([0, len(value)]))
+    if not hasattr(value, "__len__"):
+        raise TypeError(f"functions of hr.text take str or bytes, not a {type(value).__name__}")
+    column = plain_column(value)
+    if isinstance(column, Ragged):
+        return Ragged._of(column, np.array([0, len(column)]))
+    return (column if isinstance(column, np.ndarray) else column.to_numpy(zero_copy_only=False))[None]
+
+
+def text_operation(describe: F) -> F:
+    """Make a function of `describe`, which gets the same arguments, checks them, and says what Work there is."""
+
+    def spec(input: Any, *args: Any, **kwargs: Any) -> TensorSpec:
+        work: Work = describe(input, *args, **kwargs)
+        return work.spec(input)
+
+    def block(input: Any, *args: Any, **kwargs: Any) -> Callable[[Column], Column]:
+        work: Work = describe(input, *args, **kwargs)
+        return work.on_column
+
+    @functools.wraps(describe)
+    def function(input: Any, *args: Any, **kwargs: Any) -> Any:
+        work: Work = describe(input, *args, **kwargs)
+        return work.on_element(input)
+
+    return traced_operation(spec=spec, block=block)(function)  # type: ignore[return-value]
+
+
+def in_kind(made: Sequence[NDArray[Any]], text: pa.Array) -> pa.Array:
+    """Bytes and offsets as text of the same kind."""
+    return binary(made[0], made[1], text.type)
+
+
+def words_in_kind(made: Words, text: pa.Array) -> tuple[pa.Array, Offsets]:
+    """Words as text of the same kind, and where those of each row begin."""
+    return binary(made[0], made[1], text.type), made[2]
+
+
+def as_strings(text: pa.Array) -> pa.Array:
+    """Text, or bytes taken for it: Arrow's functions of UTF-8 take nothing else."""
+    import pyarrow as pa
+
+    return binary(*parts(text), pa.large_string()) if text.type == pa.large_binary() else text
+
+
+def check_choice(name: str, value: Any, known: Sequence[str]) -> str:
+    """An option that must be one of these."""
+    if value not in known:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, known))}, not {value!r}")
+    return str(value)
+
+
+def as_bytes_of(value: str | bytes) -> bytes:
+    """An option that is text, as the kernels take it."""
+    return value.encode() if isinstance(value, str) else bytes(value)

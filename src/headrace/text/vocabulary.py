@@ -1,0 +1,170 @@
+"""A list of tokens, and texts as their places in it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.columns.objects import boxes
+from headrace.feature_column.learners import Frequencies
+from headrace.feature_column.raw import Raw
+from headrace.feature_column.vocabulary import VocabularyTable, _lines
+from headrace.plan.spec import TensorSpec
+from headrace.preprocessing.adapt import How, flat_raw, learn
+from headrace.preprocessing.base import PreprocessingLayer
+from headrace.ragged import Ragged
+from headrace.storage.files import whole_file
+
+
+@dataclass(frozen=True, eq=False)
+class Vocabulary(PreprocessingLayer):
+    """Tokens in order: called on texts of any shape, it gives their places, with tf.lookup's numbers for others.
+
+    What is not in the list has one of `num_oov_buckets` ids behind it, by its fingerprint; or, if there are none, the
+    `default_value`. The words of lines come out as rows of different lengths, ready for `padded_batch`.
+
+    >>> words = hr.text.Vocabulary(["[PAD]", "to", "be", "or"])
+    >>> words(hr.text.split("to be or not to be"))
+    array([1, 2, 3, 4, 1, 2])
+    >>> words.tokens_of([1, 2, 4])
+    array(['to', 'be', '[UNK]'], dtype=object)
+    """
+
+    tokens: Sequence[Any] = field(repr=False)
+    num_oov_buckets: int = field(default=1, kw_only=True)
+    default_value: int = field(default=-1, kw_only=True)
+    table: VocabularyTable = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        made = tuple([value if type(value) is bytes else _token(value) for value in self.tokens])
+        if not made:
+            raise ValueError("Vocabulary: there are no tokens")
+        if len(set(made)) < len(made):
+            twice = [token for token, count in Counter(made).items() if count > 1]
+            raise ValueError(f"Vocabulary: {_readable(twice[0])!r} is in the list twice: keep one")
+        if self.num_oov_buckets < 0:
+            raise ValueError(f"Vocabulary: num_oov_buckets must be at least 0, not {self.num_oov_buckets}")
+        if self.num_oov_buckets and self.default_value != -1:
+            raise ValueError("Vocabulary: say default_value or num_oov_buckets, not both: num_oov_buckets=0")
+        object.__setattr__(self, "tokens", _all_readable(made))
+        object.__setattr__(self, "table", VocabularyTable(made))
+
+    @classmethod
+    def from_file(cls, path: Any, *, num_oov_buckets: int = 1, default_value: int = -1) -> Vocabulary:
+        """Of a file with one token a line, as `save` writes it."""
+        return cls(_lines(path), num_oov_buckets=num_oov_buckets, default_value=default_value)
+
+    @classmethod
+    def adapt(
+        cls,
+        data: Any,
+        max_tokens: int | None = None,
+        *,
+        min_count: int = 1,
+        special_tokens: Iterable[str] = (),
+        num_oov_buckets: int = 1,
+        default_value: int = -1,
+        state: Any = None,
+        save_every: float = 30.0,
+        progress: bool | None = None,
+    ) -> Vocabulary:
+        """The most frequent texts of a dataset, or an array, counted in one pass; of equals the greater, as in Keras.
+
+        `special_tokens` come first, whether they occur or not, and count among `max_tokens`. With `state`, the name of
+        a file, a pass that is broken off or killed goes on from there when it is called again: what was counted is
+        kept every `save_every` seconds. A bar is shown on a terminal, or as `progress` says.
+
+        >>> lines = hr.Dataset.from_tensor_slices(["to be or not to be", "to do"])
+        >>> hr.text.Vocabulary.adapt(lines.map(hr.text.split), 3, special_tokens=["[PAD]"]).tokens
+        ('[PAD]', 'to', 'be')
+        """
+        special = [_token(token) for token in special_tokens]
+        room = None if max_tokens is None else max_tokens - len(special)
+        if room is not None and room < 1:
+            raise ValueError(f"Vocabulary: max_tokens={max_tokens} leaves no room beside {len(special)} special tokens")
+        counts = Frequencies()
+
+        def take(column: Any, axes: int) -> None:
+            del axes
+            raw = flat_raw(column)
+            if raw.text is None and raw.size:
+                raise TypeError(f"Vocabulary.adapt counts texts, not {raw.kind}: take hr.preprocessing.IntegerLookup")
+            if raw.text is not None:
+                counts.take(raw)
+
+        learn(cls, data, [counts], take, How(None, state, save_every, progress))
+        found = counts.most_frequent(room, min_count, tuple(special))
+        if not found:
+            raise ValueError("Vocabulary: there is no text in the data to make a vocabulary of")
+        return cls([*special, *found], num_oov_buckets=num_oov_buckets, default_value=default_value)
+
+    def save(self, path: Any) -> None:
+        """Write a file with one token a line; it is there whole, or not at all."""
+        content = [_token(token) for token in self.tokens]
+        wrong = [token for token in content if b"\n" in token or b"\r" in token]
+        if wrong:
+            raise ValueError(f"Vocabulary: the token {_readable(wrong[0])!r} holds the end of a line")
+        with whole_file(Path(path)) as file:
+            file.write(b"".join(token + b"\n" for token in content))
+
+    def __len__(self) -> int:
+        """How many ids there are."""
+        return len(self.tokens) + self.num_oov_buckets
+
+    def tokens_of(self, ids: Any, unknown: str = "[UNK]") -> Any:
+        """The tokens that have these ids, `unknown` for ids of none; of an array or Ragged, in its shape."""
+        if isinstance(ids, Ragged):
+            return Ragged(self.tokens_of(ids.values, unknown), ids.offsets)
+        places = np.asarray(ids)
+        outside = (places < 0) | (places >= len(self.tokens))
+        made = boxes([*self.tokens, unknown])[np.where(outside, len(self.tokens), places)]
+        return made if places.ndim else made.item() if isinstance(made, np.ndarray) else made
+
+    def results(self, raws: list[Raw]) -> NDArray[np.int64]:
+        """The id of each text."""
+        (raw,) = raws
+        if raw.text is None and raw.size:
+            raise TypeError(f"Vocabulary has ids for texts, not for {raw.kind}")
+        if raw.text is None:
+            return np.empty(0, np.int64)
+        unknown = len(self.tokens) if self.num_oov_buckets else self.default_value
+        return self.table.ids(raw, 0, unknown, self.num_oov_buckets)
+
+    def spec(self, shape: tuple[int | None, ...]) -> TensorSpec:
+        """An id for each text."""
+        return TensorSpec(shape, np.int64)
+
+
+def lookup(input: Any, vocabulary: Vocabulary) -> Any:
+    """The ids of texts in a vocabulary: `vocabulary(input)`.
+
+    >>> hr.text.lookup(["b", "x"], hr.text.Vocabulary(["a", "b"]))
+    array([1, 2])
+    """
+    return vocabulary(input)
+
+
+def _token(value: Any) -> bytes:
+    if not isinstance(value, str | bytes):
+        raise TypeError(f"Vocabulary: {value!r} is no text")
+    return value.encode() if isinstance(value, str) else bytes(value)
+
+
+def _all_readable(tokens: tuple[bytes, ...]) -> tuple[str | bytes, ...]:
+    try:
+        return tuple([token.decode() for token in tokens])
+    except UnicodeDecodeError:
+        return tuple(map(_readable, tokens))
+
+
+def _readable(token: bytes) -> str | bytes:
+    try:
+        return token.decode()
+    except UnicodeDecodeError:
+        return token

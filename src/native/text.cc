@@ -1,0 +1,194 @@
+#include "text.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "parse_number.h"
+
+namespace headrace {
+namespace {
+
+// Places for as many words as there can be, of which the rest is given back at the end.
+class WordWriter {
+ public:
+  WordWriter(const TextRows& text, WordsMade& out, size_t most_bytes) : out_(out) {
+    out.values.extend(most_bytes);
+    out.rows.extend(size_t(text.rows));
+    at_ = out.values.data();
+    row_ = out.rows.data() + 1;
+  }
+
+  uint8_t* place() const { return at_; }
+
+  void end_word(uint8_t* stop) {
+    at_ = stop;
+    out_.offsets.push(stop - out_.values.data());
+  }
+
+  void word(const uint8_t* begin, size_t size) {
+    if (size) std::memcpy(at_, begin, size);
+    end_word(at_ + size);
+  }
+
+  void end_row() { *row_++ = int64_t(out_.offsets.size()) - 1; }
+
+  void finish() { out_.values.shrink(size_t(at_ - out_.values.data())); }
+
+ private:
+  WordsMade& out_;
+  uint8_t* at_;
+  int64_t* row_;
+};
+
+void append(TextMade& out, const uint8_t* from, size_t size) { out.values.append(from, size); }
+
+}  // namespace
+
+void map_bytes(const TextRows& text, ByteMap map, TextMade& out) {
+  uint8_t* const first = out.values.extend(text.bytes());
+  int64_t* cut = out.offsets.extend(size_t(text.rows));
+  uint8_t* to = first;
+  for (int64_t row = 0; row < text.rows; ++row) {
+    for (const uint8_t *at = text.begin(row), *end = text.end(row); at < end; ++at) {
+      const uint16_t byte = map[*at];
+      *to = uint8_t(byte);
+      to += !(byte & kDrop);
+    }
+    *cut++ = to - first;
+  }
+  out.values.shrink(size_t(to - first));
+}
+
+void map_words(const TextRows& text, ByteMap map, WordsMade& out) {
+  WordWriter words(text, out, text.bytes());
+  for (int64_t row = 0; row < text.rows; ++row) {
+    uint8_t* to = words.place();
+    for (const uint8_t *at = text.begin(row), *end = text.end(row); at < end; ++at) {
+      const uint16_t byte = map[*at];
+      if (byte & kSpace) {
+        if (to != words.place()) words.end_word(to);
+      } else {
+        *to = uint8_t(byte);
+        to += !(byte & kDrop);
+      }
+    }
+    if (to != words.place()) words.end_word(to);
+    words.end_row();
+  }
+  words.finish();
+}
+
+void strip_spaces(const TextRows& text, TextMade& out) {
+  uint8_t* const first = out.values.extend(text.bytes());
+  int64_t* cut = out.offsets.extend(size_t(text.rows));
+  uint8_t* to = first;
+  for (int64_t row = 0; row < text.rows; ++row) {
+    const uint8_t *begin = text.begin(row), *end = text.end(row);
+    while (begin < end && is_space(*begin)) ++begin;
+    while (begin < end && is_space(end[-1])) --end;
+    if (begin < end) std::memcpy(to, begin, size_t(end - begin));
+    to += end - begin;
+    *cut++ = to - first;
+  }
+  out.values.shrink(size_t(to - first));
+}
+
+void split_spaces(const TextRows& text, int64_t most, WordsMade& out) {
+  WordWriter words(text, out, text.bytes());
+  for (int64_t row = 0; row < text.rows; ++row) {
+    const uint8_t *at = text.begin(row), *const end = text.end(row);
+    for (int64_t cuts = 0;; ++cuts) {
+      while (at < end && is_space(*at)) ++at;
+      if (at == end) break;
+      const uint8_t* const begin = at;
+      if (cuts == most) at = end;
+      while (at < end && !is_space(*at)) ++at;
+      words.word(begin, size_t(at - begin));
+    }
+    words.end_row();
+  }
+  words.finish();
+}
+
+void split_at(const TextRows& text, const uint8_t* separator, size_t size, int64_t most, WordsMade& out) {
+  WordWriter words(text, out, text.bytes());
+  for (int64_t row = 0; row < text.rows; ++row) {
+    const uint8_t *begin = text.begin(row), *const end = text.end(row), *at = begin;
+    for (int64_t cuts = 0; cuts != most; ++cuts) {
+      for (;; ++at) {
+        at = size_t(end - at) < size ? nullptr
+                                     : static_cast<const uint8_t*>(std::memchr(at, separator[0], size_t(end - at) - size + 1));
+        if (!at || !std::memcmp(at, separator, size)) break;
+      }
+      if (!at) break;
+      words.word(begin, size_t(at - begin));
+      begin = at = at + size;
+    }
+    words.word(begin, size_t(end - begin));
+    words.end_row();
+  }
+  words.finish();
+}
+
+void join_words(const WordRows& words, const uint8_t* separator, size_t size, TextMade& out) {
+  for (int64_t row = 0; row < words.count; ++row) {
+    for (int64_t word = words.rows[row]; word < words.rows[row + 1]; ++word) {
+      if (word > words.rows[row]) append(out, separator, size);
+      append(out, words.words.begin(word), size_t(words.words.end(word) - words.words.begin(word)));
+    }
+    out.end_row();
+  }
+}
+
+void ngrams(const WordRows& words, const NGrams& how, WordsMade& out) {
+  for (int64_t row = 0; row < words.count; ++row) {
+    const int64_t first = words.rows[row], length = words.rows[row + 1] - first;
+    const auto write_run = [&](int64_t start, int64_t width) {  // places before 0 and from `length` on are padding
+      for (int64_t place = start; place < start + width; ++place) {
+        if (place > start) append(out, how.separator, how.separator_size);
+        if (place < 0) {
+          append(out, how.left, how.left_size);
+        } else if (place >= length) {
+          append(out, how.right, how.right_size);
+        } else {
+          const int64_t word = first + place;
+          append(out, words.words.begin(word), size_t(words.words.end(word) - words.words.begin(word)));
+        }
+      }
+      out.end_row();
+    };
+    bool any = false;
+    for (const int64_t width : how.widths) {
+      const int64_t padding = how.padding < 0 ? width - 1 : std::min(how.padding, width - 1);
+      for (int64_t start = -padding; start + width <= length + padding; ++start, any = true) write_run(start, width);
+    }
+    if (!any && how.keep_short && length) {
+      const int64_t padding = std::max<int64_t>(how.padding, 0);
+      write_run(-padding, length + 2 * padding);
+    }
+    out.end_line();
+  }
+}
+
+template <typename T>
+int64_t to_numbers(const TextRows& text, T* out) {
+  for (int64_t row = 0; row < text.rows; ++row) {
+    const char* const begin = reinterpret_cast<const char*>(text.begin(row));
+    const char* const end = reinterpret_cast<const char*>(text.end(row));
+    bool fine;
+    if constexpr (std::is_integral_v<T>) {
+      fine = parsed_integer(begin, end, out[row]);
+    } else {
+      fine = parsed_float(begin, end, out[row]);
+    }
+    if (!fine) return row;
+  }
+  return -1;
+}
+
+template int64_t to_numbers(const TextRows&, int32_t*);
+template int64_t to_numbers(const TextRows&, int64_t*);
+template int64_t to_numbers(const TextRows&, float*);
+template int64_t to_numbers(const TextRows&, double*);
+
+}  // namespace headrace

@@ -1,0 +1,123 @@
+// Columns of text: row i is values[offsets[i] .. offsets[i + 1]]. Callers check the offsets, and nothing else of the bytes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "growing.h"
+
+namespace headrace {
+
+struct TextRows {
+  const uint8_t* values;
+  const int64_t* offsets;
+  int64_t rows;
+
+  const uint8_t* begin(int64_t row) const { return values + offsets[row]; }
+  const uint8_t* end(int64_t row) const { return values + offsets[row + 1]; }
+  size_t bytes() const { return size_t(offsets[rows] - offsets[0]); }
+};
+
+// Rows that are made one after another; `offsets` begins with 0.
+struct TextMade {
+  Growing<uint8_t> values;
+  Growing<int64_t> offsets;
+
+  TextMade() { offsets.push(0); }
+  void end_row() { offsets.push(int64_t(values.size())); }
+};
+
+// The same of rows that hold any number of texts; `rows` says how many came before each row.
+struct WordsMade : TextMade {
+  Growing<int64_t> rows;
+
+  WordsMade() { rows.push(0); }
+  void end_line() { rows.push(int64_t(offsets.size()) - 1); }
+};
+
+// Rows of texts: those of row i are number rows[i] to before rows[i + 1].
+struct WordRows {
+  TextRows words;
+  const int64_t* rows;
+  int64_t count;
+};
+
+// What becomes of each byte: another one, with kDrop nothing, with kSpace the end of a word.
+constexpr uint16_t kDrop = 0x100, kSpace = 0x200;
+using ByteMap = const uint16_t*;
+
+// Bytes by a map, as many rows; kSpace is not asked for.
+void map_bytes(const TextRows& text, ByteMap map, TextMade& out);
+
+// Bytes by a map, and words between those that are kSpace; there are no empty ones.
+void map_words(const TextRows& text, ByteMap map, WordsMade& out);
+
+// Without white space (of ASCII) at both ends.
+void strip_spaces(const TextRows& text, TextMade& out);
+
+// Words between white space, or between separators; of more than `most` cuts (-1: any number), the rest is one word.
+void split_spaces(const TextRows& text, int64_t most, WordsMade& out);
+void split_at(const TextRows& text, const uint8_t* separator, size_t size, int64_t most, WordsMade& out);
+
+// The texts of each row, with a separator between them.
+void join_words(const WordRows& words, const uint8_t* separator, size_t size, TextMade& out);
+
+// Runs of so many neighbours, for each width in turn, as one text each.
+struct NGrams {
+  std::vector<int64_t> widths;
+  const uint8_t* separator;
+  size_t separator_size;
+  const uint8_t* left;  // what stands before the first and after the last text of a row
+  size_t left_size;
+  const uint8_t* right;
+  size_t right_size;
+  int64_t padding;  // how many of them, at most width - 1; -1: as many as that
+  bool keep_short;  // a row that is too short for any width is one run
+};
+void ngrams(const WordRows& words, const NGrams& how, WordsMade& out);
+
+// The number that each row says; the first row that says none, or -1.
+template <typename T>
+int64_t to_numbers(const TextRows& text, T* out);
+
+// Parts of rows, from `start` (from the end if negative) for at most `length` bytes or characters.
+enum class CutProblem : int { kNone = 0, kBeyond = 1, kInside = 2 };  // no such place; within a character
+struct Cut {
+  int64_t start, length;
+  bool characters;
+  bool whole;  // whether bytes must be cut between characters
+};
+struct CutFailure {
+  int64_t row;
+  CutProblem problem;
+};
+CutFailure cut_rows(const TextRows& text, const Cut& cut, TextMade& out);
+
+// How many characters each row has: bytes that do not go on with one.
+void count_characters(const TextRows& text, int32_t* out);
+
+// What is done about bytes that are no UTF-8: each piece that could have begun a character becomes `replacement`, or nothing,
+// or ends it all.
+enum class Malformed : int { kReplace = 0, kDrop = 1, kRefuse = 2 };
+struct Decoding {
+  Malformed malformed;
+  uint32_t replacement;
+  bool replace_control;  // of the codes below 32, too
+};
+
+// The codes of the characters of each row; the characters as texts. The first row that is refused, or -1.
+int64_t decode_characters(const TextRows& text, const Decoding& how, Growing<int32_t>& codes, Growing<int64_t>& rows);
+int64_t split_characters(const TextRows& text, const Decoding& how, WordsMade& out);
+
+// Characters by a table: code c becomes table[cuts[c] .. cuts[c + 1]], those beyond it stay. Rows that hold the character
+// `special` are noted: what it becomes depends on those around it.
+struct CharacterMap {
+  const uint8_t* table;
+  const int64_t* cuts;
+  uint32_t size;
+  uint32_t special;
+};
+void map_characters(const TextRows& text, const CharacterMap& map, TextMade& out, Growing<int64_t>& noted);
+
+}  // namespace headrace

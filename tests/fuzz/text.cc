@@ -1,0 +1,106 @@
+// Text: any bytes as rows, cut, joined, mapped, counted, decoded; what was cut goes together again.
+#include "../../src/native/text.h"
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "check.h"
+
+using namespace headrace;
+
+namespace {
+
+std::vector<uint8_t> bytes_of(Growing<uint8_t>& made) { return {made.data(), made.data() + made.size()}; }
+
+void check_rows(TextMade& made, int64_t rows) {
+  CHECK(int64_t(made.offsets.size()) == rows + 1 && made.offsets[0] == 0);
+  for (int64_t i = 0; i < rows; ++i) CHECK(made.offsets[size_t(i) + 1] >= made.offsets[size_t(i)]);
+  CHECK(size_t(made.offsets[size_t(rows)]) == made.values.size());
+}
+
+void check_words(WordsMade& made, int64_t rows) {
+  CHECK(int64_t(made.rows.size()) == rows + 1);
+  check_rows(made, made.rows[size_t(rows)]);
+}
+
+WordRows words_of(WordsMade& made) {
+  const TextRows words{made.values.data(), made.offsets.data(), int64_t(made.offsets.size()) - 1};
+  return {words, made.rows.data(), int64_t(made.rows.size()) - 1};
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  if (size < 2) return 0;
+  const int64_t option = data[0] % 7 - 1, step = 1 + data[1] % 31;
+  const std::vector<uint8_t> bytes(data + 2, data + size);  // of its own, so that no read beyond it goes unnoticed
+  std::vector<int64_t> offsets{0};
+  while (size_t(offsets.back()) < bytes.size()) {
+    const size_t here = size_t(offsets.back());
+    offsets.push_back(int64_t(std::min(bytes.size(), here + bytes[here] % size_t(step + 1) + offsets.size() % 2)));
+  }
+  const int64_t rows = int64_t(offsets.size()) - 1;
+  const TextRows text{bytes.data(), offsets.data(), rows};
+
+  std::vector<uint16_t> map(256);
+  for (int i = 0; i < 256; ++i) map[size_t(i)] = uint16_t(i | (i % 5 == option ? kDrop : 0) | (i == ' ' ? kSpace : 0));
+  TextMade mapped, stripped;
+  map_bytes(text, map.data(), mapped);
+  check_rows(mapped, rows);
+  strip_spaces(text, stripped);
+  check_rows(stripped, rows);
+  WordsMade words, spaced, pieces;
+  map_words(text, map.data(), words);
+  check_words(words, rows);
+  split_spaces(text, option, spaced);
+  check_words(spaced, rows);
+
+  const uint8_t separator[2] = {data[0], data[1]};
+  const size_t length = 1 + data[0] % 2;
+  split_at(text, separator, length, option, pieces);
+  check_words(pieces, rows);
+  TextMade joined;
+  join_words(words_of(pieces), separator, length, joined);
+  check_rows(joined, rows);
+  CHECK(bytes_of(joined.values) == bytes);  // as it was
+
+  const NGrams how{{1 + step % 4, 2}, separator, length, separator, length, separator, 1, option, data[1] % 2 == 0};
+  WordsMade runs;
+  ngrams(words_of(spaced), how, runs);
+  check_words(runs, rows);
+
+  std::vector<int64_t> integers(static_cast<size_t>(rows) + 1);
+  std::vector<double> reals(static_cast<size_t>(rows) + 1);
+  CHECK(to_numbers(text, integers.data()) < rows || !rows);
+  CHECK(to_numbers(text, reals.data()) < rows || !rows);
+
+  std::vector<int32_t> counts(static_cast<size_t>(rows) + 1);
+  count_characters(text, counts.data());
+  for (const bool characters : {false, true}) {
+    TextMade part;
+    const CutFailure failure = cut_rows(text, {option, step, characters, data[1] % 3 == 0}, part);
+    CHECK(failure.row < rows);
+    check_rows(part, failure.row < 0 ? rows : failure.row);
+  }
+  for (const Malformed malformed : {Malformed::kReplace, Malformed::kDrop, Malformed::kRefuse}) {
+    const Decoding decoding{malformed, 0xfffd, data[0] % 2 == 0};
+    Growing<int32_t> codes;
+    Growing<int64_t> cuts;
+    const int64_t refused = decode_characters(text, decoding, codes, cuts);
+    CHECK(refused < rows && int64_t(cuts.size()) == (refused < 0 ? rows : refused) + 1);
+    WordsMade characters;
+    CHECK(split_characters(text, decoding, characters) == refused);
+  }
+  std::vector<uint8_t> table;
+  std::vector<int64_t> cuts{0};
+  for (int i = 0; i < 0x200; ++i) {
+    table.insert(table.end(), size_t(i % 4), uint8_t('a'));
+    cuts.push_back(int64_t(table.size()));
+  }
+  TextMade changed;
+  Growing<int64_t> noted;
+  map_characters(text, {table.data(), cuts.data(), 0x200, 0x3a3}, changed, noted);
+  check_rows(changed, rows);
+  return 0;
+}
