@@ -15,5 +15,6 @@ NB_MODULE(_native, m) {
   bind_random(m);  // draws that belong to rows
   bind_pack(m);  // sequences into rows of one length
   bind_features(m);  // hashes, ids and what is made of them
+  bind_image(m);  // headers of image files, and loops over pixels
   m.def("die_with_parent", &headrace::die_with_parent);
 }

@@ -152,5 +152,6 @@ void bind_ragged(nb::module_& m);
 void bind_pack(nb::module_& m);
 void bind_random(nb::module_& m);
 void bind_features(nb::module_& m);
+void bind_image(nb::module_& m);
 
 }  // namespace headrace::python
