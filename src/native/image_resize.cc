@@ -10,7 +10,6 @@ namespace headrace {
 namespace {
 
 using Four = float __attribute__((vector_size(16)));
-using FourBytes = uint8_t __attribute__((vector_size(4)));
 
 // Between which two places of the input a place of the output lies, and where between them.
 struct Between {
@@ -29,40 +28,28 @@ struct Between {
   }
 };
 
-inline Four load_four(const uint8_t* from) {
-  FourBytes bytes;
-  std::memcpy(&bytes, from, 4);
-  return __builtin_convertvector(bytes, Four);
-}
-
 inline Four load_four(const float* from) {
   Four made;
   std::memcpy(&made, from, 16);
   return made;
 }
 
-// One row of the input at the columns of the output. `safe` pixels may be read with a value more than they have.
-template <typename T>
-void across(const T* row, const Between& x, int64_t width, int64_t channels, int64_t safe, float* out) {
+// One row of the input, with a value more than it has, at the columns of the output.
+void across(const float* row, const Between& x, int64_t width, int64_t channels, float* out) {
+  const int64_t *lower = x.lower.data(), *upper = x.upper.data();
+  const float* part = x.part.data();
   if (channels == 3) {
-    int64_t i = 0;
-    for (; i + 1 < width && x.lower[i] < safe && x.upper[i] < safe; ++i) {  // the last is written without a neighbour
-      const Four a = load_four(row + x.lower[i]), b = load_four(row + x.upper[i]);
-      const Four made = a + (b - a) * x.part[i];
+    for (int64_t i = 0; i < width; ++i) {  // a value of the next pixel is written too, and then again
+      const Four a = load_four(row + lower[i]), b = load_four(row + upper[i]);
+      const Four made = a + (b - a) * part[i];
       std::memcpy(out + 3 * i, &made, 16);
-    }
-    for (; i < width; ++i) {
-      for (int c = 0; c < 3; ++c) {
-        const float a = float(row[x.lower[i] + c]), b = float(row[x.upper[i] + c]);
-        out[3 * i + c] = a + (b - a) * x.part[i];
-      }
     }
     return;
   }
   for (int64_t i = 0; i < width; ++i) {
     for (int64_t c = 0; c < channels; ++c) {
-      const float a = float(row[x.lower[i] + c]), b = float(row[x.upper[i] + c]);
-      out[i * channels + c] = a + (b - a) * x.part[i];
+      const float a = row[lower[i] + c], b = row[upper[i] + c];
+      out[i * channels + c] = a + (b - a) * part[i];
     }
   }
 }
@@ -71,15 +58,17 @@ template <typename T>
 void resize_one(const T* image, ImageShape shape, int64_t height, int64_t width, float* out) {
   const Between y(shape.height, height, 1), x(shape.width, width, shape.channels);
   const int64_t row = shape.width * shape.channels, made = width * shape.channels;
-  std::vector<float> memory(2 * made);
-  float* rows[2] = {memory.data(), memory.data() + made};
+  std::vector<float> memory(size_t(row + 1 + 2 * (made + 1)));
+  float* const plain = memory.data();
+  float* rows[2] = {plain + row + 1, plain + row + 1 + made + 1};
   int64_t held[2] = {-1, -1};
   const auto at = [&](int64_t wanted, int64_t keep) -> int {
     if (held[0] == wanted) return 0;
     if (held[1] == wanted) return 1;
     const int slot = held[0] == keep ? 1 : 0;
-    const int64_t safe = wanted + 1 < shape.height ? row : row - shape.channels;
-    across(image + wanted * row, x, width, shape.channels, safe, rows[slot]);
+    const T* from = image + wanted * row;
+    for (int64_t k = 0; k < row; ++k) plain[k] = float(from[k]);
+    across(plain, x, width, shape.channels, rows[slot]);
     held[slot] = wanted;
     return slot;
   };

@@ -28,6 +28,7 @@ from headrace.image.geometry import (
     rot90,
     transpose,
 )
+from headrace.image.load import load_image
 from headrace.image.random import (
     random_brightness,
     random_contrast,
@@ -60,6 +61,7 @@ __all__ = [
     "flip_up_down",
     "grayscale_to_rgb",
     "hsv_to_rgb",
+    "load_image",
     "pad_to_bounding_box",
     "per_image_standardization",
     "random_brightness",

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from headrace import _native
 from headrace.columns import Column
 from headrace.image.convert import convert_values
-from headrace.image.images import Images, column_of_images
+from headrace.image.images import Images, column_of_images, pooled
 from headrace.image.operation import each_row, image_operation
 
 BRIGHTNESS, CONTRAST, SATURATION, HUE = range(4)
@@ -23,7 +23,7 @@ def _adjust(what: int, images: Images, factor: Any) -> Column:
         raise ValueError(f"one number is needed for an image, not {factors.shape[1:]}")
     direct = images.dtype in (np.uint8, np.float32)
     data = images.data if direct else convert_values(images.data, np.float32)
-    out = np.empty_like(data)
+    out = pooled(len(data), data.dtype)
     _native.adjust_images(what, data, images.starts, images.shapes, factors, out)
     return images.with_values(out if direct else convert_values(out, images.dtype, saturate=True))
 

@@ -70,6 +70,6 @@ def convert_image_dtype(image: Any, dtype: DTypeLike, saturate: bool = False) ->
 
     With `saturate`, what lies outside of it becomes its ends.
 
-    >>> hr.image.convert_image_dtype(np.full((1, 1, 3), 51, np.uint8), np.float32)
-    array([[[0.2, 0.2, 0.2]]], dtype=float32)
+    >>> hr.image.convert_image_dtype(np.full((1, 1, 2), 255, np.uint8), np.float32)
+    array([[[1., 1.]]], dtype=float32)
     """

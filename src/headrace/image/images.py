@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace import _native
 from headrace.columns import Column, Varied, as_varied, values
 
 
@@ -75,7 +76,16 @@ def column_of_images(data: NDArray[Any], shapes: NDArray[np.int64]) -> NDArray[A
 def new_images(shapes: NDArray[np.int64], dtype: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """Memory for images of these shapes, one behind the other, and where each begins."""
     sizes = shapes.prod(1)
-    return np.empty(int(sizes.sum()), dtype), np.cumsum(sizes) - sizes
+    return pooled(int(sizes.sum()), dtype), np.cumsum(sizes) - sizes
+
+
+def pooled(shape: int | tuple[int, ...], dtype: Any) -> NDArray[Any]:
+    """An array in memory that was used before, if there is some: new pages cost a third of a decoded image."""
+    before = _native.use_pool()
+    try:
+        return np.empty(shape, dtype)
+    finally:
+        _native.use_pool(before)
 
 
 def _image(row: Any) -> NDArray[Any]:

@@ -11,7 +11,7 @@ from headrace import _native
 from headrace.columns import Column
 from headrace.image.codecs import MAX_PIXELS
 from headrace.image.decode import decode_for_size
-from headrace.image.images import Images, column_of_images, new_images
+from headrace.image.images import Images, column_of_images, new_images, pooled
 from headrace.image.operation import Shape, image_operation
 from headrace.image.resample import KERNELS, taps
 from headrace.io.binary import bytes_column, one_record, record
@@ -190,7 +190,7 @@ def decode_and_resize_column(
     height, width = two_sizes(size)
     if channels not in (1, 3, 4):
         raise ValueError(f"channels is 1, 3 or 4, not {channels}")
-    out = np.empty((len(rows), height, width, channels), np.float32)
+    out = pooled((len(rows), height, width, channels), np.float32)
     for i, pixels in enumerate(decode_for_size(rows, (height, width) if fast else None, channels, max_pixels)):
         shape = np.array([pixels.shape], np.int64)
         _native.resize_bilinear(pixels.reshape(-1), np.zeros(1, np.int64), shape, height, width, out[i].reshape(-1))
