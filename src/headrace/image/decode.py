@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from headrace.columns import Column, column_of
 from headrace.errors import ParseError
 from headrace.image.codecs import GIF, JPEG, KINDS, MAX_PIXELS, PNG, image_library, read_headers
 from headrace.image.convert import convert_values
-from headrace.image.images import column_of_images, new_images
+from headrace.image.images import column_of_images, new_images, pooled
 from headrace.io.binary import bytes_column, one_record, record
 from headrace.plan.spec import TensorSpec
 from headrace.text import Bytes, parts
@@ -219,10 +220,25 @@ def _decode_column(
     if only is None and (headers[:, 0] == JPEG).all() and channels in (0, 1, 3) and dtype == np.uint8:
         return decode_jpeg_column(rows, channels, max_pixels=max_pixels)
     kinds, cuts = headers[:, 0].tolist(), offsets.tolist()
+    if dtype == np.uint8 and channels < 2 and len(headers) and (headers == (PNG, *headers[0, 1:3], 1, 8)).all():
+        return _grey_pngs(values, cuts, *headers[0, 1:3].tolist())
     made = [
         decode_any(values[cuts[i] : cuts[i + 1]], kinds[i], headers[i], channels, dtype, i) for i in range(len(headers))
     ]
     return column_of(made) if made else np.empty((0, 0, 0, channels or 1), dtype)
+
+
+def _grey_pngs(values: Bytes, cuts: list[int], height: int, width: int) -> NDArray[np.uint8]:
+    """Grey images of one size, such as digits: the least work for each."""
+    cv2 = image_library("cv2")
+    decode, how = cv2.imdecode, cv2.IMREAD_UNCHANGED
+    out = pooled((len(cuts) - 1, height, width, 1), np.uint8)
+    for row, (start, stop) in enumerate(pairwise(cuts)):
+        pixels = decode(values[start:stop], how)
+        if pixels is None or pixels.shape != (height, width):
+            raise ParseError("a PNG that is damaged or breaks off", row)
+        out[row, :, :, 0] = pixels
+    return out
 
 
 def decode_any(
