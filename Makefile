@@ -85,6 +85,7 @@ bench: $(VENV)/.installed-bench
 	$(BIN)/python benchmarks/features.py
 	$(BIN)/python benchmarks/functions.py
 	$(BIN)/python benchmarks/text.py
+	$(BIN)/python benchmarks/images.py
 	$(BIN)/python benchmarks/index.py
 	$(BIN)/python benchmarks/cliffs.py
 	$(BIN)/python benchmarks/databases.py

@@ -32,7 +32,8 @@ D = hr.Dataset
         (lambda: D.range(3).head, "ds.take(n)"),
         (lambda: D.range(3).TextLineDataset, "it is hr.TextLineDataset"),
         (lambda: hr.io.FixedLengthFeature, "did you mean hr.io.FixedLenFeature?"),
-        (lambda: hr.io.decode_jpeg, "PIL"),
+        (lambda: hr.io.decode_jpeg, "it is hr.image.decode_jpeg"),
+        (lambda: hr.image.resise, "did you mean hr.image.resize?"),
     ],
 )
 def test_a_missing_name_is_answered(look, said):
@@ -58,11 +59,12 @@ def test_guesses_are_not_names_by_now():
 
 def test_completion_shows_public_names_only():
     assert {n for n in dir(hr) if not n.startswith("__")} == set(hr.__all__)
-    assert {n for n in dir(hr.io) if not n.startswith("__")} == set(hr.io.__all__)
+    for home in (hr.io, hr.image):
+        assert {n for n in dir(home) if not n.startswith("__")} == set(home.__all__)
 
 
 def test_all_that_is_public_is_there():
-    for home in (hr, hr.io):
+    for home in (hr, hr.io, hr.image):
         assert all(hasattr(home, name) for name in home.__all__)
 
 

@@ -10,7 +10,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from headrace import feature_column, io, preprocessing, text
+from headrace import feature_column, image, io, preprocessing, text
 from headrace.dataset import Dataset
 from headrace.errors import (
     ChangeWarning,
@@ -84,6 +84,7 @@ __all__ = [
     "TransportError",
     "WorkerError",
     "feature_column",
+    "image",
     "io",
     "make_csv_dataset",
     "merge_states",

@@ -199,3 +199,34 @@ def set_team(threads: int) -> None: ...
 def gather(rows: NDArray[uint8], indices: NDArray[int64], out: NDArray[uint8]) -> None: ...
 
 __all__: list[Any]
+
+def image_headers(values: NDArray[uint8], offsets: NDArray[int64], out: NDArray[int64]) -> None: ...
+def resize_bilinear(
+    data: NDArray[Any], starts: NDArray[int64], shapes: NDArray[int64], height: int, width: int, out: NDArray[float32]
+) -> None: ...
+def resample(
+    data: NDArray[Any],
+    shape: NDArray[int64],
+    row_starts: NDArray[int64],
+    row_weights: NDArray[float32],
+    column_starts: NDArray[int64],
+    column_weights: NDArray[float32],
+    out: NDArray[float32],
+) -> None: ...
+def cut_images(
+    data: NDArray[uint8],
+    value_bytes: int,
+    starts: NDArray[int64],
+    shapes: NDArray[int64],
+    cuts: NDArray[int64],
+    out_starts: NDArray[int64],
+    out: NDArray[uint8],
+) -> None: ...
+def adjust_images(
+    what: int,
+    data: NDArray[Any],
+    starts: NDArray[int64],
+    shapes: NDArray[int64],
+    factors: NDArray[float32],
+    out: NDArray[Any],
+) -> None: ...

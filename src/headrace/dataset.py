@@ -72,6 +72,7 @@ from headrace.sources.from_csv import from_csv
 from headrace.sources.from_tfrecord import from_tfrecord
 from headrace.sources.generator import from_generator
 from headrace.sources.huggingface import from_huggingface
+from headrace.sources.image_folder import from_image_folder
 from headrace.sources.list_files import list_files
 from headrace.sources.memory import from_tensor_slices, from_tensors
 from headrace.sources.pandas import from_pandas
@@ -79,6 +80,7 @@ from headrace.sources.polars import from_polars
 from headrace.sources.range import range
 from headrace.sources.sql.from_sql import from_sql
 from headrace.sources.stored import load
+from headrace.sources.text_folder import from_text_folder
 from headrace.sources.torch import from_torch
 
 
@@ -115,10 +117,12 @@ class Dataset(metaclass=KnownNames):
     from_generator = staticmethod(from_generator)
     load = staticmethod(load)
     from_huggingface = staticmethod(from_huggingface)
+    from_image_folder = staticmethod(from_image_folder)
     from_pandas = staticmethod(from_pandas)
     from_polars = staticmethod(from_polars)
     from_ray = staticmethod(from_ray)
     from_sql = staticmethod(from_sql)
+    from_text_folder = staticmethod(from_text_folder)
     from_tfrecord = staticmethod(from_tfrecord)
     from_torch = staticmethod(from_torch)
     range = staticmethod(range)
@@ -234,6 +238,21 @@ class Dataset(metaclass=KnownNames):
             if probe is not None and probe.spec is None and not node.spec.complete:
                 probe.spec = _first_spec(node)
         return self._node.spec.public()
+
+    @property
+    def class_names(self) -> list[str]:
+        """The classes that labels are numbers of, for a dataset that was made of folders.
+
+        >>> for name in ("rain", "fog"):
+        ...     (folder / name).mkdir()
+        ...     _ = (folder / name / "1.txt").write_text(name)
+        >>> hr.Dataset.from_text_folder(folder).shuffle(2).class_names
+        ['fog', 'rain']
+        """
+        names = next((found for node in walk(self._node) if (found := getattr(node, "class_names", ()))), ())
+        if not names:
+            raise AttributeError("this dataset has no class_names: only those of from_image_folder and the like have")
+        return list(names)
 
     def cardinality(self) -> int:
         """How many elements there are, or INFINITE_CARDINALITY, or UNKNOWN_CARDINALITY.

@@ -136,10 +136,6 @@ GUESSES = {
     "io.write_file": "pathlib.Path(path).write_bytes(data) says it",
 }
 """What else people look for."""
-IMAGES = "images are decoded in map, by PIL.Image.open(io.BytesIO(data)) or another library of your choice"
-GUESSES |= {
-    f"io.{how}_{kind}": IMAGES for how in ("decode", "encode") for kind in ("jpeg", "png", "image", "bmp", "gif")
-}
 
 
 class MissingNameError(AttributeError):
@@ -161,7 +157,7 @@ def _hint(path: str, home: str, name: str) -> str:
     if path in ANOTHER_NAME:
         there = ANOTHER_NAME[path]
         return UNTIL_THEN.get(there, f"it is hr.{there} here")
-    for other in ("hr", "hr.Dataset", "hr.io"):
+    for other in ("hr", "hr.Dataset", "hr.io", "hr.image"):
         if name in _names(other):
             return f"it is {other}.{name}"
     near = get_close_matches(name, _names(home), 1, 0.7)
@@ -175,7 +171,8 @@ def _names(home: str) -> list[str]:
 
     if home == "hr.Dataset":
         return [name for name in dir(headrace.Dataset) if not name.startswith("_")]
-    return headrace.io.__all__ if home == "hr.io" else headrace.__all__
+    homes = {"hr.io": headrace.io.__all__, "hr.image": headrace.image.__all__}
+    return homes.get(home, headrace.__all__)
 
 
 class Experimental:

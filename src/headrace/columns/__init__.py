@@ -22,7 +22,7 @@ from headrace.columns.varied import Varied
 from headrace.ragged import Ragged, as_ragged
 
 __all__ = [
-    "Column", "Indices", "Kind", "Notes", "RaggedText", "Stacked", "Varied", "box_text", "boxes", "column_bytes",
+    "Column", "Indices", "Kind", "Notes", "RaggedText", "Stacked", "Varied", "as_varied", "box_text", "boxes", "column_bytes",
     "column_of", "group_rows", "in_plain_kinds", "join", "kind_named", "kind_of", "owned", "pick", "read_only",
     "register_kind", "take", "text_column", "values",
 ]  # fmt: skip
@@ -73,7 +73,7 @@ def _by_kind(columns: Sequence[Column], work: Callable[[Kind, Sequence[Column]],
     """What a kind makes of columns: their own if they have one, else one that arrays of other shapes fit into."""
     kinds = {kind_of(column) for column in columns}
     made = work(kinds.pop(), columns) if len(kinds) == 1 else None
-    for convert in (_as_ragged, _as_varied) if made is None else ():
+    for convert in (_as_ragged, as_varied) if made is None else ():
         alike = [each for each in map(convert, columns) if each is not None]
         made = work(kind_of(alike[0]), alike) if len(alike) == len(columns) else None
         if made is not None:
@@ -87,7 +87,8 @@ def _as_ragged(column: Column) -> Ragged | None:
     return as_ragged(column) if isinstance(column, np.ndarray) and column.ndim > 1 else None
 
 
-def _as_varied(column: Column) -> Varied | None:
+def as_varied(column: Column) -> Varied | None:
+    """Arrays of two axes or more as rows of varied shapes, None where they are none, or of several dtypes."""
     if isinstance(column, Varied):
         return column
     inner = column.values if isinstance(column, Ragged) else column

@@ -104,9 +104,10 @@ class VariedKind(Kind):
         return int(column.sizes.sum()) * column.dtype.itemsize + column.shapes.nbytes
 
     def spec(self, column: Varied) -> TensorSpec:
-        first = column.shapes[0]
-        alike = (column.shapes == first).all(0)
-        return TensorSpec([int(n) if same else None for n, same in zip(first, alike, strict=True)], column.dtype)
+        """The last size, if all rows share it: more would only make a graph for every combination that comes."""
+        last = column.shapes[:, -1]
+        known = int(last[0]) if column.shapes.shape[1] > 2 and (last == last[0]).all() else None
+        return TensorSpec([*[None] * (column.shapes.shape[1] - 1), known], column.dtype)
 
     def lock(self, column: Varied) -> Varied:
         return Varied(locked(column.data.view()), column.shapes, column.starts)

@@ -33,6 +33,8 @@ class FileNames(Held):
     names: Sequence[str] = field(repr=False)
     listing: str = ""
     listed_by: str = field(default="file_names", repr=False)
+    class_names: tuple[str, ...] = field(default=(), repr=False)
+    """What the folders are called that the files were found in, where these are classes."""
 
     @property
     def operation(self) -> str:

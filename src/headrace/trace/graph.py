@@ -262,7 +262,7 @@ def _finish_graph(recorder: Recorder, capture: Capture, result: Any) -> Graph:
         structure,
         made.without_sizes() if recorder.loose else made,
         tuple(outputs),
-        reuse_memory(recorder.steps, {o for o in outputs if isinstance(o, int)}),
+        reuse_memory(recorder.steps, {o for o in outputs if isinstance(o, int)}, frozenset(chain(*recorder.own))),
         recorder.template,
         recorder.captured,
         guards,
@@ -289,16 +289,24 @@ def _same_layout(array: np.ndarray[Any, Any]) -> Guard:
     return lambda: (array.shape, array.dtype, array.strides) == layout
 
 
-def reuse_memory(steps: list[Step], kept: set[int]) -> list[Step]:
-    """The steps, those that can writing into an array that nobody reads any more: memory that is warm costs less."""
+def reuse_memory(steps: list[Step], kept: set[int], own: frozenset[int] = frozenset()) -> list[Step]:
+    """The steps, those that can writing into an array that nobody reads any more: memory that is warm costs less.
+
+    `own` are the slots of what operations of ours give, arrays of their own wherever they can be written to.
+    """
     uses = [value.slot for step in steps for value in step.uses]
     makers = {step.slot: step for step in steps}
     for step in steps:
         into = step.kernel.into if isinstance(step.kernel, Fresh) else None
         for value in step.uses if into is not None else ():
             made = makers.get(value.slot)
-            again = uses.count(value.slot) > 1 or value.slot in kept or made is None
-            if again or made is None or not isinstance(made.kernel, Fresh) or not _alike(value.sample, step.sample):
+            again = uses.count(value.slot) > 1 or value.slot in kept
+            if again or value.sample is None or not _alike(value.sample, step.sample):
+                continue
+            if value.slot in own and isinstance(step.kernel, Fresh):
+                step.kernel = Fresh(_into_if_writable(into, value.slot, value.sample, step.kernel.kernel), None)
+                break
+            if made is None or not isinstance(made.kernel, Fresh):
                 continue
             step.kernel = Fresh(_into(into, value.slot), None)
             break
@@ -307,6 +315,19 @@ def reuse_memory(steps: list[Step], kept: set[int]) -> list[Step]:
 
 def _into(into: Any, slot: int) -> Kernel:
     return lambda values, _: into(values, values[slot])
+
+
+def _into_if_writable(into: Any, slot: int, sample: Any, otherwise: Kernel) -> Kernel:
+    shape, dtype = sample.shape, sample.dtype
+
+    def kernel(values: Values, n: int) -> Any:
+        given = values[slot]
+        fine = type(given) is np.ndarray and given.flags.writeable and given.flags.c_contiguous
+        if not fine or given.shape[1:] != shape or given.dtype != dtype:
+            return otherwise(values, n)
+        return into(values, given)
+
+    return kernel
 
 
 def _alike(a: Any, b: Any) -> bool:

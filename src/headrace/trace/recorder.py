@@ -202,7 +202,9 @@ class Recorder:
         even: bool = False,
     ) -> Any:
         """A function of ours that works on whole columns; `even`: what it gives mostly has one length in all rows."""
-        args, kwargs = map_arguments(args, self.value_of), map_arguments(kwargs, self.value_of)
+        args, kwargs = map_arguments((args, kwargs), lambda item: _plain_if_static(self.value_of(item)))
+        if not any(value.batched for value in leaves((args, kwargs))):
+            raise self.refuse(f"{name} is called on values that are the same for all rows")
         try:
             described, named = map_arguments(args, _spec_of), map_arguments(kwargs, _spec_of)
             structure, specs = flatten(spec(*described, **named))
@@ -210,14 +212,15 @@ class Recorder:
         except Exception as error:
             raise self.refuse(f"{name} raises {type(error).__name__} ({error})") from None
         used = tuple(leaves((args, kwargs)))
-        slots = [value.slot for value in used]
+        slots = [(value.slot, value.batched) for value in used]
         nothing = self._value((), batched=True)
         made = [self._value(dummy(one), batched=True) for one in specs]
         first, stop = nothing.slot + 1, len(self.template)
         self.own.append(range(first, stop))
 
-        def kernel(values: Values, _: int) -> None:
-            values[first:stop] = structure.leaves_in(run(*[values[slot] for slot in slots]))
+        def kernel(values: Values, n: int) -> None:
+            columns = [values[slot] if batched else _spread(values[slot], n) for slot, batched in slots]
+            values[first:stop] = structure.leaves_in(run(*columns))
 
         self.steps.append(Step(name, nothing.slot, kernel, uses=used))
         for i, one in enumerate(specs):
@@ -268,6 +271,16 @@ class Recorder:
         """The value of a call whose sample is known: a constant where all that goes in is."""
         made = self.constant(call.sample) if all(v.static for v in call.values) else self.record(call)
         return made._value  # type: ignore[no-any-return]
+
+
+def _plain_if_static(item: Any) -> Any:
+    """A value that is the same for ever as itself."""
+    return item.sample if isinstance(item, Value) and item.static else item
+
+
+def _spread(value: Any, n: int) -> Any:
+    """The column of a value that all rows share."""
+    return np.broadcast_to(value, (n, *np.shape(value)))
 
 
 def _outline(sample: Any) -> Any:

@@ -1,0 +1,94 @@
+"""`hr.image`: images decoded, resized and augmented inside the pipeline, under tf.image's names."""
+
+from typing import TYPE_CHECKING, Any
+
+from headrace.image.colour import (
+    adjust_brightness,
+    adjust_contrast,
+    adjust_gamma,
+    adjust_hue,
+    adjust_saturation,
+    grayscale_to_rgb,
+    hsv_to_rgb,
+    per_image_standardization,
+    rgb_to_grayscale,
+    rgb_to_hsv,
+)
+from headrace.image.convert import convert_image_dtype
+from headrace.image.decode import decode_image, decode_jpeg, decode_png
+from headrace.image.encode import encode_jpeg, encode_png
+from headrace.image.geometry import (
+    central_crop,
+    crop_to_bounding_box,
+    decode_and_crop_jpeg,
+    flip_left_right,
+    flip_up_down,
+    pad_to_bounding_box,
+    resize_with_crop_or_pad,
+    rot90,
+    transpose,
+)
+from headrace.image.load import load_image
+from headrace.image.random import (
+    random_brightness,
+    random_contrast,
+    random_crop,
+    random_flip_left_right,
+    random_flip_up_down,
+    random_hue,
+    random_resized_crop,
+    random_saturation,
+)
+from headrace.image.resize import decode_and_resize, resize, resize_with_pad
+
+__all__ = [
+    "adjust_brightness",
+    "adjust_contrast",
+    "adjust_gamma",
+    "adjust_hue",
+    "adjust_saturation",
+    "central_crop",
+    "convert_image_dtype",
+    "crop_to_bounding_box",
+    "decode_and_crop_jpeg",
+    "decode_and_resize",
+    "decode_image",
+    "decode_jpeg",
+    "decode_png",
+    "encode_jpeg",
+    "encode_png",
+    "flip_left_right",
+    "flip_up_down",
+    "grayscale_to_rgb",
+    "hsv_to_rgb",
+    "load_image",
+    "pad_to_bounding_box",
+    "per_image_standardization",
+    "random_brightness",
+    "random_contrast",
+    "random_crop",
+    "random_flip_left_right",
+    "random_flip_up_down",
+    "random_hue",
+    "random_resized_crop",
+    "random_saturation",
+    "resize",
+    "resize_with_crop_or_pad",
+    "resize_with_pad",
+    "rgb_to_grayscale",
+    "rgb_to_hsv",
+    "rot90",
+    "transpose",
+]
+
+
+if not TYPE_CHECKING:  # a type checker should still know which names there are
+
+    def __getattr__(name: str) -> Any:
+        from headrace.names import MissingNameError
+
+        raise MissingNameError("hr.image", name)
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__doc__", "__all__"]

@@ -1,0 +1,75 @@
+"""Numbers of pixels in other dtypes: integers span the dtype's range, floats go from 0 to 1."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from headrace.columns import Column
+from headrace.image.images import Images
+from headrace.image.operation import image_operation
+
+
+def convert_values(values: NDArray[Any], dtype: DTypeLike, *, saturate: bool = False) -> NDArray[Any]:
+    """Pixels of any dtype in another one, as `tf.image.convert_image_dtype` has it."""
+    wanted, have = np.dtype(dtype), values.dtype
+    for one in (wanted, have):
+        if one.kind not in "iuf":
+            raise TypeError(f"pixels are integers or floats, not {one}")
+    if wanted == have:
+        return values
+    if wanted.kind == "f":
+        if have.kind == "f":
+            return values.astype(wanted)
+        return np.asarray(values.astype(wanted) * np.array(1.0 / np.iinfo(have).max, wanted))
+    if have.kind == "f":
+        top = np.iinfo(wanted)
+        scaled = values * np.array(top.max + 0.5, have)
+        return _saturated(scaled, wanted) if saturate else _wrapped(scaled, wanted)
+    return _between_integers(values, wanted, saturate=saturate)
+
+
+def _between_integers(values: NDArray[Any], wanted: np.dtype[Any], *, saturate: bool) -> NDArray[Any]:
+    have_max, wanted_max = int(np.iinfo(values.dtype).max), int(np.iinfo(wanted).max)
+    if have_max > wanted_max:
+        scaled = values // np.array((have_max + 1) // (wanted_max + 1), values.dtype)
+        return _saturated(scaled, wanted) if saturate else scaled.astype(wanted)
+    scale = (wanted_max + 1) // (have_max + 1)
+    cast = _saturated(values, wanted) if saturate else values.astype(wanted)
+    return np.asarray(cast * np.array(scale, wanted))
+
+
+def _saturated(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
+    limits = np.iinfo(dtype)
+    if values.dtype.kind == "f":
+        low, high = values.dtype.type(limits.min), values.dtype.type(limits.max)
+        if int(high) > limits.max:  # which the float dtype has no number for
+            high = np.nextafter(high, values.dtype.type(0))
+        made: NDArray[Any] = np.nan_to_num(np.clip(values, low, high)).astype(dtype)
+        return made
+    known = np.iinfo(values.dtype)
+    return np.asarray(np.clip(values, max(limits.min, known.min), min(limits.max, known.max)), dtype)
+
+
+def _wrapped(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Truncated; what lies outside of the dtype wraps around as 64 bits do."""
+    with np.errstate(invalid="ignore"):
+        return values.astype(np.int64).astype(dtype) if dtype.itemsize < 8 else values.astype(dtype)
+
+
+def _convert_rows(images: Images, dtype: DTypeLike, saturate: bool) -> Column:
+    made = convert_values(images.data, dtype, saturate=saturate)
+    return images.with_values(made.copy() if made is images.data else made)
+
+
+@image_operation(_convert_rows, lambda shape, _, dtype, **__: (shape, np.dtype(dtype)))
+def convert_image_dtype(image: Any, dtype: DTypeLike, saturate: bool = False) -> Any:
+    """The image in another dtype: floats go from 0 to 1, integers over the dtype's positive range.
+
+    With `saturate`, what lies outside of it becomes its ends.
+
+    >>> hr.image.convert_image_dtype(np.full((1, 1, 2), 255, np.uint8), np.float32)
+    array([[[1., 1.]]], dtype=float32)
+    """

@@ -1,0 +1,237 @@
+"""Images turned, mirrored, cut and framed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace import _native
+from headrace.columns import Column
+from headrace.image.decode import decode_jpeg
+from headrace.image.images import Images, column_of_images, new_images
+from headrace.image.operation import Shape, drawn, each_row, image_operation
+from headrace.image.resize import place_images
+from headrace.plan.spec import TensorSpec
+
+
+def cut_images(images: Images, cuts: NDArray[np.int64]) -> Column:
+    """Of each image what lies from (top, left) on, height × width, mirrored where a fifth number says so."""
+    shapes = np.hstack([cuts[:, 2:4], images.shapes[:, 2:]])
+    out, starts = new_images(shapes, images.dtype)
+    size = images.dtype.itemsize
+    _native.cut_images(images.data.view(np.uint8), size, images.starts, images.shapes, cuts, starts, out.view(np.uint8))
+    return column_of_images(out, shapes)
+
+
+def _whole(images: Images, flip: Any = 0) -> NDArray[np.int64]:
+    cuts = np.zeros((len(images), 5), np.int64)
+    cuts[:, 2:4] = images.shapes[:, :2]
+    cuts[:, 4] = flip
+    return cuts
+
+
+def _each_array(images: Images, change: Callable[[NDArray[Any]], NDArray[Any]]) -> Column:
+    """What a function of arrays (…, height, width, channels) makes of the images."""
+    dense = images.dense()
+    if dense is not None:
+        made = np.ascontiguousarray(change(dense))
+        return made.copy() if np.shares_memory(made, dense) else made
+    rows = [change(row) for row in images.rows()]
+    shapes = np.array([row.shape for row in rows], np.int64).reshape(len(rows), 3)
+    return column_of_images(np.concatenate([images.data[:0], *(row.ravel() for row in rows)]), shapes)
+
+
+@image_operation(lambda images: cut_images(images, _whole(images, 1)))
+def flip_left_right(image: Any) -> Any:
+    """The image as in a mirror.
+
+    >>> hr.image.flip_left_right(np.arange(3).reshape(1, 3, 1)).ravel()
+    array([2, 1, 0])
+    """
+
+
+@image_operation(lambda images: _each_array(images, lambda x: x[..., ::-1, :, :]))
+def flip_up_down(image: Any) -> Any:
+    """The image upside down.
+
+    >>> hr.image.flip_up_down(np.arange(3).reshape(3, 1, 1)).ravel()
+    array([2, 1, 0])
+    """
+
+
+def _flip_rows(images: Images, flag: Any, upside_down: bool) -> Column:
+    flags = each_row(flag, len(images), np.int64)
+    if not upside_down:
+        return cut_images(images, _whole(images, flags))
+    rows = [row[::-1] if flipped else row for row, flipped in zip(images.rows(), flags.tolist(), strict=True)]
+    return column_of_images(np.concatenate([images.data[:0], *(row.ravel() for row in rows)]), images.shapes)
+
+
+@image_operation(_flip_rows, lambda shape, dtype, **_: (shape, dtype), each=("flag",))
+def flip_if(image: Any, flag: Any, upside_down: bool = False) -> Any:
+    """The image in a mirror, or upside down, where the flag is true."""
+
+
+@image_operation(
+    lambda images, k: _each_array(images, lambda x: np.rot90(x, k, (-3, -2))),
+    lambda shape, dtype, k: ((shape[1], shape[0], shape[2]) if k % 2 else shape, dtype),
+)
+def rot90(image: Any, k: int = 1) -> Any:
+    """The image turned by `k` quarters, against the clock.
+
+    >>> hr.image.rot90(np.arange(2).reshape(1, 2, 1))[..., 0]
+    array([[1],
+           [0]])
+    """
+
+
+@image_operation(
+    lambda images: _each_array(images, lambda x: x.swapaxes(-3, -2)),
+    lambda shape, dtype: ((shape[1], shape[0], shape[2]), dtype),
+)
+def transpose(image: Any) -> Any:
+    """Rows as columns.
+
+    >>> hr.image.transpose(np.arange(2).reshape(1, 2, 1))[..., 0]
+    array([[0],
+           [1]])
+    """
+
+
+def _central_cuts(shapes: NDArray[np.int64], fraction: float) -> NDArray[np.int64]:
+    if not 0.0 < fraction <= 1.0:
+        raise ValueError(f"central_fraction lies above 0 and is at most 1, not {fraction}")
+    sides = shapes[:, :2].astype(np.float64)
+    corners = ((sides - sides * fraction) / 2).astype(np.int64)
+    return np.hstack([corners, shapes[:, :2] - 2 * corners, np.zeros((len(shapes), 1), np.int64)])
+
+
+def _central_shape(shape: Shape, dtype: Any, central_fraction: float) -> tuple[Shape, Any]:
+    def side(size: int | None) -> int | None:
+        return None if size is None else int(_central_cuts(np.array([[size, size, 1]]), central_fraction)[0, 2])
+
+    return (side(shape[0]), side(shape[1]), shape[2]), dtype
+
+
+@image_operation(
+    lambda images, central_fraction: cut_images(images, _central_cuts(images.shapes, central_fraction)), _central_shape
+)
+def central_crop(image: Any, central_fraction: float) -> Any:
+    """The middle of the image: this part of its height and of its width.
+
+    >>> hr.image.central_crop(np.zeros((8, 6, 3)), 0.5).shape
+    (4, 4, 3)
+    """
+
+
+def cuts_at(images: Images, tops: Any, lefts: Any, height: Any, width: Any) -> NDArray[np.int64]:
+    """The cuts of one size from these corners on; refuses what lies outside."""
+    cuts = np.zeros((len(images), 5), np.int64)
+    cuts[:, 0], cuts[:, 1], cuts[:, 2], cuts[:, 3] = tops, lefts, height, width
+    outside = (cuts[:, :2] < 0) | (cuts[:, 2:4] < 1) | (cuts[:, :2] + cuts[:, 2:4] > images.shapes[:, :2])
+    if outside.any():
+        row = int(outside.any(1).argmax())
+        top, left, tall, wide, _ = cuts[row].tolist()
+        sides = " × ".join(map(str, images.shapes[row, :2].tolist()))
+        raise ValueError(f"{tall} × {wide} pixels from ({top}, {left}) on do not lie within an image of {sides}")
+    return cuts
+
+
+def _box_rows(images: Images, offset_height: Any, offset_width: Any, target_height: int, target_width: int) -> Column:
+    tops, lefts = (each_row(offset, len(images), np.int64) for offset in (offset_height, offset_width))
+    return cut_images(images, cuts_at(images, tops, lefts, target_height, target_width))
+
+
+@image_operation(
+    _box_rows,
+    lambda shape, dtype, target_height, target_width, **_: ((target_height, target_width, shape[2]), dtype),
+    each=("offset_height", "offset_width"),
+)
+def crop_to_bounding_box(
+    image: Any, offset_height: Any, offset_width: Any, target_height: int, target_width: int
+) -> Any:
+    """What lies within a box of the image.
+
+    >>> hr.image.crop_to_bounding_box(np.arange(9).reshape(3, 3, 1), 1, 0, 1, 2).ravel()
+    array([3, 4])
+    """
+
+
+def _frame_rows(images: Images, offset_height: Any, offset_width: Any, target_height: int, target_width: int) -> Column:
+    corners = np.empty((len(images), 2), np.int64)
+    corners[:, 0] = each_row(offset_height, len(images), np.int64)
+    corners[:, 1] = each_row(offset_width, len(images), np.int64)
+    wanted = np.array([target_height, target_width])
+    if (corners < 0).any() or (corners + images.shapes[:, :2] > wanted).any():
+        raise ValueError(f"an image with its offset does not fit into {target_height} × {target_width} pixels")
+    return place_images(images, corners, target_height, target_width)
+
+
+@image_operation(
+    _frame_rows,
+    lambda shape, dtype, target_height, target_width, **_: ((target_height, target_width, shape[2]), dtype),
+    each=("offset_height", "offset_width"),
+)
+def pad_to_bounding_box(
+    image: Any, offset_height: Any, offset_width: Any, target_height: int, target_width: int
+) -> Any:
+    """The image from an offset on within zeros.
+
+    >>> hr.image.pad_to_bounding_box(np.ones((1, 1, 1), int), 0, 1, 1, 3).ravel()
+    array([0, 1, 0])
+    """
+
+
+def _crop_or_pad_rows(images: Images, target_height: int, target_width: int) -> Column:
+    wanted = np.array([target_height, target_width])
+    if (wanted < 1).any():
+        raise ValueError(f"a size has at least a pixel each way, not {target_height} × {target_width}")
+    spare = images.shapes[:, :2] - wanted
+    corners = np.maximum(spare // 2, 0)
+    sides = np.minimum(images.shapes[:, :2], wanted)
+    cut = Images.of_column(cut_images(images, np.hstack([corners, sides, np.zeros((len(images), 1), np.int64)])))
+    return place_images(cut, np.maximum(-spare // 2, 0), target_height, target_width)
+
+
+@image_operation(
+    _crop_or_pad_rows,
+    lambda shape, dtype, target_height, target_width: ((target_height, target_width, shape[2]), dtype),
+)
+def resize_with_crop_or_pad(image: Any, target_height: int, target_width: int) -> Any:
+    """The image at another size without a change of its pixels: cut in the middle, or with zeros around it.
+
+    >>> hr.image.resize_with_crop_or_pad(np.arange(3).reshape(1, 3, 1), 1, 1).ravel()
+    array([1])
+    """
+
+
+def _window_rows(images: Images, window: Any) -> Column:
+    windows = each_row(window, len(images), np.int64).reshape(len(images), 4)
+    return cut_images(images, cuts_at(images, *windows.T))
+
+
+def _window_size(window: Any) -> tuple[int | None, int | None]:
+    if isinstance(window, TensorSpec):
+        return None, None
+    _, _, height, width = (int(n) for n in window)
+    return height, width
+
+
+@image_operation(
+    _window_rows, lambda shape, dtype, window: ((*_window_size(window), shape[2]), dtype), each=("window",)
+)
+def crop_to_window(image: Any, window: Any) -> Any:
+    """What lies within (top, left, height, width)."""
+
+
+@drawn
+def decode_and_crop_jpeg(contents: Any, crop_window: Any, channels: int = 0, **how: Any) -> Any:
+    """`decode_jpeg`, and of that what lies within `crop_window`, (top, left, height, width).
+
+    >>> hr.image.decode_and_crop_jpeg(hr.image.encode_jpeg(np.zeros((9, 9, 3), np.uint8)), (1, 2, 3, 4)).shape
+    (3, 4, 3)
+    """
+    return crop_to_window(decode_jpeg(contents, channels, **how), crop_window)

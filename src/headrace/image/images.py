@@ -1,0 +1,94 @@
+"""Columns of images as the kernels take them: one flat array, and where each image begins in it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace import _native
+from headrace.columns import Column, Varied, as_varied, values
+
+
+@dataclass(slots=True)
+class Images:
+    """Image i has the shape `shapes[i]`, height, width and channels, and begins at `starts[i]` of `data`.
+
+    They lie one behind the other, and nothing else does.
+    """
+
+    data: NDArray[Any]
+    shapes: NDArray[np.int64]
+    starts: NDArray[np.int64]
+
+    @classmethod
+    def of_column(cls, column: Column) -> Images:
+        """The rows of a column, which must be images of one dtype."""
+        if isinstance(column, np.ndarray):
+            if column.ndim != 4:
+                raise ValueError(f"an image has height, width and channels, not the shape {column.shape[1:]}")
+            count, size = len(column), int(np.prod(column.shape[1:]))
+            shapes = np.broadcast_to(np.array(column.shape[1:], np.int64), (count, 3)).copy()
+            return cls(np.ascontiguousarray(column).reshape(-1), shapes, np.arange(count, dtype=np.int64) * size)
+        varied = as_varied(column)
+        if varied is None:
+            varied = Varied.from_rows([_image(row) for row in values(column)])
+        if varied.shapes.shape[1] != 3:
+            raise ValueError(f"an image has height, width and channels, not {varied.shapes.shape[1]} axes")
+        shapes, sizes = np.ascontiguousarray(varied.shapes), varied.sizes
+        return cls(varied.packed(), shapes, np.cumsum(sizes) - sizes)
+
+    def __len__(self) -> int:
+        return len(self.shapes)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Of the values."""
+        return self.data.dtype
+
+    @property
+    def even(self) -> bool:
+        """Whether all have one shape."""
+        return bool((self.shapes == self.shapes[0]).all())
+
+    def rows(self) -> list[NDArray[Any]]:
+        """Each image as an array, sharing memory."""
+        return list(Varied(self.data, self.shapes, self.starts))
+
+    def dense(self) -> NDArray[Any] | None:
+        """All as one array where they have one shape, sharing memory."""
+        return self.data.reshape(len(self), *self.shapes[0].tolist()) if len(self) and self.even else None
+
+    def with_values(self, data: NDArray[Any]) -> Column:
+        """A column of images of these shapes with other values, in the same places."""
+        return column_of_images(data, self.shapes)
+
+
+def column_of_images(data: NDArray[Any], shapes: NDArray[np.int64]) -> NDArray[Any] | Varied:
+    """Images that lie one behind the other: dense where all have one shape, of varied shapes where not."""
+    if len(shapes) and (shapes == shapes[0]).all():
+        return data.reshape(len(shapes), *shapes[0].tolist())
+    return Varied(data, shapes)
+
+
+def new_images(shapes: NDArray[np.int64], dtype: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Memory for images of these shapes, one behind the other, and where each begins."""
+    sizes = shapes.prod(1)
+    return pooled(int(sizes.sum()), dtype), np.cumsum(sizes) - sizes
+
+
+def pooled(shape: int | tuple[int, ...], dtype: Any) -> NDArray[Any]:
+    """An array in memory that was used before, if there is some: new pages cost a third of a decoded image."""
+    before = _native.use_pool()
+    try:
+        return np.empty(shape, dtype)
+    finally:
+        _native.use_pool(before)
+
+
+def _image(row: Any) -> NDArray[Any]:
+    if not isinstance(row, np.ndarray) or row.ndim != 3:
+        raise ValueError(f"an image has height, width and channels, not the shape {np.shape(row)}")
+    return row

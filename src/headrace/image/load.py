@@ -1,0 +1,76 @@
+"""Image files by their names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from headrace.columns import Column, values
+from headrace.errors import ParseError
+from headrace.image.codecs import MAX_PIXELS
+from headrace.image.decode import decode_image_column
+from headrace.image.resize import decode_and_resize_column, two_sizes
+from headrace.io.binary import bytes_column
+from headrace.plan.spec import TensorSpec
+from headrace.records.files import read_all
+from headrace.records.redact import show_path
+from headrace.records.transport import ALONE
+from headrace.trace.operation import traced_operation
+
+
+def _spec(path: Any, size: Any = None, channels: int = 3, **_: Any) -> TensorSpec:
+    if not isinstance(path, TensorSpec) or path.shape != ():
+        raise ValueError(f"it is given {path} where the name of a file is needed")
+    return (
+        TensorSpec((None, None, channels or None), np.uint8)
+        if size is None
+        else TensorSpec((*two_sizes(size), channels), np.float32)
+    )
+
+
+@traced_operation(
+    spec=_spec,
+    block=lambda path, *how, **named: lambda rows: load_image_column(rows, *how, **named),  # noqa: ARG005
+)
+def load_image(
+    path: Any,
+    size: Any = None,
+    channels: int = 3,
+    *,
+    fast: bool = False,
+    max_pixels: int | None = MAX_PIXELS,
+    storage_options: Any = None,
+) -> Any:
+    """The pixels of an image file; of a `size`, in float32.
+
+    >>> (folder / "a.png").write_bytes(hr.image.encode_png(np.zeros((4, 6, 3), np.uint8))) > 0
+    True
+    >>> hr.image.load_image(str(folder / "a.png")).shape
+    (4, 6, 3)
+    """
+    made = load_image_column(
+        [str(path)], size, channels, fast=fast, max_pixels=max_pixels, storage_options=storage_options
+    )
+    return next(values(made))
+
+
+def load_image_column(
+    paths: Column,
+    size: Any = None,
+    channels: int = 3,
+    *,
+    fast: bool = False,
+    max_pixels: int | None = MAX_PIXELS,
+    storage_options: Any = None,
+) -> Column:
+    """The block form of `load_image`."""
+    names = [str(path) for path in values(paths)]
+    via = ALONE.using(storage_options)
+    rows = bytes_column([read_all(name, via) for name in names])
+    try:
+        if size is None:
+            return decode_image_column(rows, channels, max_pixels=max_pixels)
+        return decode_and_resize_column(rows, size, channels, fast=fast, max_pixels=max_pixels)
+    except ParseError as error:
+        raise ParseError(f"{show_path(names[error.row])}: {error}", error.row) from None

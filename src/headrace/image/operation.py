@@ -1,0 +1,132 @@
+"""Functions of images, and of whole columns of them: one kernel for both."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.columns import Column, column_of, values
+from headrace.image.images import Images
+from headrace.plan.spec import TensorSpec
+from headrace.trace.operation import traced_operation
+from headrace.trace.values import map_arguments
+
+F = TypeVar("F", bound=Callable[..., Any])
+Shape = tuple[int | None, int | None, int | None]
+
+
+class Each:
+    """An argument that every row has its own of."""
+
+    __slots__ = ("rows",)
+
+    def __init__(self, rows: Column) -> None:
+        self.rows = rows
+
+
+def each_row(argument: Any, count: int, dtype: Any = np.float64) -> NDArray[Any]:
+    """An argument for every row: its own, or the one that all share."""
+    if isinstance(argument, Each):
+        return np.ascontiguousarray(argument.rows, dtype)
+    value = np.asarray(argument, dtype)
+    return np.ascontiguousarray(np.broadcast_to(value, (count, *value.shape)))
+
+
+def image_operation(
+    rows: Callable[..., Column], shape: Callable[..., tuple[Shape, Any]] | None = None, *, each: tuple[str, ...] = ()
+) -> Callable[[F], F]:
+    """Make a function of one image, or of a batch of them, an operation on columns.
+
+    `rows` gets Images and the other arguments, and gives a column. `shape` gets the shape and dtype of an image, and
+    the other arguments, and gives those of the result; by default they stay. Arguments named in `each` may differ from
+    row to row, and are then given to `rows` as `Each`.
+    """
+
+    def decorate(fn: F) -> F:
+        signature = inspect.signature(fn)
+        first = next(iter(signature.parameters))
+
+        def bind(*args: Any, **named: Any) -> dict[str, Any]:
+            bound = signature.bind(*args, **named)
+            bound.apply_defaults()
+            return bound.arguments
+
+        def spec(*args: Any, **named: Any) -> TensorSpec:
+            given = bind(*args, **named)
+            image = given.pop(first)
+            if not isinstance(image, TensorSpec) or image.rank not in (3, 4) or image.dtype is None:
+                raise ValueError(f"it is given {image} where an image is needed")
+            for name, value in given.items():
+                if _has_spec(value) and not (name in each and isinstance(value, TensorSpec)):
+                    raise ValueError(f"{name} depends on the data")
+            assert image.shape is not None
+            size: Any = image.shape[-3:]
+            made, dtype = (size, image.dtype) if shape is None else shape(size, image.dtype, **given)
+            return TensorSpec((*image.shape[:-3], *made), dtype)
+
+        def block(*args: Any, **named: Any) -> Callable[..., Column]:
+            def run(*columns: Column) -> Column:
+                left = iter(columns)
+
+                def fill(item: Any) -> Any:
+                    return Each(next(left)) if isinstance(item, TensorSpec) else item
+
+                filled, keywords = map_arguments((args, named), fill)
+                given = bind(*filled, **keywords)
+                return _run_rows(rows, given.pop(first).rows, given)
+
+            return run
+
+        @functools.wraps(fn)
+        def element(*args: Any, **named: Any) -> Any:
+            given = bind(*args, **named)
+            image = np.asarray(given.pop(first))
+            if image.ndim not in (3, 4):
+                raise ValueError(f"an image has height, width and channels, not the shape {image.shape}")
+            made = rows(Images.of_column(image if image.ndim == 4 else image[None]), **given)
+            if image.ndim == 3:
+                return next(iter(values(made)))
+            return made if isinstance(made, np.ndarray) else np.stack(list(values(made)))
+
+        return traced_operation(spec=spec, block=block)(element)  # type: ignore[return-value]
+
+    return decorate
+
+
+def _run_rows(rows: Callable[..., Column], column: Column, given: dict[str, Any]) -> Column:
+    if isinstance(column, np.ndarray) and column.ndim == 5:  # rows are batches
+        count, size = column.shape[:2]
+        spread = {name: Each(np.repeat(v.rows, size, 0)) if isinstance(v, Each) else v for name, v in given.items()}
+        made = rows(Images.of_column(column.reshape(count * size, *column.shape[2:])), **spread)
+        return made.reshape(count, size, *made.shape[1:])
+    if isinstance(column, np.ndarray) or _rank(column) == 3:
+        return rows(Images.of_column(column), **given)
+    made = []
+    for i, row in enumerate(values(column)):
+        own = {
+            name: Each(v.rows[i : i + 1].repeat(len(row), 0)) if isinstance(v, Each) else v for name, v in given.items()
+        }
+        made.append(rows(Images.of_column(row), **own))
+    return column_of(made)
+
+
+def _rank(column: Column) -> int:
+    first = next(iter(values(column)))
+    return int(np.ndim(first))
+
+
+def _has_spec(tree: Any) -> bool:
+    found: list[Any] = []
+    map_arguments(tree, lambda item: found.append(item) if isinstance(item, TensorSpec) else None)
+    return bool(found)
+
+
+def drawn(fn: F) -> F:
+    """A function of an image and a generator, made of draws and of operations: it is traced as what it calls."""
+    fn._headrace_operation = True  # type: ignore[attr-defined]
+    return fn

@@ -1,0 +1,178 @@
+"""Images changed at random, by the generator that `random_map` gives: the same on any number of threads."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.columns import Column
+from headrace.image.colour import adjust_brightness, adjust_contrast, adjust_hue, adjust_saturation
+from headrace.image.geometry import cut_images, cuts_at, flip_if
+from headrace.image.images import Images
+from headrace.image.operation import drawn, each_row, image_operation
+from headrace.image.resize import resize_images, two_sizes
+
+
+@drawn
+def random_flip_left_right(image: Any, rng: Any, p: float = 0.5) -> Any:
+    """The image as in a mirror, with probability `p`.
+
+    >>> ds = hr.Dataset.from_tensor_slices(np.zeros((4, 2, 2, 3))).random_map(hr.image.random_flip_left_right, seed=1)
+    >>> ds.element_spec
+    TensorSpec(shape=(2, 2, 3), dtype=float64)
+    """
+    return flip_if(image, rng.random() < p)
+
+
+@drawn
+def random_flip_up_down(image: Any, rng: Any, p: float = 0.5) -> Any:
+    """The image upside down, with probability `p`.
+
+    >>> hr.image.random_flip_up_down(np.arange(2).reshape(2, 1, 1), np.random.default_rng(0), p=1.0).ravel()
+    array([1, 0])
+    """
+    return flip_if(image, rng.random() < p, upside_down=True)
+
+
+def _crop_rows(images: Images, size: Any, draws: Any) -> Column:
+    height, width = two_sizes(size[:2])
+    if len(size) == 3 and (images.shapes[:, 2] != size[2]).any():
+        raise ValueError(f"an image of {images.shapes[0, 2]} channels has no crop of {size[2]}")
+    spare = images.shapes[:, :2] - np.array([height, width]) + 1
+    if (spare < 1).any():
+        row = int((spare < 1).any(1).argmax())
+        sides = " × ".join(map(str, images.shapes[row, :2].tolist()))
+        raise ValueError(f"an image of {sides} has no crop of {height} × {width}")
+    corners = (each_row(draws, len(images)) * spare).astype(np.int64)
+    return cut_images(images, cuts_at(images, corners[:, 0], corners[:, 1], height, width))
+
+
+@image_operation(_crop_rows, lambda shape, dtype, size, **_: ((*two_sizes(size[:2]), shape[2]), dtype), each=("draws",))
+def crop_by_draws(image: Any, size: Any, draws: Any) -> Any:
+    """A crop whose place two numbers from 0 to 1 decide."""
+
+
+@drawn
+def random_crop(image: Any, size: Any, rng: Any) -> Any:
+    """A part of the image, (height, width) large, from anywhere in it.
+
+    >>> hr.image.random_crop(np.zeros((5, 5, 3)), (2, 3), np.random.default_rng(0)).shape
+    (2, 3, 3)
+    """
+    return crop_by_draws(image, size, rng.random(2))
+
+
+TRIES = 10
+
+
+def _resized_crop_rows(
+    images: Images, size: Any, draws: Any, scale: Any, ratio: Any, method: str, antialias: bool
+) -> Column:
+    numbers = each_row(draws, len(images))
+    cuts = np.zeros((len(images), 5), np.int64)
+    for i, (height, width, _) in enumerate(images.shapes.tolist()):
+        cuts[i, :4] = _window(height, width, numbers[i], scale, ratio)
+    wanted = np.broadcast_to(np.array(two_sizes(size)), (len(images), 2))
+    return resize_images(Images.of_column(cut_images(images, cuts)), wanted, method, antialias)
+
+
+def _window(height: int, width: int, draws: NDArray[np.float64], scale: Any, ratio: Any) -> tuple[int, int, int, int]:
+    """Top, left, height and width: the first of the tries that fits, else the most of the middle that may be."""
+    low, high = math.log(ratio[0]), math.log(ratio[1])
+    for area, shape, top, left in draws.tolist():
+        wanted = height * width * (scale[0] + area * (scale[1] - scale[0]))
+        aspect = math.exp(low + shape * (high - low))
+        wide, tall = round(math.sqrt(wanted * aspect)), round(math.sqrt(wanted / aspect))
+        if 0 < wide <= width and 0 < tall <= height:
+            return int(top * (height - tall + 1)), int(left * (width - wide + 1)), tall, wide
+    wide, tall = width, height
+    if width / height < ratio[0]:
+        tall = min(height, max(1, round(width / ratio[0])))
+    elif width / height > ratio[1]:
+        wide = min(width, max(1, round(height * ratio[1])))
+    return (height - tall) // 2, (width - wide) // 2, tall, wide
+
+
+@image_operation(
+    _resized_crop_rows,
+    lambda shape, dtype, size, method, **_: (
+        (*two_sizes(size), shape[2]),
+        dtype if method == "nearest" else np.dtype(np.float32),
+    ),
+    each=("draws",),
+)
+def resized_crop_by_draws(
+    image: Any, size: Any, draws: Any, scale: Any, ratio: Any, method: str, antialias: bool
+) -> Any:
+    """A crop whose size and place numbers from 0 to 1 decide, at one size."""
+
+
+@drawn
+def random_resized_crop(
+    image: Any,
+    size: Any,
+    rng: Any,
+    scale: tuple[float, float] = (0.08, 1.0),
+    ratio: tuple[float, float] = (3 / 4, 4 / 3),
+    method: str = "bilinear",
+    antialias: bool = False,
+) -> Any:
+    """A part of the image at one size: of its area as much as `scale` says, with sides in a ratio as `ratio` says.
+
+    >>> hr.image.random_resized_crop(np.zeros((50, 80, 3)), (8, 8), np.random.default_rng(0)).shape
+    (8, 8, 3)
+    """
+    return resized_crop_by_draws(image, size, rng.random((TRIES, 4)), tuple(scale), tuple(ratio), method, antialias)
+
+
+@drawn
+def random_brightness(image: Any, max_delta: float, rng: Any) -> Any:
+    """`adjust_brightness` by something between -max_delta and max_delta.
+
+    >>> hr.image.random_brightness(np.full((1, 1, 3), 0.5, np.float32), 0.0, np.random.default_rng(0)).ravel()
+    array([0.5, 0.5, 0.5], dtype=float32)
+    """
+    if max_delta < 0:
+        raise ValueError(f"max_delta must not be negative, not {max_delta}")
+    return adjust_brightness(image, rng.uniform(-max_delta, max_delta))
+
+
+@drawn
+def random_contrast(image: Any, lower: float, upper: float, rng: Any) -> Any:
+    """`adjust_contrast` by a factor between `lower` and `upper`.
+
+    >>> hr.image.random_contrast(np.full((1, 2, 1), 7, np.uint8), 0.5, 2.0, np.random.default_rng(0)).ravel()
+    array([7, 7], dtype=uint8)
+    """
+    return adjust_contrast(image, _between(lower, upper, rng))
+
+
+@drawn
+def random_saturation(image: Any, lower: float, upper: float, rng: Any) -> Any:
+    """`adjust_saturation` by a factor between `lower` and `upper`.
+
+    >>> hr.image.random_saturation(np.full((1, 1, 3), 7, np.uint8), 0.5, 2.0, np.random.default_rng(0)).ravel()
+    array([7, 7, 7], dtype=uint8)
+    """
+    return adjust_saturation(image, _between(lower, upper, rng))
+
+
+@drawn
+def random_hue(image: Any, max_delta: float, rng: Any) -> Any:
+    """`adjust_hue` by something between -max_delta and max_delta of a turn, which is at most 0.5.
+
+    >>> hr.image.random_hue(np.full((1, 1, 3), 7, np.uint8), 0.5, np.random.default_rng(0)).ravel()
+    array([7, 7, 7], dtype=uint8)
+    """
+    if not 0 <= max_delta <= 0.5:
+        raise ValueError(f"max_delta lies between 0 and 0.5, not {max_delta}")
+    return adjust_hue(image, rng.uniform(-max_delta, max_delta))
+
+
+def _between(lower: float, upper: float, rng: Any) -> Any:
+    if not 0 <= lower <= upper:
+        raise ValueError(f"a factor lies between lower and upper, from 0 on, not between {lower} and {upper}")
+    return rng.uniform(lower, upper)

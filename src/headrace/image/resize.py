@@ -1,0 +1,197 @@
+"""Images of another size."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace import _native
+from headrace.columns import Column
+from headrace.image.codecs import MAX_PIXELS
+from headrace.image.decode import decode_for_size
+from headrace.image.images import Images, column_of_images, new_images, pooled
+from headrace.image.operation import Shape, image_operation
+from headrace.image.resample import KERNELS, taps
+from headrace.io.binary import bytes_column, one_record, record
+from headrace.plan.spec import TensorSpec
+from headrace.trace.operation import traced_operation
+
+METHODS = ("nearest", "area", *KERNELS)
+
+
+def two_sizes(size: Any) -> tuple[int, int]:
+    """Height and width."""
+    try:
+        height, width = (int(n) for n in size)
+    except (TypeError, ValueError):
+        raise ValueError(f"a size is a height and a width, such as (224, 224), not {size!r}") from None
+    if height < 1 or width < 1:
+        raise ValueError(f"a size has at least a pixel each way, not {size!r}")
+    return height, width
+
+
+def fitting_sizes(shapes: NDArray[np.int64], height: int, width: int) -> NDArray[np.int64]:
+    """For each shape the largest size within this one that keeps the ratio of its sides."""
+    sides = shapes[:, :2].astype(np.float64)
+    scale = np.minimum(width / sides[:, 1], height / sides[:, 0])
+    return np.maximum(np.rint(scale[:, None] * sides), 1).astype(np.int64)
+
+
+def resize_images(images: Images, sizes: NDArray[np.int64], method: str, antialias: bool) -> Column:
+    """Each image at its own size."""
+    if method not in METHODS:
+        raise ValueError(f"method is one of {', '.join(map(repr, METHODS))}, not {method!r}")
+    if len(images) and (images.shapes[:, :2] < 1).any():
+        raise ValueError("an image without pixels has nothing to resize")
+    if images.dtype.kind not in "iufb":
+        raise TypeError(f"pixels are numbers, not {images.dtype}")
+    shapes = np.hstack([sizes, images.shapes[:, 2:]])
+    if method == "nearest":
+        made = [_nearest(row, *size) for row, size in zip(images.rows(), sizes.tolist(), strict=True)]
+        return column_of_images(np.concatenate([row.ravel() for row in made]), shapes)
+    data = images.data if images.dtype in (np.uint8, np.float32) else images.data.astype(np.float32)
+    out, starts = new_images(shapes, np.float32)
+    if method == "bilinear" and not antialias:
+        _bilinear(data, images, sizes, out, starts)
+        return column_of_images(out, shapes)
+    for i, (height, width) in enumerate(sizes.tolist()):
+        start, size = int(images.starts[i]), int(images.shapes[i].prod())
+        rows = taps(method, int(images.shapes[i, 0]), height, antialias)
+        columns = taps(method, int(images.shapes[i, 1]), width, antialias)
+        into = out[starts[i] : int(starts[i]) + int(shapes[i].prod())]
+        _native.resample(data[start : start + size], images.shapes[i], *rows, *columns, into)
+    return column_of_images(out, shapes)
+
+
+def _bilinear(
+    data: NDArray[Any], images: Images, sizes: NDArray[np.int64], out: NDArray[np.float32], starts: NDArray[np.int64]
+) -> None:
+    even = len(sizes) and (sizes == sizes[0]).all() and (images.shapes[:, 2] == images.shapes[0, 2]).all()
+    if even:
+        height, width = sizes[0].tolist()
+        _native.resize_bilinear(data, images.starts, images.shapes, height, width, out)
+        return
+    ends = [*starts[1:].tolist(), len(out)]
+    for i, (height, width) in enumerate(sizes.tolist()):
+        into = out[starts[i] : ends[i]]
+        _native.resize_bilinear(data, images.starts[i : i + 1], images.shapes[i : i + 1], height, width, into)
+
+
+def _nearest(image: NDArray[Any], height: int, width: int) -> NDArray[Any]:
+    def places(size: int, wanted: int) -> NDArray[np.int64]:
+        scale = np.float32(size) / np.float32(wanted)
+        at = np.floor((np.arange(wanted, dtype=np.float32) + np.float32(0.5)) * scale).astype(np.int64)
+        return np.asarray(np.minimum(at, size - 1))
+
+    return image[places(image.shape[0], height)][:, places(image.shape[1], width)]
+
+
+def _resize_rows(images: Images, size: Any, method: str, preserve_aspect_ratio: bool, antialias: bool) -> Column:
+    height, width = two_sizes(size)
+    sizes = np.broadcast_to(np.array([height, width]), (len(images), 2))
+    if preserve_aspect_ratio:
+        sizes = fitting_sizes(images.shapes, height, width)
+    return resize_images(images, sizes, method, antialias)
+
+
+def _resize_shape(
+    shape: Shape, dtype: Any, size: Any, method: str, preserve_aspect_ratio: bool, **_: Any
+) -> tuple[Shape, Any]:
+    height, width = two_sizes(size)
+    made: tuple[int | None, int | None] = (height, width)
+    if preserve_aspect_ratio:
+        known = shape[0] is not None and shape[1] is not None
+        made = tuple(fitting_sizes(np.array([shape[:2]]), height, width)[0].tolist()) if known else (None, None)
+    return (*made, shape[2]), dtype if method == "nearest" else np.dtype(np.float32)
+
+
+@image_operation(_resize_rows, _resize_shape)
+def resize(
+    images: Any, size: Any, method: str = "bilinear", preserve_aspect_ratio: bool = False, antialias: bool = False
+) -> Any:
+    """An image, or a batch, of another size, (height, width), in float32; with "nearest", in its own dtype.
+
+    `method` is "bilinear", "nearest", "area", "bicubic", "lanczos3", "lanczos5", "gaussian" or "mitchellcubic". With
+    `antialias` a smaller image is made of all the pixels that lie in each of its own.
+
+    >>> hr.image.resize(np.arange(4, dtype=np.uint8).reshape(2, 2, 1), (1, 1))
+    array([[[1.5]]], dtype=float32)
+    """
+
+
+def _pad_rows(images: Images, target_height: int, target_width: int, method: str, antialias: bool) -> Column:
+    wanted = np.array(two_sizes((target_height, target_width)))
+    sides = images.shapes[:, :2]
+    ratios = (sides.astype(np.float32) / wanted.astype(np.float32)).max(1, keepdims=True)
+    sizes = np.maximum(np.floor(sides.astype(np.float32) / ratios), 1).astype(np.int64)
+    resized = Images.of_column(resize_images(images, sizes, method, antialias))
+    margins = np.maximum(np.floor((wanted.astype(np.float32) - sides.astype(np.float32) / ratios) / 2), 0).astype(
+        np.int64
+    )
+    return place_images(resized, margins, target_height, target_width)
+
+
+def place_images(images: Images, corners: NDArray[np.int64], height: int, width: int) -> Column:
+    """Each image from its corner on within zeros of one size."""
+    channels = images.shapes[:, 2:]
+    shapes = np.hstack([np.broadcast_to(np.array([height, width]), (len(images), 2)), channels])
+    out = np.zeros(int(shapes.prod(1).sum()), images.dtype)
+    column = column_of_images(out, shapes)
+    for made, row, (top, left) in zip(column, images.rows(), corners.tolist(), strict=True):
+        made[top : top + row.shape[0], left : left + row.shape[1]] = row
+    return column
+
+
+@image_operation(
+    _pad_rows,
+    lambda shape, dtype, target_height, target_width, method, **_: (
+        (target_height, target_width, shape[2]),
+        dtype if method == "nearest" else np.dtype(np.float32),
+    ),
+)
+def resize_with_pad(
+    image: Any, target_height: int, target_width: int, method: str = "bilinear", antialias: bool = False
+) -> Any:
+    """An image as large as fits into the size with the ratio of its sides, with zeros around it.
+
+    >>> hr.image.resize_with_pad(np.ones((2, 1, 1)), 2, 2)[..., 0]
+    array([[1., 0.],
+           [1., 0.]], dtype=float32)
+    """
+
+
+@traced_operation(
+    spec=lambda contents, size, channels=3, *_, **__: (
+        record(contents) and TensorSpec((*two_sizes(size), channels), np.float32)
+    ),
+    block=lambda contents, *how, **named: lambda rows: decode_and_resize_column(bytes_column(rows), *how, **named),  # noqa: ARG005
+)
+def decode_and_resize(
+    contents: Any, size: Any, channels: int = 3, *, fast: bool = False, max_pixels: int | None = MAX_PIXELS
+) -> NDArray[np.float32]:
+    """`resize(decode_image(contents, channels), size)`, in one go.
+
+    With `fast`, a JPEG is decoded at the smallest scale that still covers the size: in a part of the time, and with
+    somewhat other pixels.
+
+    >>> hr.image.decode_and_resize(hr.image.encode_png(np.full((9, 7, 3), 8, np.uint8)), (2, 2)).shape
+    (2, 2, 3)
+    """
+    rows = bytes_column(one_record(contents))
+    return np.asarray(decode_and_resize_column(rows, size, channels, fast=fast, max_pixels=max_pixels)[0])
+
+
+def decode_and_resize_column(
+    rows: Any, size: Any, channels: int = 3, *, fast: bool = False, max_pixels: int | None = MAX_PIXELS
+) -> NDArray[np.float32]:
+    """The block form of `decode_and_resize`."""
+    height, width = two_sizes(size)
+    if channels not in (1, 3, 4):
+        raise ValueError(f"channels is 1, 3 or 4, not {channels}")
+    out = pooled((len(rows), height, width, channels), np.float32)
+    for i, pixels in enumerate(decode_for_size(rows, (height, width) if fast else None, channels, max_pixels)):
+        shape = np.array([pixels.shape], np.int64)
+        _native.resize_bilinear(pixels.reshape(-1), np.zeros(1, np.int64), shape, height, width, out[i].reshape(-1))
+    return out

@@ -1,0 +1,62 @@
+"""Folders of images, a sub-folder a class."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from headrace.image.codecs import MAX_PIXELS
+from headrace.image.load import load_image
+from headrace.image.resize import two_sizes
+from headrace.options import AUTOTUNE
+from headrace.sources.folder_files import dataset_of_files, find_files, split_numbers
+
+ENDINGS = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".webp")
+
+
+def from_image_folder(
+    path: Any,
+    image_size: Any = None,
+    validation_split: float | None = None,
+    subset: str | None = None,
+    seed: int | None = None,
+    *,
+    labels: bool = True,
+    class_names: Sequence[str] | None = None,
+    channels: int = 3,
+    fast: bool = False,
+    max_pixels: int | None = MAX_PIXELS,
+    num_parallel_calls: int | None = AUTOTUNE,
+    storage_options: Mapping[str, Any] | None = None,
+    name: str | None = None,
+) -> Any:
+    """Images and labels of a folder that has a sub-folder for each class: `(image, label)`, in the order of names.
+
+    Labels count the sub-folders in sorted order, or as `class_names` has them; `ds.class_names` says what they are
+    called. Without `labels`, elements are the images below the folder. Images are uint8, each of its own size, or
+    float32 of one `image_size`, (height, width); with `fast`, JPEGs are then decoded at a smaller scale where that
+    still covers it.
+
+    With a `validation_split`, a part from 0 to 1, there are two datasets, for training and for validation; `subset`
+    "training" or "validation" gives one of them. Files are chosen by the `seed`, as Keras chooses them. Rows can be
+    taken by number, and shuffling moves names: `ds.shuffle()` reads nothing before its turn.
+
+    >>> for i, kind in enumerate(["cat", "dog", "cat"]):
+    ...     (folder / kind).mkdir(exist_ok=True)
+    ...     _ = (folder / kind / f"{i}.png").write_bytes(hr.image.encode_png(np.full((4, 6, 3), i, np.uint8)))
+    >>> ds = hr.Dataset.from_image_folder(folder, image_size=(2, 2))
+    >>> ds.class_names, [int(label) for _, label in ds]
+    (['cat', 'dog'], [0, 0, 1])
+    >>> ds.batch(3).element_spec
+    (TensorSpec(shape=(None, 2, 2, 3), dtype=float32), TensorSpec(shape=(None,), dtype=int64))
+    """
+    size = None if image_size is None else two_sizes(image_size)
+    found = find_files(path, ENDINGS, labels=labels, class_names=class_names, storage_options=storage_options)
+    options = None if storage_options is None else dict(storage_options)
+    read = partial(load_image, size=size, channels=channels, fast=fast, max_pixels=max_pixels, storage_options=options)
+    made = [
+        dataset_of_files(found.some(numbers), read, "from_image_folder", num_parallel_calls, name)
+        for numbers in split_numbers(len(found.names), validation_split, subset, seed)
+    ]
+    return tuple(made) if len(made) > 1 else made[0]

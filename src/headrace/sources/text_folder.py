@@ -1,0 +1,79 @@
+"""Folders of texts, a sub-folder a class."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from headrace.columns import Column, text_column, values
+from headrace.errors import ParseError
+from headrace.io.binary import bytes_column
+from headrace.options import AUTOTUNE
+from headrace.plan.spec import TensorSpec
+from headrace.records.files import read_all
+from headrace.records.redact import show_path
+from headrace.records.transport import ALONE
+from headrace.sources.folder_files import dataset_of_files, find_files, split_numbers
+from headrace.trace.operation import traced_operation
+
+
+@traced_operation(
+    spec=lambda path, encoding="utf-8", **_: TensorSpec((), np.str_ if encoding else "S"),  # noqa: ARG005
+    block=lambda path, *how, **named: lambda rows: load_text_column(rows, *how, **named),  # noqa: ARG005
+)
+def load_text(path: Any, encoding: str | None = "utf-8", *, storage_options: Any = None) -> Any:
+    """A whole file as text, or with `encoding=None` as bytes."""
+    return next(values(load_text_column([str(path)], encoding, storage_options=storage_options)))
+
+
+def load_text_column(paths: Column, encoding: str | None = "utf-8", *, storage_options: Any = None) -> Column:
+    """The block form of `load_text`."""
+    names = [str(path) for path in values(paths)]
+    via = ALONE.using(storage_options)
+    contents = [read_all(name, via) for name in names]
+    if encoding is None:
+        return bytes_column(contents)
+    made = []
+    for row, (name, content) in enumerate(zip(names, contents, strict=True)):
+        try:
+            made.append(content.decode(encoding))
+        except UnicodeDecodeError as error:
+            raise ParseError(f"{show_path(name)} is not {encoding}: {error}; encoding=None gives bytes", row) from None
+    return text_column(made)
+
+
+def from_text_folder(
+    path: Any,
+    validation_split: float | None = None,
+    subset: str | None = None,
+    seed: int | None = None,
+    *,
+    labels: bool = True,
+    class_names: Sequence[str] | None = None,
+    encoding: str | None = "utf-8",
+    endings: Sequence[str] = (".txt",),
+    num_parallel_calls: int | None = AUTOTUNE,
+    storage_options: Mapping[str, Any] | None = None,
+    name: str | None = None,
+) -> Any:
+    """Texts and labels of a folder that has a sub-folder for each class: `(text, label)`, a whole file each.
+
+    All else is as for `from_image_folder`.
+
+    >>> for kind, text in [("good", "I liked it."), ("bad", "I left.")]:
+    ...     (folder / kind).mkdir()
+    ...     _ = (folder / kind / "1.txt").write_text(text)
+    >>> list(hr.Dataset.from_text_folder(folder))
+    [('I left.', np.int64(0)), ('I liked it.', np.int64(1))]
+    """
+    found = find_files(path, tuple(endings), labels=labels, class_names=class_names, storage_options=storage_options)
+    options = None if storage_options is None else dict(storage_options)
+    read = partial(load_text, encoding=encoding, storage_options=options)
+    made = [
+        dataset_of_files(found.some(numbers), read, "from_text_folder", num_parallel_calls, name)
+        for numbers in split_numbers(len(found.names), validation_split, subset, seed)
+    ]
+    return tuple(made) if len(made) > 1 else made[0]

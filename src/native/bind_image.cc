@@ -1,0 +1,132 @@
+#include "image.h"
+#include "python.h"
+
+namespace headrace::python {
+namespace {
+
+template <typename T>
+using Flat = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Table = nb::ndarray<const int64_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using Weights = nb::ndarray<const float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+
+// height × width × channels, which must be a number of values that there can be.
+int64_t values_of(const ImageShape& shape) {
+  const __int128 most = __int128(1) << 47;
+  require(shape.height >= 0 && shape.width >= 0 && shape.channels >= 1, "a shape of an image");
+  require(shape.height <= most && shape.width <= most && shape.channels <= most, "a shape of an image");
+  const __int128 plane = __int128(shape.height) * shape.width;
+  require(plane <= most && plane * shape.channels <= most, "a shape of an image");
+  return int64_t(plane * shape.channels);
+}
+
+// Images that lie within their buffer; `value_bytes` of it are one value.
+template <typename T>
+Images<T> images_in(const Flat<const T>& data, const ConstInts& starts, const Table& shapes, int64_t value_bytes = 1) {
+  require(value_bytes >= 1 && shapes.shape(1) == 3 && shapes.shape(0) == starts.shape(0), "as many shapes as images");
+  const int64_t size = int64_t(data.shape(0)) / value_bytes;
+  const auto* all = reinterpret_cast<const ImageShape*>(shapes.data());
+  for (size_t i = 0; i < starts.shape(0); ++i) {
+    const int64_t start = starts.data()[i];
+    require(start >= 0 && start <= size && values_of(all[i]) <= size - start, "an image lies outside of the values");
+  }
+  return {data.data(), starts.data(), all, int64_t(starts.shape(0))};
+}
+
+template <typename T>
+void bind_resize(nb::module_& m) {
+  m.def(
+      "resize_bilinear",
+      [](Flat<const T> data, ConstInts starts, Table shapes, int64_t height, int64_t width, Flat<float> out) {
+        const Images<T> images = images_in<T>(data, starts, shapes);
+        require(height >= 1 && width >= 1, "a size has at least a pixel");
+        for (int64_t i = 0; i < images.count; ++i) {
+          const ImageShape& shape = images.shapes[i];
+          require(shape.height >= 1 && shape.width >= 1, "an image without pixels");
+          require(shape.channels == images.shapes[0].channels, "images of different channels");
+        }
+        const int64_t each = images.count ? values_of({height, width, images.shapes[0].channels}) : 0;
+        require(__int128(each) * images.count == __int128(out.shape(0)), "out does not fit");
+        resize_bilinear(images, height, width, out.data());
+      },
+      "data"_a.noconvert(), "starts"_a, "shapes"_a, "height"_a, "width"_a, "out"_a.noconvert(), Released());
+  m.def(
+      "resample",
+      [](Flat<const T> data, ConstInts shape, ConstInts row_starts, Weights row_weights, ConstInts column_starts,
+         Weights column_weights, Flat<float> out) {
+        require(shape.shape(0) == 3, "a shape of an image");
+        const ImageShape size{shape.data()[0], shape.data()[1], shape.data()[2]};
+        require(values_of(size) == int64_t(data.shape(0)), "an image lies outside of the values");
+        const auto taps = [](const ConstInts& starts, const Weights& weights, int64_t limit) -> Taps {
+          require(weights.shape(0) == starts.shape(0), "as many weights as places");
+          const Taps made{starts.data(), weights.data(), int64_t(starts.shape(0)), int64_t(weights.shape(1))};
+          for (int64_t i = 0; i < made.count; ++i) {
+            require(made.starts[i] >= -(int64_t(1) << 40) && made.starts[i] <= (int64_t(1) << 40), "a place");
+            for (int64_t k = 0; k < made.taps; ++k) {
+              const int64_t at = made.starts[i] + k;
+              require(made.weights[i * made.taps + k] == 0 || (at >= 0 && at < limit), "a place outside of the image");
+            }
+          }
+          return made;
+        };
+        const Taps rows = taps(row_starts, row_weights, size.height), columns = taps(column_starts, column_weights, size.width);
+        require(values_of({rows.count, columns.count, size.channels}) == int64_t(out.shape(0)), "out does not fit");
+        resample(data.data(), size, rows, columns, out.data());
+      },
+      "data"_a.noconvert(), "shape"_a, "row_starts"_a, "row_weights"_a, "column_starts"_a, "column_weights"_a,
+      "out"_a.noconvert(), Released());
+  m.def(
+      "adjust_images",
+      [](int what, Flat<const T> data, ConstInts starts, Table shapes, ConstFloats factors, Flat<T> out) {
+        const Images<T> images = images_in<T>(data, starts, shapes);
+        require(what >= kBrightness && what <= kHue, "no such adjustment");
+        require(out.shape(0) == data.shape(0) && int64_t(factors.shape(0)) == images.count, "out does not fit");
+        for (int64_t i = 0; i < images.count; ++i) {
+          require(what < kSaturation || images.shapes[i].channels == 3, "colours have three channels");
+        }
+        adjust_images(Adjustment(what), images, factors.data(), out.data());
+      },
+      "what"_a, "data"_a.noconvert(), "starts"_a, "shapes"_a, "factors"_a, "out"_a.noconvert(), Released());
+}
+
+}  // namespace
+
+void bind_image(nb::module_& m) {
+  m.def(
+      "image_headers",
+      [](ConstBytes values, ConstInts offsets, Numbers out) {
+        require_offsets(offsets, values.shape(0));
+        require(out.shape(0) + 1 == offsets.shape(0) && out.shape(1) == 5, "out does not fit");
+        for (size_t i = 0; i < out.shape(0); ++i) {
+          const int64_t start = offsets.data()[i], stop = offsets.data()[i + 1];
+          const ImageHeader found = read_image_header(values.data() + start, size_t(stop - start));
+          int64_t* row = out.data() + 5 * i;
+          row[0] = found.kind, row[1] = found.height, row[2] = found.width, row[3] = found.channels, row[4] = found.depth;
+        }
+      },
+      "values"_a, "offsets"_a, "out"_a.noconvert(), Released());
+  bind_resize<uint8_t>(m);
+  bind_resize<float>(m);
+  m.def(
+      "cut_images",
+      [](ConstBytes data, int64_t value_bytes, ConstInts starts, Table shapes, Table cuts, ConstInts out_starts,
+         nb::ndarray<uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu> out) {
+        const Images<uint8_t> images = images_in<uint8_t>(data, starts, shapes, value_bytes);
+        require(cuts.shape(1) == 5 && int64_t(cuts.shape(0)) == images.count, "as many cuts as images");
+        require(int64_t(out_starts.shape(0)) == images.count, "as many places as images");
+        const auto* all = reinterpret_cast<const Cut*>(cuts.data());
+        const int64_t room = int64_t(out.shape(0)) / value_bytes;
+        for (int64_t i = 0; i < images.count; ++i) {
+          const ImageShape& shape = images.shapes[i];
+          const Cut& cut = all[i];
+          require(cut.top >= 0 && cut.height >= 0 && cut.top <= shape.height && cut.height <= shape.height - cut.top &&
+                      cut.left >= 0 && cut.width >= 0 && cut.left <= shape.width && cut.width <= shape.width - cut.left,
+                  "a cut lies outside of its image");
+          const int64_t start = out_starts.data()[i], size = values_of({cut.height, cut.width, shape.channels});
+          require(start >= 0 && start <= room && size <= room - start, "out does not fit");
+        }
+        cut_images(images, value_bytes, all, out_starts.data(), out.data());
+      },
+      "data"_a, "value_bytes"_a, "starts"_a, "shapes"_a, "cuts"_a, "out_starts"_a, "out"_a.noconvert(), Released());
+}
+
+}  // namespace headrace::python

@@ -1,0 +1,60 @@
+// Images in memory: what their files say of them, and loops over pixels. An image is height × width × channels, dense.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace headrace {
+
+enum ImageKind : int64_t { kUnknownImage = 0, kJpeg, kPng, kGif, kWebp, kBmp };
+
+// What the first bytes of a file say; sizes are 0 where the bytes end before they are told.
+struct ImageHeader {
+  int64_t kind = kUnknownImage;
+  int64_t height = 0;
+  int64_t width = 0;
+  int64_t channels = 0;  // of a PNG as it is stored: a palette counts as 3; 0 where the kind does not say
+  int64_t depth = 8;     // bits of a channel
+};
+ImageHeader read_image_header(const uint8_t* data, size_t size);
+
+struct ImageShape {
+  int64_t height, width, channels;
+};
+
+// Several images in one buffer: image i begins at value starts[i].
+template <typename T>
+struct Images {
+  const T* data;
+  const int64_t* starts;
+  const ImageShape* shapes;
+  int64_t count;
+};
+
+// Bilinear, half-pixel centres, in float32: all images to height × width, one behind the other in `out`.
+template <typename T>
+void resize_bilinear(const Images<T>& images, int64_t height, int64_t width, float* out);
+
+// For each place along an axis, which places it is made of and how much of each: those from starts[i] on, with
+// weights[i × taps ...]; those that lie outside of the image have no weight.
+struct Taps {
+  const int64_t* starts;
+  const float* weights;
+  int64_t count, taps;
+};
+template <typename T>
+void resample(const T* image, ImageShape shape, const Taps& rows, const Taps& columns, float* out);
+
+// What is cut out of each image: height × width from (top, left) on, mirrored where `flip` says so.
+struct Cut {
+  int64_t top, left, height, width, flip;
+};
+void cut_images(const Images<uint8_t>& images, int64_t value_bytes, const Cut* cuts, const int64_t* out_starts, uint8_t* out);
+
+enum Adjustment : int { kBrightness = 0, kContrast, kSaturation, kHue };
+
+// Colours of each image changed by its own factor, in float32; numbers of uint8 stand for 0 to 1.
+template <typename T>
+void adjust_images(Adjustment what, const Images<T>& images, const float* factors, T* out);
+
+}  // namespace headrace

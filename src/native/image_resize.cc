@@ -1,0 +1,181 @@
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "image.h"
+#include "team.h"
+
+namespace headrace {
+namespace {
+
+#if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__)
+#define HEADRACE_WIDE __attribute__((target_clones("avx2", "default")))  // the same bits, in wider steps
+#else
+#define HEADRACE_WIDE
+#endif
+
+using Four = float __attribute__((vector_size(16)));
+
+HEADRACE_WIDE void to_floats(const uint8_t* from, int64_t count, float* to) {
+  for (int64_t i = 0; i < count; ++i) to[i] = float(from[i]);
+}
+void to_floats(const float* from, int64_t count, float* to) { std::memcpy(to, from, size_t(count) * sizeof(float)); }
+
+HEADRACE_WIDE void between_rows(const float* top, const float* bottom, float part, int64_t count, float* out) {
+  for (int64_t i = 0; i < count; ++i) out[i] = top[i] + (bottom[i] - top[i]) * part;
+}
+
+// Between which two places of the input a place of the output lies, and where between them.
+struct Between {
+  std::vector<int64_t> lower, upper;
+  std::vector<float> part;
+
+  Between(int64_t in, int64_t out, int64_t unit) : lower(out), upper(out), part(out) {
+    const float scale = float(in) / float(out);
+    for (int64_t i = 0; i < out; ++i) {
+      const float at = (float(i) + 0.5f) * scale - 0.5f;
+      const float below = std::floor(at);
+      lower[i] = std::max<int64_t>(int64_t(below), 0) * unit;
+      upper[i] = std::min<int64_t>(int64_t(std::ceil(at)), in - 1) * unit;
+      part[i] = at - below;
+    }
+  }
+};
+
+inline Four load_four(const float* from) {
+  Four made;
+  std::memcpy(&made, from, 16);
+  return made;
+}
+
+// One row of the input, with a value more than it has, at the columns of the output.
+HEADRACE_WIDE void across(const float* row, const Between& x, int64_t width, int64_t channels, float* out) {
+  const int64_t *lower = x.lower.data(), *upper = x.upper.data();
+  const float* part = x.part.data();
+  if (channels == 3) {
+    for (int64_t i = 0; i < width; ++i) {  // a value of the next pixel is written too, and then again
+      const Four a = load_four(row + lower[i]), b = load_four(row + upper[i]);
+      const Four made = a + (b - a) * part[i];
+      std::memcpy(out + 3 * i, &made, 16);
+    }
+    return;
+  }
+  for (int64_t i = 0; i < width; ++i) {
+    for (int64_t c = 0; c < channels; ++c) {
+      const float a = row[lower[i] + c], b = row[upper[i] + c];
+      out[i * channels + c] = a + (b - a) * part[i];
+    }
+  }
+}
+
+template <typename T>
+void resize_one(const T* image, ImageShape shape, int64_t height, int64_t width, float* out) {
+  const Between y(shape.height, height, 1), x(shape.width, width, shape.channels);
+  const int64_t row = shape.width * shape.channels, made = width * shape.channels;
+  std::vector<float> memory(size_t(row + 1 + 2 * (made + 1)));
+  float* const plain = memory.data();
+  float* rows[2] = {plain + row + 1, plain + row + 1 + made + 1};
+  int64_t held[2] = {-1, -1};
+  const auto at = [&](int64_t wanted, int64_t keep) -> int {
+    if (held[0] == wanted) return 0;
+    if (held[1] == wanted) return 1;
+    const int slot = held[0] == keep ? 1 : 0;
+    to_floats(image + wanted * row, row, plain);
+    across(plain, x, width, shape.channels, rows[slot]);
+    held[slot] = wanted;
+    return slot;
+  };
+  for (int64_t i = 0; i < height; ++i, out += made) {
+    const float* top = rows[at(y.lower[i], y.upper[i])];
+    const float* bottom = rows[at(y.upper[i], y.lower[i])];
+    between_rows(top, bottom, y.part[i], made, out);
+  }
+}
+
+}  // namespace
+
+template <typename T>
+void resize_bilinear(const Images<T>& images, int64_t height, int64_t width, float* out) {
+  in_pieces(images.count, 1, [=](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const ImageShape shape = images.shapes[i];
+      resize_one(images.data + images.starts[i], shape, height, width, out + i * height * width * shape.channels);
+    }
+  });
+}
+
+template <typename T>
+void resample(const T* image, ImageShape shape, const Taps& rows, const Taps& columns, float* out) {
+  const int64_t channels = shape.channels, line = columns.count * channels;
+  std::vector<float> across(size_t(shape.height) * line);  // every row of the input at the columns of the output
+  for (int64_t y = 0; y < shape.height; ++y) {
+    const T* row = image + y * shape.width * channels;
+    float* made = across.data() + y * line;
+    for (int64_t x = 0; x < columns.count; ++x) {
+      const float* weights = columns.weights + x * columns.taps;
+      for (int64_t c = 0; c < channels; ++c) {
+        float sum = 0;
+        for (int64_t k = 0; k < columns.taps; ++k) {
+          if (weights[k] != 0) sum += weights[k] * float(row[(columns.starts[x] + k) * channels + c]);
+        }
+        made[x * channels + c] = sum;
+      }
+    }
+  }
+  for (int64_t y = 0; y < rows.count; ++y, out += line) {
+    std::fill(out, out + line, 0.0f);
+    for (int64_t k = 0; k < rows.taps; ++k) {
+      const float weight = rows.weights[y * rows.taps + k];
+      if (weight == 0) continue;
+      const float* from = across.data() + (rows.starts[y] + k) * line;
+      for (int64_t i = 0; i < line; ++i) out[i] += weight * from[i];
+    }
+  }
+}
+
+namespace {
+
+template <int kBytes>
+void mirror(const uint8_t* from, int64_t width, uint8_t* to) {
+  for (int64_t x = 0; x < width; ++x) std::memcpy(to + x * kBytes, from + (width - 1 - x) * kBytes, kBytes);
+}
+
+void mirror_row(const uint8_t* from, int64_t width, int64_t bytes, uint8_t* to) {
+  switch (bytes) {
+    case 1: return mirror<1>(from, width, to);
+    case 3: return mirror<3>(from, width, to);
+    case 4: return mirror<4>(from, width, to);
+    case 12: return mirror<12>(from, width, to);
+  }
+  for (int64_t x = 0; x < width; ++x) std::memcpy(to + x * bytes, from + (width - 1 - x) * bytes, size_t(bytes));
+}
+
+}  // namespace
+
+void cut_images(const Images<uint8_t>& images, int64_t value_bytes, const Cut* cuts, const int64_t* out_starts, uint8_t* out) {
+  in_pieces(images.count, 1, [=](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const ImageShape shape = images.shapes[i];
+      const Cut& cut = cuts[i];
+      const int64_t pixel = shape.channels * value_bytes;
+      const uint8_t* from = images.data + images.starts[i] * value_bytes;
+      uint8_t* to = out + out_starts[i] * value_bytes;
+      for (int64_t y = 0; y < cut.height; ++y, to += cut.width * pixel) {
+        const uint8_t* row = from + ((cut.top + y) * shape.width + cut.left) * pixel;
+        if (cut.flip) {
+          mirror_row(row, cut.width, pixel, to);
+        } else {
+          std::memcpy(to, row, size_t(cut.width * pixel));
+        }
+      }
+    }
+  });
+}
+
+template void resize_bilinear(const Images<uint8_t>&, int64_t, int64_t, float*);
+template void resize_bilinear(const Images<float>&, int64_t, int64_t, float*);
+template void resample(const uint8_t*, ImageShape, const Taps&, const Taps&, float*);
+template void resample(const float*, ImageShape, const Taps&, const Taps&, float*);
+
+}  // namespace headrace
