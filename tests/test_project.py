@@ -29,6 +29,8 @@ LAYERS = [
     {"sinks", "adapters"},
     {"dataset"},
     {"extend"},
+    {"tfds"},
+    {"catalogue"},
     {"testing", "cli", "__init__"},
 ]
 PLAN_NEEDS_NOTHING_OF_BLOCKS = "plan describes, block stores; only types cross, under TYPE_CHECKING"
@@ -117,6 +119,7 @@ def test_the_public_names():
         "preprocessing",
         "quantiles",
         "set_random_seed",
+        "tfds",
     ]
     public = [name for name in vars(hr.Dataset) if not name.startswith("_")]
     assert sorted(public) == [

@@ -10,7 +10,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from headrace import feature_column, io, preprocessing
+from headrace import feature_column, io, preprocessing, tfds
 from headrace.dataset import Dataset
 from headrace.errors import (
     ChangeWarning,
@@ -89,6 +89,7 @@ __all__ = [
     "preprocessing",
     "quantiles",
     "set_random_seed",
+    "tfds",
 ]
 
 
