@@ -133,7 +133,7 @@ def test_the_public_names():
         "random", "random_map", "range", "rebatch", "reduce", "rejection_resample", "repeat",
         "sample_from_datasets", "save", "scan", "shard", "shuffle", "skip", "snapshot", "take", "take_while",
         "throttle", "to_jax", "to_keras", "to_torch", "unbatch", "unique", "window", "with_options",
-        "write_parquet", "write_sql", "write_tfrecord", "zip",
+        "write_parquet", "write_sql", "write_tfds", "write_tfrecord", "zip",
     ]  # fmt: skip
 
 

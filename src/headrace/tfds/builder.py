@@ -18,9 +18,11 @@ from headrace.tfds.versions import DatasetName, Version, parse_name, resolve_ver
 class ReadOnlyBuilder:
     """One version of a prepared dataset: `info` says what there is, `as_dataset` reads it.
 
-    >>> builder = hr.tfds.builder("digits:1.*.*", data_dir=toys)
+    >>> ds = hr.Dataset.range(20).map(lambda x: {"x": x, "y": x % 2})
+    >>> _ = ds.write_tfds(folder, "pairs", supervised_keys=("x", "y"))
+    >>> builder = hr.tfds.builder("pairs:1.*.*", data_dir=folder)
     >>> builder
-    ReadOnlyBuilder('digits/1.0.0')
+    ReadOnlyBuilder('pairs/1.0.0')
     >>> len(builder.as_dataset(split="train[:25%]"))
     5
     """
@@ -118,7 +120,9 @@ def builder(
     It lies in `data_dir`, a path or URL, where TFDS has put it (`TFDS_DATA_DIR`, or `~/tensorflow_datasets`). Without a
     version it is the highest there is; without a config, the default one. Nothing is ever downloaded.
 
-    >>> hr.tfds.builder("digits", data_dir=toys).version
+    >>> ds = hr.Dataset.range(20).map(lambda x: {"x": x, "y": x % 2})
+    >>> _ = ds.write_tfds(folder, "pairs", supervised_keys=("x", "y"))
+    >>> hr.tfds.builder("pairs", data_dir=folder).version
     Version(major=1, minor=0, patch=0)
     """
     wanted = parse_name(name)
@@ -174,8 +178,10 @@ def _is_version(name: str) -> bool:
 def builder_from_directory(builder_dir: Any, *, storage_options: Mapping[str, Any] | None = None) -> ReadOnlyBuilder:
     """The dataset of one directory, which has its `dataset_info.json` in it, wherever it lies.
 
-    >>> hr.tfds.builder_from_directory(toys / "digits/1.0.0").name
-    'digits'
+    >>> ds = hr.Dataset.range(20).map(lambda x: {"x": x, "y": x % 2})
+    >>> _ = ds.write_tfds(folder, "pairs", supervised_keys=("x", "y"))
+    >>> hr.tfds.builder_from_directory(folder / "pairs/1.0.0").name
+    'pairs'
     """
     return ReadOnlyBuilder(Folder(builder_dir, storage_options))
 
@@ -183,8 +189,10 @@ def builder_from_directory(builder_dir: Any, *, storage_options: Mapping[str, An
 def list_builders(*, data_dir: Any = None, storage_options: Mapping[str, Any] | None = None) -> list[str]:
     """The names of the datasets in a data directory.
 
-    >>> hr.tfds.list_builders(data_dir=toys)
-    ['digits']
+    >>> ds = hr.Dataset.range(20).map(lambda x: {"x": x, "y": x % 2})
+    >>> _ = ds.write_tfds(folder, "pairs", supervised_keys=("x", "y"))
+    >>> hr.tfds.list_builders(data_dir=folder)
+    ['pairs']
     """
     data = data_directory(data_dir, storage_options)
     names = [name for name, size in data.names().items() if size is None and not name.startswith(".")]
@@ -228,10 +236,11 @@ def load_prepared(
     `train[:30]` is what `take(30)` is. In both, `ds[i]` and `ds.shuffle()` of everything work. With `shuffle_files` the
     files come in another order in each epoch, drawn from `seed`.
 
-    >>> ds = hr.tfds.load("digits", split="train[:50%]", data_dir=toys, as_supervised=True)
-    >>> image, label = ds[0]
-    >>> image.shape, label, len(ds)
-    ((8, 8, 1), np.int64(3), 10)
+    >>> ds = hr.Dataset.range(20).map(lambda x: {"x": x, "y": x % 2})
+    >>> _ = ds.write_tfds(folder, "pairs", supervised_keys=("x", "y"))
+    >>> ds = hr.tfds.load("pairs", split="train[50%:]", data_dir=folder, as_supervised=True)
+    >>> len(ds), ds[0]
+    (10, (np.int64(10), np.int64(0)))
     """
     found = builder(name, data_dir=data_dir, storage_options=storage_options)
     made = found.as_dataset(

@@ -99,9 +99,11 @@ class Splits(Mapping[str, Any]):
 class DatasetInfo:
     """What is known of a dataset without reading its rows.
 
-    >>> info = hr.tfds.builder("digits", data_dir=toys).info
+    >>> ds = hr.Dataset.range(20).map(lambda x: {"x": x, "y": x % 2})
+    >>> _ = ds.write_tfds(folder, "pairs", supervised_keys=("x", "y"))
+    >>> info = hr.tfds.builder("pairs", data_dir=folder).info
     >>> info.full_name, info.splits["train"].num_examples, info.supervised_keys
-    ('digits/1.0.0', 20, ('image', 'label'))
+    ('pairs/1.0.0', 20, ('x', 'y'))
     """
 
     name: str
