@@ -10,7 +10,9 @@
 
 from typing import TYPE_CHECKING, Any
 
-from headrace import feature_column, io, preprocessing, tfds
+from headrace import catalogue, feature_column, io, preprocessing, tfds
+from headrace.catalogue.builder import dataset
+from headrace.catalogue.load import load_named as load
 from headrace.dataset import Dataset
 from headrace.errors import (
     ChangeWarning,
@@ -80,8 +82,11 @@ __all__ = [
     "TextLineDataset",
     "TransportError",
     "WorkerError",
+    "catalogue",
+    "dataset",
     "feature_column",
     "io",
+    "load",
     "make_csv_dataset",
     "merge_states",
     "mix",

@@ -100,7 +100,7 @@ class PartWriter:
 
     def _check_again(self, before: list[Chunk], passed: int, rows: Iterator[tuple[Key, Any]]) -> None:
         """Pass over rows that are written already; they must be the same ones."""
-        known = np.concatenate([chunk.hashes for chunk in before])[passed:]
+        known = np.concatenate([chunk.hashes for chunk in before])[passed:].astype(">u8")
         for at, wanted in enumerate(known):
             found = next(rows, None)
             if found is None or self._hash(found[0]) != wanted.tobytes():
