@@ -128,7 +128,7 @@ def our_augmentation() -> Any:
 
 @cache
 def torchvision() -> Any:
-    """Its transforms. A wheel for CUDA lacks its operators where torch is one for CPUs: they get names, and are not called."""
+    """Its transforms. A wheel for CUDA lacks its operators where torch is one for CPUs: they get names, no calls."""
     import torch
 
     library = torch.library.Library("torchvision", "DEF")

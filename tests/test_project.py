@@ -29,6 +29,8 @@ LAYERS = [
     {"sinks", "adapters"},
     {"dataset"},
     {"extend"},
+    {"tfds"},
+    {"catalogue"},
     {"testing", "cli", "__init__"},
 ]
 PLAN_NEEDS_NOTHING_OF_BLOCKS = "plan describes, block stores; only types cross, under TYPE_CHECKING"
@@ -110,9 +112,12 @@ def test_the_public_names():
         "TransportError",
         "UNKNOWN_CARDINALITY",
         "WorkerError",
+        "catalogue",
+        "dataset",
         "feature_column",
         "image",
         "io",
+        "load",
         "make_csv_dataset",
         "merge_states",
         "mix",
@@ -121,6 +126,7 @@ def test_the_public_names():
         "quantiles",
         "set_random_seed",
         "text",
+        "tfds",
     ]
     public = [name for name in vars(hr.Dataset) if not name.startswith("_")]
     assert sorted(public) == [
@@ -134,7 +140,7 @@ def test_the_public_names():
         "random", "random_map", "range", "rebatch", "reduce", "rejection_resample", "repeat",
         "sample_from_datasets", "save", "scan", "shard", "shuffle", "skip", "snapshot", "statistics", "take",
         "take_while", "throttle", "to_jax", "to_keras", "to_torch", "unbatch", "unique", "window", "with_options",
-        "write_parquet", "write_sql", "write_tfrecord", "zip",
+        "write_parquet", "write_sql", "write_tfds", "write_tfrecord", "zip",
     ]  # fmt: skip
 
 

@@ -10,7 +10,9 @@
 
 from typing import TYPE_CHECKING, Any
 
-from headrace import feature_column, image, io, preprocessing, text
+from headrace import catalogue, feature_column, image, io, preprocessing, text, tfds
+from headrace.catalogue.builder import dataset
+from headrace.catalogue.load import load_named as load
 from headrace.dataset import Dataset
 from headrace.errors import (
     ChangeWarning,
@@ -83,9 +85,12 @@ __all__ = [
     "TextLineDataset",
     "TransportError",
     "WorkerError",
+    "catalogue",
+    "dataset",
     "feature_column",
     "image",
     "io",
+    "load",
     "make_csv_dataset",
     "merge_states",
     "mix",
@@ -94,6 +99,7 @@ __all__ = [
     "quantiles",
     "set_random_seed",
     "text",
+    "tfds",
 ]
 
 

@@ -63,6 +63,7 @@ from headrace.sinks.statistics import statistics
 from headrace.sinks.values import apply, get_single_element, reduce
 from headrace.sinks.write_parquet import write_parquet
 from headrace.sinks.write_sql import write_sql
+from headrace.sinks.write_tfds import write_tfds
 from headrace.sinks.write_tfrecord import write_tfrecord
 from headrace.sources.arrow import from_arrow
 from headrace.sources.batches import from_batches
@@ -180,6 +181,7 @@ class Dataset(metaclass=KnownNames):
     with_options = with_options
     write_parquet = write_parquet
     write_sql = write_sql
+    write_tfds = write_tfds
     write_tfrecord = write_tfrecord
 
     __add__ = concatenate

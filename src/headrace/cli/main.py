@@ -12,6 +12,7 @@ import typer
 import headrace
 from headrace.cli.cache import cache
 from headrace.cli.convert import convert
+from headrace.cli.dataset import dataset
 from headrace.cli.index import index
 from headrace.cli.inspect import inspect
 from headrace.cli.output import Warnings, error_line, warn
@@ -30,6 +31,7 @@ app = typer.Typer(
 for command in (inspect, verify, index, convert, salvage):
     app.command()(command)
 app.add_typer(cache, name="cache")
+app.add_typer(dataset, name="dataset")
 
 
 def show_version(wanted: bool) -> None:

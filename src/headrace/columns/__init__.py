@@ -22,9 +22,9 @@ from headrace.columns.varied import Varied
 from headrace.ragged import Ragged, as_ragged
 
 __all__ = [
-    "Column", "Indices", "Kind", "Notes", "RaggedText", "Stacked", "Varied", "as_varied", "box_text", "boxes", "column_bytes",
-    "column_of", "group_rows", "in_plain_kinds", "join", "kind_named", "kind_of", "owned", "pick", "read_only",
-    "register_kind", "take", "text_column", "values",
+    "Column", "Indices", "Kind", "Notes", "RaggedText", "Stacked", "Varied", "as_varied", "box_text", "boxes",
+    "column_bytes", "column_of", "group_rows", "in_plain_kinds", "join", "kind_named", "kind_of", "owned", "pick",
+    "read_only", "register_kind", "take", "text_column", "values",
 ]  # fmt: skip
 
 _PARAMETRIC = (np.datetime64, np.timedelta64, np.void)

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace import _native
+from headrace.arrow_text import Bytes, Offsets
 from headrace.errors import ParseError
-from headrace.text import Bytes, Offsets
 
 KINDS = ("no image that is known", "JPEG", "PNG", "GIF", "WebP", "BMP")
 JPEG, PNG, GIF, WEBP, BMP = range(1, 6)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from headrace.arrow_text import Bytes, parts
 from headrace.columns import Column, column_of
 from headrace.errors import ParseError
 from headrace.image.codecs import GIF, JPEG, KINDS, MAX_PIXELS, PNG, image_library, read_headers
@@ -16,7 +17,6 @@ from headrace.image.convert import convert_values
 from headrace.image.images import column_of_images, new_images, pooled
 from headrace.io.binary import bytes_column, one_record, record
 from headrace.plan.spec import TensorSpec
-from headrace.text import Bytes, parts
 from headrace.trace.operation import traced_operation
 
 if TYPE_CHECKING:

@@ -1,0 +1,147 @@
+"""What has changed from one version of a dataset to the next, and which number that demands.
+
+As TFDS has it: major, where rows that were there are others now or can no longer be read the same way; minor, where
+something was added; patch, where nothing shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from headrace.errors import HeadraceError
+from headrace.tfds.builder import ReadOnlyBuilder
+from headrace.tfds.decode import PartialDecoding
+from headrace.tfds.feature import ClassLabel, FeatureConnector, FeaturesDict, SequenceFeature, canonical
+from headrace.tfds.versions import Version
+
+KINDS = ("patch", "minor", "major")
+
+
+class VersionError(HeadraceError, ValueError):
+    """A version number says less than what has changed."""
+
+
+class Change(NamedTuple):
+    """One thing that is not as it was."""
+
+    kind: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.what}"
+
+
+def changes_between(
+    before: FeatureConnector, after: FeatureConnector, splits_before: Sequence[str], splits_after: Sequence[str]
+) -> list[Change]:
+    """What has changed of features and splits."""
+    found = list(feature_changes(before, after))
+    found += [Change("major", f"split {name!r} is gone") for name in splits_before if name not in splits_after]
+    found += [Change("minor", f"split {name!r} is new") for name in splits_after if name not in splits_before]
+    return found
+
+
+def feature_changes(before: FeatureConnector, after: FeatureConnector, path: str = "") -> Iterator[Change]:
+    """What has changed of features."""
+    if isinstance(before, FeaturesDict) and isinstance(after, FeaturesDict):
+        for name in sorted({*before, *after}):
+            where = f"{path}/{name}".strip("/")
+            if name not in after:
+                yield Change("major", f"feature {where!r} is gone")
+            elif name not in before:
+                yield Change("minor", f"feature {where!r} is new")
+            else:
+                yield from feature_changes(before[name], after[name], where)
+        return
+    if type(before) is type(after) and isinstance(before, SequenceFeature) and isinstance(after, SequenceFeature):
+        if before.length != after.length:
+            yield Change("major", f"feature {path!r} had length {before.length}, now {after.length}")
+        yield from feature_changes(before.feature, after.feature, path)
+        return
+    if isinstance(before, ClassLabel) and isinstance(after, ClassLabel):
+        yield from _label_changes(before, after, path)
+        return
+    if _plain(before) != _plain(after):
+        yield Change("major", f"feature {path!r} was {before}, now {after}")
+    elif before.description != after.description:
+        yield Change("patch", f"feature {path!r} is described in other words")
+
+
+def _plain(feature: FeatureConnector) -> str:
+    """A feature without what nobody reads data by."""
+    return (
+        canonical(feature)
+        .replace(f', "description": "{feature.description}"', "")
+        .replace(f'"description": "{feature.description}", ', "")
+    )
+
+
+def _label_changes(before: ClassLabel, after: ClassLabel, path: str) -> Iterator[Change]:
+    old, new = before.names, after.names
+    if new[: len(old)] != old:
+        yield Change("major", f"feature {path!r}: classes are numbered anew, {old} → {new}")
+    elif len(new) > len(old):
+        yield Change("minor", f"feature {path!r} has new classes: {', '.join(new[len(old) :])}")
+
+
+def row_changes(before: ReadOnlyBuilder, after: ReadOnlyBuilder) -> Iterator[Change]:
+    """Splits whose rows are others, in what both versions have."""
+    common = _common(before.info.features, after.info.features)
+    for split in before.info.splits:
+        if split not in after.info.splits:
+            continue
+        old, new = before.info.splits[split].num_examples, after.info.splits[split].num_examples
+        if old != new:
+            yield Change("major", f"split {split!r} had {old} rows, now {new}")
+        elif common:
+            only = PartialDecoding(common)
+            pairs = zip(*(b.as_dataset(split, decoders=only, order="file") for b in (before, after)), strict=True)
+            for number, (a, b) in enumerate(pairs):
+                if not _same(a, b):
+                    yield Change("major", f"split {split!r}: row {number} is another")
+                    break
+
+
+def _common(before: FeatureConnector, after: FeatureConnector) -> Any:
+    """The features that both have, as PartialDecoding takes them."""
+    if isinstance(before, FeaturesDict) and isinstance(after, FeaturesDict):
+        return {name: part for name in before if name in after and (part := _common(before[name], after[name]))}
+    if isinstance(before, ClassLabel) and isinstance(after, ClassLabel):
+        return True
+    return _plain(before) == _plain(after)
+
+
+def _same(a: Any, b: Any) -> bool:
+    if isinstance(a, dict):
+        return all(_same(a[name], b[name]) for name in a)
+    if hasattr(a, "_node"):
+        return all(_same(x, y) for x, y in zip(a, b, strict=False)) and len(a) == len(b)
+    if isinstance(a, np.ndarray):
+        return a.dtype == b.dtype and np.array_equal(a, b, equal_nan=a.dtype.kind == "f")
+    return bool(a == b) or (a != a and b != b)  # noqa: PLR0124 - NaN
+
+
+def demanded_kind(changes: Sequence[Change]) -> str:
+    """The largest of the changes."""
+    return max((change.kind for change in changes), key=KINDS.index, default="patch")
+
+
+def next_version(before: Version, kind: str) -> Version:
+    """The least number that says so much."""
+    if kind == "major":
+        return Version(before.major + 1, 0, 0)
+    return Version(before.major, before.minor + 1, 0) if kind == "minor" else before._replace(patch=before.patch + 1)
+
+
+def check_version(before: Version, after: Version, changes: Sequence[Change], name: str) -> None:
+    """Refuse a number that says less than the changes do."""
+    kind = demanded_kind(changes)
+    wanted = next_version(before, kind)
+    if after < wanted and changes:
+        listed = "; ".join(change.what for change in changes if change.kind == kind)
+        raise VersionError(
+            f"{name} {after} after {before}: {listed}. That is a {kind} change, which demands {wanted} or higher"
+        )

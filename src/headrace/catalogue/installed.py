@@ -1,0 +1,126 @@
+"""Datasets that come with installed packages: scikit-learn's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
+
+from headrace.dataset import Dataset
+from headrace.tfds.builder import in_batches
+from headrace.tfds.decode import PartialDecoding, choose_features, choose_keys
+from headrace.tfds.feature import ClassLabel, FeaturesDict, Image, Scalar, Tensor
+from headrace.tfds.info import DatasetInfo, SplitInfo, Splits
+from headrace.tfds.splits import as_split
+from headrace.tfds.versions import Version
+
+Columns = tuple[FeaturesDict, dict[str, Any], str]
+
+
+class InstalledBuilder:
+    """A dataset in memory, which is read as one on disk is."""
+
+    def __init__(self, name: str, package: str, make: Callable[[Any], Columns]) -> None:
+        import importlib
+
+        try:
+            library = importlib.import_module(package)
+        except ImportError as error:
+            raise ImportError(f"the dataset {name!r} comes with scikit-learn: pip install scikit-learn") from error
+        features, self._columns, description = make(library)
+        rows = len(next(iter(self._columns.values())))
+        keys = ("image" if "image" in features else "features", "label" if "label" in features else "target")
+        self.info = DatasetInfo(
+            name, Version(1, 0, 0), features, Splits({"train": SplitInfo("train", (rows,))}),
+            description=description, supervised_keys=keys, file_format="memory", module_name=package,
+        )  # fmt: skip
+
+    def __repr__(self) -> str:
+        return f"InstalledBuilder({self.info.full_name!r})"
+
+    def as_dataset(
+        self,
+        split: Any = None,
+        *,
+        batch_size: int | None = None,
+        shuffle_files: bool = False,
+        seed: int | None = None,
+        decoders: Any = None,
+        as_supervised: bool = False,
+        order: str = "tfds",
+    ) -> Any:
+        """As ReadOnlyBuilder's."""
+        if split is None:
+            split = {"train": "train"}
+        if isinstance(split, Mapping | list | tuple):
+            again = partial(
+                self.as_dataset, batch_size=batch_size, shuffle_files=shuffle_files, seed=seed, decoders=decoders,
+                as_supervised=as_supervised, order=order,
+            )  # fmt: skip
+            if isinstance(split, Mapping):
+                return {name: again(part) for name, part in split.items()}
+            return type(split)(map(again, split))
+        columns: Any = self._columns
+        if isinstance(decoders, PartialDecoding):
+            chosen: Any = choose_features(self.info.features, decoders.features)
+            columns = {name: columns[name] for name in chosen}
+        elif decoders:
+            raise ValueError(f"{self.info.name} lies in memory: there is nothing to decode")
+        if as_supervised:
+            columns = choose_keys(columns, self.info.supervised_keys)
+        ranges = as_split(split).ranges(self.info.splits.lengths)
+        ds = Dataset.from_tensor_slices(columns)
+        made = ds[ranges[0].start : ranges[0].stop]
+        for rows in ranges[1:]:
+            made = made.concatenate(ds[rows.start : rows.stop])
+        if shuffle_files:
+            made = made.shuffle(seed=seed)
+        return made if batch_size is None else in_batches(made, batch_size)
+
+
+def _classes(loader: str) -> Callable[[Any], Columns]:
+    def make(library: Any) -> Columns:
+        bunch = getattr(library, loader)()
+        label = ClassLabel(names=[str(name) for name in bunch.target_names])
+        data = np.asarray(bunch.data, np.float32)
+        features = FeaturesDict({"features": Tensor(shape=data.shape[1:], dtype=np.float32), "label": label})
+        return features, {"features": data, "label": np.asarray(bunch.target, np.int64)}, bunch.DESCR
+
+    return make
+
+
+def _digits(library: Any) -> Columns:
+    bunch = library.load_digits()
+    images = bunch.images.astype(np.uint8)[..., None]
+    label = ClassLabel(names=[str(name) for name in bunch.target_names])
+    features = FeaturesDict({"image": Image(shape=(8, 8, 1)), "label": label})
+    return features, {"image": images, "label": np.asarray(bunch.target, np.int64)}, bunch.DESCR
+
+
+def _numbers(loader: str) -> Callable[[Any], Columns]:
+    def make(library: Any) -> Columns:
+        bunch = getattr(library, loader)()
+        data, target = np.asarray(bunch.data, np.float32), np.asarray(bunch.target, np.float32)
+        goal = Scalar(np.float32) if target.ndim == 1 else Tensor(shape=target.shape[1:], dtype=np.float32)
+        features = FeaturesDict({"features": Tensor(shape=data.shape[1:], dtype=np.float32), "target": goal})
+        return features, {"features": data, "target": target}, bunch.DESCR
+
+    return make
+
+
+INSTALLED: dict[str, Callable[[Any], Columns]] = {
+    "breast_cancer": _classes("load_breast_cancer"),
+    "diabetes": _numbers("load_diabetes"),
+    "digits": _digits,
+    "iris": _classes("load_iris"),
+    "linnerud": _numbers("load_linnerud"),
+    "wine": _classes("load_wine"),
+}
+
+
+@cache
+def installed_builder(name: str) -> InstalledBuilder:
+    """One of them."""
+    return InstalledBuilder(name, "sklearn.datasets", INSTALLED[name])

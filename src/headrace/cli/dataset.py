@@ -1,0 +1,194 @@
+"""Make, check, list and share datasets that have names and versions."""
+
+from __future__ import annotations
+
+import sys
+from importlib import util
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from headrace.cli.output import Json, bytes_text, say, short, show_json
+
+dataset = typer.Typer(
+    help="Datasets by name and version, in TFDS's layout: make, check, list and share them.", no_args_is_help=True
+)
+Name = Annotated[str, typer.Argument(help="A name, such as digits or mnist:3.*.*, or a directory.", show_default=False)]
+DataDir = Annotated[str | None, typer.Option("--data-dir", help="Where datasets lie; TFDS's own place by default.")]
+
+
+def find(name: str, data_dir: str | None) -> Any:
+    """What reads a dataset: by its directory, or by its name."""
+    from headrace.catalogue.load import find_builder
+    from headrace.tfds.builder import builder_from_directory
+
+    if Path(name).is_dir() or "://" in name:
+        return builder_from_directory(name)
+    return find_builder(name, data_dir=data_dir, locked=False)
+
+
+@dataset.command()
+def new(name: Annotated[str, typer.Argument(help="What the dataset is to be called.", show_default=False)]) -> None:
+    """Write a file NAME.py to start from, with everything in it that a dataset needs."""
+    from headrace.catalogue.template import TEMPLATE
+    from headrace.tfds.versions import snake_case
+
+    plain = snake_case(name)
+    if not plain.isidentifier():
+        raise ValueError(f"{name!r} is no name for a dataset: letters, digits and underscores")
+    with Path(f"{plain}.py").open("x") as file:
+        file.write(TEMPLATE.format(name=plain))
+    say(f"{plain}.py: fill it in, then run `headrace dataset build {plain}.py`")
+
+
+@dataset.command()
+def build(
+    file: Annotated[str, typer.Argument(help="The Python file that defines datasets.", show_default=False)],
+    data_dir: DataDir = None,
+    name: Annotated[str | None, typer.Option("--name", help="Which one, if there are several.")] = None,
+    processes: Annotated[int | None, typer.Option("--processes", help="How many parts at a time.", min=1)] = None,
+    limit: Annotated[int | None, typer.Option("--limit", help="So many rows of each part, as a trial.", min=1)] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Build it again where it is there.")] = False,
+) -> None:
+    """Build the datasets of a Python file; a build that was stopped goes on."""
+    for each in builders_in(Path(file)):
+        if name in (None, each.name):
+            built = each.build(data_dir, processes=processes, overwrite=overwrite, limit=limit)
+            _say_info(built.info)
+
+
+def builders_in(path: Path) -> list[Any]:
+    """The datasets that a Python file defines."""
+    from headrace.catalogue.builder import DatasetBuilder
+
+    spec = util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None or not path.exists():
+        raise FileNotFoundError(f"there is no Python file {path}")
+    module = util.module_from_spec(spec)
+    sys.modules[path.stem] = module  # so that processes find what it defines
+    spec.loader.exec_module(module)
+    found = [value for value in vars(module).values() if isinstance(value, DatasetBuilder)]
+    kinds = [v for v in vars(module).values() if isinstance(v, type) and issubclass(v, DatasetBuilder)]
+    found += [kind() for kind in kinds if kind.__module__ == path.stem and not kind.__abstractmethods__]
+    if not found:
+        raise ValueError(f"{path} defines no dataset: decorate a generator with @hr.dataset(…)")
+    return found
+
+
+@dataset.command()
+def info(name: Name, data_dir: DataDir = None, as_json: Json = False) -> None:
+    """Say what a dataset holds: features, splits, sizes, versions."""
+    found = find(name, data_dir).info
+    if as_json:
+        show_json(info_for_scripts(found))
+    else:
+        _say_info(found)
+
+
+def info_for_scripts(found: Any) -> dict[str, Any]:
+    """What a script wants to know of a dataset."""
+    from headrace.tfds.feature_json import write_feature
+
+    splits = {n: {"rows": s.num_examples, "files": s.num_shards, "bytes": s.num_bytes} for n, s in found.splits.items()}
+    return {
+        "name": found.name, "config": found.config_name, "version": str(found.version),
+        "description": found.description,
+        "splits": splits, "features": write_feature(found.features), "supervised_keys": found.supervised_keys,
+        "file_format": found.file_format, "release_notes": dict(found.release_notes), "directory": found.data_dir,
+    }  # fmt: skip
+
+
+def _say_info(found: Any) -> None:
+    say(f"{found.full_name}  {found.data_dir}")
+    if found.description:
+        say(f"  {short(found.description.splitlines()[0])}")
+    for name, split in found.splits.items():
+        size = f", {bytes_text(split.num_bytes)}" if split.num_bytes else ""
+        say(f"  {name}: {split.num_examples:,} rows in {split.num_shards} files{size}")
+    for name, feature in sorted(found.features.children().items()):
+        say(f"  {name}: {feature!r}")
+    for version, note in sorted(found.release_notes.items()):
+        say(f"  {version}: {short(note)}")
+
+
+@dataset.command("list")
+def list_all(data_dir: DataDir = None, as_json: Json = False) -> None:
+    """List the datasets that can be loaded by name, with their versions."""
+    from headrace.catalogue.load import list_datasets
+
+    found = list_datasets(data_dir=data_dir)
+    if as_json:
+        show_json(found)
+        return
+    for name, versions in found.items():
+        say(f"{name}  {', '.join(versions)}")
+
+
+@dataset.command()
+def verify(
+    name: Name,
+    data_dir: DataDir = None,
+    against: Annotated[
+        str | None, typer.Option("--against", help="An earlier version: say what has changed since.")
+    ] = None,
+) -> None:
+    """Read all rows and check lengths, checksums and the lock file; exits with 1 if anything is wrong."""
+    from headrace.catalogue.lock import check_locked, read_lock
+    from headrace.catalogue.verify import problems_in
+    from headrace.ops.progress import progress_bar
+    from headrace.plan.cardinality import Cardinality
+
+    found = find(name, data_dir)
+    with progress_bar("verifying", Cardinality(found.info.splits.total_num_examples), None) as advance:
+        problems = list(problems_in(found, advance))
+    entry = read_lock().get("/".join(filter(None, (found.info.name, found.info.config_name))))
+    if entry is not None and entry["version"] == str(found.info.version):
+        check_locked(found, entry, all_bytes=True)
+    for problem in problems:
+        say(problem)
+    bad = bool(problems)
+    if against is not None:
+        bad |= _say_changes(found, against)
+    if not problems:
+        say(f"{found.info.full_name}: {found.info.splits.total_num_examples:,} rows, fine")
+    if bad:
+        raise typer.Exit(1)
+
+
+def _say_changes(found: Any, against: str) -> bool:
+    """Whether the version number says less than what has changed since another version."""
+    from headrace.catalogue.evolution import changes_between, demanded_kind, next_version, row_changes
+    from headrace.tfds.builder import builder_from_directory
+
+    before = builder_from_directory(str(Path(found.info.data_dir).parent / against))
+    changes = changes_between(
+        before.info.features, found.info.features, list(before.info.splits), list(found.info.splits)
+    )
+    changes += row_changes(before, found)
+    for change in changes:
+        say(str(change))
+    kind = demanded_kind(changes)
+    wanted = next_version(before.info.version, kind)
+    short_of = bool(changes) and found.info.version < wanted
+    verdict = f"but the version is {found.info.version}" if short_of else f"as {found.info.version} says"
+    demand = f"a {kind} change, which demands {wanted} or higher, {verdict}" if changes else "nothing has changed"
+    say(f"since {against}: {demand}")
+    return short_of
+
+
+@dataset.command()
+def lock(name: Name, data_dir: DataDir = None) -> None:
+    """Pin the version of a dataset and the checksums of its files in headrace.lock."""
+    from headrace.catalogue.load import lock_dataset
+    from headrace.catalogue.lock import lock_path
+
+    say(f"{lock_dataset(name, data_dir=data_dir)} is locked in {lock_path()}")
+
+
+@dataset.command()
+def index(folder: Annotated[str, typer.Argument(help="A folder of datasets.", show_default=False)]) -> None:
+    """Write the index of a folder of datasets, by which a copy in a store is a catalogue."""
+    from headrace.catalogue.folders import write_index
+
+    say(write_index(folder))

@@ -1,0 +1,250 @@
+"""Datasets in a data directory, by name and version."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from headrace.dataset import Dataset
+from headrace.errors import StorageError, what_there_is
+from headrace.tfds.files import Folder
+from headrace.tfds.info import DatasetInfo, read_info
+from headrace.tfds.reading import read_part
+from headrace.tfds.versions import DatasetName, Version, parse_name, resolve_version
+
+
+class ReadOnlyBuilder:
+    """One version of a prepared dataset: `info` says what there is, `as_dataset` reads it.
+
+    >>> ds = hr.Dataset.range(20).map(lambda x: {"x": x, "y": x % 2})
+    >>> _ = ds.write_tfds(folder, "pairs", supervised_keys=("x", "y"))
+    >>> builder = hr.tfds.builder("pairs:1.*.*", data_dir=folder)
+    >>> builder
+    ReadOnlyBuilder('pairs/1.0.0')
+    >>> len(builder.as_dataset(split="train[:25%]"))
+    5
+    """
+
+    def __init__(self, folder: Folder) -> None:
+        self._folder = folder
+        self.info: DatasetInfo = read_info(folder)
+
+    def __repr__(self) -> str:
+        return f"ReadOnlyBuilder({self.info.full_name!r})"
+
+    @property
+    def name(self) -> str:
+        """The dataset's name."""
+        return self.info.name
+
+    @property
+    def version(self) -> Version:
+        """Its version."""
+        return self.info.version
+
+    @property
+    def data_path(self) -> str:
+        """The directory."""
+        return self._folder.path
+
+    def as_dataset(
+        self,
+        split: Any = None,
+        *,
+        batch_size: int | None = None,
+        shuffle_files: bool = False,
+        seed: int | None = None,
+        decoders: Any = None,
+        as_supervised: bool = False,
+        order: str = "tfds",
+    ) -> Any:
+        """The elements of a split; of all splits as a dict where none is named, of several in the structure given."""
+        if split is None:
+            split = {name: name for name in self.info.splits}
+        if isinstance(split, Mapping | list | tuple):
+            again = partial(
+                self.as_dataset, batch_size=batch_size, shuffle_files=shuffle_files, seed=seed, decoders=decoders,
+                as_supervised=as_supervised, order=order,
+            )  # fmt: skip
+            if isinstance(split, Mapping):
+                return {name: again(part) for name, part in split.items()}
+            return type(split)(map(again, split))
+        keys = self._supervised_keys() if as_supervised else None
+        ds = read_part(
+            self.info, split, decoders=decoders, keys=keys, shuffle_files=shuffle_files, seed=seed, order=order,
+            storage_options=self._folder.storage_options,
+        )  # fmt: skip
+        return ds if batch_size is None else in_batches(ds, batch_size)
+
+    def _supervised_keys(self) -> Any:
+        keys = self.info.supervised_keys
+        if keys is None:
+            raise ValueError(
+                f"{self.info.full_name} does not say what is input and what is label: "
+                "load it without as_supervised and choose in map"
+            )
+        return keys
+
+
+def in_batches(ds: Dataset, size: int) -> Any:
+    """Batches, filled up with zeros where rows differ in size; with -1, all rows as one element."""
+    if size == -1:
+        count = len(ds)
+        if not count:
+            raise ValueError("batch_size=-1 of no rows at all")
+        return in_batches(ds, count).get_single_element()
+    spec = ds._node.spec
+    if not any(leaf.shape is None or None in leaf.shape for leaf in spec.leaves):
+        return ds.batch(size)
+    empty = [b"" if leaf.dtype is not None and leaf.dtype.kind == "S" else None for leaf in spec.leaves]
+    return ds.padded_batch(size, padding_values=spec.structure.pack(empty) if spec.structure else None)
+
+
+def data_directory(data_dir: Any = None, storage_options: Mapping[str, Any] | None = None) -> Folder:
+    """Where datasets lie: as given, as TFDS_DATA_DIR says, or `~/tensorflow_datasets`."""
+    return Folder(data_dir or os.environ.get("TFDS_DATA_DIR") or "~/tensorflow_datasets", storage_options)
+
+
+def builder(
+    name: str,
+    *,
+    data_dir: Any = None,
+    config: str | None = None,
+    version: str | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> ReadOnlyBuilder:
+    """A prepared dataset by its name, such as `mnist`, `glue/cola` or `mnist:3.*.*`.
+
+    It lies in `data_dir`, a path or URL, where TFDS has put it (`TFDS_DATA_DIR`, or `~/tensorflow_datasets`). Without a
+    version it is the highest there is; without a config, the default one. Nothing is ever downloaded.
+
+    >>> ds = hr.Dataset.range(20).map(lambda x: {"x": x, "y": x % 2})
+    >>> _ = ds.write_tfds(folder, "pairs", supervised_keys=("x", "y"))
+    >>> hr.tfds.builder("pairs", data_dir=folder).version
+    Version(major=1, minor=0, patch=0)
+    """
+    wanted = parse_name(name)
+    wanted = DatasetName(wanted.name, config or wanted.config, version or wanted.version)
+    return ReadOnlyBuilder(find_version(data_directory(data_dir, storage_options), wanted))
+
+
+def find_version(data: Folder, wanted: DatasetName) -> Folder:
+    """The directory of what a name asks for."""
+    home = data / wanted.name
+    names = home.names()
+    if not names:
+        known = [name for name, size in data.names().items() if size is None and not name.startswith(".")]
+        raise FileNotFoundError(f"there is no dataset {wanted.name!r} in {data}: {what_there_is(wanted.name, known)}")
+    configs = [name for name, size in names.items() if size is None and not _is_version(name) and name[0] != "."]
+    if wanted.config is not None:
+        if wanted.config not in configs:
+            raise ValueError(
+                f"{wanted.name} has no config {wanted.config!r}: {what_there_is(wanted.config, sorted(configs))}"
+            )
+        home = home / wanted.config
+    elif not any(map(_is_version, names)) and configs:
+        home = home / _default_config(home, configs)
+    names = home.names()
+    versions = [Version.of(name) for name, size in names.items() if size is None and _is_version(name)]
+    unfinished = sorted(name for name in names if ".incomplete" in name)
+    if not versions and unfinished:
+        raise StorageError(f"{home} is being written, or its writer was stopped: there is nothing but {unfinished[0]}")
+    return home / str(resolve_version(wanted.version, versions, str(wanted._replace(version=None))))
+
+
+def _default_config(home: Folder, configs: Sequence[str]) -> str:
+    said = home.read_json(".config/metadata.json") or {}
+    default = said.get("default_config_name")
+    if default in configs:
+        return str(default)
+    if len(configs) == 1:
+        return configs[0]
+    raise ValueError(
+        f"{home.name} has several configs, and none is the default: write {home.name}/{sorted(configs)[0]} "
+        f"or another ({', '.join(sorted(configs))})"
+    )
+
+
+def _is_version(name: str) -> bool:
+    try:
+        Version.of(name)
+    except ValueError:
+        return False
+    return True
+
+
+def builder_from_directory(builder_dir: Any, *, storage_options: Mapping[str, Any] | None = None) -> ReadOnlyBuilder:
+    """The dataset of one directory, which has its `dataset_info.json` in it, wherever it lies.
+
+    >>> ds = hr.Dataset.range(20).map(lambda x: {"x": x, "y": x % 2})
+    >>> _ = ds.write_tfds(folder, "pairs", supervised_keys=("x", "y"))
+    >>> hr.tfds.builder_from_directory(folder / "pairs/1.0.0").name
+    'pairs'
+    """
+    return ReadOnlyBuilder(Folder(builder_dir, storage_options))
+
+
+def list_builders(*, data_dir: Any = None, storage_options: Mapping[str, Any] | None = None) -> list[str]:
+    """The names of the datasets in a data directory.
+
+    >>> ds = hr.Dataset.range(20).map(lambda x: {"x": x, "y": x % 2})
+    >>> _ = ds.write_tfds(folder, "pairs", supervised_keys=("x", "y"))
+    >>> hr.tfds.list_builders(data_dir=folder)
+    ['pairs']
+    """
+    data = data_directory(data_dir, storage_options)
+    names = [name for name, size in data.names().items() if size is None and not name.startswith(".")]
+    return sorted(name for name in names if list_versions(data / name))
+
+
+def list_versions(home: Folder) -> dict[str | None, list[Version]]:
+    """The versions of a dataset, by config; None where it has none."""
+    names = [name for name, size in home.names().items() if size is None and not name.startswith(".")]
+    found: dict[str | None, list[Version]] = {}
+    own = sorted(Version.of(name) for name in names if _is_version(name))
+    if own:
+        found[None] = own
+    for config in sorted(name for name in names if not _is_version(name)):
+        versions = sorted(Version.of(name) for name in (home / config).names() if _is_version(name))
+        if versions:
+            found[config] = versions
+    return found
+
+
+def load_prepared(
+    name: str,
+    *,
+    split: Any = None,
+    data_dir: Any = None,
+    batch_size: int | None = None,
+    shuffle_files: bool = False,
+    seed: int | None = None,
+    as_supervised: bool = False,
+    decoders: Any = None,
+    with_info: bool = False,
+    order: str = "tfds",
+    storage_options: Mapping[str, Any] | None = None,
+) -> Any:
+    """The elements of a prepared TFDS dataset, as `tfds.load` gives them, without TensorFlow.
+
+    `split` is in TFDS's language (`train`, `train[:80%]`, `train[10:20]+test`, `all`, a ReadInstruction, or a list or
+    dict of these); None gives a dict of all splits. `as_supervised` gives pairs of input and label, `with_info` the
+    DatasetInfo too. `decoders` say what is left as it is stored (SkipDecoding) and what is read at all
+    (PartialDecoding). Rows come in the order in which TFDS gives them; `order="file"` gives that of the files, in which
+    `train[:30]` is what `take(30)` is. In both, `ds[i]` and `ds.shuffle()` of everything work. With `shuffle_files` the
+    files come in another order in each epoch, drawn from `seed`.
+
+    >>> ds = hr.Dataset.range(20).map(lambda x: {"x": x, "y": x % 2})
+    >>> _ = ds.write_tfds(folder, "pairs", supervised_keys=("x", "y"))
+    >>> ds = hr.tfds.load("pairs", split="train[50%:]", data_dir=folder, as_supervised=True)
+    >>> len(ds), ds[0]
+    (10, (np.int64(10), np.int64(0)))
+    """
+    found = builder(name, data_dir=data_dir, storage_options=storage_options)
+    made = found.as_dataset(
+        split, batch_size=batch_size, shuffle_files=shuffle_files, seed=seed, decoders=decoders,
+        as_supervised=as_supervised, order=order,
+    )  # fmt: skip
+    return (made, found.info) if with_info else made

@@ -1,0 +1,37 @@
+"""The features that a dataset may have, under TFDS's names."""
+
+from headrace.tfds.feature import (
+    Audio,
+    BBoxFeature,
+    ClassLabel,
+    FeatureConnector,
+    FeaturesDict,
+    Image,
+    LabeledImage,
+    Scalar,
+    Tensor,
+    Text,
+    Translation,
+    TranslationVariableLanguages,
+    Video,
+)
+from headrace.tfds.feature import DatasetFeature as Dataset
+from headrace.tfds.feature import SequenceFeature as Sequence
+
+__all__ = [
+    "Audio",
+    "BBoxFeature",
+    "ClassLabel",
+    "Dataset",
+    "FeatureConnector",
+    "FeaturesDict",
+    "Image",
+    "LabeledImage",
+    "Scalar",
+    "Sequence",
+    "Tensor",
+    "Text",
+    "Translation",
+    "TranslationVariableLanguages",
+    "Video",
+]

@@ -1,0 +1,83 @@
+"""The results of pipelines as datasets of TFDS's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from headrace.dataset import Dataset
+from headrace.plan.cardinality import INFINITE
+from headrace.plan.spec import TensorSpec
+from headrace.records.files import as_path, local_path
+from headrace.storage.plans import Maker
+from headrace.tfds.feature import FeatureConnector, FeaturesDict, Tensor, Text, as_feature
+from headrace.tfds.staging import Key
+from headrace.tfds.versions import Version
+from headrace.tfds.writing import DatasetPlan, write_dataset
+
+
+class PipelineRows:
+    """The elements of a dataset; those that are written already are not made again where that can be."""
+
+    def __init__(self, ds: Dataset) -> None:
+        self._ds = ds
+
+    def identity(self) -> Any:
+        """See RowSource; one that draws without a seed is another one in each process."""
+        return Maker(self._ds._node).page
+
+    def rows(self, skip: int) -> tuple[int, Iterator[tuple[Key, Any]]]:
+        """See RowSource."""
+        return skip, ((skip + number, element) for number, element in enumerate(self._ds.skip(skip)))
+
+
+def write_pipelines(
+    splits: Mapping[str, Dataset],
+    data_dir: Any,
+    name: str,
+    version: str,
+    *,
+    features: Any,
+    overwrite: bool,
+    progress: bool | None,
+    **said: Any,
+) -> str:
+    """Write datasets as the splits of one."""
+    for split, ds in splits.items():
+        if ds._node.cardinality == INFINITE:
+            raise ValueError(f"split {split!r} is infinite: take(n) some of it")
+    first = next(iter(splits.values()))
+    described = features_of_spec(first.element_spec) if features is None else as_feature(features)
+    plan = DatasetPlan(name=name, version=Version.of(version), features=described, **said)
+    counts = {split: int(ds._node.cardinality) if ds._node.cardinality.known else None for split, ds in splits.items()}
+    folder = write_dataset(
+        plan, local_folder(data_dir), {split: [PipelineRows(ds)] for split, ds in splits.items()},
+        overwrite=overwrite, progress=progress, counts=counts,
+    )  # fmt: skip
+    return str(folder)
+
+
+def local_folder(path: Any) -> Path:
+    """A folder on this machine, in which alone datasets are built."""
+    written = as_path(path)
+    here = local_path(written)
+    if here is None:
+        raise ValueError(f"datasets are built on this machine, not in {written}: build it here and copy it there")
+    return Path(here).expanduser()
+
+
+def features_of_spec(spec: Any, path: str = "") -> FeatureConnector:
+    """Features for elements of which the spec alone is known."""
+    if isinstance(spec, Mapping):
+        return FeaturesDict({str(k): features_of_spec(v, f"{path}/{k}".strip("/")) for k, v in spec.items()})
+    if not path:
+        raise TypeError(f"rows of a dataset are dicts, not {spec}: give components names in map")
+    if not isinstance(spec, TensorSpec) or spec.shape is None or spec.dtype is None or spec.dtype.kind not in "biufSU":
+        raise TypeError(f"component {path!r}, {spec}, says too little of itself: features= must say what it is")
+    if spec.dtype.kind in "SU" and spec.shape == ():
+        return Text()
+    exact = spec.shape.count(None) > 1 or spec.dtype.name == "float64"  # which Examples do not hold by themselves
+    return Tensor(
+        shape=spec.shape, dtype=spec.dtype, encoding="bytes" if exact and spec.dtype.kind in "biuf" else "none"
+    )

@@ -1,0 +1,176 @@
+"""Rows of a dataset that is being built: encoded, in chunks that are written whole, so that a killed build goes on."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.errors import HeadraceError
+from headrace.storage.files import whole_file
+from headrace.tfds.encoding import EncodeError, encode_rows
+from headrace.tfds.feature import FeatureConnector
+
+Key = str | bytes | int
+BATCH_ROWS = 512
+"""So many rows are encoded together …"""
+CHUNK_ROWS = 8192
+CHUNK_BYTES = 32 << 20
+CHUNK_SECONDS = 10.0
+"""… and a chunk is written when it has so many rows or bytes, or took so long."""
+
+
+class BuildError(HeadraceError, RuntimeError):
+    """A dataset cannot be built: what its generator gave does not fit, or is not what it gave before."""
+
+
+class RowSource(Protocol):
+    """Where the rows of a part of a split come from; the same rows each time."""
+
+    def rows(self, skip: int) -> tuple[int, Iterator[tuple[Key, Any]]]:
+        """How many rows were passed over, of the `skip` that are not wanted, and those that follow with their keys."""
+        ...
+
+    def identity(self) -> Any:
+        """What tells these rows from others, as JSON holds it: chunks of others are of no use."""
+        ...
+
+
+class Chunk(NamedTuple):
+    """A file of rows: their hashes, keys and records."""
+
+    hashes: NDArray[np.uint64]
+    keys: Any
+    records: Any
+
+
+def hash_of(split: str) -> Callable[[Key], bytes]:
+    """What orders the rows of a split, as TFDS does."""
+    salted = hashlib.md5(split.encode(), usedforsecurity=False)
+
+    def digest(key: Key) -> bytes:
+        made = salted.copy()
+        made.update(key if isinstance(key, bytes) else str(key).encode())
+        return made.digest()
+
+    return digest
+
+
+class PartWriter:
+    """Writes one part of a split into a folder, from where an earlier run stopped."""
+
+    def __init__(self, folder: Path, split: str, part: int, features: FeatureConnector) -> None:
+        self._folder, self._split, self._part = folder, split, part
+        self._features = features
+        self._hash = hash_of(split)
+        self._name = f"{split}.{part:05d}"
+
+    @property
+    def _done(self) -> Path:
+        return self._folder / f"{self._name}.done"
+
+    def chunk_paths(self) -> list[Path]:
+        """The chunks that are there, in order."""
+        return sorted(self._folder.glob(f"{self._name}.*.chunk"))
+
+    def write(self, source: RowSource, advance: Callable[[int], Any] = lambda _: None) -> None:
+        """Write what is missing."""
+        if self._done.exists():
+            return
+        there = self.chunk_paths()
+        before = [read_chunk(path) for path in there]
+        count = sum(len(chunk.hashes) for chunk in before)
+        passed, rows = source.rows(count)
+        if passed < count:
+            self._check_again(before, passed, rows)
+        del before
+        advance(count)
+        number = len(there)
+        for chunk in self._chunks(rows, count, advance):
+            write_chunk(self._folder / f"{self._name}.{number:07d}.chunk", chunk)
+            number += 1
+        with whole_file(self._done) as file:
+            file.write(str(number).encode())
+
+    def _check_again(self, before: list[Chunk], passed: int, rows: Iterator[tuple[Key, Any]]) -> None:
+        """Pass over rows that are written already; they must be the same ones."""
+        known = np.concatenate([chunk.hashes for chunk in before])[passed:].astype(">u8")
+        for at, wanted in enumerate(known):
+            found = next(rows, None)
+            if found is None or self._hash(found[0]) != wanted.tobytes():
+                said = "ended" if found is None else f"gave the key {found[0]!r}"
+                raise BuildError(
+                    f"split {self._split!r}: at row {passed + at} the generator {said}, where the build that was "
+                    f"stopped had another: remove {self._folder} to begin anew"
+                )
+
+    def _chunks(self, rows: Iterator[tuple[Key, Any]], first: int, advance: Callable[[int], Any]) -> Iterator[Chunk]:
+        import pyarrow as pa
+
+        parts: list[Any] = []
+        keys: list[Key] = []
+        size, since = 0, time.monotonic()
+        while batch := list(islice(rows, BATCH_ROWS)):
+            records = self._encode(batch, first + len(keys))
+            parts.append(records)
+            keys += [key for key, _ in batch]
+            size += records.nbytes
+            advance(len(batch))
+            if len(keys) >= CHUNK_ROWS or size >= CHUNK_BYTES or time.monotonic() - since > CHUNK_SECONDS:
+                yield self._chunk(keys, pa.concat_arrays(parts))
+                first += len(keys)
+                parts, keys, size, since = [], [], 0, time.monotonic()
+        if keys:
+            yield self._chunk(keys, pa.concat_arrays(parts))
+
+    def _encode(self, batch: list[tuple[Key, Any]], first: int) -> Any:
+        try:
+            return encode_rows(self._features, [example for _, example in batch])
+        except EncodeError as error:
+            key = batch[error.row][0]
+            raise BuildError(f"split {self._split!r}, row {first + error.row} (key {key!r}): {error}") from error
+
+    def _chunk(self, keys: list[Key], records: Any) -> Chunk:
+        import pyarrow as pa
+
+        hashes = np.frombuffer(b"".join(map(self._hash, keys)), ">u8").reshape(-1, 2)
+        named = [key if isinstance(key, bytes) else str(key).encode() for key in keys]
+        return Chunk(hashes, pa.array(named, pa.large_binary()), records)
+
+
+def write_chunk(path: Path, chunk: Chunk) -> None:
+    """Write it whole."""
+    import pyarrow as pa
+
+    raw = pa.FixedSizeBinaryArray.from_buffers(
+        pa.binary(16), len(chunk.hashes), [None, pa.py_buffer(np.ascontiguousarray(chunk.hashes))]
+    )
+    table = pa.table({"hash": raw, "key": chunk.keys, "record": chunk.records})
+    with whole_file(path) as file, pa.ipc.new_file(file, table.schema) as writer:
+        writer.write_table(table)
+
+
+def read_chunk(path: Path) -> Chunk:
+    """Read it, mapped into memory."""
+    import pyarrow as pa
+
+    table = pa.ipc.open_file(pa.memory_map(str(path))).read_all().combine_chunks()
+    hashes, keys, records = (column.chunk(0) for column in table.columns)
+    raw = np.frombuffer(hashes.buffers()[1], ">u8", len(hashes) * 2, hashes.offset * 16)
+    return Chunk(raw.reshape(-1, 2), keys, records)
+
+
+def keyed(rows: Iterable[Any], prefix: str) -> Iterator[tuple[Key, Any]]:
+    """Rows with the keys that they come with, or with their numbers."""
+    for number, row in enumerate(rows):
+        if isinstance(row, tuple) and len(row) == 2 and isinstance(row[0], str | bytes | int | np.integer):
+            key = row[0]
+            yield (int(key) if isinstance(key, np.integer) else key), row[1]
+        else:
+            yield f"{prefix}{number}", row

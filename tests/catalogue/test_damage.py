@@ -1,0 +1,132 @@
+"""Directories that are not what they say: refused, with the file and what there is."""
+
+import json
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+import headrace as hr
+
+
+@pytest.fixture
+def folder(tmp_path):
+    ds = hr.Dataset.range(40).map(lambda x: {"x": x, "name": str(x)})
+    ds.write_tfds(tmp_path, "numbers", shards=4)
+    return tmp_path / "numbers/1.0.0"
+
+
+def change(path, edit):
+    page = json.loads(path.read_text())
+    edit(page)
+    path.write_text(json.dumps(page))
+
+
+def test_a_missing_shard(folder):
+    (folder / "numbers-train.tfrecord-00002-of-00004").unlink()
+    with pytest.raises(hr.StorageError, match=r"lacks numbers-train.tfrecord-00002-of-00004"):
+        hr.tfds.builder_from_directory(folder).as_dataset("train")
+    assert len(hr.tfds.builder_from_directory(folder).as_dataset("train[:20]")) == 20
+
+
+def test_a_shard_of_another_length(folder):
+    change(folder / "dataset_info.json", lambda page: page["splits"][0].update(shardLengths=[10, 10, 11, 10]))
+    ds = hr.tfds.builder_from_directory(folder).as_dataset("train", order="file")
+    with pytest.raises(hr.StorageError, match=r"00002-of-00004 has 10 rows where dataset_info.json promises 11"):
+        list(ds)
+
+
+def test_a_tampered_record(folder):
+    path = folder / "numbers-train.tfrecord-00001-of-00004"
+    data = bytearray(path.read_bytes())
+    data[40] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(hr.HeadraceError, match=r"00001-of-00004"):
+        list(hr.tfds.builder_from_directory(folder).as_dataset("train"))
+
+
+def test_a_feature_of_an_unknown_class(folder):
+    def edit(page):
+        page["featuresDict"]["features"]["x"]["pythonClassName"] = "somewhere.Imag"
+
+    change(folder / "features.json", edit)
+    with pytest.raises(hr.StorageError, match=r"class 'somewhere.Imag' cannot be read: did you mean 'Image'"):
+        hr.tfds.builder_from_directory(folder)
+
+
+def test_a_directory_that_is_being_written(folder, tmp_path):
+    with pytest.raises(hr.StorageError, match=r"being written"):
+        shutil.copytree(folder, tmp_path / "numbers/2.0.0.incompleteABC123")
+        (tmp_path / "numbers/2.0.0.incompleteABC123/dataset_info.json").unlink()
+        hr.tfds.builder_from_directory(tmp_path / "numbers/2.0.0.incompleteABC123")
+    assert str(hr.tfds.builder("numbers", data_dir=tmp_path).version) == "1.0.0"
+    with pytest.raises(FileNotFoundError, match=r"no directory"):
+        hr.tfds.builder_from_directory(tmp_path / "nowhere")
+    (folder / "dataset_info.json").unlink()
+    with pytest.raises(hr.StorageError, match=r"it has no dataset_info.json, but"):
+        hr.tfds.builder_from_directory(folder)
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"name": "x"}', '{"name": "x", "version": "1.0.0", "splits": [1]}'])
+def test_an_info_that_makes_no_sense(folder, text):
+    (folder / "dataset_info.json").write_text(text)
+    with pytest.raises(hr.StorageError, match=r"dataset_info\.json is damaged"):
+        hr.tfds.builder_from_directory(folder)
+
+
+@pytest.mark.parametrize("text", ["{", "{}", '{"pythonClassName": "x.Image", "image": 3}', '{"tensor": {}}'])
+def test_features_that_make_no_sense(folder, text):
+    (folder / "features.json").write_text(text)
+    with pytest.raises(hr.StorageError, match=r"features\.json"):
+        hr.tfds.builder_from_directory(folder)
+
+
+def test_a_format_that_nobody_reads(folder):
+    change(folder / "dataset_info.json", lambda page: page.update(fileFormat="riegeli"))
+    with pytest.raises(hr.StorageError, match=r"format 'riegeli'.*tfrecord, array_record, parquet"):
+        hr.tfds.builder_from_directory(folder)
+
+
+@pytest.mark.parametrize(
+    "split",
+    [
+        "train[2]",
+        "train[:]",
+        "train[:76]",
+        "train[:101%]",
+        "train[:0shard]",
+        "train[20:10]",
+        "train[1:2:3]",
+        "",
+        "train[a:]",
+        "all[:5]",
+    ],
+)
+def test_splits_that_cannot_be_read(folder, split):
+    with pytest.raises(ValueError, match=r"split|train"):
+        hr.tfds.builder_from_directory(folder).as_dataset(split)
+
+
+def test_nothing_of_tensorflow_protobuf_or_the_network_is_imported(folder):
+    code = (
+        "import sys, socket; socket.socket.connect = None; import headrace as hr; "
+        f"print(len(list(hr.tfds.load('numbers', split='train', data_dir={str(folder.parents[1])!r})))); print(*sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    count, modules = done.stdout.splitlines()
+    assert count == "40"
+    loaded = {name.split(".")[0] for name in modules.split()}
+    assert not {"tensorflow", "tensorflow_datasets", "sklearn", "cv2", "requests", "array_record"} & loaded
+    assert "google.protobuf" not in modules.split()
+
+
+def test_a_directory_behind_a_url(folder):
+    import fsspec
+
+    system = fsspec.filesystem("memory")
+    system.put(str(folder.parent), "/store/numbers", recursive=True)
+    ds = hr.tfds.load("numbers", split="train[5:]", data_dir="memory://store")
+    assert [int(row["x"]) for row in ds] == list(range(5, 40))
+    assert int(ds[7]["x"]) == 12
+    assert sorted(int(row["x"]) for row in ds.shuffle(seed=1)) == list(range(5, 40))
