@@ -120,7 +120,8 @@ def _stage(
 
     Unless nobody sees them before there is a whole `lot`.
     """
-    pace = Pace(1) if one_by_one else ctx.run.pace(handover=True, remote=remote is not None)
+    threads = width if isinstance(width, int) else width.most
+    pace = Pace(1) if one_by_one else ctx.run.pace(threads=max(1, threads), remote=remote is not None)
     if one_by_one and lot > 1 and ctx.run.block_rows is None:
         pace = Pace(most=lot)
     return WorkerStream(

@@ -102,9 +102,9 @@ class Pass:
         """Where the next row lies."""
         return self.root.mark()
 
-    def pace(self, *, handover: bool = False, remote: bool = False) -> Pace:
-        """A fresh measure of how many rows to ask for."""
-        return Pace(self.block_rows, handover=handover, remote=remote)
+    def pace(self, *, threads: int = 0, remote: bool = False) -> Pace:
+        """A fresh measure of how many rows to ask for, with up to so many threads."""
+        return Pace(self.block_rows, threads=min(threads, self.tuner.cpus), remote=remote)
 
     def cancel(self) -> None:
         """Have every pull of this pass end, and wake up everybody who waits on a channel or for a store."""

@@ -63,8 +63,9 @@ class Source(Protocol):
 class Pace:
     """How many rows to ask for when the choice is ours: about a millisecond of work, and blocks that stay in cache.
 
-    Between threads blocks may be larger: a hand-over costs tens of microseconds. To another process it costs a hundred
-    or more, and is worth several milliseconds of work.
+    Between threads blocks may be larger: a hand-over costs tens of microseconds. Where `threads` work beside one another
+    each block's share of Python is paid one after the other, so their work must be many times that. To another process a
+    hand-over costs a hundred microseconds or more, and is worth several milliseconds of work.
     """
 
     BYTES = 768 << 10
@@ -76,13 +77,14 @@ class Pace:
     """So many rows that a function can show what it makes of a block are asked for even if one takes a millisecond."""
 
     def __init__(
-        self, fixed: int | None = None, *, handover: bool = False, remote: bool = False, most: int | None = None
+        self, fixed: int | None = None, *, threads: int = 0, remote: bool = False, most: int | None = None
     ) -> None:
         self.rows = fixed or 1
         self._most = most
         self._fixed = fixed is not None
-        self._bytes = self.HANDOVER_BYTES if handover or remote else self.BYTES
-        self._nanoseconds = self.REMOTE_NANOSECONDS if remote else self.NANOSECONDS
+        crowd = 2 * threads if threads > 1 else 1
+        self._bytes = crowd * self.HANDOVER_BYTES if threads or remote else self.BYTES
+        self._nanoseconds = max(crowd * self.NANOSECONDS, self.REMOTE_NANOSECONDS if remote else 0)
 
     def observe(self, item: Item, nanoseconds: int) -> None:
         """Learn from what the last pull gave, and how long it took."""
