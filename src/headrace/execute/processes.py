@@ -196,7 +196,7 @@ class Processes:
             last = self._workers.pop(threading.get_ident(), None)
             if last is not None:
                 last.close()
-            seat.worker = worker = self._idle.take(start) or Worker()
+            seat.worker = worker = self._idle.take(start) or Worker(light=True)
             self._workers[threading.get_ident()] = worker
         if not worker.ready:
             worker.hand_over(call)
