@@ -22,7 +22,7 @@ from typing import Any
 
 from headrace.block import Block
 from headrace.errors import HeadraceError, WorkerError
-from headrace.execute.shared import Packed, Shared, take_apart, unpack
+from headrace.execute.shared import PackedValues, Shared, take_apart, unpack
 from headrace.execute.unpicklable import culprit
 from headrace.execute.worker import Interrupted, NewCall, Raised, Unusable
 
@@ -147,7 +147,7 @@ class Worker:
         self.receive()
         self.ready = True
 
-    def hand_over(self, call: Packed) -> None:
+    def hand_over(self, call: PackedValues) -> None:
         """Send the function; once the next answer is there, it is `ready`."""
         self._send(call)
 
@@ -187,7 +187,7 @@ class Worker:
             return False
         return self.alive and self._keeper.is_alive()
 
-    def _send(self, value: Packed, most: int | None = None) -> bool:
+    def _send(self, value: PackedValues, most: int | None = None) -> bool:
         message = value.write(self._keeper.inboxes[self._sent % AHEAD])
         if most is not None and len(message) > most:
             return False
@@ -246,7 +246,7 @@ class Worker:
         self._free()
 
 
-def take_call_apart(call: Callable[[Any], list[Any]]) -> Packed:
+def take_call_apart(call: Callable[[Any], list[Any]]) -> PackedValues:
     """A function on its way to workers; what keeps it from going there is named."""
     try:
         return take_apart([NewCall(call)])
