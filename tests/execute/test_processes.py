@@ -611,3 +611,36 @@ def test_what_cannot_be_sent_is_named(case, where):
     assert said in str(caught.value)
     assert where == "map" or "(map (" in str(caught.value)
     assert "Make it inside the function" in str(caught.value)
+
+
+def test_a_worker_has_the_whole_package_once_it_needs_it():
+    def loaded(x):
+        before = "headrace.dataset" in sys.modules
+        parsed = hr.io.decode_raw(b"\x01\x02", np.uint8)  # a module of the package
+        still = "headrace.dataset" in sys.modules
+        total = int(sum(hr.Dataset.range(4)))  # a name of it
+        from headrace import AUTOTUNE, TensorSpec
+
+        return before, still, parsed, total, AUTOTUNE, hr.__version__, hasattr(hr, "nonsense"), TensorSpec is not None
+
+    ((before, still, parsed, *rest),) = process(D.range(1), loaded)
+    assert (bool(before), bool(still), parsed.tolist()) == (False, False, [1, 2])
+    assert [each.item() if hasattr(each, "item") else each for each in rest] == [
+        6, hr.AUTOTUNE, hr.__version__, False, True,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "name", ["headrace.ops.calls", "headrace.ops.filter", "headrace.ops.random_map", "headrace.io"]
+)
+def test_modules_can_be_imported_alone(name):
+    program = (
+        "exec(open(sys.argv[1]).read()); import_lightly(); import importlib; importlib.import_module(sys.argv[2]); "
+        "import headrace; headrace.Dataset.range(3).batch(2); print(list(headrace.Dataset.range(2)) == [0, 1])"
+    )
+    light = Path(hr.__file__).with_name("execute") / "light_import.py"
+    done = subprocess.run(
+        [sys.executable, "-c", f"import sys; {program}", str(light), name],
+        capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert (done.stdout, done.stderr) == ("True\n", "")

@@ -338,6 +338,15 @@ RUNS = {
 }
 
 
+@pytest.mark.parametrize("size", [1, 2, 100, hr.AUTOTUNE])
+def test_a_prefetch_behind_holds_nothing_back_either(size):
+    ds, go = quick_then_stuck(3000, 2001)
+    with iter(ds.prefetch(size)) as it:
+        assert within(60, lambda: [int(next(it)) for _ in range(2001)]) == list(range(2001))
+        go.set()
+        assert [int(x) for x in it] == list(range(2001, 3000))
+
+
 @pytest.mark.parametrize("name", RUNS)
 @pytest.mark.parametrize("calls", [1, 2, hr.AUTOTUNE])
 def test_runs_of_calls_give_what_single_calls_give_and_a_state_anywhere_goes_on_exactly(name, calls):

@@ -39,7 +39,7 @@ def read_ahead(
     is the name under which that is tuned.
     """
     working = work is not do_nothing
-    one_by_one = working or waits(node)
+    one_by_one = working or (waits(node) and not node.ready_made)  # who is asked for many gives what there is
     source = ctx.open(node, marks, any_order=True)
     tuner = ctx.run.tuner
     depth = None

@@ -21,13 +21,13 @@ from headrace.block import Block, Item
 from headrace.errors import WorkerError
 from headrace.execute.channel import Cancelled
 from headrace.execute.remote_worker import Died, Unsendable, Worker, take_call_apart
-from headrace.execute.shared import Packed
+from headrace.execute.shared import PackedValues
 
 BlockFunction: TypeAlias = Callable[[Block], list[Block | Exception]]
 """From a block to what became of its rows: blocks, and an exception in the place of each row that could not be made."""
 
 
-class Idle(NamedTuple):
+class IdleWorker(NamedTuple):
     """A worker that waits for a pass, and what it was started with."""
 
     owner: int
@@ -43,7 +43,7 @@ class IdleWorkers:
     """
 
     def __init__(self) -> None:
-        self._idle: deque[Idle] = deque()
+        self._idle: deque[IdleWorker] = deque()
         self._ends_with_the_plan = False
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -67,7 +67,7 @@ class IdleWorkers:
             weakref.finalize(self, _end, self._idle)
             self._ends_with_the_plan = True
         _end(self._idle)
-        self._idle.extend(Idle(os.getpid(), start, worker) for worker in workers)
+        self._idle.extend(IdleWorker(os.getpid(), start, worker) for worker in workers)
 
 
 def _folder() -> str:
@@ -78,7 +78,7 @@ def _folder() -> str:
         return ""
 
 
-def _end(idle: deque[Idle]) -> None:
+def _end(idle: deque[IdleWorker]) -> None:
     while idle:
         idle.popleft().worker.close()
 
@@ -102,7 +102,7 @@ class Processes:
     def __init__(self, call: BlockFunction, idle: IdleWorkers) -> None:
         self._call = call
         self._idle = idle
-        self._packed: tuple[Packed, Any] | None = None
+        self._packed: tuple[PackedValues, Any] | None = None
         self._seat = Seat()
         self._workers: dict[int, Worker] = {}
         self._lock = threading.Lock()
@@ -196,7 +196,7 @@ class Processes:
             last = self._workers.pop(threading.get_ident(), None)
             if last is not None:
                 last.close()
-            seat.worker = worker = self._idle.take(start) or Worker()
+            seat.worker = worker = self._idle.take(start) or Worker(light=True)
             self._workers[threading.get_ident()] = worker
         if not worker.ready:
             worker.hand_over(call)

@@ -16,12 +16,13 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection
+from pathlib import Path
 from time import monotonic
 from typing import Any
 
 from headrace.block import Block
 from headrace.errors import HeadraceError, WorkerError
-from headrace.execute.shared import Packed, Shared, from_message, take_apart
+from headrace.execute.shared import PackedValues, Shared, from_message, take_apart
 from headrace.execute.unpicklable import culprit
 from headrace.execute.worker import Interrupted, NewCall, Raised, Unusable
 
@@ -29,6 +30,7 @@ REAP_SECONDS = 5.0
 """How long a worker that hung up may take to end before it is killed."""
 SEND_BYTES = 1 << 15
 """What a connection takes beside another message though nobody reads."""
+LIGHT_IMPORT = str(Path(__file__).with_name("light_import.py"))
 AHEAD = 2
 """So many questions may be under way at a time: a worker has the next one when it has answered the last."""
 
@@ -53,8 +55,9 @@ class Keeper(threading.Thread):
     outboxes: list[Shared]
     process: subprocess.Popen[bytes]
 
-    def __init__(self) -> None:
+    def __init__(self, *, light: bool) -> None:
         super().__init__(name="headrace-process", daemon=True)
+        self._light = light
         self._owner = os.getpid()
         self._lock = threading.RLock()  # the collector may free a worker from within
         self._made = threading.Event()
@@ -90,7 +93,8 @@ class Keeper(threading.Thread):
             self.inboxes, self.outboxes = memory[:AHEAD], memory[AHEAD:]
             fds = there.fileno(), *(each.fd for each in memory)
             path = [entry for entry in sys.path if isinstance(entry, str)]
-            program = f"import sys; sys.path[:] = {path}; from headrace.execute.worker import serve; serve{fds}"
+            light = f"exec(open({LIGHT_IMPORT!r}).read()); import_lightly(); " if self._light else ""
+            program = f"import sys; sys.path[:] = {path}; {light}from headrace.execute.worker import serve; serve{fds}"
             # In a group of its own: Ctrl-C is for the process that the user started, and that one ends this one.
             self.process = subprocess.Popen(
                 [sys.executable, "-c", program], stdin=subprocess.DEVNULL, pass_fds=fds, process_group=0
@@ -116,13 +120,14 @@ class Keeper(threading.Thread):
 class Worker:
     """One process, a connection to it, and memory for what goes there and back. They go with it, however it goes.
 
-    Answers come in the order of the questions, of which no more than AHEAD that hold arrays may be under way.
+    Answers come in the order of the questions, of which no more than AHEAD that hold arrays may be under way. A `light`
+    one imports of the package only what it needs.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, light: bool = False) -> None:
         if os.name != "posix" or not sys.executable:
             raise HeadraceError('mode="process" needs Linux or macOS and a Python interpreter to start; use threads')
-        keeper = Keeper()
+        keeper = Keeper(light=light)
         try:
             keeper.begin()
             self._free = weakref.finalize(self, keeper.free)
@@ -142,7 +147,7 @@ class Worker:
         self.receive()
         self.ready = True
 
-    def hand_over(self, call: Packed) -> None:
+    def hand_over(self, call: PackedValues) -> None:
         """Send the function; once the next answer is there, it is `ready`."""
         self._send(call)
 
@@ -182,7 +187,7 @@ class Worker:
             return False
         return self.alive and self._keeper.is_alive()
 
-    def _send(self, value: Packed, most: int | None = None) -> bool:
+    def _send(self, value: PackedValues, most: int | None = None) -> bool:
         message = value.write(self._keeper.inboxes[self._sent % AHEAD])
         if most is not None and len(message) > most:
             return False
@@ -241,7 +246,7 @@ class Worker:
         self._free()
 
 
-def take_call_apart(call: Callable[[Any], list[Any]]) -> Packed:
+def take_call_apart(call: Callable[[Any], list[Any]]) -> PackedValues:
     """A function on its way to workers; what keeps it from going there is named."""
     try:
         return take_apart([NewCall(call)])

@@ -75,7 +75,7 @@ class Shared:
         os.close(self.fd)
 
 
-class Packed(NamedTuple):
+class PackedValues(NamedTuple):
     """Values taken apart, ready to be written to any memory: once for several processes."""
 
     plan: list[Any]
@@ -105,7 +105,7 @@ def to_message(parts: list[Any], memory: Shared) -> bytes:
     return take_apart(parts).write(memory)
 
 
-def take_apart(parts: list[Any]) -> Packed:
+def take_apart(parts: list[Any]) -> PackedValues:
     """The parts as arrays and a few bytes.
 
     Blocks are taken apart first: to pickle them as they are takes many times as long as to copy a small one.
@@ -129,7 +129,7 @@ def take_apart(parts: list[Any]) -> Packed:
             plan.append(len(rest))
             rest.append(part)
     data, buffers = _pickle_apart(rest, arrays) if any(r is not None for r in rest) else (b"", [])
-    return Packed(plan, len(rest), data, arrays + buffers, [buffer.nbytes for buffer in buffers])
+    return PackedValues(plan, len(rest), data, arrays + buffers, [buffer.nbytes for buffer in buffers])
 
 
 def _compact(column: Any) -> Any:

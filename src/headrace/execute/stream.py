@@ -63,9 +63,9 @@ class Source(Protocol):
 class Pace:
     """How many rows to ask for when the choice is ours: about a millisecond of work, and blocks that stay in cache.
 
-    Between threads blocks may be larger: a hand-over costs tens of microseconds. Where `threads` work beside one another
-    each block's share of Python is paid one after the other, so their work must be many times that. To another process a
-    hand-over costs a hundred microseconds or more, and is worth several milliseconds of work.
+    Between threads blocks may be larger: a hand-over costs tens of microseconds. Where several `threads` work, the
+    Python of all their blocks takes turns, so the work of each must be many times that. To another process a hand-over
+    costs a hundred microseconds or more, and is worth several milliseconds of work.
     """
 
     BYTES = 768 << 10
