@@ -73,8 +73,8 @@ unit: $(VENV)/.installed-test
 	$(BIN)/python -m pytest -n $(WORKERS) --doctest-modules src/headrace tests
 
 # Folders without the peers (TensorFlow, JAX, Keras), whose import alone takes long.
-FAST := tests/plan tests/ops tests/optimise tests/execute tests/trace tests/io tests/sources tests/sinks tests/storage \
-  tests/cli tests/test_*.py
+FAST := tests/plan tests/ops tests/optimise tests/execute tests/trace tests/io tests/text tests/sources tests/sinks \
+  tests/storage tests/cli tests/test_*.py
 
 bench: $(VENV)/.installed-bench
 	$(BIN)/python benchmarks/core.py
