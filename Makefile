@@ -9,10 +9,11 @@ COMPILER := $(if $(filter default undefined,$(origin CXX)),c++,$(CXX))
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 INDEX := $(if $(filter cpu,$(TORCH)),--extra-index-url https://download.pytorch.org/whl/cpu)
 
-.PHONY: help compiler servers demo check test lint types fast unit bench soak kills fuzz chaos clean
+.PHONY: help compiler servers demo demo-text check test lint types fast unit bench soak kills fuzz chaos clean
 
 help:
 	@echo "make demo    what is special, in a minute: speed, the plan, a named error, a kill and an exact resume"
+	@echo "make demo-text  train on lines of text: words counted, looked up, batched by length (installs torch)"
 	@echo "make check   lint, types and the tests that take moments: for the daily loop (under 3 minutes)"
 	@echo "make test    lint, types, doctests and all tests (a quarter of an hour; TORCH=cpu to install torch without CUDA)"
 	@echo "make servers install PostgreSQL and MariaDB by apt, as root, for the tests that would be skipped without them"
@@ -51,6 +52,9 @@ $(VENV)/.installed-%: $(BIN)/python $(NATIVE) | compiler
 demo: $(VENV)/.installed-demo
 	$(BIN)/python examples/demo.py
 
+demo-text: $(VENV)/.installed-torch
+	$(BIN)/python examples/text_torch.py
+
 check: lint types fast
 
 test: lint types unit
@@ -69,8 +73,8 @@ unit: $(VENV)/.installed-test
 	$(BIN)/python -m pytest -n $(WORKERS) --doctest-modules src/headrace tests
 
 # Folders without the peers (TensorFlow, JAX, Keras), whose import alone takes long.
-FAST := tests/plan tests/ops tests/optimise tests/execute tests/trace tests/io tests/sources tests/sinks tests/storage \
-  tests/cli tests/test_*.py
+FAST := tests/plan tests/ops tests/optimise tests/execute tests/trace tests/io tests/text tests/sources tests/sinks \
+  tests/storage tests/cli tests/test_*.py
 
 bench: $(VENV)/.installed-bench
 	$(BIN)/python benchmarks/core.py

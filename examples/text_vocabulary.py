@@ -1,10 +1,7 @@
 """Lines of text to padded batches of word numbers, with a vocabulary that is counted first."""
 
 import tempfile
-from collections import Counter
 from pathlib import Path
-
-import numpy as np
 
 import headrace as hr
 
@@ -16,11 +13,10 @@ The stone grinds the grain; the miller fills the sacks.
 A gate holds the water back at night.
 In the morning the gate is lifted, and the stream runs to the wheel again.
 """
-PADDING, UNKNOWN = 0, 1
 
 
 def words(line):
-    return [word.strip(".,;").lower() for word in line.split()]
+    return hr.text.split(hr.text.strip_punctuation(hr.text.lower(line)))
 
 
 def main():
@@ -29,18 +25,16 @@ def main():
         path.write_text(TEXT)
         lines = hr.TextLineDataset(path).filter(lambda line: line != "")
 
-        counted = Counter(word for line in lines for word in words(line))
-        vocabulary = {word: number for number, (word, _) in enumerate(counted.most_common(20), start=2)}
-        print(f"{len(vocabulary)} words of {len(counted)}, the most frequent: {counted.most_common(3)}")
+        vocabulary = hr.text.Vocabulary.adapt(lines.map(words), 21, special_tokens=["[PAD]"])
+        counted = lines.map(words).statistics()[""]
+        print(f"{len(vocabulary.tokens) - 1} words of {counted.unique}, the most frequent: {counted.most_frequent[:3]}")
 
-        def numbers(line):
-            return np.array([vocabulary.get(word, UNKNOWN) for word in words(line)])
-
-        ids = lines.map(numbers)
-        for batch in ids.padded_batch(3, padding_values=PADDING):
+        ids = lines.map(lambda line: vocabulary(words(line)))
+        for batch in ids.padded_batch(3):
             print(batch.shape)
             print(batch)
         print("the lengths, kept:", [batch.row_lengths().tolist() for batch in ids.ragged_batch(3)])
+        print("and back:", " ".join(vocabulary.tokens_of(next(iter(ids)))))
 
         # Sentences of about the same length together: less padding.
         bucketed = ids.bucket_by_sequence_length(len, bucket_boundaries=[9], bucket_batch_sizes=[2, 2])

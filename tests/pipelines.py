@@ -137,9 +137,18 @@ def _by_list(*args):
     return args[0] * FACTORS[1] + len(FACTORS)
 
 
+def _words(*args):
+    return hr.text.split(hr.text.upper(args[0]), sep="I"), hr.text.length(args[0])
+
+
+def _word_ids(*args):
+    return VOCABULARY(hr.text.split(args[0]))
+
+
 TABLE = np.arange(20.0)
 FACTORS = [1.0, 0.5, TABLE[:2]]
-TRACED = [_first, _doubled, _arithmetic, _table, _fixed, _reduced, _by_list]
+VOCABULARY = hr.text.Vocabulary(["line", "a", "1"], num_oov_buckets=2)
+TRACED = [_first, _doubled, _arithmetic, _table, _fixed, _reduced, _by_list, _words, _word_ids]
 
 
 def _count_to(n):
@@ -276,6 +285,7 @@ sources = st.one_of(
     st.tuples(sizes, st.sampled_from(list(WRITERS))).map(lambda a: _tables(*a)),
     sizes.map(lambda n: D.from_tensor_slices((np.arange(n) * 1.5, np.arange(n)))),
     st.integers(1, 9).map(lambda n: D.from_tensor_slices(_mixed(n))),
+    st.integers(1, 9).map(lambda n: D.from_tensor_slices(["a b1 " * (i % 3) for i in range(n)]).map(hr.text.split)),
     st.tuples(sizes, st.integers(0, 5)).map(lambda a: D.from_arrow(_table(*a))[60 : 60 + a[0]]),
     sizes.map(lambda n: D.from_torch(Rows(n))),
     sizes.map(lambda n: D.from_tensor_slices(Odd(np.arange(3 * n).reshape(n, 3)))),

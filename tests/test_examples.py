@@ -20,7 +20,11 @@ PROGRAMS = {
         "torch",
         [r"epoch 3: loss 0\.1", "stopped at step 97 and resumed, the weights are the same: True"],
     ),
-    "text_vocabulary": ("numpy", ["20 words of 29", r"\(3, 10\)", r"\[\[8, 10, 10\], \[8, 15\]\]", "in buckets: "]),
+    "text_vocabulary": (
+        "numpy",
+        ["20 words of 29", r"\(3, 10\)", r"\[\[8, 10, 10\], \[8, 15\]\]", "and back: the mill", "in buckets: "],
+    ),
+    "text_torch": ("torch", ["words and pairs, counted in", "lengths", r"test accuracy (0\.9|1\.0)"]),
     "keras_fit": ("keras", [r"test accuracy 0\.[89]", "of the points are taken to lie in the ring"]),
     "tabular": (
         "keras",

@@ -27,6 +27,8 @@ D = hr.Dataset
         (lambda: hr.experimental.unbatch, "it is hr.Dataset.unbatch here"),
         (lambda: hr.experimental.make_csv_dataset, "from_csv"),
         (lambda: hr.Dataset.from_tensor_slice, "did you mean hr.Dataset.from_tensor_slices?"),
+        (lambda: hr.strings.lower, "are in hr.text"),
+        (lambda: D.range(3).describe, "it is ds.statistics()"),
         (lambda: hr.Dataset.from_parquet, "it is hr.ParquetDataset"),
         (lambda: D.range(3).suffle, "did you mean hr.Dataset.shuffle?"),
         (lambda: D.range(3).head, "ds.take(n)"),

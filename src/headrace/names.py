@@ -112,6 +112,9 @@ NOT_HERE = {
 
 GUESSES = {
     "data": "tf.data's names stand in hr itself: hr.Dataset, not hr.data.Dataset",
+    "strings": "tf.strings' functions are in hr.text",
+    "lookup": "it is hr.text.Vocabulary, or hr.preprocessing.StringLookup",
+    "Dataset.describe": "it is ds.statistics()",
     "Dataset.from_dict": "hr.Dataset.from_tensor_slices takes a dict of arrays",
     "Dataset.from_json": "it is hr.JsonLinesDataset",
     "Dataset.from_list": "hr.Dataset.from_tensor_slices takes lists, from_generator anything else",

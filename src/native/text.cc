@@ -3,6 +3,10 @@
 #include <algorithm>
 #include <cstring>
 
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
 #include "parse_number.h"
 
 namespace headrace {
@@ -11,8 +15,8 @@ namespace {
 // Places for as many words as there can be, of which the rest is given back at the end.
 class WordWriter {
  public:
-  WordWriter(const TextRows& text, WordsMade& out, size_t most_bytes) : out_(out) {
-    out.values.extend(most_bytes);
+  WordWriter(const TextRows& text, WordsMade& out) : out_(out), limit_(text.values + text.offsets[text.rows]) {
+    out.values.extend(text.bytes() + kWide);
     out.rows.extend(size_t(text.rows));
     at_ = out.values.data();
     row_ = out.rows.data() + 1;
@@ -26,7 +30,11 @@ class WordWriter {
   }
 
   void word(const uint8_t* begin, size_t size) {
-    if (size) std::memcpy(at_, begin, size);
+    if (size <= kWide && size_t(limit_ - begin) >= kWide) {
+      std::memcpy(at_, begin, kWide);  // more than the word, which is quicker than to count; the next one writes over it
+    } else {
+      std::memcpy(at_, begin, size);
+    }
     end_word(at_ + size);
   }
 
@@ -35,10 +43,59 @@ class WordWriter {
   void finish() { out_.values.shrink(size_t(at_ - out_.values.data())); }
 
  private:
+  static constexpr size_t kWide = 16;
   WordsMade& out_;
+  const uint8_t* limit_;
   uint8_t* at_;
   int64_t* row_;
 };
+
+// Which of 64 bytes are white space.
+uint64_t spaces_in(const uint8_t* at) {
+#ifdef __SSE2__
+  uint64_t found = 0;
+  for (int i = 0; i < 4; ++i) {
+    const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(at + 16 * i));
+    const __m128i from_tab = _mm_sub_epi8(bytes, _mm_set1_epi8('\t'));  // 0 to 4 for those from \t to \r
+    const __m128i control = _mm_cmpeq_epi8(_mm_subs_epu8(from_tab, _mm_set1_epi8(4)), _mm_setzero_si128());
+    const __m128i space = _mm_or_si128(control, _mm_cmpeq_epi8(bytes, _mm_set1_epi8(' ')));
+    found |= uint64_t(uint32_t(_mm_movemask_epi8(space))) << (16 * i);
+  }
+  return found;
+#else
+  uint64_t found = 0;
+  for (int i = 0; i < 64; ++i) found |= uint64_t(is_space(at[i])) << i;
+  return found;
+#endif
+}
+
+// Calls `word(begin, size)` for each word of a row.
+template <typename Word>
+void each_word(const uint8_t* begin, const uint8_t* end, Word word) {
+  const uint8_t* start = nullptr;
+  for (const uint8_t* at = begin; at < end; at += 64) {
+    uint8_t last[64];
+    uint64_t spaces;
+    if (end - at >= 64) {
+      spaces = spaces_in(at);
+    } else {
+      std::memset(last, ' ', sizeof last);
+      std::memcpy(last, at, size_t(end - at));
+      spaces = spaces_in(last);
+    }
+    // a word begins or ends where a byte is not as the one before it
+    for (uint64_t turns = spaces ^ (spaces << 1 | (start ? 0 : 1)); turns; turns &= turns - 1) {
+      const uint8_t* const here = at + __builtin_ctzll(turns);
+      if (start) {
+        word(start, size_t(here - start));
+        start = nullptr;
+      } else {
+        start = here;
+      }
+    }
+  }
+  if (start) word(start, size_t(end - start));
+}
 
 void append(TextMade& out, const uint8_t* from, size_t size) { out.values.append(from, size); }
 
@@ -60,7 +117,7 @@ void map_bytes(const TextRows& text, ByteMap map, TextMade& out) {
 }
 
 void map_words(const TextRows& text, ByteMap map, WordsMade& out) {
-  WordWriter words(text, out, text.bytes());
+  WordWriter words(text, out);
   for (int64_t row = 0; row < text.rows; ++row) {
     uint8_t* to = words.place();
     for (const uint8_t *at = text.begin(row), *end = text.end(row); at < end; ++at) {
@@ -94,9 +151,14 @@ void strip_spaces(const TextRows& text, TextMade& out) {
 }
 
 void split_spaces(const TextRows& text, int64_t most, WordsMade& out) {
-  WordWriter words(text, out, text.bytes());
+  WordWriter words(text, out);
   for (int64_t row = 0; row < text.rows; ++row) {
     const uint8_t *at = text.begin(row), *const end = text.end(row);
+    if (most < 0) {
+      each_word(at, end, [&](const uint8_t* begin, size_t size) { words.word(begin, size); });
+      words.end_row();
+      continue;
+    }
     for (int64_t cuts = 0;; ++cuts) {
       while (at < end && is_space(*at)) ++at;
       if (at == end) break;
@@ -111,7 +173,7 @@ void split_spaces(const TextRows& text, int64_t most, WordsMade& out) {
 }
 
 void split_at(const TextRows& text, const uint8_t* separator, size_t size, int64_t most, WordsMade& out) {
-  WordWriter words(text, out, text.bytes());
+  WordWriter words(text, out);
   for (int64_t row = 0; row < text.rows; ++row) {
     const uint8_t *begin = text.begin(row), *const end = text.end(row), *at = begin;
     for (int64_t cuts = 0; cuts != most; ++cuts) {

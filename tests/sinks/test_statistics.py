@@ -1,5 +1,8 @@
 """ds.statistics, hr.Normalizer and hr.Discretizer: what NumPy says, however rows are cut, and after a break."""
 
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
 import numpy as np
 import pytest
 
@@ -61,6 +64,7 @@ def test_lengths_of_rows_are_known():
         lambda ds: ds.batch(7).unbatch(),
         lambda ds: ds.map(lambda x: x, mode="eager"),
         lambda ds: ds.prefetch(3),
+        lambda ds: ds.map(lambda x: x, mode="eager").prefetch(1),
         lambda ds: ds.with_options(hr.Options()),
     ],
 )
@@ -133,6 +137,28 @@ def test_columns_are_chosen_by_name_and_tuples_by_number():
         hr.Normalizer.adapt(D.range(3))
     single = D.from_tensor_slices([1.0, 3.0])
     assert list(single.map(hr.Normalizer.adapt(single))) == [-1.0, 1.0]
+
+
+@dataclass
+class Person:
+    age: Any
+    name: Any
+
+
+class Pair(NamedTuple):
+    age: Any
+    name: Any
+
+
+@pytest.mark.parametrize("kind", [Person, Pair])
+def test_elements_of_classes_keep_them(kind):
+    people = rows().map(lambda row: kind(row["age"], row["name"]))
+    made = people.map(hr.Normalizer.adapt(people))
+    first = next(iter(made))
+    assert isinstance(first, kind)
+    assert abs(first.age) < 5
+    assert first.name == NAMES[0]
+    assert list(people.statistics()) == ["age", "name"]
 
 
 def test_a_discretizer_makes_buckets_that_are_about_equally_full():

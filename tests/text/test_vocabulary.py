@@ -116,6 +116,7 @@ def test_a_file_holds_one_token_a_line(tmp_path):
         (lambda: WORDS([1, 2]), "not for integers"),
         (lambda: hr.text.Vocabulary.adapt(D.range(3)), "counts texts, not integers"),
         (lambda: hr.text.Vocabulary.adapt(D.from_tensor_slices(["a"]).filter(lambda x: False)), "no text"),
+        (lambda: hr.text.Vocabulary.adapt(D.from_tensor_slices((["a"], [1]))), "Vocabulary adapts to elements of one"),
         (lambda: hr.text.Vocabulary.adapt(["a"], 1, special_tokens=["x"]), "leaves no room"),
         (lambda: hr.text.TextVectorization(output_mode="one_hot"), "output_mode must be one of"),
         (lambda: hr.text.TextVectorization(standardize="upper"), "standardize must be one of"),

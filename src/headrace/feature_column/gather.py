@@ -30,8 +30,9 @@ def gather(
     state: Any = None,
     save_every: float = 30.0,
     progress: bool | None = None,
+    task: str = "adapt",
 ) -> None:
-    """Have `take` see all blocks of a dataset.
+    """Have `take` see all blocks of a dataset; `task` is what users call that.
 
     With `state`, a path, what the learners know is kept in that file every `save_every` seconds and when the pass
     breaks off; if there is such a file, of this `purpose`, the pass goes on from there. It is removed at the end.
@@ -39,12 +40,12 @@ def gather(
     from headrace.ops.progress import progress_bar
 
     if ds._node.cardinality == INFINITE:
-        raise ValueError("adapt reads all of a dataset, and this one is infinite: take(n) some of it")
+        raise ValueError(f"{task} reads all of a dataset, and this one is infinite: take(n) some of it")
     path = None if state is None else Path(state)
     place = None if path is None else _load(path, purpose, learners)
     with (
         ds.iterator(state=place) as it,
-        progress_bar("adapt", ds._node.cardinality, progress) as advance,
+        progress_bar(task, ds._node.cardinality, progress) as advance,
     ):
         if place is not None:
             advance(int(place["delivered"]))

@@ -32,7 +32,7 @@ class How:
 
 def learn(layer: Any, data: Any, learners: Sequence[Learner], take: Callable[[Any, int], None], how: How) -> None:
     """Have `take` see columns, and how many axes an element of them has: of a dataset, or of one array of rows."""
-    name = type(layer).__name__
+    name = (layer if isinstance(layer, type) else type(layer)).__name__
     if not is_dataset(data):
         if how.steps is not None:
             raise ValueError(f"{name}: steps counts the elements of a dataset, not of an array: leave it out")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -56,8 +56,12 @@ class ComponentLayers(ABC):
         if issubclass(kind, Mapping):
             return {key: self._changed(each, (*path, key)) for key, each in value.items()}
         if issubclass(kind, tuple):
-            parts = [self._changed(each, (*path, i)) for i, each in enumerate(value)]
-            return kind(*parts) if hasattr(kind, "_fields") else tuple(parts)
+            names = getattr(kind, "_fields", range(len(value)))
+            made = [self._changed(each, (*path, name)) for name, each in zip(names, value, strict=True)]
+            return kind(*made) if hasattr(kind, "_fields") else tuple(made)
+        if is_dataclass(kind):
+            parts = {each.name: self._changed(getattr(value, each.name), (*path, each.name)) for each in fields(kind)}
+            return replace(value, **parts)
         layer = self.layers.get(component_name(path))
         return value if layer is None else layer(value)
 
@@ -72,6 +76,7 @@ class ComponentLayers(ABC):
         known = ds._node.spec
         if known.structure is None:
             known = Spec.of_signature(ds.element_spec)
+        _check_classes(cls, known.structure)
         names = [component_name(path) for path in component_paths(known.structure)]
         for name in wanted or ():
             if name not in names:
@@ -100,6 +105,15 @@ class ComponentLayers(ABC):
     @abstractmethod
     def adapt(cls, ds: Any) -> Self:
         """Layers made of what a dataset holds."""
+
+
+def _check_classes(cls: type, structure: Structure) -> None:
+    """Refuse elements that a layer could not put together again."""
+    kind = structure.kind
+    if kind is not None and kind is not type(None) and not issubclass(kind, tuple | Mapping) and not is_dataclass(kind):
+        raise TypeError(f"{cls.__name__} takes tuples, dicts and dataclasses apart, not a {kind.__name__}")
+    for child in structure.children:
+        _check_classes(cls, child)
 
 
 def _numbers(cls: type, name: str, column: Any) -> Any:

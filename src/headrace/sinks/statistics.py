@@ -72,7 +72,8 @@ def statistics(
             list(threads.map(Summary.take, summaries, block.columns))
 
         purpose = f"statistics of {', '.join(names)}"
-        gather(self, summaries, take, purpose=purpose, state=state, save_every=save_every, progress=progress)
+        how = {"state": state, "save_every": save_every, "progress": progress}
+        gather(self, summaries, take, purpose=purpose, task="statistics", **how)
     rows = max([each.rows for each in summaries], default=0)
     found = {name: each.statistics(bins, most_frequent) for name, each in zip(names, summaries, strict=True)}
     return Statistics(found, rows)

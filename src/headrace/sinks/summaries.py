@@ -109,7 +109,7 @@ class Summary(Learner):
             low, high = there.min().item(), there.max().item()
             self.low = low if self.low is None else min(low, self.low)
             self.high = high if self.high is None else max(high, self.high)
-            self.spread.take(values)
+        self.spread.take(values)  # those that are missing, too: where a run of them ends depends on nothing else
 
     def _take_text(self, text: Any, column: Column) -> None:
         content, cuts = parts(text)

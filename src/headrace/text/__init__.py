@@ -5,11 +5,13 @@ from headrace.text.characters import bytes_split, length, unicode_decode, unicod
 from headrace.text.numbers import to_hash_bucket_fast, to_number
 from headrace.text.pieces import join, ngrams, reduce_join, split, strip, strip_punctuation, substr
 from headrace.text.regex import regex_full_match, regex_replace
+from headrace.text.tokenizers import Tokenizer
 from headrace.text.vectorization import TextVectorization
 from headrace.text.vocabulary import Vocabulary, lookup
 
 __all__ = [
     "TextVectorization",
+    "Tokenizer",
     "Vocabulary",
     "bytes_split",
     "join",

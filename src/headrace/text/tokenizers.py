@@ -1,0 +1,127 @@
+"""Tokenizers of other libraries, on whole columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from headrace.execute.budget import cpus
+from headrace.ragged import Ragged
+from headrace.text.operation import Work, as_strings, text_operation
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Encode = Callable[[list[str]], Sequence[Sequence[int]]]
+Decode = Callable[[list[int]], str]
+
+
+@dataclass(frozen=True, eq=False)
+class Tokenizer:
+    """Texts to ids by a tokenizer of Hugging Face's `tokenizers`, of `sentencepiece`, or of `tiktoken`.
+
+    It is given as that library's object (or one of `transformers` that has such a one), or as the name of a file
+    (`tokenizer.json`, `spm.model`) or of an encoding of tiktoken. In a map it gets all texts of a block at once, and
+    the library's threads work on them. `add_special_tokens` is for those of Hugging Face.
+
+    >>> import tokenizers
+    >>> model = tokenizers.models.WordLevel({"to": 0, "be": 1, "[UNK]": 2}, unk_token="[UNK]")
+    >>> library = tokenizers.Tokenizer(model)
+    >>> library.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    >>> tokenizer = hr.text.Tokenizer(library)
+    >>> list(hr.Dataset.from_tensor_slices(["to be", "be"]).map(tokenizer).padded_batch(2, padding_values=-1))
+    [array([[ 0,  1],
+           [ 1, -1]])]
+    """
+
+    tokenizer: Any
+    add_special_tokens: bool = field(default=True, kw_only=True)
+
+    _headrace_constant = True
+
+    def __post_init__(self) -> None:
+        given = self.tokenizer
+        object.__setattr__(self, "tokenizer", _opened(given) if isinstance(given, str | Path) else given)
+        _methods(self.tokenizer, special=self.add_special_tokens)
+
+    def __call__(self, input: Any) -> Any:
+        """The ids of a text; of an array of texts, an hr.Ragged."""
+        return tokenize(input, self)
+
+    def encode_rows(self, rows: list[str]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+        """The ids of all texts, and where those of each begin."""
+        found = _methods(self.tokenizer, special=self.add_special_tokens)[0](rows)
+        lengths = [len(ids) for ids in found]
+        cuts = np.zeros(len(rows) + 1, np.int64)
+        np.cumsum(lengths, out=cuts[1:])
+        return np.fromiter(chain.from_iterable(found), np.int64, int(cuts[-1])), cuts
+
+    def decode(self, ids: Any) -> Any:
+        """The text that ids stand for; of an hr.Ragged or an array of rows, an array of texts."""
+        if isinstance(ids, Ragged) or np.ndim(ids) > 1:
+            made = np.empty(len(ids), object)
+            made[:] = [self.decode(row) for row in ids]
+            return made
+        return _methods(self.tokenizer, special=self.add_special_tokens)[1](np.asarray(ids, np.int64).tolist())
+
+
+@text_operation
+def tokenize(input: Any, tokenizer: Tokenizer) -> Any:
+    """The ids that a tokenizer gives of each text: `tokenizer(input)`."""
+
+    def run(text: pa.Array) -> Any:
+        rows = as_strings(text)
+        try:
+            return tokenizer.encode_rows(rows.to_pylist())
+        except UnicodeDecodeError as error:
+            raise ValueError(f"a text is no UTF-8, which tokenizers need: {error}") from None
+
+    return Work(run, np.dtype(np.int64), gives_rows=True)
+
+
+def _methods(tokenizer: Any, *, special: bool) -> tuple[Encode, Decode]:
+    """How the library encodes many texts, and decodes one."""
+    library = type(tokenizer).__module__.partition(".")[0]
+    if library == "transformers" and hasattr(tokenizer, "backend_tokenizer"):
+        return _methods(tokenizer.backend_tokenizer, special=special)
+    if library == "tokenizers":
+        fast = getattr(tokenizer, "encode_batch_fast", tokenizer.encode_batch)
+        return (
+            lambda rows: [each.ids for each in fast(rows, add_special_tokens=special)],
+            lambda ids: str(tokenizer.decode(ids)),
+        )
+    if library == "sentencepiece":
+        return (
+            lambda rows: tokenizer.encode(rows, out_type=int, num_threads=cpus()),
+            lambda ids: str(tokenizer.decode(ids)),
+        )
+    if library == "tiktoken":
+        return lambda rows: tokenizer.encode_ordinary_batch(rows, num_threads=cpus()), tokenizer.decode
+    found = type(tokenizer).__name__
+    raise TypeError(f"hr.text.Tokenizer takes a tokenizer of tokenizers, sentencepiece or tiktoken, not a {found}")
+
+
+def _opened(name: str | Path) -> Any:
+    """The tokenizer in a file, or the encoding of tiktoken that is called so."""
+    ending = Path(name).suffix
+    library = {".json": "tokenizers", ".model": "sentencepiece"}.get(ending, "tiktoken")
+    try:
+        if library == "tokenizers":
+            from tokenizers import Tokenizer as Library
+
+            return Library.from_file(str(name))
+        if library == "sentencepiece":
+            from sentencepiece import SentencePieceProcessor
+
+            return SentencePieceProcessor(model_file=str(name))
+        import tiktoken
+    except ModuleNotFoundError:
+        raise ModuleNotFoundError(
+            f"{name} needs the package {library}: pip install 'headrace[tokenizers]'", name=library
+        ) from None
+    return tiktoken.get_encoding(str(name))
