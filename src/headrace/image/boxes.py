@@ -55,7 +55,7 @@ def _places(first: Float, last: Float, size: int, wanted: int) -> Float:
     """Where along an axis the pixels of a box lie."""
     most = np.float32(size - 1)
     if wanted == 1:
-        return np.array([np.float32(0.5) * (first + last) * most], np.float32)
+        return np.asarray([np.float32(0.5) * (first + last) * most], np.float32)
     step = (last - first) * most / np.float32(wanted - 1)
     return np.asarray(first * most + np.arange(wanted, dtype=np.float32) * step, np.float32)
 
@@ -63,7 +63,7 @@ def _places(first: Float, last: Float, size: int, wanted: int) -> Float:
 def _sampled(pixels: Float, y: Float, x: Float, *, nearest: bool) -> Float:
     if nearest:
         rows, columns = (np.floor(at + np.float32(0.5)).astype(np.int64) for at in (y, x))
-        return pixels[rows][:, columns]
+        return np.asarray(pixels[rows][:, columns])
     top, left = np.floor(y).astype(np.int64), np.floor(x).astype(np.int64)
     bottom, right = np.ceil(y).astype(np.int64), np.ceil(x).astype(np.int64)
     part_y, part_x = (y - top.astype(np.float32))[:, None, None], (x - left.astype(np.float32))[:, None]

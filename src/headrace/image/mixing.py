@@ -46,7 +46,7 @@ def _one_hot(labels: NDArray[Any], classes: int | None) -> NDArray[np.float32]:
             raise ValueError("labels that are numbers need num_classes")
         if len(labels) and not (labels.min() >= 0 and labels.max() < classes):
             raise ValueError(f"a label lies outside of num_classes={classes}")
-        return np.eye(classes, dtype=np.float32)[labels]
+        return np.asarray(np.eye(classes, dtype=np.float32)[labels])
     if labels.ndim != 2:
         raise ValueError(f"labels are numbers, or a row of probabilities for each image, not of shape {labels.shape}")
     return np.asarray(labels, np.float32)

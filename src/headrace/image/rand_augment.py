@@ -75,7 +75,7 @@ def _stretch(image: Pixels, *_: Any) -> Pixels:
     low, high = image.min((0, 1)).astype(np.float32), image.max((0, 1)).astype(np.float32)
     scale = np.divide(np.float32(255), high - low, out=np.ones_like(low), where=high > low)
     made = (image - np.where(high > low, low, 0)) * scale
-    return np.clip(made, 0, 255).astype(np.uint8)
+    return np.asarray(np.clip(made, 0, 255), np.uint8)
 
 
 def _equalize(image: Pixels, *_: Any) -> Pixels:
