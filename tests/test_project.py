@@ -107,6 +107,7 @@ def test_the_public_names():
         "TextLineDataset",
         "TransportError",
         "UNKNOWN_CARDINALITY",
+        "WebDataset",
         "WorkerError",
         "feature_column",
         "image",

@@ -63,6 +63,7 @@ from headrace.sinks.values import apply, get_single_element, reduce
 from headrace.sinks.write_parquet import write_parquet
 from headrace.sinks.write_sql import write_sql
 from headrace.sinks.write_tfrecord import write_tfrecord
+from headrace.sinks.write_webdataset import write_webdataset
 from headrace.sources.arrow import from_arrow
 from headrace.sources.batches import from_batches
 from headrace.sources.counter import counter, random
@@ -179,6 +180,7 @@ class Dataset(metaclass=KnownNames):
     write_parquet = write_parquet
     write_sql = write_sql
     write_tfrecord = write_tfrecord
+    write_webdataset = write_webdataset
 
     __add__ = concatenate
     __getitem__ = select_rows
