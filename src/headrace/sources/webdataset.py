@@ -103,7 +103,7 @@ def WebDataset(  # noqa: N802 - as others name it
         if known is None:
             raise ValueError("WebDataset: names of files that a dataset tells do not tell the endings: give fields")
         via = ALONE.using(storage_options)
-        fields = next((found for path in known.names if (found := _first_fields(path, form, via))), ())
+        fields = next((endings for path in known.names if (endings := _first_fields(path, form, via))), ())
     form = TarSamples(form.compression, tuple(dict.fromkeys(fields)))
     if KEY in form.fields:
         raise ValueError(f"WebDataset: {KEY} is always there: fields are endings")
