@@ -37,6 +37,10 @@ PROGRAMS = {
             "with one's weights both predict the same: True",
         ],
     ),
+    "image_folder": (
+        "torch",
+        [r"classes: \['disc', 'square', 'stripes'\]", r"batch\(…\) of \(float32", r"test accuracy (0\.[89]|1\.0)"],
+    ),
     "parquet_groups": ("pyarrow", [r"ParquetDataset\(orders-00000-of-00002", r"\{0: \d+, .*6: \d+\}", r"Ragged\(\[\["]),
     "slow_functions": ("numpy", ["8 threads .* elements/s", "2 processes .* elements/s", "AUTOTUNE finds .* threads"]),
     "demo": (

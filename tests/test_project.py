@@ -111,6 +111,7 @@ def test_the_public_names():
         "TextLineDataset",
         "TransportError",
         "UNKNOWN_CARDINALITY",
+        "WebDataset",
         "WorkerError",
         "catalogue",
         "dataset",

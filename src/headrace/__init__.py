@@ -48,6 +48,7 @@ from headrace.sources.sql.sql_dataset import SqlDataset
 from headrace.sources.tables import ArrowDataset, ParquetDataset
 from headrace.sources.text import TextLineDataset
 from headrace.sources.tfrecord import TFRecordDataset
+from headrace.sources.webdataset import WebDataset
 
 __version__ = "0.1.0"
 
@@ -84,6 +85,7 @@ __all__ = [
     "TensorSpec",
     "TextLineDataset",
     "TransportError",
+    "WebDataset",
     "WorkerError",
     "catalogue",
     "dataset",

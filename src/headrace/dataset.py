@@ -65,6 +65,7 @@ from headrace.sinks.write_parquet import write_parquet
 from headrace.sinks.write_sql import write_sql
 from headrace.sinks.write_tfds import write_tfds
 from headrace.sinks.write_tfrecord import write_tfrecord
+from headrace.sinks.write_webdataset import write_webdataset
 from headrace.sources.arrow import from_arrow
 from headrace.sources.batches import from_batches
 from headrace.sources.counter import counter, random
@@ -183,6 +184,7 @@ class Dataset(metaclass=KnownNames):
     write_sql = write_sql
     write_tfds = write_tfds
     write_tfrecord = write_tfrecord
+    write_webdataset = write_webdataset
 
     __add__ = concatenate
     __getitem__ = select_rows

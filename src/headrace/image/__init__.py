@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
+from headrace.image.boxes import crop_and_resize
 from headrace.image.colour import (
     adjust_brightness,
     adjust_contrast,
@@ -29,6 +30,8 @@ from headrace.image.geometry import (
     transpose,
 )
 from headrace.image.load import load_image
+from headrace.image.mixing import cutmix, mixup
+from headrace.image.rand_augment import rand_augment
 from headrace.image.random import (
     random_brightness,
     random_contrast,
@@ -49,7 +52,9 @@ __all__ = [
     "adjust_saturation",
     "central_crop",
     "convert_image_dtype",
+    "crop_and_resize",
     "crop_to_bounding_box",
+    "cutmix",
     "decode_and_crop_jpeg",
     "decode_and_resize",
     "decode_image",
@@ -62,8 +67,10 @@ __all__ = [
     "grayscale_to_rgb",
     "hsv_to_rgb",
     "load_image",
+    "mixup",
     "pad_to_bounding_box",
     "per_image_standardization",
+    "rand_augment",
     "random_brightness",
     "random_contrast",
     "random_crop",

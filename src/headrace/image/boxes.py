@@ -1,0 +1,73 @@
+"""Boxes of images at one size."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.image.resize import two_sizes
+
+Float = NDArray[np.float32]
+
+
+def crop_and_resize(
+    image: Any,
+    boxes: Any,
+    box_indices: Any,
+    crop_size: Any,
+    method: str = "bilinear",
+    extrapolation_value: float = 0.0,
+) -> Float:
+    """Boxes of a batch of images at one size, in float32: box i, (y1, x1, y2, x2), is of image `box_indices[i]`.
+
+    Corners go from 0 to 1; a box whose second corner lies before its first is mirrored, and what lies outside of the
+    image has the `extrapolation_value`.
+
+    >>> hr.image.crop_and_resize(np.arange(9.0).reshape(1, 3, 3, 1), [[0, 0, 1, 1]], [0], (2, 2))[0, :, :, 0]
+    array([[0., 2.],
+           [6., 8.]], dtype=float32)
+    """
+    images, corners = np.asarray(image), np.asarray(boxes, np.float32)
+    numbers = np.asarray(box_indices, np.int64)
+    if images.ndim != 4 or corners.ndim != 2 or corners.shape[1] != 4 or numbers.shape != corners.shape[:1]:
+        raise ValueError(
+            f"a batch of images, n boxes of four numbers and n indices are needed, not shapes {images.shape}, "
+            f"{corners.shape} and {numbers.shape}"
+        )
+    if len(numbers) and not (numbers.min() >= 0 and numbers.max() < len(images)):
+        raise ValueError(f"box_indices lie outside of a batch of {len(images)}")
+    if method not in ("bilinear", "nearest"):
+        raise ValueError(f'method is "bilinear" or "nearest", not {method!r}')
+    height, width = two_sizes(crop_size)
+    out = np.full((len(corners), height, width, images.shape[3]), extrapolation_value, np.float32)
+    for made, (y1, x1, y2, x2), number in zip(out, corners, numbers.tolist(), strict=True):
+        y, x = _places(y1, y2, images.shape[1], height), _places(x1, x2, images.shape[2], width)
+        inside_y, inside_x = (y >= 0) & (y <= images.shape[1] - 1), (x >= 0) & (x <= images.shape[2] - 1)
+        if inside_y.any() and inside_x.any():
+            pixels = images[number].astype(np.float32)
+            made[np.ix_(inside_y, inside_x)] = _sampled(pixels, y[inside_y], x[inside_x], nearest=method == "nearest")
+    return out
+
+
+def _places(first: Float, last: Float, size: int, wanted: int) -> Float:
+    """Where along an axis the pixels of a box lie."""
+    most = np.float32(size - 1)
+    if wanted == 1:
+        return np.asarray([np.float32(0.5) * (first + last) * most], np.float32)
+    step = (last - first) * most / np.float32(wanted - 1)
+    return np.asarray(first * most + np.arange(wanted, dtype=np.float32) * step, np.float32)
+
+
+def _sampled(pixels: Float, y: Float, x: Float, *, nearest: bool) -> Float:
+    if nearest:
+        rows, columns = (np.floor(at + np.float32(0.5)).astype(np.int64) for at in (y, x))
+        return np.asarray(pixels[rows][:, columns])
+    top, left = np.floor(y).astype(np.int64), np.floor(x).astype(np.int64)
+    bottom, right = np.ceil(y).astype(np.int64), np.ceil(x).astype(np.int64)
+    part_y, part_x = (y - top.astype(np.float32))[:, None, None], (x - left.astype(np.float32))[:, None]
+    upper = pixels[top][:, left] + (pixels[top][:, right] - pixels[top][:, left]) * part_x
+    lower = pixels[bottom][:, left] + (pixels[bottom][:, right] - pixels[bottom][:, left]) * part_x
+    made: Float = upper + (lower - upper) * part_y
+    return made
