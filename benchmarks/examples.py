@@ -13,8 +13,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-from harness import Bound, Case, main
-from peers import forms, ours, tensorflow
+from harness import Bound, Case, batches, main
+from peers import forms, numpy_batches, ours, tensorflow
 
 import headrace as hr
 
@@ -161,6 +161,16 @@ CASES: list[Case | Bound] = [
         "Criteo-like Examples, batch(1024), parsed",
         {"tf.data": 10},
         {"headrace": every_way(), "tf.data": with_calls(tf_clicks)},
+        CLICKS,
+    ),
+    Case(
+        "batch(1024).map(parse_example), as written",
+        {"tf.data, as written": 8, "headrace, parsed first": 0.9},
+        {
+            "headrace": batches(parsed_clicks),
+            "tf.data, as written": numpy_batches(lambda: tf_clicks(None)),
+            "headrace, parsed first": batches(clicks_one_by_one),
+        },
         CLICKS,
     ),
     Case(

@@ -74,6 +74,41 @@ def test_an_operation_with_a_mark_of_its_own_keeps_every_promise(added):
     check_transformation(D.range(8).apply(added.running_sum).shuffle(3, seed=1).prefetch(2))
 
 
+COUNTS, VALUES = [3, 1, 5, 2, 9], [7, -1, 7, 0, 3]
+OVER_RUNS = {
+    "plain": lambda ds: ds,
+    "batch": lambda ds: ds.batch(3),
+    "padded_batch": lambda ds: ds.padded_batch(3),
+    "ragged_batch": lambda ds: ds.ragged_batch(3),
+    "window": lambda ds: ds.window(3, shift=2).flat_map(lambda w: w.batch(3)),
+    "shuffle": lambda ds: ds.shuffle(5, seed=1).batch(2),
+    "shuffle of everything": lambda ds: ds.shuffle(seed=3),
+    "traced": lambda ds: ds.map(lambda x: {"twice": x * 2, "same": x}).batch(4),
+    "untraced": lambda ds: ds.map(lambda x: int(x) + 1 if x else x, num_parallel_calls=2),
+    "failing": lambda ds: ds.map(lambda x: 6 // int(x)).filter(lambda x: x > 0),
+    "between others": lambda ds: D.range(2).concatenate(ds).concatenate(D.range(3)).repeat(2).batch(7),
+    "cache": lambda ds: ds.cache().unique(),
+    "zip": lambda ds: D.zip((ds, D.range(20))).skip(2).shard(2, 1),
+    "interleave": lambda ds: D.range(2).interleave(lambda _: ds, num_parallel_calls=2),
+    "process": lambda ds: ds.prefetch(2, mode="process").batch(4),
+}
+
+
+@pytest.mark.parametrize("name", OVER_RUNS)
+def test_a_kind_of_column_goes_through_every_operation(added, name):
+    check_transformation(OVER_RUNS[name](added.from_runs(COUNTS, VALUES)))
+
+
+def test_a_kind_of_column_is_stored_as_it_is(added, tmp_path):
+    ds, expected = added.from_runs([10**6, 1, 10**6], VALUES[:3]), np.repeat(VALUES[:3], [10**6, 1, 10**6])
+    ds.save(tmp_path / "saved")
+    assert sum(f.stat().st_size for f in (tmp_path / "saved").rglob("*")) < 200_000
+    for again in (D.load(tmp_path / "saved"), ds.cache(tmp_path / "cache")):
+        np.testing.assert_array_equal(next(iter(again.batch(len(expected)))), expected)
+    named = ds.take(5).map(lambda x: {"x": x})
+    assert [int(row["x"]) for row in hr.ParquetDataset(named.write_parquet(tmp_path / "out"))] == [7] * 5
+
+
 def test_an_error_names_the_line_of_the_user(added):
     ds = D.from_tensor_slices([1, 0]).map(lambda x: 1 // x).apply(added.drop_every(2)).map(lambda x: 1 // (x - 1))
     with pytest.raises(hr.ElementError, match=r"test_extending\.py"):
@@ -143,9 +178,8 @@ def test_names_of_formats_and_endings_belong_to_one():
         extend.register_format(extend.FileFormat("other", reader, "reader", endings=(".csv",)))
 
 
-def test_a_mark_of_its_own_keeps_every_bit_and_takes_no_part_of_a_number():
-    from tests.plugin_package.headrace_runs.running_sum import SumMark
-
+def test_a_mark_of_its_own_keeps_every_bit_and_takes_no_part_of_a_number(added):
+    SumMark = import_module("headrace_runs.running_sum").SumMark
     for total in (0.1 + 0.2, float("inf"), -0.0, 5e-324):
         assert str(SumMark.from_json(json.loads(json.dumps(SumMark(total).to_json()))).total) == str(total)
     with pytest.raises(hr.StateError, match="where a number belongs"):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import headrace as hr
 from headrace import _native
 from headrace.errors import ElementError
-from headrace.keys import ROOT, mix
+from headrace.keys import ROOT, mix_key
 from headrace.testing import difference, outcomes, reference_outcomes
 from tests.pipelines import indexed
 
@@ -104,7 +104,7 @@ def images(keys, size, indices):
     """p(i) of these indices, one line a key."""
     out = np.empty((keys, len(indices)), np.int64)
     for key in range(keys):
-        _native.permute(mix(ROOT, key), size, np.array(indices), out[key])
+        _native.permute(mix_key(ROOT, key), size, np.array(indices), out[key])
     return out
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace import _native
-from headrace.keys import Seed, mix
+from headrace.keys import Seed, mix_key
 from headrace.random import BlockGenerator, RowGenerator, row_key
 from headrace.reference import draw
 
@@ -142,7 +142,7 @@ def test_words_are_those_of_philox(key, path, first):
     out = np.empty((3, 4), np.uint64)
     _native.random_words(key, ids(3, path), first, out)
     for k in range(4):  # row 0 has the upper half of the counter at 0
-        assert int(out[0, k]) == draw(mix(key, path), first + k, 2**64)
+        assert int(out[0, k]) == draw(mix_key(key, path), first + k, 2**64)
     assert len({int(w) for w in out.ravel()}) == 12
 
 
@@ -185,7 +185,7 @@ class TestRandomness:
         elif neighbours == "paths":
             b = block(path=8).random(8)
         elif neighbours == "epochs":
-            b = block(path=mix(7, 0, 1)).random(8)
+            b = block(path=mix_key(7, 0, 1)).random(8)
         elif neighbours == "seeds":
             b = block(key=row_key(Seed(43, explicit=True), 0)).random(8)
         else:

@@ -264,7 +264,7 @@ def _row_spec(block: Block) -> Spec:
     return Spec(block.structure, tuple(leaf_spec(next(values(c))) for c in block.columns))
 
 
-def picked(blocks: Sequence[Block], order: Indices) -> Block:
+def pick_rows(blocks: Sequence[Block], order: Indices) -> Block:
     """Rows of several blocks of one structure by their numbers among all of them; the mark is that of the first."""
     first = blocks[0]
     columns = [pick(columns, order) for columns in zip(*(b.columns for b in blocks), strict=True)]
@@ -285,7 +285,7 @@ def gathered(starts: Indices, numbers: Indices, read: Callable[[int, Indices], B
         return parts[0]  # a stable sort of equal keys has moved nothing
     back = np.empty_like(by_run)
     back[by_run] = np.arange(len(by_run))
-    return picked(parts, back)
+    return pick_rows(parts, back)
 
 
 def in_runs(starts: Indices, numbers: Indices) -> tuple[Indices, list[tuple[int, Indices]]]:

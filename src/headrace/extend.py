@@ -1,4 +1,4 @@
-"""What a package needs that adds an operation, a source, a format of files or a trainer's arrays to headrace.
+"""What a package needs that adds an operation, a source, a kind of column, a format of files or a trainer to headrace.
 
 docs/extending.md shows each, step by step. `headrace.testing.check_transformation` says whether what was added keeps
 headrace's promises.
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from headrace.adapters.feed import Feed, PlainTarget, Target
 from headrace.block import Block, Failure, Item, concat
-from headrace.columns import Column, Indices, column_of
+from headrace.columns import Column, Indices, Kind, Notes, column_of, register_kind
 from headrace.execute.context import Context
 from headrace.execute.registry import fetches, opens
 from headrace.execute.stream import END, Made, Stream
@@ -27,16 +27,18 @@ from headrace.records.kinds import FileFormat, register_format
 from headrace.reference.base import Place, Row, rows
 from headrace.reference.records import NaiveRecord, Wrong, read_records
 from headrace.sources.files import read_files
+from headrace.sources.numbered import Numbered, NumberedStream
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
 
 __all__ = [
-    "END", "INFINITE", "LEAF", "TUNING", "UNKNOWN", "At", "Bad", "Block", "Cardinality", "Column", "Context", "Failure",
-    "Feed", "FileFormat", "Format", "Indices", "Item", "Made", "Mark", "MovedRows", "NaiveRecord", "Node", "OwnMark",
-    "PassThrough", "Place", "PlainTarget", "Row", "ScanHints", "ScanResult", "ScannedRows", "Spec", "Stream",
-    "Structure", "Target", "UnchangedRows", "Wrong", "add_operation", "add_source", "column_of", "concat", "fetches",
-    "flatten", "means", "opens", "read_files", "reads_naively", "register_format", "rows",
+    "END", "INFINITE", "LEAF", "TUNING", "UNKNOWN", "At", "Bad", "Block", "Cardinality", "Column", "Context",
+    "Failure", "Feed", "FileFormat", "Format", "Indices", "Item", "Kind", "Made", "Mark", "MovedRows",
+    "NaiveRecord", "Node", "Notes", "Numbered", "NumberedStream", "OwnMark", "PassThrough", "Place", "PlainTarget",
+    "Row", "ScanHints", "ScanResult", "ScannedRows", "Spec", "Stream", "Structure", "Target", "UnchangedRows",
+    "Wrong", "add_operation", "add_source", "column_of", "concat", "fetches", "flatten", "means", "opens",
+    "read_files", "reads_naively", "register_format", "register_kind", "rows",
 ]  # fmt: skip
 
 NaiveRows = TypeVar("NaiveRows", bound=Callable[..., Iterator[Row]])

@@ -25,7 +25,7 @@ def _scramble(z: int) -> int:
     return z ^ (z >> 31)
 
 
-def mix(key: int, *values: int) -> int:
+def mix_key(key: int, *values: int) -> int:
     """Fold `values` into `key`, in order; different sequences give different keys but for chance."""
     for value in values:
         key = _scramble((_scramble((key + _GOLDEN) & _MASK) + (value & _MASK) * _GOLDEN) & _MASK)
@@ -41,7 +41,7 @@ class Seed:
 
     def key(self, path: int) -> int:
         """The key of the operation's draws on this path."""
-        return mix(self.value, path)
+        return mix_key(self.value, path)
 
     def __str__(self) -> str:
         return str(self.value) if self.explicit else "drawn"
@@ -60,7 +60,7 @@ def set_random_seed(seed: int | None) -> None:
     True
     >>> hr.set_random_seed(None)
     """
-    _global[:] = [] if seed is None else [_draws(mix(ROOT, seed))]
+    _global[:] = [] if seed is None else [_draws(mix_key(ROOT, seed))]
 
 
 def globally_seeded() -> bool:
@@ -71,7 +71,7 @@ def globally_seeded() -> bool:
 def _draws(key: int) -> Iterator[int]:
     count = 0
     while True:
-        yield mix(key, count) >> 1
+        yield mix_key(key, count) >> 1
         count += 1
 
 

@@ -46,7 +46,7 @@ def nbytes(column: pa.Array) -> int:
     return int(cuts[-1] - cuts[0]) + cuts.nbytes  # which Arrow takes several times as long to say
 
 
-def picked(columns: Sequence[pa.Array], order: NDArray[np.int64]) -> pa.Array:
+def pick_text(columns: Sequence[pa.Array], order: NDArray[np.int64]) -> pa.Array:
     """Rows of several columns of one kind, by their numbers among all of them; each is copied once."""
     import pyarrow as pa
 

@@ -57,6 +57,7 @@ void bind_memory(nb::module_& m) {
   m.def("pool_stats", &pool_stats);
   m.def("set_team", &headrace::set_team, "threads"_a);
   m.def("gather", &gather, "rows"_a, "indices"_a, "out"_a.noconvert(), Released());
+  m.def("keep_heap", &headrace::keep_heap, Released());
   m.def("release_memory", &headrace::release_memory, Released());
 }
 

@@ -31,6 +31,27 @@ nb::tuple text_pick(nb::list given, ConstInts which, ConstInts rows) {
   return nb::make_tuple(numpy(values), numpy(offsets));
 }
 
+// Rows as an array of bytes objects, or of strings.
+nb::object text_objects(ConstBytes values, ConstInts offsets, bool text) {
+  require_offsets(offsets, values.shape(0));
+  const int64_t* cuts = offsets.data();
+  const size_t rows = offsets.shape(0) - 1;
+  bool ascii = text;
+  if (text) {
+    nb::gil_scoped_release released;
+    uint8_t any = 0;
+    for (int64_t i = cuts[0]; i < cuts[rows]; ++i) any |= values.data()[i];
+    ascii = any < 0x80;
+  }
+  Objects made;
+  for (size_t row = 0; row < rows; ++row) {
+    const uint8_t* data = values.data() + cuts[row];
+    const size_t size = size_t(cuts[row + 1] - cuts[row]);
+    if (text) made.add_text(data, size, ascii); else made.add_bytes(data, size);
+  }
+  return made.array();
+}
+
 nb::object bytes_pick(nb::list given, ConstInts which, ConstInts bounds) {
   const Ranges ranges(given, which, bounds);
   headrace::Growing<uint8_t> out;
@@ -66,6 +87,7 @@ nb::object join_bytes(nb::list rows) {
 
 void bind_ragged(nb::module_& m) {
   m.def("join_bytes", &join_bytes, "rows"_a);
+  m.def("text_objects", &text_objects, "values"_a, "offsets"_a, "text"_a);
   m.def("text_pick", &text_pick, "parts"_a, "which"_a, "rows"_a);
   m.def("bytes_pick", &bytes_pick, "parts"_a, "which"_a, "bounds"_a);
   m.def(

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 
 #include "kernels.h"
@@ -8,8 +7,7 @@
 namespace headrace::python {
 namespace {
 
-constexpr int64_t kSomeRecords = 256;  // verified at a time and then made objects of, while they are in the cache
-constexpr std::chrono::microseconds kPatience(500);
+constexpr int64_t kSomeRecords = 256;  // verified at a time and then copied, while they are in the cache
 
 nb::tuple unframe(nb::handle source, int64_t start, int64_t max_rows, int64_t max_bytes, bool verify) {
   const Buffer buffer(source);
@@ -25,56 +23,7 @@ nb::tuple unframe(nb::handle source, int64_t start, int64_t max_rows, int64_t ma
   return nb::make_tuple(numpy(values), numpy(offsets), scan.consumed, int(scan.problem));
 }
 
-// Records as an array of bytes objects, how many bytes they took, and what stopped the reading.
-nb::tuple unframe_objects(nb::handle source, int64_t max_rows) {
-  const Buffer buffer(source);
-  require(max_rows >= 0, "limits must not be negative");
-  Objects made;
-  headrace::Scan scan{0, headrace::Problem::kNone};
-  int64_t wanted = kSomeRecords;
-  for (headrace::Growing<int64_t> starts; int64_t(made.size()) < max_rows;) {
-    using clock = std::chrono::steady_clock;
-    starts.shrink(0);
-    clock::time_point done;
-    {
-      nb::gil_scoped_release released;
-      const int64_t rows = std::min(wanted, max_rows - int64_t(made.size()));
-      scan = headrace::scan_records(buffer.data(), buffer.size(), scan.consumed, rows, INT64_MAX, true, starts);
-      done = clock::now();
-    }
-    if (clock::now() - done > kPatience) wanted = INT64_MAX;  // others want the lock: ask for it once more, not often
-    if (!starts.size()) break;
-    const size_t rows = starts.size();
-    starts.push(int64_t(scan.consumed));
-    for (size_t i = 0; i < rows; ++i) {
-      const uint8_t* data = buffer.data() + starts[i] + headrace::kHeader;
-      made.add_bytes(data, size_t(starts[i + 1] - starts[i]) - headrace::kFraming);
-    }
-    if (scan.problem != headrace::Problem::kNone) break;
-  }
-  return nb::make_tuple(made.array(), scan.consumed, int(scan.problem));
-}
-
-// Records by where they lie in several parts, as an array of bytes objects; None if one of them is bad.
-nb::object unframe_objects_at(nb::list given, ConstInts which, ConstInts bounds) {
-  const Ranges ranges(given, which, bounds);
-  Objects made;
-  for (int64_t first = 0; first < ranges.count(); first += kSomeRecords) {
-    const int64_t rows = std::min(kSomeRecords, ranges.count() - first);
-    int64_t good = 0;
-    {
-      nb::gil_scoped_release released;
-      good = headrace::verify_at(ranges.parts(), ranges.which() + first, ranges.bounds() + 2 * first, rows);
-    }
-    if (good < rows) return nb::none();
-    for (int64_t i = first; i < first + rows; ++i) {
-      made.add_bytes(ranges.at(i) + headrace::kHeader, ranges.size(i) - headrace::kFraming);
-    }
-  }
-  return made.array();
-}
-
-// The same as the bytes of all records and where each begins.
+// Records by where they lie in several parts, as the bytes of all and where each begins; None if one of them is bad.
 nb::object unframe_at(nb::list given, ConstInts which, ConstInts bounds) {
   const Ranges ranges(given, which, bounds);
   headrace::Growing<uint8_t> values;
@@ -141,9 +90,7 @@ void bind_records(nb::module_& m) {
       "buffer"_a, "portable"_a = false);
   m.def("crc32c_in_hardware", &headrace::crc32c_in_hardware);
   m.def("unframe", &unframe, "buffer"_a, "start"_a, "max_rows"_a, "max_bytes"_a, "verify"_a = true);
-  m.def("unframe_objects", &unframe_objects, "buffer"_a, "max_rows"_a);
   m.def("unframe_at", &unframe_at, "parts"_a, "which"_a, "bounds"_a);
-  m.def("unframe_objects_at", &unframe_objects_at, "parts"_a, "which"_a, "bounds"_a);
   m.def("scan_records", &scan_records, "buffer"_a, "start"_a, "max_rows"_a, "verify"_a = true);
   m.def(
       "resync",

@@ -183,6 +183,9 @@ constexpr size_t kFraming = 16, kHeader = 12;
 // Rows as records, one after another.
 void frame(const uint8_t* values, const int64_t* offsets, int64_t rows, uint8_t* out);
 
+// Has the allocator keep some freed memory for the next arrays; whether it can.
+bool keep_heap();
+
 // Gives freed memory back to the operating system where the allocator can.
 void release_memory();
 

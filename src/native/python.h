@@ -128,6 +128,18 @@ class Objects {
     made_.push(made);
   }
 
+  void add_text(const uint8_t* data, size_t size, bool ascii) {
+    PyObject* made = nullptr;
+    if (ascii) {
+      made = PyUnicode_New(Py_ssize_t(size), 127);
+      if (made && size) std::memcpy(PyUnicode_1BYTE_DATA(made), data, size);
+    } else {
+      made = PyUnicode_DecodeUTF8(reinterpret_cast<const char*>(data), Py_ssize_t(size), nullptr);
+    }
+    if (!made) throw nb::python_error();
+    made_.push(made);
+  }
+
   nb::object array() {
     static const PyObject* empty = nb::object(nb::module_::import_("numpy").attr("empty")).release().ptr();
     nb::object array = nb::handle(empty)(made_.size(), nb::handle(reinterpret_cast<PyObject*>(&PyBaseObject_Type)));

@@ -55,7 +55,7 @@ def pipeline(chance, proxy):
         values = [i * 1000 + row for row in range(chance.randint(1, 40))]
         urls.append(proxy.put(f"{i}", make(values)))
     ds = with_steps(reader(urls, num_parallel_reads=chance.choice([None, 2])), chance, 2)
-    return ds.with_options(hr.Options(retries=chance.choice([0, 1]), timeout=0.5))
+    return ds.with_options(hr.Options(retries=chance.choice([0, 1]), timeout=2.0))
 
 
 def read(ds, chance):

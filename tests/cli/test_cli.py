@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 import headrace as hr
 from headrace.cli.main import app
-from headrace.records.kinds import kind_of
+from headrace.records.kinds import file_kind
 
 HEADRACE = Path(sys.executable).with_name("headrace")
 
@@ -215,9 +215,9 @@ def test_every_command_has_help_with_an_example(command):
 def test_a_file_is_known_by_what_it_holds(tmp_path, good):
     unnamed = tmp_path / "data"
     unnamed.write_bytes(good.read_bytes())
-    assert kind_of(str(unnamed)) == ("TFRecord", "")
+    assert file_kind(str(unnamed)) == ("TFRecord", "")
     unnamed.write_text('{"x": 1}\n')
-    assert kind_of(str(unnamed)).format == "JSON lines"
+    assert file_kind(str(unnamed)).format == "JSON lines"
 
 
 def test_the_version():

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 import headrace as hr
 from headrace.cli.main import app
-from headrace.records.kinds import kind_of
+from headrace.records.kinds import file_kind
 
 HEADRACE = Path(sys.executable).with_name("headrace")
 EVIL = "\x1b]0;owned\x07\x1b[31mred\x9b31m\u202etxt\n\r\x00"
@@ -41,7 +41,7 @@ def quiet(output):
 def test_a_stream_of_arrow_is_known_by_what_it_holds(tmp_path, name):
     path = tmp_path / name
     write_stream(TABLE, path, 30)
-    assert kind_of(str(path)) == ("Arrow", "")
+    assert file_kind(str(path)) == ("Arrow", "")
     about = headrace("inspect", path)
     assert (about["format"], about["records"], about["read_with"]) == ("Arrow", 100, "hr.ArrowDataset")
     made = headrace("convert", path, tmp_path / "out")

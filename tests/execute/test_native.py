@@ -1,6 +1,7 @@
 """The kernels against their plain meaning, and their randomness against chance."""
 
 import itertools
+import sys
 from collections import Counter
 
 import numpy as np
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from tests.framing import framed
 
 from headrace import _native
-from headrace.keys import ROOT, mix
+from headrace.keys import ROOT, mix_key
 from headrace.reference import draw
 
 
@@ -76,7 +77,7 @@ def test_all_orders_of_a_small_dataset_are_equally_likely():
     trials = 24_000
     for trial in range(trials):
         out = np.empty(4, np.int64)
-        _native.permute(mix(ROOT, trial), 4, np.arange(4), out)
+        _native.permute(mix_key(ROOT, trial), 4, np.arange(4), out)
         orders[tuple(out.tolist())] += 1
     assert len(orders) == 24
     assert chi_square(orders.values(), trials / 24) < 50, "23 degrees of freedom: 50 has a chance of 0.001"
@@ -87,7 +88,7 @@ def test_draws_are_uniform_and_neighbouring_keys_independent():
     tables = []
     for key in range(64):
         draws = np.empty(count, np.int64)
-        _native.shuffle_draws(mix(ROOT, key), bound, -1, 0, draws)
+        _native.shuffle_draws(mix_key(ROOT, key), bound, -1, 0, draws)
         assert chi_square(np.bincount(draws, minlength=bound), count / bound) < 45
         tables.append(draws)
     for a, b in itertools.pairwise(tables):
@@ -154,17 +155,38 @@ def packed(*pieces):
     )
 
 
+def test_rows_of_text_become_objects():
+    rows = ["", "one", "zwölf", "丸", ""]
+    for kept in (rows, rows[:2]):
+        for made in (kept, [row.encode() for row in kept]):
+            text = isinstance(made[0], str)
+            data = b"".join(row.encode() for row in kept)
+            cuts = np.cumsum([0, *(len(row.encode()) for row in kept)])
+            objects = _native.text_objects(np.frombuffer(b"ab" + data, np.uint8), cuts + 2, text)
+            assert objects.dtype == object and objects.tolist() == made
+            assert all(type(o) is (str if text else bytes) for o in objects)
+    with pytest.raises(UnicodeDecodeError):
+        _native.text_objects(np.frombuffer(b"a\xff", np.uint8), np.array([0, 2]), True)
+
+
+def test_objects_are_held_by_their_array_alone():
+    before = sys.getrefcount(None)
+    values = np.frombuffer(b"a record of its own" * 500, np.uint8)
+    objects = _native.text_objects(values, np.arange(501) * 19, False)
+    assert {sys.getrefcount(o) for o in objects} == {3}  # the array, the loop and the call
+    del objects
+    assert abs(sys.getrefcount(None) - before) < 100
+
+
 def test_records_are_verified_where_they_lie():
     data = np.frombuffer(framed([b"one", b"", b"three" * 300]), np.uint8).copy()
     bounds = np.array([19, 35, 0, 19, 35, len(data)])
     which = np.zeros(3, np.int64)
-    assert _native.unframe_objects_at([data], which, bounds).tolist() == [b"", b"one", b"three" * 300]
     values, offsets = _native.unframe_at([data], which, bounds)
     assert values.tobytes() == b"one" + b"three" * 300
     assert offsets.tolist() == [0, 0, 3, 1503]
     for wrong in range(len(data)):
         data[wrong] ^= 1
-        assert _native.unframe_objects_at([data], which, bounds) is None
         assert _native.unframe_at([data], which, bounds) is None
         data[wrong] ^= 1
     assert _native.unframe_at([data], np.zeros(1, np.int64), np.array([0, 35])) is None, "two records are not one"
@@ -239,6 +261,7 @@ def test_records_are_verified_where_they_lie():
             lambda: _native.ragged_pad(np.zeros((4, 1), np.uint8), np.array([0, 4]), 5, np.zeros((4, 1), np.uint8)),
             "fit",
         ),
+        (lambda: _native.text_objects(np.empty(2, np.uint8), np.array([0, 3]), False), "offsets"),
         (
             lambda: _native.text_pick([(np.zeros(2, np.uint8), np.array([0, 2]))], np.array([1]), np.array([0])),
             "part",
@@ -254,7 +277,6 @@ def test_records_are_verified_where_they_lie():
         (lambda: _native.parse_csv(b"1\n", [(1, None)], [0], True, b"", b'"', b"", 1, True), "delimiter"),
         (lambda: _native.unframe(b"", 1, 1, 1), "start"),
         (lambda: _native.unframe(b"", 0, -1, 1), "limits"),
-        (lambda: _native.unframe_objects(b"", -1), "limits"),
         (lambda: _native.scan_records(b"", -1, 1), "start"),
         (lambda: _native.scan_records(b"", 0, -1), "limits"),
         (lambda: _native.resync(b"abc", 0, 2), "end"),
@@ -294,7 +316,6 @@ def test_records_are_verified_where_they_lie():
         (lambda: _native.bytes_pick([DATA], np.array([0]), np.array([3, 2])), "bounds"),
         (lambda: _native.bytes_pick([DATA], np.array([0]), np.array([0, 1, 2])), "twice"),
         (lambda: _native.unframe_at([DATA], np.array([0]), np.array([-1, 2])), "bounds"),
-        (lambda: _native.unframe_objects_at([], np.array([0]), np.array([0, 0])), "part"),
         (lambda: _native.mix_rows(1, np.array([2**30 + 1]), ONE, ONE.copy(), ONE.copy()), "share"),
         (lambda: _native.mix_rows(1, np.array([0, 5]), -ONE, ONE.copy(), ONE.copy()), "range"),
         (lambda: _native.mix_counts(1, np.array([0, 5]), 3, np.empty(1, np.int64)), "counts"),

@@ -20,7 +20,7 @@ import pytest
 
 import headrace as hr
 from headrace.execute.passes import Pass
-from headrace.execute.shared import Shared, pack, unpack
+from headrace.execute.shared import Shared, from_message, to_message
 from headrace.plan.prepared import Prepared
 from headrace.testing import check_transformation, difference, outcomes
 
@@ -160,7 +160,7 @@ def test_rows_of_text_travel_without_their_neighbours():
     run, memory = Pass(), Shared.create()
     run.open(run.context(Prepared.of(lines)))
     run.root.skip(500)
-    (row,) = unpack(pack([run.pull(2)], memory), memory)
+    (row,) = from_message(to_message([run.pull(2)], memory), memory)
     assert list(row.elements()) == ["x" * 1000] * 2
     assert os.fstat(memory.fd).st_size <= 1 << 20
     memory.close()

@@ -3,7 +3,6 @@
 import itertools
 import mmap
 import struct
-import sys
 
 import numpy as np
 import pytest
@@ -76,9 +75,6 @@ def test_framing_and_back(records):
     starts, consumed, problem = _native.scan_records(data, 0, MANY)
     assert starts.tolist() == [len(framed(*records[:i])) for i in range(len(records))]
     assert (consumed, problem) == (len(data), NO_PROBLEM)
-    objects, consumed, problem = _native.unframe_objects(data, MANY)
-    assert objects.dtype == object and objects.tolist() == records
-    assert (consumed, problem) == (len(data), NO_PROBLEM)
 
 
 @given(st.lists(st.binary(max_size=20), max_size=6), st.data())
@@ -101,19 +97,6 @@ def test_limits():
     assert rows(*_native.unframe(data, 0, MANY, 0)[:2]) == [b"aa"], "one record always passes, or nothing would move"
     assert rows(*_native.unframe(data, 18, 1, MANY)[:2]) == [b"bbb"]
     assert _native.unframe(data, 0, 0, MANY)[2] == 0
-    assert _native.unframe_objects(data, 2)[0].tolist() == [b"aa", b"bbb"]
-    assert _native.unframe_objects(data, 0)[1:] == (0, NO_PROBLEM)
-    many = [bytes([i % 256]) * (i % 40) for i in range(1000)]
-    for most in (255, 256, 257, 511, 512, 999, 1000, 1001):  # they are made some at a time
-        objects, consumed, problem = _native.unframe_objects(framed(*many), most)
-        assert objects.tolist() == many[:most] and consumed == len(framed(*many[:most])) and problem == NO_PROBLEM
-
-
-def test_objects_are_held_by_their_array_alone():
-    before = sys.getrefcount(None)
-    objects = _native.unframe_objects(framed(*[b"a record of its own"] * 500), MANY)[0]
-    assert {sys.getrefcount(o) for o in objects} == {3}  # the array, the loop and the call
-    assert abs(sys.getrefcount(None) - before) < 100
 
 
 @given(st.lists(st.binary(min_size=1, max_size=30), min_size=1, max_size=5), st.data())
@@ -123,9 +106,7 @@ def test_one_flipped_bit_is_found_where_it_is(records, data):
     whole[at] ^= 1 << data.draw(st.integers(0, 7))
     starts = [len(framed(*records[:i])) for i in range(len(records) + 1)]
     bad = max(i for i, start in enumerate(starts) if start <= at)
-    objects = _native.unframe_objects(whole, MANY)
-    assert objects[0].tolist() == records[:bad]
-    for read in (_native.unframe(whole, 0, MANY, MANY), _native.scan_records(whole, 0, MANY), objects):
+    for read in (_native.unframe(whole, 0, MANY, MANY), _native.scan_records(whole, 0, MANY)):
         assert read[-2] == starts[bad]
         assert read[-1] == (BAD_LENGTH if at - starts[bad] < 12 else BAD_DATA)
     values, offsets, *_ = _native.unframe(whole, 0, MANY, MANY)

@@ -62,3 +62,7 @@ def test_an_element_longer_than_the_shape_is_an_error_at_its_batch():
 def test_a_contradiction_is_found_at_construction(make, error, said):
     with pytest.raises(error, match=said):
         make()
+
+
+def test_single_numbers_are_only_batched(run):
+    assert lists(run(D.range(5).padded_batch(3))) == [[0, 1, 2], [3, 4]]

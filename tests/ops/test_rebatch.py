@@ -28,3 +28,13 @@ def test_rebatch_cycles_through_sizes(run):
 def test_bad_arguments_are_refused(make, error, said):
     with pytest.raises(error, match=said):
         make(D.range(4), lambda x: x)
+
+
+def test_an_empty_batch_looks_the_same_whether_or_not_the_spec_was_asked_for(run):
+    def make():
+        pairs = D.range(2).scan(0, lambda total, x: (total + x, (total, x)))
+        return pairs.random_map(lambda a, b, rng: (a, rng.permutation(2)), seed=1).batch(2).rebatch([0, 1])
+
+    asked = make()
+    assert asked.element_spec[1].shape == (None, 2)
+    assert [batch[1].shape for batch in run(make())] == [batch[1].shape for batch in run(asked)]

@@ -2,6 +2,7 @@
 
 import json
 import os
+import struct
 import subprocess
 import sys
 
@@ -284,3 +285,18 @@ def test_a_column_that_is_damaged_in_memory_is_an_error_of_its_row(run, encoded)
     check_transformation(ds.shuffle(20, seed=1), cuts=5)
     with pytest.raises(hr.ElementError):
         run(ds)
+
+
+def test_a_list_whose_offsets_are_gone_is_an_error_and_no_crash(tmp_path):
+    """What is known of a column's memory must not be computed from offsets that nobody has checked."""
+    path = tmp_path / "rows.arrow"
+    table = pa.table({"words": pa.array([[["a"], ["b", "c"]]] * 25, pa.list_(pa.list_(pa.string())))})
+    with pa.ipc.new_file(path, table.schema) as file:
+        file.write(table)
+    length = struct.pack("<q", 4 * (25 + 1))  # of the outer offsets, in the description of the batch
+    damaged = path.read_bytes().replace(length, bytes(8))
+    assert damaged != path.read_bytes()
+    path.write_bytes(damaged)
+    code = f"import headrace as hr; print(hr.ArrowDataset({str(path)!r}, on_error='skip').count())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "0\n"), done.stderr

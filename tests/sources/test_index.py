@@ -19,7 +19,7 @@ import headrace as hr
 from headrace.execute.passes import Pass
 from headrace.plan.prepared import Prepared
 from headrace.records.files import file_identity
-from headrace.records.index import build_index, fresh_index
+from headrace.records.index import fresh_index, index_file
 from headrace.records.sidecar import FOLDER, GROUP, sidecar_paths
 from headrace.records.text import Lines
 from headrace.records.tfrecord import TFRecords
@@ -104,17 +104,17 @@ class TestStaleOnes:
         assert len(hr.TFRecordDataset(path, index=True)) == hr.TFRecordDataset(path, index=False).count()
 
     def test_by_size(self, records):
-        build_index(records, TFRecords())
+        index_file(records, TFRecords())
         Path(records).write_bytes(framed(ROWS[:10]))
         self.stale(records)
 
     def test_not_by_time_alone(self, records):
-        build_index(records, TFRecords())
+        index_file(records, TFRecords())
         os.utime(records, ns=(1, 1))
         assert fresh_index(records, TFRecords()).count == len(ROWS)
 
     def test_by_content(self, records):
-        build_index(records, TFRecords())
+        index_file(records, TFRecords())
         stamp = Path(records).stat()
         rows = [b"x" * len(row) for row in ROWS]
         Path(records).write_bytes(framed(rows))
@@ -122,12 +122,12 @@ class TestStaleOnes:
         self.stale(records)
 
     def test_of_another_format(self, records):
-        build_index(records, Lines())
+        index_file(records, Lines())
         self.stale(records)
 
     @pytest.mark.parametrize("damage", [b"", b"nonsense", None])
     def test_damaged(self, records, damage):
-        sidecar = Path(build_index(records, TFRecords()).place)
+        sidecar = Path(index_file(records, TFRecords()).place)
         data = bytearray(sidecar.read_bytes())
         data[-5] ^= 1
         sidecar.write_bytes(data if damage is None else damage)
@@ -227,7 +227,7 @@ class TestWhereTheyLie:
     @pytest.mark.parametrize("names", [list, lambda names: hr.Dataset.from_tensor_slices(names).skip(0)])
     def test_those_that_lie_beside_their_files_are_no_data(self, records, tmp_path, run, names):
         beside = tmp_path / "r.tfrecord.idx"
-        for old in (b"headrace index 1\n", Path(build_index(records, TFRecords()).place).read_bytes()):
+        for old in (b"headrace index 1\n", Path(index_file(records, TFRecords()).place).read_bytes()):
             beside.write_bytes(old)
             both = [records, str(beside)]
             assert list(hr.Dataset.list_files(f"{tmp_path}/r*", shuffle=False)) == [records]
@@ -281,7 +281,7 @@ def test_a_sidecar_that_is_nonsense_is_never_believed_and_never_raises(tmp_path_
     rows = ROWS[:1500]
     if not path.exists():
         path.write_bytes(framed(rows))
-    place = Path(build_index(str(path), TFRecords()).place)
+    place = Path(index_file(str(path), TFRecords()).place)
     good = place.read_bytes()
     place.write_bytes(mutated(good, chance))
     found = fresh_index(str(path), TFRecords())
@@ -299,7 +299,7 @@ def test_a_sidecar_that_is_nonsense_is_never_believed_and_never_raises(tmp_path_
 def test_one_that_covers_a_part_of_its_file_is_made_again(records, covered):
     whole = Path(records).read_bytes()
     Path(records).write_bytes(framed(ROWS[:covered]))
-    place = Path(build_index(records, TFRecords()).place)
+    place = Path(index_file(records, TFRecords()).place)
     short = place.read_bytes()
     Path(records).write_bytes(whole)
     known = file_identity(records)
@@ -316,7 +316,7 @@ def test_what_a_killed_writer_leaves_is_cleared_by_the_next(records, tmp_path):
         child = os.fork()
         if child == 0:
             os.fsync = lambda _: os.kill(os.getpid(), signal.SIGKILL)
-            build_index(records, TFRecords())
+            index_file(records, TFRecords())
             os._exit(1)
         assert os.waitpid(child, 0)[1] == signal.SIGKILL
     left = list((tmp_path / FOLDER).iterdir())

@@ -46,8 +46,8 @@ def _told(data: bytes) -> str:
         return "(damaged)"
 
 
-@cache.command()
-def verify(folder: Folder) -> None:
+@cache.command("verify")
+def verify_ranges(folder: Folder) -> None:
     """Check every range against its checksum; those that are damaged are removed. Exits with 1 if there are any."""
     kept = _ranges(folder)
     bad = [each.path for each in kept if not is_whole(each.path)]

@@ -10,7 +10,7 @@ import typer
 
 import headrace as hr
 from headrace.cli.output import Json, say, show_json
-from headrace.records.kinds import Kind, kind_of_all
+from headrace.records.kinds import FileKind, common_file_kind
 from headrace.sources.list_files import matching
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def convert(
     """
     prefix, target = _target(destination, to)
     files = matching(sources)
-    kind = kind_of_all(files)
+    kind = common_file_kind(files)
     ds = _rows(kind, files, target, skip_errors, _missing(kind, na, nulls))
     progress = None if sys.stderr.isatty() else False
     if target == "parquet":
@@ -84,7 +84,7 @@ def _target(destination: str, to: str | None) -> tuple[str, str]:
     return (destination[: -len(ending) - 1] if ending in TARGETS else destination), chosen
 
 
-def _missing(kind: Kind, na: str | None, nulls: list[str] | None) -> dict[str, Any]:
+def _missing(kind: FileKind, na: str | None, nulls: list[str] | None) -> dict[str, Any]:
     """What the reader is told of missing values."""
     if na is not None and kind.format != "CSV":
         raise ValueError(f"--na is about CSV, and this is {kind.format}")
@@ -107,7 +107,7 @@ def _value(text: str) -> int | float | str:
     return text
 
 
-def _rows(kind: Kind, files: list[str], target: str, skip_errors: bool, missing: dict[str, Any]) -> Dataset:
+def _rows(kind: FileKind, files: list[str], target: str, skip_errors: bool, missing: dict[str, Any]) -> Dataset:
     on_error = "skip" if skip_errors else "raise"
     if not kind.about.columns and kind.format != "TFRecord":
         raise ValueError(

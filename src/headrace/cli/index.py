@@ -9,8 +9,8 @@ import typer
 from headrace.cli.output import Json, byte_progress, say, show_json
 from headrace.records.files import file_size
 from headrace.records.format import Format
-from headrace.records.index import build_index, fresh_index
-from headrace.records.kinds import Kind, kind_of, known_formats
+from headrace.records.index import fresh_index, index_file
+from headrace.records.kinds import FileKind, file_kind, known_formats
 from headrace.sources.list_files import matching
 
 
@@ -31,9 +31,9 @@ def index(
     made = []
     with byte_progress("indexing", sum(file_size(p) or 0 for p in paths)) as advance:
         for path in paths:
-            form = _form(path, kind_of(path))
+            form = _form(path, file_kind(path))
             fresh = fresh_index(path, form) is None
-            found = build_index(path, form)
+            found = index_file(path, form)
             made.append({"file": path, "index": found.place, "records": found.count, "made": fresh})
             advance(file_size(path) or 0)
     if as_json:
@@ -44,7 +44,7 @@ def index(
         say(f"{where}: {line['records']:,} records" + ("" if line["made"] else ", was there already"))
 
 
-def _form(path: str, kind: Kind) -> Format:
+def _form(path: str, kind: FileKind) -> Format:
     if kind.about.records is None:
         able = " and ".join(form.name for form in known_formats().values() if form.records is not None)
         raise ValueError(f"{path}: files of {kind.format} have no index, only {able}")

@@ -14,7 +14,7 @@ from headrace.errors import ElementError, ParseError
 from headrace.plan.spec import Spec
 from headrace.records.files import file_size
 from headrace.records.index import fresh_index
-from headrace.records.kinds import Kind, kind_of
+from headrace.records.kinds import FileKind, file_kind
 from headrace.records.tables import leaf_paths
 from headrace.records.tfrecord import TFRecords
 
@@ -34,7 +34,7 @@ def inspect(
 
       headrace inspect --json data.parquet -n 1
     """
-    kind = kind_of(file)
+    kind = file_kind(file)
     size = file_size(file)
     about: dict[str, Any] = {"file": file, "format": kind.format, "compression": kind.compression or None, "size": size}
     about |= _tfrecord(file, kind, records) if kind.format == "TFRecord" else _rows(file, kind, records)
@@ -44,7 +44,7 @@ def inspect(
         _say(about)
 
 
-def _tfrecord(file: str, kind: Kind, shown: int) -> dict[str, Any]:
+def _tfrecord(file: str, kind: FileKind, shown: int) -> dict[str, Any]:
     found = None if kind.compression else fresh_index(file, TFRecords())
     about: dict[str, Any] = {"bad": 0}
     if found is not None:
@@ -75,7 +75,7 @@ def _kind(spec: Any) -> str:
     return f"{dtype} × {sizes}" if sizes else dtype
 
 
-def _rows(file: str, kind: Kind, shown: int) -> dict[str, Any]:
+def _rows(file: str, kind: FileKind, shown: int) -> dict[str, Any]:
     ds = kind.open([file])
     spec = Spec.of_signature(ds.element_spec)
     names = [".".join(path) for path in leaf_paths(spec.structure)] if spec.structure is not None else []

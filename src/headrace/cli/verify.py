@@ -12,7 +12,7 @@ from headrace.cli.output import Json, byte_progress, bytes_text, say, show_json
 from headrace.cli.scan import Report, scan_records
 from headrace.execute.budget import cpus
 from headrace.records.files import file_size
-from headrace.records.kinds import Kind, kind_of
+from headrace.records.kinds import FileKind, file_kind
 from headrace.sources.list_files import matching
 
 FileArguments = Annotated[
@@ -47,9 +47,9 @@ def verify(files: FileArguments, as_json: Json = False) -> None:
         raise typer.Exit(1)
 
 
-def tfrecords(paths: list[str]) -> dict[str, Kind]:
+def tfrecords(paths: list[str]) -> dict[str, FileKind]:
     """The kinds of these files, which must all be TFRecord."""
-    kinds = {path: kind_of(path) for path in paths}
+    kinds = {path: file_kind(path) for path in paths}
     for path, kind in kinds.items():
         if kind.format != "TFRecord":
             raise ValueError(f"{path} is a file of {kind.format}: only TFRecord files have checksums")

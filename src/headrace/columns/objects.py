@@ -74,10 +74,10 @@ class ObjectKind(Kind):
     def to_arrow(self, column: Sequence[Any]) -> tuple[pa.Array, Notes]:
         import pyarrow as pa
 
-        return pa.array([pack(row) for row in column], pa.large_binary()), {"kind": self.name}
+        return pa.array([pack_value(row) for row in column], pa.large_binary()), {"kind": self.name}
 
     def from_arrow(self, array: pa.Array, notes: Notes) -> list[Any]:  # noqa: ARG002
-        return [unpack(row) for row in array.to_pylist()]
+        return [unpack_value(row) for row in array.to_pylist()]
 
 
 def boxes(rows: Sequence[Any]) -> NDArray[Any]:
@@ -119,16 +119,16 @@ def boxes_to_arrow(column: NDArray[Any]) -> tuple[pa.Array, Notes]:
     return kind_of(stacked).to_arrow(stacked)
 
 
-def pack(value: Any) -> bytes:
+def pack_value(value: Any) -> bytes:
     """One component as bytes: a letter for its kind, then the rest."""
     if isinstance(value, str):
         return b"s" + value.encode("utf-8", "surrogatepass")
     if isinstance(value, bytes):
         return b"b" + value
     if isinstance(value, Ragged):
-        return b"r" + _join([pack(value.offsets), pack(value.values)])
+        return b"r" + _join([pack_value(value.offsets), pack_value(value.values)])
     if isinstance(value, np.ndarray) and value.dtype == object:
-        return b"o" + _join([json.dumps(value.shape).encode(), *(pack(v) for v in value.reshape(-1))])
+        return b"o" + _join([json.dumps(value.shape).encode(), *(pack_value(v) for v in value.reshape(-1))])
     if isinstance(value, np.ndarray | np.generic):
         if value.dtype.kind not in NUMBERS:
             raise StorageError(f"values of dtype {value.dtype} cannot be stored; map them to plain numbers or text")
@@ -137,21 +137,21 @@ def pack(value: Any) -> bytes:
     raise StorageError(f"a {type(value).__name__} cannot be stored; map it to arrays, numbers, str or bytes first")
 
 
-def unpack(data: bytes) -> Any:
-    """What `pack` was given; ValueError for other bytes."""
+def unpack_value(data: bytes) -> Any:
+    """What `pack_value` was given; ValueError for other bytes."""
     kind, rest = data[:1], data[1:]
     if kind == b"s":
         return rest.decode("utf-8", "surrogatepass")
     if kind == b"b":
         return rest
     if kind == b"r":
-        offsets, values = map(unpack, _split(rest))
+        offsets, values = map(unpack_value, _split(rest))
         if not isinstance(offsets, np.ndarray) or not isinstance(values, np.ndarray | Ragged):
             raise ValueError("rows of different lengths without their offsets")
         return Ragged(values, offsets)
     if kind == b"o":
         shape, *items = _split(rest)
-        return boxes([unpack(item) for item in items]).reshape(json.loads(shape.decode()))
+        return boxes([unpack_value(item) for item in items]).reshape(json.loads(shape.decode()))
     if kind not in (b"a", b"g"):
         raise ValueError(f"a value of kind {kind!r}")
     array = _array(rest)

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace import _native
 from headrace.columns.kind import Column, Indices, Kind, Notes, register_kind
 from headrace.plan.spec import TensorSpec
-from headrace.text import nbytes, picked
+from headrace.text import nbytes, parts, pick_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -33,12 +34,12 @@ class TextKind(Kind):
         return pa.concat_arrays(columns) if len({c.type for c in columns}) == 1 else None
 
     def pick(self, columns: Sequence[pa.Array], order: Indices) -> pa.Array | None:
-        return picked(columns, order) if len({c.type for c in columns}) == 1 else None
+        return pick_text(columns, order) if len({c.type for c in columns}) == 1 else None
 
     def stack(self, column: pa.Array, size: int, path: str) -> Column:  # noqa: ARG002
         from headrace.columns.stacked import Stacked
 
-        return Stacked(column, (size,)) if is_text(column) else box_text(column).reshape(-1, size)
+        return Stacked(column, (size,)) if holds_text(column) else box_text(column).reshape(-1, size)
 
     def nbytes(self, column: pa.Array) -> int:
         return nbytes(column)
@@ -51,12 +52,12 @@ class TextKind(Kind):
         return column, {"kind": self.name}
 
     def from_arrow(self, array: pa.Array, notes: Notes) -> pa.Array:  # noqa: ARG002
-        if not is_text(array) or array.null_count:
+        if not holds_text(array) or array.null_count:
             raise ValueError(f"{array.type} with {array.null_count} nulls where text or bytes were stored")
         return array
 
 
-def is_text(array: pa.Array) -> bool:
+def holds_text(array: pa.Array) -> bool:
     """Whether it is an Arrow array of bytes or strings."""
     import pyarrow as pa
 
@@ -67,10 +68,9 @@ def box_text(column: pa.Array) -> NDArray[Any]:
     """An Arrow column as an array of objects; text far faster than through a list."""
     import pyarrow as pa
 
-    if column.type in (pa.large_string(), pa.large_binary()):
-        made: NDArray[Any] = column.to_numpy(zero_copy_only=False)
-        return made
-    made = np.empty(len(column), object)
+    if column.type in (pa.large_string(), pa.large_binary()) and not column.null_count:
+        return _native.text_objects(*parts(column), column.type == pa.large_string())
+    made: NDArray[Any] = np.empty(len(column), object)
     made[:] = column.to_pylist()
     return made
 

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from functools import cache, cached_property
 from pathlib import Path
 
+from headrace import _native
+
 CGROUPS = Path("/sys/fs/cgroup")
 LEAST_BYTES = 64 << 20
 
@@ -59,6 +61,16 @@ POOLED = 8
 def pool_bytes() -> int:
     """How much freed memory is kept for new arrays, unless the options say how much memory there is."""
     return min(1 << 30, free_memory() // POOLED)
+
+
+@cache
+def keep_heap() -> bool:
+    """Have the C library keep some freed memory, once a process: new pages at every batch cost more than its copy.
+
+    Not where the user has chosen how it works, or says HEADRACE_KEEP_HEAP=0.
+    """
+    chosen = any(name.startswith("MALLOC_") or name == "GLIBC_TUNABLES" for name in os.environ)
+    return not chosen and os.environ.get("HEADRACE_KEEP_HEAP") != "0" and _native.keep_heap()
 
 
 class MemoryBudget:

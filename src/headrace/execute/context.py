@@ -11,7 +11,7 @@ from headrace.columns import Indices
 from headrace.errors import ElementError, SpecError
 from headrace.execute.inputs import Input
 from headrace.execute.registry import fetching
-from headrace.keys import ROOT, mix
+from headrace.keys import ROOT, mix_key
 from headrace.plan.marks import START, Marked, Marks
 from headrace.plan.node import Node, waits
 
@@ -44,11 +44,11 @@ class Context(NamedTuple):
 
     def epoch(self, number: int) -> Context:
         """The same place in another epoch. Epoch 0 is the place itself; nested repeats do not collide."""
-        return self._on(mix(self.path, self.level, number) if number else self.path, self.level + 1)
+        return self._on(mix_key(self.path, self.level, number) if number else self.path, self.level + 1)
 
     def branch(self, *values: int) -> Context:
         """The same place under a parent row, or for the second use of one input."""
-        return self._on(mix(self.path, *values), self.level)
+        return self._on(mix_key(self.path, *values), self.level)
 
     def one_of(self, count: int) -> Context:
         """The same place for each of several inputs that are open at a time, and share what memory there is."""

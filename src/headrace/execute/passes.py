@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from headrace import _native
 from headrace.execute.autotune import Tuner
-from headrace.execute.budget import POOLED, MemoryBudget, cpus, pool_bytes
+from headrace.execute.budget import POOLED, MemoryBudget, cpus, keep_heap, pool_bytes
 from headrace.execute.context import Context
 from headrace.execute.inputs import Input, close_all
 from headrace.execute.origin import Patience
@@ -62,6 +62,7 @@ class Pass:
         self.memory = MemoryBudget(options.ram_budget)
         self.tuner = Tuner(options.cpu_budget or cpus(), options.frozen, widths)
         _native.set_team(min(TEAM, options.cpu_budget or cpus()))
+        keep_heap()
         _native.pool_keep(pool_bytes() if options.ram_budget is None else options.ram_budget // POOLED)
         self.open_streams = 0
         self.cancelled = False

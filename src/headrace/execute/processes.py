@@ -22,7 +22,7 @@ from typing import Any, TypeAlias
 from headrace.block import Block
 from headrace.errors import HeadraceError, WorkerError
 from headrace.execute.channel import Cancelled
-from headrace.execute.shared import Shared, pack, unpack
+from headrace.execute.shared import Shared, from_message, to_message
 from headrace.execute.unpicklable import culprit
 from headrace.execute.worker import Interrupted, Raised, Unusable
 
@@ -203,7 +203,7 @@ class Worker:
     def begin(self, call: Callable[[Any], list[Any]]) -> None:
         """Send the function."""
         try:
-            message = pack([call], self._inbox)
+            message = to_message([call], self._inbox)
         except Exception as error:
             found = culprit(call)
             raise TypeError(
@@ -216,7 +216,7 @@ class Worker:
     def answer(self, block: Block) -> list[Block | Exception]:
         """What the function makes of a block."""
         try:
-            message = pack([block], self._inbox)
+            message = to_message([block], self._inbox)
         except Exception as error:
             raise Unsendable(str(error)) from error
         self._send(message)
@@ -229,7 +229,7 @@ class Worker:
 
     def send(self, value: Any) -> None:
         """Ask without waiting."""
-        self._send(pack([value], self._inbox))
+        self._send(to_message([value], self._inbox))
 
     def forget_answers(self) -> None:
         """Nobody will fetch the answers to what was asked so far: the next to ask passes over them."""
@@ -262,7 +262,7 @@ class Worker:
         while self._unwanted:
             self._receive()
             self._unwanted -= 1
-        answer = unpack(self._receive(), self._outbox)
+        answer = from_message(self._receive(), self._outbox)
         first = answer[0] if answer else None
         if isinstance(first, Unusable):
             error = first.exception()

@@ -72,8 +72,8 @@ class Shared:
         os.close(self.fd)
 
 
-def pack(parts: list[Any], memory: Shared) -> bytes:
-    """A message that `unpack` turns into the parts again, in a process that has the same memory.
+def to_message(parts: list[Any], memory: Shared) -> bytes:
+    """A message that `from_message` turns into the parts again, in a process that has the same memory.
 
     Blocks are taken apart first: to pickle them as they are takes many times as long as to copy a small one.
     """
@@ -107,7 +107,7 @@ def _compact(column: Any) -> Any:
     return pa.concat_arrays([column])
 
 
-def unpack(message: bytes, memory: Shared) -> list[Any]:
+def from_message(message: bytes, memory: Shared) -> list[Any]:
     """The parts, sharing nothing with the memory."""
     plan, count, data, places, sizes = pickle.loads(message)
     rest: list[Any] = [None] * count

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from headrace.errors import StateError
-from headrace.keys import Seed, globally_seeded, mix
+from headrace.keys import Seed, globally_seeded, mix_key
 from headrace.plan.marks import Marks, from_json, is_count, to_json
 from headrace.plan.node import Node, fields_of, rebuild, walk
 
@@ -85,7 +85,7 @@ def with_keyed_seeds(plan: Node, key: int) -> Node:
         if any(a is not b for a, b in zip(inputs, node.inputs, strict=True)):
             node = node.with_inputs(inputs)
         drawn = [name for name in _seed_fields(node) if not getattr(node, name).explicit]
-        new: dict[str, Any] = {name: Seed(mix(key, next(counter)) >> 1, explicit=False) for name in drawn}
+        new: dict[str, Any] = {name: Seed(mix_key(key, next(counter)) >> 1, explicit=False) for name in drawn}
         return replace(node, **new) if new else node
 
     return change(plan)

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 from headrace.block import Block
 from headrace.feature_column.apply import block_inputs, chosen, inputs_of
 from headrace.feature_column.column import FeatureColumn, incomplete_columns, inner_columns
-from headrace.feature_column.gather import gather, is_dataset
+from headrace.feature_column.gather import gather
 from headrace.feature_column.learners import Learner
 from headrace.feature_column.raw import Inputs
+from headrace.plan.datasets import is_dataset
 from headrace.plan.structure import Structure
 
 if TYPE_CHECKING:

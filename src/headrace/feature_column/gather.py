@@ -21,11 +21,6 @@ FORMAT = "headrace.adapt"
 VERSION = 1
 
 
-def is_dataset(data: Any) -> bool:
-    """Whether this is a dataset; its elements are not asked for."""
-    return hasattr(type(data), "element_spec")
-
-
 def gather(
     ds: Any,
     learners: Sequence[Learner],

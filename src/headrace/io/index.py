@@ -38,7 +38,7 @@ def build_index(paths: Name | Iterable[Name], format: str = "tfrecord") -> list[
 
 
 def _build(path: str, form: Format) -> int:
-    made = index.build_index(path, form)
+    made = index.index_file(path, form)
     if made.place is None:
         raise StorageError(f"the index of {path} cannot be written; copy the file to where you may write")
     return made.count

@@ -99,10 +99,10 @@ class TFRecordWriter:
             raise
         self._file = None
         if self._index:
-            from headrace.records.index import build_index
+            from headrace.records.index import index_file
             from headrace.records.tfrecord import TFRecords
 
-            build_index(self._path, TFRecords())
+            index_file(self._path, TFRecords())
 
     def discard(self) -> None:
         """Leave no trace of the file."""

@@ -10,7 +10,7 @@ from headrace.execute.context import Context
 from headrace.execute.inputs import Input
 from headrace.execute.state import with_keyed_seeds
 from headrace.execute.stream import END, Pulled
-from headrace.keys import Seed, keyed_seeds, mix
+from headrace.keys import Seed, keyed_seeds, mix_key
 from headrace.ops.calls import rows_as_arguments
 from headrace.plan.marks import START, Mark, Marked
 from headrace.plan.node import Node
@@ -72,7 +72,7 @@ def open_child(
     assert row.ids is not None, "parents are opened with ids"
     folds = (int(row.ids[0, 0]), int(row.ids[0, 1]))
     try:
-        key = mix(parent.seed.key(ctx.path), *folds)
+        key = mix_key(parent.seed.key(ctx.path), *folds)
         with keyed_seeds(key):
             made = parent.fn(*next(rows_as_arguments(row)))
         node = with_keyed_seeds(_node(made), key)

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from headrace.block import Block, Failure, Item, in_runs
-from headrace.block import picked as picked_rows
+from headrace.block import Block, Failure, Item, in_runs, pick_rows
 from headrace.columns import Indices
 from headrace.execute.context import Context
 from headrace.execute.registry import fetches, opens
@@ -156,7 +155,7 @@ def gathered_items(starts: Indices, numbers: Indices, read: Callable[[int, Indic
             failures[int(places[0])] = item
         done += item.rows
     good = [item for item in items if isinstance(item, Block)]
-    block = picked_rows(good, source[source >= 0]) if good else None
+    block = pick_rows(good, source[source >= 0]) if good else None
     return list(_interspersed(block, failures, len(numbers)))
 
 

@@ -127,7 +127,7 @@ class GroupByWindow(Node):
         assert rows.ids is not None, "rows are read with ids"
         path, number = int(rows.ids[0, 0]), int(rows.ids[0, 1])
         try:
-            salt = keys.mix(self.seed.key(ctx.path), path, number)
+            salt = keys.mix_key(self.seed.key(ctx.path), path, number)
             with keys.keyed_seeds(salt):
                 window = dataset_of(Memory(self.input.spec, rows.rows, structure, rows.columns, "window"))
                 made = self.reduce_func(np.int64(key), window)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from headrace import keys
-from headrace.block import Block, Item, picked
+from headrace.block import Block, Item, pick_rows
 from headrace.errors import StateError
 from headrace.execute.context import CYCLE, Context
 from headrace.execute.registry import opens
@@ -219,7 +219,7 @@ class InterleaveStream(Stream):
         rounds, slot_of = np.divmod(np.arange(turns), count)
         first = np.cumsum([0, *shares[:-1]])
         order = (first[slot_of] + rounds)[:, None] * length + np.arange(length)
-        whole = picked(blocks, order.ravel())
+        whole = pick_rows(blocks, order.ravel())
         whole.mark, whole.own = place
         self._turn = visits[turns % count]
         self._pinned = False

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from headrace import _native, keys
-from headrace.block import Block, folded, picked, scalar_block
+from headrace.block import Block, folded, pick_rows, scalar_block
 from headrace.columns import Indices
 from headrace.errors import SpecError
 from headrace.execute.context import Context
@@ -163,7 +163,7 @@ class _Law:
     def __init__(self, node: MixChoices, path: int) -> None:
         key = node.seed.key(path)
         self.starts = np.array([start for start, _ in node.segments], np.int64)
-        self.keys = [keys.mix(key, segment) for segment in range(len(self.starts))]
+        self.keys = [keys.mix_key(key, segment) for segment in range(len(self.starts))]
         self.shares = [halved(weights) for _, weights in node.segments]
         self.before = [np.zeros(len(node.names), np.int64)]
         for segment, (start, stop) in enumerate(pairwise(self.starts.tolist())):
@@ -229,7 +229,7 @@ def fetch_mixed(node: Mix, ctx: Context, indices: Indices) -> Block:
         parts.append(block)
     back = np.empty_like(order)
     back[order] = np.arange(len(order))
-    return picked(parts, back)
+    return pick_rows(parts, back)
 
 
 @opens(Mix, own=Ended)

@@ -17,6 +17,7 @@ from headrace.execute.stream import END, Made, Pending, Pulled, Stream
 from headrace.ops.arguments import integer, positive
 from headrace.ops.batching import BATCHED
 from headrace.plan.cardinality import Cardinality
+from headrace.plan.datasets import dataset_of
 from headrace.plan.marks import At, Mark, OwnMark
 from headrace.plan.node import Node
 from headrace.plan.spec import Spec
@@ -140,7 +141,7 @@ class RebatchStream(Stream):
         return made
 
     def _no_rows(self, mark: Mark, own: BatchNumber) -> Pulled:
-        spec = self._node.input.spec
+        spec = spec_of_rows(self._node)
         if not spec.complete:
             row = self._last or self._peek()
             if not isinstance(row, Block):
@@ -157,6 +158,13 @@ class RebatchStream(Stream):
                 return END
             self._waiting.add([item])
         return self._waiting.first()
+
+
+def spec_of_rows(node: Rebatch) -> Spec:
+    """What is known of the rows, whether or not somebody has asked for it before."""
+    if not node.input.spec.complete:
+        _ = dataset_of(node.input).element_spec
+    return node.input.spec
 
 
 def no_rows(spec: Spec) -> list[NDArray[Any]]:

@@ -150,7 +150,7 @@ class SelectNumbers(UnchangedRows):
 
 
 @fetches(SelectNumbers)
-def fetch_numbers(node: SelectNumbers, ctx: Context, indices: Indices) -> Block:
+def fetch_listed(node: SelectNumbers, ctx: Context, indices: Indices) -> Block:
     """Rows by their places in the list."""
     block = ctx.fetch(node.input, np.array(node.numbers, np.int64)[indices])
     if block.ids is not None and node.again.any():

@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.block import Block
-from headrace.feature_column.gather import gather, is_dataset
+from headrace.feature_column.gather import gather
 from headrace.feature_column.learners import Arrays, Frequencies, Learner
 from headrace.feature_column.raw import Raw, is_single, plain_column, raw_of
+from headrace.plan.datasets import is_dataset
 from headrace.preprocessing.base import one_element
 from headrace.ragged import Ragged
 from headrace.text import binary

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.feature_column.gather import is_dataset
 from headrace.feature_column.learnable import deviation, normalized
 from headrace.feature_column.learners import Moments
 from headrace.feature_column.raw import Raw
+from headrace.plan.datasets import is_dataset
 from headrace.plan.spec import TensorSpec
 from headrace.preprocessing.adapt import How, flat, learn
 from headrace.preprocessing.base import PreprocessingLayer, settle_options
@@ -57,17 +57,17 @@ class Normalization(PreprocessingLayer):
             )
 
     def results(self, raws: list[Raw]) -> NDArray[np.float32]:
-        """The numbers as float32; their axes are known only to `encoded`."""
+        """The numbers as float32; their axes are known only to `to_output`."""
         if raws[0].numbers is None:
             raise TypeError("Normalization takes numbers, not text")
         return np.array(raws[0].numbers, np.float32)
 
-    def encoded(self, made: Any, axes: int) -> Any:
+    def to_output(self, made: Any, axes: int) -> Any:
         """Moved and scaled."""
         if self.mean is None:
             raise ValueError("Normalization has no mean: give mean and variance, or take them from data by adapt(data)")
         if isinstance(made, Ragged):
-            return Ragged(self.encoded(made.values, axes - 1), made.offsets)
+            return Ragged(self.to_output(made.values, axes - 1), made.offsets)
         mean, variance = (self._placed(each, made.shape[1:]) for each in (self.mean, self.variance))
         return mean + made * deviation(variance) if self.invert else normalized(made, mean, variance)
 

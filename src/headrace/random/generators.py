@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from headrace import _native
-from headrace.keys import Seed, mix
+from headrace.keys import Seed, mix_key
 from headrace.random.arguments import Array, Size, as_block_argument, every, intervals, parameters, scalar, size_shape
 from headrace.random.choosing import choose_weighted, laid_out, pick_parts, probabilities
 
@@ -26,7 +26,7 @@ _ROWS = 0x726F7773
 
 def row_key(seed: Seed, place: int) -> int:
     """The key of an operation's draws, `place` of those in a chain that have the same seed."""
-    return mix(seed.value, _ROWS, place)
+    return mix_key(seed.value, _ROWS, place)
 
 
 class BlockGenerator:

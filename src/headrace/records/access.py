@@ -32,7 +32,7 @@ def read_records_at(path: str, index: Index, numbers: Offsets, shared: dict[Any,
     return np.frombuffer(b"".join([pieces[i] for i in order]), np.uint8)
 
 
-def picked(
+def pick_records(
     paths: Sequence[str],
     indexes: Sequence[Index],
     which: Offsets,

@@ -213,7 +213,7 @@ class ArrowGroups(Groups):
 
         if self._reader is not None:
             made, start = self._reader.get_batch(group), self._starts[group]
-            batch = self._batches[group] = MessageBatch(start, start + made.nbytes, made.num_rows)
+            batch = self._batches[group] = MessageBatch(start, start + made.get_total_buffer_size(), made.num_rows)
         else:
             batch = self._batch(group)
             if batch.flaw is not None:

@@ -67,7 +67,7 @@ def indexes(names: Sequence[str], form: Format, wanted: bool | str, via: Transpo
         return None
     found = []
     for name in names:
-        index = build_index(name, form, via) if wanted is True else fresh_index(name, form, via)
+        index = index_file(name, form, via) if wanted is True else fresh_index(name, form, via)
         if index is None:
             return None
         found.append(index)
@@ -95,7 +95,7 @@ def fresh_index(path: str, form: Format, via: Transport = ALONE) -> Index | None
     return Arithmetic(form, size) if size is not None and not form.refusal(size) else None
 
 
-def build_index(path: str, form: Format, via: Transport = ALONE) -> Index:
+def index_file(path: str, form: Format, via: Transport = ALONE) -> Index:
     """The index of a file; made in one pass, and kept, where there is no fresh one."""
     _check(path, form)
     found = fresh_index(path, form, via)

@@ -83,7 +83,7 @@ def _load_plugins() -> None:
             warnings.warn(f"{entry.value}, which adds to headrace, cannot be imported: {error!r}", stacklevel=3)
 
 
-class Kind(NamedTuple):
+class FileKind(NamedTuple):
     """The name of a format, and that of its compression, as tf.data has it."""
 
     format: str
@@ -104,27 +104,27 @@ class Kind(NamedTuple):
         return f"{self.format} ({self.compression})" if self.compression else self.format
 
 
-def kind_of(path: str, via: Transport = ALONE) -> Kind:
+def file_kind(path: str, via: Transport = ALONE) -> FileKind:
     """What a file is, by what it begins with, and its name where that says nothing."""
     formats = known_formats()
     head = first_bytes(path, "", HEAD, via, packed=True)
     for form in _by_content(head):
-        return Kind(form.name, "")
+        return FileKind(form.name, "")
     compression = likely_packing(head)
     if compression:
         head = b""
         with suppress(OSError):  # damaged from the start, as who reads it will say
             head = first_bytes(path, compression, HEAD, via)
         for form in _by_content(head):
-            return Kind(form.name, compression)
+            return FileKind(form.name, compression)
     ending = name_ending(path)
     for form in formats.values():
         if ending in form.endings and (not head or not form.magic):
-            return Kind(form.name, compression)
+            return FileKind(form.name, compression)
     if b"\0" in head or _is_binary(head):
         raise ValueError(f"{path}: neither {', '.join(sorted(set(formats) - {'text'}))} nor text")
     text = head.removeprefix(MARK).lstrip()
-    return Kind("JSON lines" if text.startswith(b"{") else "text", compression)
+    return FileKind("JSON lines" if text.startswith(b"{") else "text", compression)
 
 
 def _by_content(head: bytes) -> Iterator[FileFormat]:
@@ -134,9 +134,9 @@ def _by_content(head: bytes) -> Iterator[FileFormat]:
             yield form
 
 
-def kind_of_all(paths: list[str]) -> Kind:
+def common_file_kind(paths: list[str]) -> FileKind:
     """What files are that are read together."""
-    kinds = {path: kind_of(path) for path in paths}
+    kinds = {path: file_kind(path) for path in paths}
     first = kinds[paths[0]]
     for path, kind in kinds.items():
         if kind != first:

@@ -24,7 +24,7 @@ _WORDS = {"anon", "cloud", "cache", "browser", "default", "google_default"}
 def show_path(path: str) -> str:
     """A path or URL as errors, logs and reprs show it: without user, password and the values of its query.
 
-    >>> shown("https://me:sesame@host/data.csv?part=1&sig=abc")
+    >>> show_path("https://me:sesame@host/data.csv?part=1&sig=abc")
     'https://…@host/data.csv?part=…&sig=…'
     """
     if "://" not in path:
@@ -40,7 +40,7 @@ def _hidden_value(found: re.Match[str]) -> str:
 def hide_secrets(text: str, options: Mapping[str, Any] | None = None) -> str:
     """A message of somebody else's without secrets: those in URLs, and those among a store's options.
 
-    >>> redacted("403 for s3://bucket/a, key AKIA1234", {"s3": {"key": "AKIA1234"}})
+    >>> hide_secrets("403 for s3://bucket/a, key AKIA1234", {"s3": {"key": "AKIA1234"}})
     '403 for s3://bucket/a, key …'
     """
     for secret in sorted(set(_secrets(options or {}, secret=False)), key=len, reverse=True):

@@ -13,7 +13,7 @@ from headrace.plan.spec import Spec, TensorSpec
 from headrace.plan.structure import LEAF
 from headrace.records.files import Bytes
 from headrace.records.format import Bad, Format, Offsets, ScanHints, ScannedRows, ScanPart, ScanResult
-from headrace.text import binary
+from headrace.text import binary, parts
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -144,6 +144,9 @@ def decode_lines(lines: pa.Array, encoding: str) -> Column | None:
 
     try:
         if encoding == "utf-8":
+            content, cuts = parts(lines)
+            if content[cuts[0] : cuts[-1]].max(initial=0) < 128:  # which is text however it is cut
+                return binary(content, cuts, pa.large_string())
             return lines.cast(pa.large_string())
         return text_column([line.decode(encoding) for line in lines.to_pylist()])
     except (pa.ArrowInvalid, UnicodeDecodeError):

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from headrace.block import element
-from headrace.keys import ROOT, mix
+from headrace.keys import ROOT, mix_key
 from headrace.plan.node import Node
 from headrace.plan.structure import LEAF, Structure, flatten, tuple_of
 
@@ -29,11 +29,11 @@ class Place:
 
     def epoch(self, number: int) -> Place:
         """In another epoch."""
-        return Place(mix(self.path, self.level, number) if number else self.path, self.level + 1)
+        return Place(mix_key(self.path, self.level, number) if number else self.path, self.level + 1)
 
     def branch(self, *values: int) -> Place:
         """Under a parent row, or in a second place."""
-        return Place(mix(self.path, *values), self.level)
+        return Place(mix_key(self.path, *values), self.level)
 
 
 @dataclass

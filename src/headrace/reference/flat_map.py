@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from headrace.errors import ElementError
 from headrace.execute.state import with_keyed_seeds
-from headrace.keys import keyed_seeds, mix
+from headrace.keys import keyed_seeds, mix_key
 from headrace.ops.flat_map import FlatMap
 from headrace.ops.interleave import Interleave
 from headrace.plan.node import Node
@@ -20,7 +20,7 @@ def children_of(node: FlatMap | Interleave, at: Place) -> Iterator[Iterator[Row]
             yield iter([row])
             continue
         try:
-            key = mix(node.seed.key(at.path), *row.id)
+            key = mix_key(node.seed.key(at.path), *row.id)
             with keyed_seeds(key):
                 made = call(node.fn, private_copy(row.value))
             if not isinstance(getattr(made, "_node", None), Node):

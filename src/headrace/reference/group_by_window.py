@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from headrace.execute.state import with_keyed_seeds
-from headrace.keys import keyed_seeds, mix
+from headrace.keys import keyed_seeds, mix_key
 from headrace.ops.group_by_window import GroupByWindow
 from headrace.plan.node import Node
 from headrace.reference.base import Place, Row, rows
@@ -19,7 +19,7 @@ def _(node: GroupByWindow, at: Place) -> Iterator[Row]:
     def reduced(key: int, group: list[Row]) -> Iterator[Row]:
         path, number = group[0].id
         try:
-            key_of_seeds = mix(node.seed.key(at.path), path, number)
+            key_of_seeds = mix_key(node.seed.key(at.path), path, number)
             with keyed_seeds(key_of_seeds):
                 made = node.reduce_func(np.int64(key), window_of(group, node.input.spec))
             if not isinstance(getattr(made, "_node", None), Node):

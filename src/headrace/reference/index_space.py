@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from headrace.errors import ElementError, SpecError
-from headrace.keys import mix
+from headrace.keys import mix_key
 from headrace.ops.choose import Choose
 from headrace.ops.distribute import FILLED, Distribute
 from headrace.ops.mix import UNIT, Mix, MixChoices, halved
@@ -52,7 +52,7 @@ def _(node: MixChoices, at: Place) -> Iterator[Row]:
     number = 0
     stops = [start for start, _ in node.segments[1:]]
     for segment, (start, weights) in enumerate(node.segments):
-        key = mix(node.seed.key(at.path), segment)
+        key = mix_key(node.seed.key(at.path), segment)
         shares = halved(weights).tolist()
         stop = stops[segment] if segment < len(stops) else None
         while stop is None or number < stop:

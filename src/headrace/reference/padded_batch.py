@@ -39,7 +39,8 @@ def _pad(node: PaddedBatch, values: list[Any]) -> Any:
         if column[0].dtype == object:
             zero = b"" if any(isinstance(v, bytes) for c in column for v in c.flat) else ""
         out = np.full((len(column), *sizes), zero if filler is None else filler, column[0].dtype)
-        for place, row in zip(out, column, strict=True):
-            place[tuple(slice(n) for n in row.shape)] = row
+        for number, row in enumerate(column):
+            place: Any = (number, *map(slice, row.shape))
+            out[place] = row
         leaves.append(out)
     return element_of(structure, leaves)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import chain, cycle, islice
 
 from headrace.errors import ElementError
-from headrace.ops.rebatch import Rebatch, no_rows
+from headrace.ops.rebatch import Rebatch, no_rows, spec_of_rows
 from headrace.plan.spec import Spec
 from headrace.reference.base import Place, Row, element_of, fold_id, parts_of, rows
 from headrace.reference.batch import stack_elements
@@ -32,7 +32,7 @@ def _(node: Rebatch, at: Place) -> Iterator[Row]:
             if len(group) < size:
                 return
             continue
-        spec = node.input.spec
+        spec = spec_of_rows(node)
         if not spec.complete:
             if last is None:
                 last = next(source, None)

@@ -15,7 +15,7 @@ from headrace.block import Block, concat
 from headrace.columns import values
 from headrace.io.binary import bytes_column
 from headrace.io.examples import encode_examples
-from headrace.records.index import build_index
+from headrace.records.index import index_file
 from headrace.records.sidecar import drop_orphans
 from headrace.records.tfrecord import TFRecords
 from headrace.sinks.writing import Encoding, FileWriter, named_columns, write
@@ -112,7 +112,7 @@ class TFRecordEncoding(Encoding):
 
     def after_publishing(self, paths: list[str], pool: ThreadPoolExecutor) -> None:
         if self._index:
-            list(pool.map(lambda path: build_index(path, TFRecords()), paths))
+            list(pool.map(lambda path: index_file(path, TFRecords()), paths))
         drop_orphans(paths[0])
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from headrace.plan.datasets import dataset_of
 from headrace.plan.node import user_site
 from headrace.records.files import as_path, local_path
-from headrace.records.kinds import kind_of, known_formats
+from headrace.records.kinds import file_kind, known_formats
 from headrace.records.redact import show_path
 from headrace.records.remote import matching_names
 from headrace.records.sidecar import FOLDER, SUFFIX, is_sidecar
@@ -66,7 +66,7 @@ def _of_format(names: list[str], format: str, via: Transport) -> list[str]:
 
 def _format_name(name: str, via: Transport) -> str | None:
     try:
-        return kind_of(name, via).format
+        return file_kind(name, via).format
     except (ValueError, IsADirectoryError):  # of no format that is known, or a folder
         return None
 

@@ -14,7 +14,7 @@ from headrace.execute.context import Context
 from headrace.execute.registry import fetches, opens
 from headrace.plan.marks import At, OwnMark
 from headrace.plan.node import TUNING
-from headrace.records.access import picked, read_records_at
+from headrace.records.access import pick_records, read_records_at
 from headrace.records.format import Bad, Format, ScanHints, ScannedRows
 from headrace.records.identity import Token
 from headrace.records.index import Index
@@ -64,7 +64,7 @@ def picked_block(
     form: Format, paths: Sequence[str], indexes: Sequence[Index], which: Indices, rows: Indices, ctx: Context
 ) -> Block | None:
     """Records of several local files at once; None where one of them is bad, or a file is not to be had so."""
-    made = picked(paths, indexes, which, rows, ctx.run.shared, form.pick)
+    made = pick_records(paths, indexes, which, rows, ctx.run.shared, form.pick)
     return None if made is None else Block(form.structure, made.columns, made.rows)
 
 

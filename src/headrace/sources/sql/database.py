@@ -74,7 +74,7 @@ class Database(ABC):
         """The columns of a query's result, as `read` gives them."""
 
     @abstractmethod
-    def read(self, query: str, params: Params, schema: pa.Schema | None, snapshot: Snapshot | None = None) -> Rows:
+    def read(self, query: str, params: Params, schema: pa.Schema | None, snapshot: TableView | None = None) -> Rows:
         """The rows of a query as they come, of the types of `schema`, or as the driver has them."""
 
     @abstractmethod
@@ -85,7 +85,7 @@ class Database(ABC):
     def is_passing(self, error: Exception) -> bool:
         """Whether the same query may well succeed in a moment."""
 
-    def snapshot(self) -> Snapshot | None:
+    def snapshot(self) -> TableView | None:
         """A view that several connections can share, None where there is no such thing."""
         return None
 
@@ -114,7 +114,7 @@ class Database(ABC):
             read.close()
 
 
-class Snapshot(ABC):
+class TableView(ABC):
     """One view of a database for several connections."""
 
     @abstractmethod
@@ -130,7 +130,7 @@ def driver(module: str, extra: str) -> Any:
         raise ImportError(f"{error}; pip install 'headrace[{extra}]'") from None
 
 
-def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+def conform_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """A batch of these types; a driver that guesses may find others in other rows."""
     import pyarrow as pa
 

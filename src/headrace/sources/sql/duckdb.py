@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from headrace.sources.sql.database import Database, Params, Rows, Snapshot, driver, hexed
+from headrace.sources.sql.database import Database, Params, Rows, TableView, driver, hexed
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -38,7 +38,7 @@ class DuckDB(Database):
         read = getattr(found, "to_arrow_reader", None) or found.fetch_arrow_reader
         return read(BATCH)
 
-    def read(self, query: str, params: Params, schema: pa.Schema | None, snapshot: Snapshot | None = None) -> Rows:  # noqa: ARG002
+    def read(self, query: str, params: Params, schema: pa.Schema | None, snapshot: TableView | None = None) -> Rows:  # noqa: ARG002
         connection = self.connect()
         try:
             reader = self._reader(connection, query, params)

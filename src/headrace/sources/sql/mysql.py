@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from headrace.sources.sql.database import Database, Params, Rows, Snapshot, conform, driver, hexed
+from headrace.sources.sql.database import Database, Params, Rows, TableView, conform_batch, driver, hexed
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -59,7 +59,7 @@ class MySQL(Database):
 
         return not params and not any(pa.types.is_decimal(kind) and kind.scale > SCALE for kind in schema.types)
 
-    def read(self, query: str, params: Params, schema: pa.Schema | None, snapshot: Snapshot | None = None) -> Rows:  # noqa: ARG002
+    def read(self, query: str, params: Params, schema: pa.Schema | None, snapshot: TableView | None = None) -> Rows:  # noqa: ARG002
         connection = self.connect()
         try:
             cursor = connection.cursor(driver("pymysql.cursors", self.extra).SSCursor)
@@ -82,7 +82,7 @@ class MySQL(Database):
         read = driver("connectorx", self.extra).read_sql
         self.connect().close()  # of a server that does not answer connectorx would say so after half a minute
         table = read(self._plain_uri, query, return_type="arrow")
-        return (conform(batch, schema) for batch in table.combine_chunks().to_batches())
+        return (conform_batch(batch, schema) for batch in table.combine_chunks().to_batches())
 
     def text(self, value: str) -> str:
         return f"_utf8mb4 X'{hexed(value)}'" if value else "''"

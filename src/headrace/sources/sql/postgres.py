@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from headrace.errors import SpecError
-from headrace.sources.sql.database import Database, Params, Rows, Snapshot, driver, hexed
+from headrace.sources.sql.database import Database, Params, Rows, TableView, driver, hexed
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -35,9 +35,11 @@ class Postgres(Database):
         connection = driver("adbc_driver_postgresql.dbapi", self.extra).connect(self.uri.text)
         try:
             if snapshot is not None:
-                run(connection, "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
-                run(connection, f"SET TRANSACTION SNAPSHOT '{snapshot}'")
-            run(connection, "SET LOCAL synchronize_seqscans = off")  # so that a query gives its rows in one order
+                ask_server(connection, "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+                ask_server(connection, f"SET TRANSACTION SNAPSHOT '{snapshot}'")
+            ask_server(
+                connection, "SET LOCAL synchronize_seqscans = off"
+            )  # so that a query gives its rows in one order
         except BaseException:
             connection.close()
             raise
@@ -51,13 +53,13 @@ class Postgres(Database):
         finally:
             connection.close()
 
-    def read(self, query: str, params: Params, schema: pa.Schema | None, snapshot: Snapshot | None = None) -> Rows:
+    def read(self, query: str, params: Params, schema: pa.Schema | None, snapshot: TableView | None = None) -> Rows:
         assert snapshot is None or isinstance(snapshot, Exported)
         connection = self.connect(None if snapshot is None else snapshot.name())
         cursor = connection.cursor()
         try:
             if params:
-                run(connection, f"DECLARE headrace_rows NO SCROLL CURSOR FOR {query}", params)
+                ask_server(connection, f"DECLARE headrace_rows NO SCROLL CURSOR FOR {query}", params)
                 batches = self._fetched(cursor)
             else:
                 cursor.adbc_statement.set_options(**{"adbc.postgresql.batch_size_hint_bytes": str(BATCH_BYTES)})
@@ -102,7 +104,7 @@ class Postgres(Database):
     def text(self, value: str) -> str:
         return f"convert_from(decode('{hexed(value)}', 'hex'), 'UTF8')"
 
-    def snapshot(self) -> Snapshot | None:
+    def snapshot(self) -> TableView | None:
         return Exported(self)
 
     def is_passing(self, error: Exception) -> bool:
@@ -113,7 +115,7 @@ class Postgres(Database):
         return isinstance(error, OSError) or ("connect" in said and not any(word in said for word in LASTING))
 
 
-def run(connection: Any, query: str, params: Params = ()) -> list[Any]:
+def ask_server(connection: Any, query: str, params: Params = ()) -> list[Any]:
     """What a statement of a few rows gives."""
     with connection.cursor() as cursor:
         cursor.adbc_statement.set_options(**{"adbc.postgresql.use_copy": "false"})
@@ -121,7 +123,7 @@ def run(connection: Any, query: str, params: Params = ()) -> list[Any]:
         return cursor.fetchall() if cursor.description else []
 
 
-class Exported(Snapshot):
+class Exported(TableView):
     """A view that lives as long as the connection that exported it; after a break there is another one."""
 
     def __init__(self, database: Postgres) -> None:
@@ -135,7 +137,7 @@ class Exported(Snapshot):
         with self._lock:
             try:
                 if self._connection is not None:
-                    run(self._connection, "SELECT 1")
+                    ask_server(self._connection, "SELECT 1")
                     return self._name
             except Exception:  # the connection is no more
                 self._connection.close()
@@ -143,8 +145,8 @@ class Exported(Snapshot):
             connection = self._database.connect()
             try:
                 connection.rollback()
-                run(connection, "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
-                ((self._name,),) = run(connection, "SELECT pg_export_snapshot()")
+                ask_server(connection, "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+                ((self._name,),) = ask_server(connection, "SELECT pg_export_snapshot()")
             except BaseException:
                 connection.close()
                 raise

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 from headrace.errors import NONSENSE, StateError
 from headrace.records.choice import Choice
 from headrace.sources.batches import BatchSource, Mark
-from headrace.sources.sql.database import Database, Params, Rows, Snapshot
+from headrace.sources.sql.database import Database, Params, Rows, TableView
 from headrace.sources.sql.keys import KeyedQuery, KeyedRows
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class SqlSource(BatchSource):
         self.turns = parts if parts > 1 else None
         self.keyed = None if key is None else KeyedQuery(database, query, params, key, schema)
         self.start = 0 if key is None else ""
-        self._snapshot: Snapshot | None = None
+        self._snapshot: TableView | None = None
 
     def __str__(self) -> str:
         given = f", params #{_digest(self.params)}" if self.params else ""

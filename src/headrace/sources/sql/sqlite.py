@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headrace.sources.sql.database import Database, Params, Rows, Snapshot, conform, driver, hexed
+from headrace.sources.sql.database import Database, Params, Rows, TableView, conform_batch, driver, hexed
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -40,7 +40,7 @@ class Sqlite(Database):
         cursor.execute(query, params or None)
         return cursor.fetch_record_batch()
 
-    def read(self, query: str, params: Params, schema: pa.Schema | None, snapshot: Snapshot | None = None) -> Rows:  # noqa: ARG002
+    def read(self, query: str, params: Params, schema: pa.Schema | None, snapshot: TableView | None = None) -> Rows:  # noqa: ARG002
         connection = self.connect()
         try:
             cursor = connection.cursor()
@@ -54,7 +54,7 @@ class Sqlite(Database):
             cursor.close()
             connection.close()
 
-        return Rows((b if schema is None else conform(b, schema) for b in reader), close)
+        return Rows((b if schema is None else conform_batch(b, schema) for b in reader), close)
 
     def text(self, value: str) -> str:
         return f"CAST(X'{hexed(value)}' AS TEXT)"

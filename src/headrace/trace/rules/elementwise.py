@@ -62,7 +62,7 @@ def ufunc(call: Call, exact: bool) -> Kernel | None:
 
 def broadcast(call: Call, fn: Elementwise) -> Kernel:
     """The function on operands that line up along the rows."""
-    axes = rank_of(call.sample)
+    axes = sample_rank(call.sample)
     getters = [operand(a, axes) for a in call.args]
     settings = call.kwargs
     kernel: Kernel = lambda values, _: fn(*[g(values) for g in getters], **settings)  # noqa: E731
@@ -71,7 +71,7 @@ def broadcast(call: Call, fn: Elementwise) -> Kernel:
     return kernel
 
 
-def rank_of(sample: Any) -> int:
+def sample_rank(sample: Any) -> int:
     """The number of axes of a result, or of the first of several."""
     return int(np.ndim(sample[0] if isinstance(sample, tuple | list) else sample))
 
@@ -115,7 +115,7 @@ def _two_may_be_nan(call: Call) -> bool:
 def guard_rows(call: Call, direct: Kernel, doubt: Doubt) -> Kernel:
     """As `direct`, but rows with a value in doubt are made again one by one."""
     again = by_row(call)
-    axes = rank_of(call.sample)
+    axes = sample_rank(call.sample)
     parts = [*call.args, *call.kwargs.values()]
     getters = [operand(p, axes) for p in parts if isinstance(p, Value | float)]
     slots = [v.slot for v in call.values if v.batched]
@@ -180,7 +180,7 @@ def where(call: Call, exact: bool) -> Kernel | None:  # noqa: ARG001
     if len(call.args) != 3 or call.kwargs:
         return None
     chosen, *sides = call.args
-    one_a_row = isinstance(chosen, Value) and chosen.batched and rank_of(chosen.sample) == 0
+    one_a_row = isinstance(chosen, Value) and chosen.batched and sample_rank(chosen.sample) == 0
     alike = all(isinstance(s, Value) and s.sample.dtype == call.sample.dtype for s in sides)
     if not one_a_row or not alike or any(np.shape(s.sample) != call.sample.shape for s in sides):
         return broadcast(call, np.where)
@@ -203,7 +203,7 @@ def clip(call: Call, exact: bool) -> Kernel | None:
     given = dict(zip(names, call.args, strict=False))
     low = given.get("a_min", call.kwargs.get("a_min", call.kwargs.get("min")))
     high = given.get("a_max", call.kwargs.get("a_max", call.kwargs.get("max")))
-    axes = rank_of(call.sample)
+    axes = sample_rank(call.sample)
     getters = [operand(i, axes) for i in (given["a"], low, high)]
     direct: Kernel = lambda values, _: np.clip(*[g(values) for g in getters])  # noqa: E731
     if not exact or not {d.kind for d in dtypes(call)} & {"f", "c"}:
@@ -213,7 +213,7 @@ def clip(call: Call, exact: bool) -> Kernel | None:
 
 def select(call: Call, exact: bool) -> Kernel | None:  # noqa: ARG001
     """A choice among several."""
-    axes = rank_of(call.sample)
+    axes = sample_rank(call.sample)
     args = map_arguments(call.args, lambda item: operand(item, axes))
     kwargs = map_arguments(call.kwargs, lambda item: operand(item, axes))
 
