@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from headrace.errors import what_there_is
 from headrace.io.examples import encode_examples
 from headrace.ragged import Ragged
-from headrace.text import picked
+from headrace.text import pick_text
 from headrace.tfds.feature import (
     Audio,
     BBoxFeature,
@@ -91,7 +91,7 @@ def _encode_without(columns: dict[str, Any], absent: Mapping[str, list[int]], co
         order += rows_with.tolist()
     back = np.empty(count, np.int64)
     back[np.array(order)] = np.arange(count)
-    return picked(made, back)
+    return pick_text(made, back)
 
 
 def _take(column: Any, rows: NDArray[np.int64]) -> Any:

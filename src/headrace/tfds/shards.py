@@ -28,7 +28,7 @@ from headrace.plan.structure import LEAF
 from headrace.records.files import local_path
 from headrace.records.format import Format, Offsets
 from headrace.records.identity import Identity
-from headrace.records.index import Index, build_index
+from headrace.records.index import Index, index_file
 from headrace.records.redact import show_path
 from headrace.records.transport import ALONE, Transport
 from headrace.sources.numbered import Numbered
@@ -91,7 +91,7 @@ class PromisedIndex:
     def _index(self) -> Index:
         with self._lock:
             if self._made is None:
-                found = build_index(self._path, self._form, self._via)
+                found = index_file(self._path, self._form, self._via)
                 check_length(self._path, self.count, found.count)
                 self._made = found
             return self._made

@@ -22,7 +22,7 @@ from headrace.io.writer import plan_shards
 from headrace.ops.progress import progress_bar
 from headrace.plan.cardinality import UNKNOWN, Cardinality
 from headrace.storage.files import lock_directory, read_page, settle, whole_file, write_page
-from headrace.text import parts, picked
+from headrace.text import parts, pick_text
 from headrace.tfds.feature import FEATURES, FeatureConnector, canonical, labels_file, labels_in
 from headrace.tfds.feature_json import write_feature
 from headrace.tfds.info import FORMATS, INFO, TEMPLATE, shard_name
@@ -227,7 +227,7 @@ def _write_split(folder: Path, whole: Path, plan: DatasetPlan, split: str, sourc
 
     def write(number: int) -> None:
         name = shard_name(TEMPLATE, plan.name, split, plan.file_format, number, shards)
-        write_shard(whole / name, picked(records, order[ends[number] : ends[number + 1]]), plan.file_format)
+        write_shard(whole / name, pick_text(records, order[ends[number] : ends[number + 1]]), plan.file_format)
 
     with ThreadPoolExecutor(cpus(), "headrace-build") as pool:
         list(pool.map(write, range(shards)))
