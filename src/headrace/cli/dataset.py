@@ -192,3 +192,36 @@ def index(folder: Annotated[str, typer.Argument(help="A folder of datasets.", sh
     from headrace.catalogue.folders import write_index
 
     say(write_index(folder))
+
+
+@dataset.command()
+def card(
+    name: Name,
+    data_dir: DataDir = None,
+    output: Annotated[str | None, typer.Option("--output", "-o", help="The page; NAME.html by default.")] = None,
+) -> None:
+    """Write a page of HTML that shows a dataset: rows, pictures, numbers, splits and features."""
+    from headrace.catalogue.card import card_page
+    from headrace.storage.files import whole_file
+
+    found = find(name, data_dir)
+    path = Path(output or f"{found.info.name}.html")
+    with whole_file(path) as file:
+        file.write(card_page(found).encode())
+    say(str(path))
+
+
+@dataset.command()
+def export(
+    name: Name,
+    target: Annotated[str, typer.Argument(help="The folder, or file, to write.", show_default=False)],
+    to: Annotated[str, typer.Option("--to", help="huggingface, croissant or webdataset.", show_default=False)],
+    data_dir: DataDir = None,
+) -> None:
+    """Write a dataset for another library: Hugging Face datasets, Croissant metadata, or WebDataset's tar files."""
+    from headrace.catalogue.export import EXPORTS
+
+    if to not in EXPORTS:
+        raise ValueError(f"--to is one of {', '.join(EXPORTS)}, not {to!r}")
+    EXPORTS[to](find(name, data_dir), Path(target))
+    say(target)

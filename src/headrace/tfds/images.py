@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -121,8 +122,9 @@ def png_bytes(picture: Array) -> bytes:
     return made
 
 
+@cache
 def _library(name: str) -> Any:
-    """A package that decodes pictures."""
+    """A package that decodes pictures, imported when the first one is met."""
     import importlib
 
     try:

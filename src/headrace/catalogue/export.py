@@ -1,0 +1,238 @@
+"""Datasets for other libraries: Hugging Face datasets, Croissant metadata, tar files for WebDataset."""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from headrace.catalogue.sources import sha256_of
+from headrace.storage.files import whole_file
+from headrace.tfds.builder import ReadOnlyBuilder
+from headrace.tfds.decode import SkipDecoding
+from headrace.tfds.feature import (
+    ClassLabel,
+    DatasetFeature,
+    FeatureConnector,
+    FeaturesDict,
+    Image,
+    SequenceFeature,
+    Tensor,
+    Text,
+)
+
+TAR_ROWS = 10_000
+"""So many rows are in a tar file."""
+
+
+def export_huggingface(builder: ReadOnlyBuilder, target: Path) -> None:
+    """All splits as a DatasetDict on disk, for `datasets.load_from_disk`; pictures stay as they were written."""
+    import datasets
+
+    features = datasets.Features(
+        {name: huggingface_feature(child, name) for name, child in builder.info.features.children().items()}
+    )
+    decoders = undecoded_pictures(builder.info.features)
+
+    with TemporaryDirectory() as cache:
+        made = {}
+        for split in builder.info.splits:
+            ds = builder.as_dataset(split, decoders=decoders, order="file")
+
+            def rows(ds: Any = ds) -> Iterator[Any]:
+                return (huggingface_value(row, builder.info.features) for row in ds)
+
+            made[split] = datasets.Dataset.from_generator(
+                rows, features=features, cache_dir=cache, split=datasets.NamedSplit(split)
+            )
+        datasets.DatasetDict(made).save_to_disk(str(target))
+
+
+def huggingface_feature(feature: FeatureConnector, path: str) -> Any:
+    """The same in Hugging Face's words."""
+    import datasets
+
+    if isinstance(feature, FeaturesDict):
+        return {name: huggingface_feature(child, f"{path}/{name}") for name, child in feature.items()}
+    if isinstance(feature, SequenceFeature):
+        inner = huggingface_feature(feature.feature, path)
+        if isinstance(inner, dict) and not isinstance(feature, DatasetFeature):
+            return {name: datasets.List(each) for name, each in inner.items()}
+        return datasets.List(inner)
+    if isinstance(feature, Image):
+        return datasets.Image()
+    if isinstance(feature, ClassLabel):
+        return datasets.ClassLabel(names=feature.names)
+    if not isinstance(feature, Tensor):
+        raise ValueError(f"feature {path!r}, {feature}, has no counterpart in Hugging Face datasets")
+    kind = "string" if isinstance(feature, Text) else "binary" if feature.dtype.kind == "S" else feature.dtype.name
+    made: Any = datasets.Value(kind)
+    for _ in feature.shape:
+        made = datasets.List(made)
+    return made
+
+
+def huggingface_value(value: Any, feature: FeatureConnector) -> Any:
+    """A value as Hugging Face's features take it."""
+    if isinstance(feature, FeaturesDict):
+        return {name: huggingface_value(value[name], child) for name, child in feature.items()}
+    if isinstance(feature, DatasetFeature):
+        return [huggingface_value(each, feature.feature) for each in value]
+    if isinstance(feature, SequenceFeature):
+        inner = feature.feature
+        if isinstance(inner, FeaturesDict):
+            return {n: huggingface_value(value[n], SequenceFeature(child)) for n, child in inner.items()}
+        return [huggingface_value(each, inner) for each in value]
+    if isinstance(feature, Image):
+        return {"bytes": value, "path": None}
+    if isinstance(feature, Text):
+        return value.decode(errors="replace")
+    return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
+
+
+def undecoded_pictures(feature: FeatureConnector) -> Any:
+    """Decoders that leave every picture as its bytes."""
+    if isinstance(feature, FeaturesDict):
+        inside = {name: undecoded_pictures(child) for name, child in feature.items()}
+        return {name: each for name, each in inside.items() if each}
+    if isinstance(feature, SequenceFeature):
+        return undecoded_pictures(feature.feature)
+    return SkipDecoding() if isinstance(feature, Image) else None
+
+
+def export_webdataset(builder: ReadOnlyBuilder, target: Path) -> None:
+    """Tar files `SPLIT-000000.tar`: pictures and text as files of their own, all else of a row as JSON or `.npy`."""
+    target.mkdir(parents=True, exist_ok=True)
+    features = builder.info.features
+    decoders = undecoded_pictures(features)
+    for split in builder.info.splits:
+        rows = iter(builder.as_dataset(split, decoders=decoders, order="file"))
+        count = builder.info.splits[split].num_examples
+        for number, first in enumerate(range(0, count, TAR_ROWS)):
+            with whole_file(target / f"{split}-{number:06d}.tar") as file, tarfile.open(fileobj=file, mode="w") as tar:
+                for row in range(first, min(count, first + TAR_ROWS)):
+                    _add_row(tar, f"{row:09d}", next(rows), features)
+
+
+def _add_row(tar: tarfile.TarFile, key: str, row: Any, features: FeatureConnector) -> None:
+    rest: dict[str, Any] = {}
+    for name, feature in sorted(features.children().items()):
+        value = row[name]
+        if isinstance(feature, Image):
+            ending = "jpg" if value[:2] == b"\xff\xd8" else "png"
+            _add_file(tar, f"{key}.{name}.{ending}", value)
+        elif isinstance(feature, Text):
+            _add_file(tar, f"{key}.{name}.txt", value)
+        elif isinstance(value, np.ndarray) and value.dtype != object:
+            data = io.BytesIO()
+            np.save(data, value)
+            _add_file(tar, f"{key}.{name}.npy", data.getvalue())
+        else:
+            rest[name] = huggingface_value(value, feature)
+    if rest:
+        _add_file(tar, f"{key}.json", json.dumps(rest, default=_plain).encode())
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return value.decode(errors="backslashreplace")
+    if isinstance(value, dict):
+        return {name: _plain(each) for name, each in value.items()}
+    return value.tolist() if hasattr(value, "tolist") else str(value)
+
+
+def _add_file(tar: tarfile.TarFile, name: str, data: bytes) -> None:
+    entry = tarfile.TarInfo(name)
+    entry.size = len(data)
+    tar.addfile(entry, io.BytesIO(data))
+
+
+def export_croissant(builder: ReadOnlyBuilder, target: Path) -> None:
+    """Croissant metadata of the directory, as a page of JSON-LD."""
+    page = json.dumps(croissant_page(builder), indent=1, ensure_ascii=False)
+    path = target if target.suffix == ".json" else target / "croissant.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with whole_file(path) as file:
+        file.write(page.encode())
+
+
+def croissant_page(builder: ReadOnlyBuilder) -> dict[str, Any]:
+    """What Croissant says of a dataset: its files, and the fields of its rows."""
+    info = builder.info
+    distribution: list[dict[str, Any]] = []
+    for split in info.splits.values():
+        for name in split.filenames(info.name, info.file_format):
+            path = Path(info.data_dir, name)
+            sums = {"sha256": sha256_of(path), "contentSize": f"{path.stat().st_size} B"} if path.exists() else {}
+            distribution.append(
+                {"@type": "cr:FileObject", "@id": name, "name": name, "contentUrl": name,
+                 "encodingFormat": f"application/x-{info.file_format}", **sums}
+            )  # fmt: skip
+    fields = [
+        {"@type": "cr:Field", "@id": f"default/{name}", "name": name, "description": description, "dataType": kind}
+        for name, kind, description in _fields(info.features)
+    ]
+    said = {
+        "description": info.description, "url": info.homepage, "license": info.license, "citeAs": info.citation,
+        "datePublished": None,
+    }  # fmt: skip
+    return {
+        "@context": CONTEXT,
+        "@type": "sc:Dataset",
+        "conformsTo": "http://mlcommons.org/croissant/1.0",
+        "name": info.name,
+        "version": str(info.version),
+        **{name: value for name, value in said.items() if value},
+        "distribution": distribution,
+        "recordSet": [{"@type": "cr:RecordSet", "@id": "default", "name": "default", "field": fields}],
+    }
+
+
+CONTEXT = {
+    "@language": "en",
+    "@vocab": "https://schema.org/",
+    "sc": "https://schema.org/",
+    "cr": "http://mlcommons.org/croissant/",
+    "citeAs": "cr:citeAs",
+    "conformsTo": "dct:conformsTo",
+    "dct": "http://purl.org/dc/terms/",
+    "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
+    "field": "cr:field",
+    "recordSet": "cr:recordSet",
+}
+
+
+def _fields(feature: FeatureConnector, path: str = "") -> Iterator[tuple[str, str, str]]:
+    if isinstance(feature, FeaturesDict):
+        for name, child in sorted(feature.items()):
+            yield from _fields(child, f"{path}/{name}".strip("/"))
+        return
+    inner = feature
+    while isinstance(inner, SequenceFeature):
+        inner = inner.feature
+    if isinstance(inner, FeaturesDict):
+        yield from _fields(inner, path)
+    else:
+        yield path, _data_type(inner), feature.description or repr(feature)
+
+
+def _data_type(feature: FeatureConnector) -> str:
+    if isinstance(feature, Image):
+        return "sc:ImageObject"
+    if isinstance(feature, Tensor) and feature.dtype.kind != "S":
+        return {"b": "sc:Boolean", "f": "sc:Float"}.get(feature.dtype.kind, "sc:Integer")
+    return "sc:Text"
+
+
+EXPORTS: dict[str, Callable[[ReadOnlyBuilder, Path], None]] = {
+    "croissant": export_croissant,
+    "huggingface": export_huggingface,
+    "webdataset": export_webdataset,
+}
+"""By the names that the command line knows."""
