@@ -332,8 +332,8 @@ def test_large_buffers_go_back_to_the_system():
         D = hr.Dataset
         def chunks():
             for i in range(40):
-                yield np.full((100, 10_000), i, np.uint8)
-        rows = D.from_generator(chunks, output_signature=hr.TensorSpec((100, 10_000), "uint8")).flat_map(
+                yield np.full((100, 50_000), i, np.uint8)
+        rows = D.from_generator(chunks, output_signature=hr.TensorSpec((100, 50_000), "uint8")).flat_map(
             D.from_tensor_slices)
         next(iter(rows.shuffle(10, seed=1)))
         before = psutil.Process().memory_info().rss
@@ -346,5 +346,5 @@ def test_large_buffers_go_back_to_the_system():
     """)
     assert done.returncode == 0, done.stderr
     during, after = map(int, done.stdout.split())
-    assert during > 25e6
-    assert after < 20e6
+    assert during > 140e6
+    assert after < 70e6, "the C library keeps 64 MB a thread"

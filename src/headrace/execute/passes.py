@@ -119,15 +119,14 @@ class Pass:
         return self.cancelled
 
     def close(self) -> int:
-        """Close every stream; how many bytes the pass moved. After a fork they belong to the other process."""
+        """Close every stream; how many bytes moved, at the stage where most did. After a fork they belong to the other process."""
         if self._pid != os.getpid():
             return 0
         self.cancel()
-        moved = sum(root.nbytes for root in list(self._roots))
         close_all(self._roots)
         self._root = None
         self.shared.clear()
-        return moved
+        return self.stage.most_bytes()
 
     def reap(self) -> None:
         """Close when the collector comes by, which may be on any thread, whatever it holds: so not on that one."""

@@ -99,6 +99,10 @@ class Stage:
                 total.add(counters)
         return total
 
+    def most_bytes(self) -> int:
+        """How many bytes came out of this stage, or of one below it if that were more."""
+        return max(self._total().nbytes, *(stage.most_bytes() for stage in list(self.inputs.values())), 0)
+
     def report(self) -> Iterator[dict[str, Any]]:
         """This stage after its inputs; busy is its own time, waiting the time others waited for its threads."""
         with self._lock:
