@@ -20,7 +20,7 @@ import pytest
 
 import headrace as hr
 from headrace.execute.passes import Pass
-from headrace.execute.shared import Shared, pack, unpack
+from headrace.execute.shared import Shared, from_message, to_message
 from headrace.plan.prepared import Prepared
 from headrace.testing import check_transformation, difference, outcomes
 
@@ -160,7 +160,7 @@ def test_rows_of_text_travel_without_their_neighbours():
     run, memory = Pass(), Shared.create()
     run.open(run.context(Prepared.of(lines)))
     run.root.skip(500)
-    (row,) = unpack(pack([run.pull(2)], memory), memory)
+    (row,) = from_message(to_message([run.pull(2)], memory), memory)
     assert list(row.elements()) == ["x" * 1000] * 2
     assert os.fstat(memory.fd).st_size <= 1 << 20
     memory.close()
@@ -394,9 +394,9 @@ def test_much_that_is_pickled_goes_both_ways_at_once():
     got = list(process(D.range(60), lambda i: (i, {f"{i} {'x' * 500_000}"}), 2))
     assert [text for _, text in got] == [{f"{i} {'x' * 500_000}"} for i in range(60)]
     memory = Shared.create()
-    message = pack([rows], memory)
+    message = to_message([rows], memory)
     assert len(message) < 1000
-    assert unpack(message, memory) == [rows]
+    assert from_message(message, memory) == [rows]
     memory.close()
 
 

@@ -22,7 +22,7 @@ from typing import Any
 
 from headrace.block import Block
 from headrace.errors import HeadraceError, WorkerError
-from headrace.execute.shared import PackedValues, Shared, take_apart, unpack
+from headrace.execute.shared import PackedValues, Shared, from_message, take_apart
 from headrace.execute.unpicklable import culprit
 from headrace.execute.worker import Interrupted, NewCall, Raised, Unusable
 
@@ -218,7 +218,7 @@ class Worker:
         while self._received < self._wanted:
             self._receive()
         memory = self._keeper.outboxes[self._received % AHEAD]
-        answer = unpack(self._receive(), memory)
+        answer = from_message(self._receive(), memory)
         first = answer[0] if answer else None
         if isinstance(first, Unusable):
             error = first.exception()

@@ -85,7 +85,7 @@ class PackedValues(NamedTuple):
     sizes: list[int]
 
     def write(self, memory: Shared) -> bytes:
-        """A message that `unpack` turns into the values again, in a process that has the same memory."""
+        """A message that `from_message` turns into the values again, in a process that has the same memory."""
         data, arrays, sizes = self.data, self.arrays, self.sizes
         if len(data) > SMALL:
             arrays, sizes = [*arrays, np.frombuffer(data, np.uint8)], [*sizes, len(data)]
@@ -100,8 +100,8 @@ class PackedValues(NamedTuple):
         return found.digest()
 
 
-def pack(parts: list[Any], memory: Shared) -> bytes:
-    """A message that `unpack` turns into the parts again, in a process that has the same memory."""
+def to_message(parts: list[Any], memory: Shared) -> bytes:
+    """A message that `from_message` turns into the parts again, in a process that has the same memory."""
     return take_apart(parts).write(memory)
 
 
@@ -139,7 +139,7 @@ def _compact(column: Any) -> Any:
     return pa.concat_arrays([column])
 
 
-def unpack(message: bytes, memory: Shared) -> list[Any]:
+def from_message(message: bytes, memory: Shared) -> list[Any]:
     """The parts, sharing nothing with the memory."""
     plan, count, data, places, sizes = pickle.loads(message)
     rest: list[Any] = [None] * count

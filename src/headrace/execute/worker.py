@@ -14,7 +14,7 @@ import cloudpickle
 from headrace import _native
 from headrace.block import Block
 from headrace.errors import WorkerError
-from headrace.execute.shared import Shared, pack, unpack
+from headrace.execute.shared import Shared, from_message, to_message
 
 SWITCH_SECONDS = 1e-4
 """How long the thread that answers may wait for those that work: the usual 5 ms are as much as many an answer takes."""
@@ -86,7 +86,7 @@ def _serve(connection: Connection, inboxes: list[Shared], outboxes: list[Shared]
     for inbox, outbox in cycle(zip(inboxes, outboxes, strict=True)):
         message = connection.recv_bytes()
         try:
-            (value,) = unpack(message, inbox)
+            (value,) = from_message(message, inbox)
         except Exception as error:
             answer: list[Any] = [Unusable.of(error)]
         else:
@@ -108,9 +108,9 @@ def _answer(call: Any, block: Block) -> list[Block | Raised]:
 
 def _pack(answer: list[Any], outbox: Shared) -> bytes:
     try:
-        return pack(answer, outbox)
+        return to_message(answer, outbox)
     except Exception:
-        return pack([sendable for part in answer for sendable in _rows(part, outbox)], outbox)
+        return to_message([sendable for part in answer for sendable in _rows(part, outbox)], outbox)
 
 
 def _rows(part: Block | Raised, outbox: Shared) -> list[Block | Raised]:
@@ -121,7 +121,7 @@ def _rows(part: Block | Raised, outbox: Shared) -> list[Block | Raised]:
     for i in range(part.rows):
         row = part.slice(i, i + 1)
         try:
-            pack([row], outbox)
+            to_message([row], outbox)
             rows.append(row)
         except Exception as error:
             rows.append(Raised.of(TypeError(f"the result cannot be sent to another process: {error}")))
