@@ -225,3 +225,26 @@ def test_an_unknown_attribute_is_named():
         hr.dataset("x", version="1.0.0", features={"x": np.int64}, feature=1)
     with pytest.raises(ValueError, match=r"three numbers"):
         hr.dataset("x", version="1.0", features={"x": np.int64})
+
+
+def test_sequences_of_sequences_of_one_length_are_read_back(tmp_path):
+    features = {
+        "pairs": F.Sequence(F.Sequence(np.int64, length=2)),
+        "square": F.Sequence(F.Sequence(np.float32, length=2), length=2),
+        "words": F.Sequence(F.Sequence(F.Text()), length=2),
+    }
+
+    @hr.dataset("nested", version="1.0.0", features=features, splits=["train"], shuffle=False)
+    def nested(split):
+        for i in range(4):
+            yield {
+                "pairs": [[i, j] for j in range(i)],
+                "square": [[i, 0], [0, i]],
+                "words": [["a"] * i, []],
+            }
+
+    nested.build(tmp_path)
+    for i, row in enumerate(rows("nested", tmp_path)):
+        assert row["pairs"].tolist() == [[i, j] for j in range(i)]
+        assert row["square"].tolist() == [[i, 0], [0, i]]
+        assert row["words"].to_list() == [[b"a"] * i, []]

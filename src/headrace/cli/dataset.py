@@ -125,8 +125,8 @@ def list_all(data_dir: DataDir = None, as_json: Json = False) -> None:
         say(f"{name}  {', '.join(versions)}")
 
 
-@dataset.command()
-def verify(
+@dataset.command("verify")
+def verify_dataset(
     name: Name,
     data_dir: DataDir = None,
     against: Annotated[
@@ -177,8 +177,8 @@ def _say_changes(found: Any, against: str) -> bool:
     return short_of
 
 
-@dataset.command()
-def lock(name: Name, data_dir: DataDir = None) -> None:
+@dataset.command("lock")
+def pin_version(name: Name, data_dir: DataDir = None) -> None:
     """Pin the version of a dataset and the checksums of its files in headrace.lock."""
     from headrace.catalogue.load import lock_dataset
     from headrace.catalogue.lock import lock_path
@@ -186,8 +186,8 @@ def lock(name: Name, data_dir: DataDir = None) -> None:
     say(f"{lock_dataset(name, data_dir=data_dir)} is locked in {lock_path()}")
 
 
-@dataset.command()
-def index(folder: Annotated[str, typer.Argument(help="A folder of datasets.", show_default=False)]) -> None:
+@dataset.command("index")
+def index_folder(folder: Annotated[str, typer.Argument(help="A folder of datasets.", show_default=False)]) -> None:
     """Write the index of a folder of datasets, by which a copy in a store is a catalogue."""
     from headrace.catalogue.folders import write_index
 

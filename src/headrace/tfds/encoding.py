@@ -141,7 +141,7 @@ def _column(value: Any, name: str, path: str, row: int) -> Any:
 
 
 def _check_names(feature: FeaturesDict, values: list[Any], path: str) -> None:
-    wanted = feature.keys()
+    wanted = feature.children().keys()  # of a plain dict, which compares at once
     for row, value in enumerate(values):
         if not isinstance(value, Mapping):
             where = f"feature {path!r}" if path else "an example"
@@ -296,9 +296,13 @@ def _box(value: Any) -> Any:
 
 
 def _labels(values: list[Any], feature: ClassLabel, path: str) -> Array:
+    count = feature.num_classes
+    if count is not None and all(type(value) is int for value in values):
+        known = np.array(values, np.int64)
+        if known.min(initial=0) >= -1 and known.max(initial=-1) < count:
+            return known
     numbers = {name: number for number, name in enumerate(feature.names)}
     made = np.empty(len(values), np.int64)
-    count = feature.num_classes
     for row, value in enumerate(values):
         name = value.decode() if isinstance(value, bytes) else value
         if isinstance(name, str):

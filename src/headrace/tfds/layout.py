@@ -146,17 +146,17 @@ class Values(FeatureLayout):
         for inner in reversed(counts):
             made = Ragged._of(made, _offsets(inner.values))
         nested = Ragged._of(made, counts[0].offsets)
-        return nested if self.full.count(None) > 1 else self._regular(nested)
+        return nested if None in self.full[1:] else self._regular(nested)
 
     def _regular(self, nested: Ragged) -> Column:
-        """Rows as arrays, where at most one axis is of any length."""
+        """Rows as arrays, where no axis but the first is of any length."""
         shape = [-1 if n is None else n for n in self.full]
         rows = []
         for row in nested:
             while isinstance(row, Ragged):
                 row = row.values  # noqa: PLW2901
             rows.append(row.reshape(shape))
-        if None in self.full and self.full[0] is None and rows:
+        if self.full[0] is None and rows:
             return Ragged.from_rows(rows)
         return np.stack(rows) if rows and None not in self.full else rows
 

@@ -18,6 +18,7 @@ from headrace.tfds.encoding import EncodeError, encode_rows
 from headrace.tfds.feature import FeatureConnector
 
 Key = str | bytes | int
+PLAIN_KEYS = (int, str, bytes)
 BATCH_ROWS = 512
 """So many rows are encoded together …"""
 CHUNK_ROWS = 8192
@@ -169,7 +170,9 @@ def read_chunk(path: Path) -> Chunk:
 def keyed(rows: Iterable[Any], prefix: str) -> Iterator[tuple[Key, Any]]:
     """Rows with the keys that they come with, or with their numbers."""
     for number, row in enumerate(rows):
-        if isinstance(row, tuple) and len(row) == 2 and isinstance(row[0], str | bytes | int | np.integer):
+        if type(row) is tuple and len(row) == 2 and type(row[0]) in PLAIN_KEYS:
+            yield row
+        elif isinstance(row, tuple) and len(row) == 2 and isinstance(row[0], str | bytes | int | np.integer):
             key = row[0]
             yield (int(key) if isinstance(key, np.integer) else key), row[1]
         else:
