@@ -37,7 +37,9 @@ class DenseKind(Kind):
     def join(self, columns: Sequence[Dense]) -> Dense | None:
         first = columns[0]
         alike = all(c.dtype == first.dtype and c.shape[1:] == first.shape[1:] for c in columns)
-        return np.concatenate(columns) if alike else None
+        if not alike or first.dtype.hasobject or sum(c.nbytes for c in columns) < MUCH:
+            return np.concatenate(columns) if alike else None
+        return np.concatenate(columns, out=pooled((sum(map(len, columns)), *first.shape[1:]), first.dtype))
 
     def stack(self, column: Dense, size: int, path: str) -> Dense:  # noqa: ARG002
         groups = len(column) // size
@@ -87,13 +89,18 @@ def take_rows(column: Dense, indices: Indices) -> Dense:
     row_bytes = column.nbytes // len(column) if len(column) else 0
     if row_bytes * len(indices) < MUCH or row_bytes < WIDE or column.dtype.hasobject or not column.flags.c_contiguous:
         return column.take(indices, axis=0)
-    before = _native.use_pool()  # memory that is there already: new pages cost more than the copy
-    try:
-        out = np.empty((len(indices), *column.shape[1:]), column.dtype)
-    finally:
-        _native.use_pool(before)
+    out = pooled((len(indices), *column.shape[1:]), column.dtype)
     _native.gather(as_bytes(column), np.ascontiguousarray(indices, np.int64), as_bytes(out))
     return out
+
+
+def pooled(shape: int | tuple[int, ...], dtype: Any) -> Dense:
+    """A new array in memory that is there already, if there is some: new pages cost more than a copy."""
+    before = _native.use_pool()
+    try:
+        return np.empty(shape, dtype)
+    finally:
+        _native.use_pool(before)
 
 
 MUCH = 1 << 20

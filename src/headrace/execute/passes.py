@@ -119,7 +119,10 @@ class Pass:
         return self.cancelled
 
     def close(self) -> int:
-        """Close every stream; how many bytes moved, at the stage where most did. After a fork they belong to the other process."""
+        """Close every stream; how many bytes moved, at the stage where most did.
+
+        After a fork they belong to the other process.
+        """
         if self._pid != os.getpid():
             return 0
         self.cancel()

@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 
 from headrace import _native
 from headrace.columns import Column
+from headrace.columns.dense import pooled
 from headrace.image.convert import convert_values
-from headrace.image.images import Images, column_of_images, pooled
+from headrace.image.images import Images, column_of_images
 from headrace.image.operation import each_row, image_operation
 
 BRIGHTNESS, CONTRAST, SATURATION, HUE = range(4)

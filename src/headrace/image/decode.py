@@ -11,10 +11,11 @@ from numpy.typing import DTypeLike, NDArray
 
 from headrace.arrow_text import Bytes, parts
 from headrace.columns import Column, column_of
+from headrace.columns.dense import pooled
 from headrace.errors import ParseError
 from headrace.image.codecs import GIF, JPEG, KINDS, MAX_PIXELS, PNG, image_library, read_headers
 from headrace.image.convert import convert_values
-from headrace.image.images import column_of_images, new_images, pooled
+from headrace.image.images import column_of_images, new_images
 from headrace.io.binary import bytes_column, one_record, record
 from headrace.plan.spec import TensorSpec
 from headrace.trace.operation import traced_operation

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace import _native
 from headrace.columns import Column, Varied, as_varied, values
+from headrace.columns.dense import pooled
 
 
 @dataclass(slots=True)
@@ -77,15 +77,6 @@ def new_images(shapes: NDArray[np.int64], dtype: Any) -> tuple[NDArray[Any], NDA
     """Memory for images of these shapes, one behind the other, and where each begins."""
     sizes = shapes.prod(1)
     return pooled(int(sizes.sum()), dtype), np.cumsum(sizes) - sizes
-
-
-def pooled(shape: int | tuple[int, ...], dtype: Any) -> NDArray[Any]:
-    """An array in memory that was used before, if there is some: new pages cost a third of a decoded image."""
-    before = _native.use_pool()
-    try:
-        return np.empty(shape, dtype)
-    finally:
-        _native.use_pool(before)
 
 
 def _image(row: Any) -> NDArray[Any]:

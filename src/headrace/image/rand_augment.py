@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.columns import Column
+from headrace.columns.dense import pooled
 from headrace.image.codecs import image_library
-from headrace.image.images import Images, pooled
+from headrace.image.images import Images
 from headrace.image.operation import drawn, each_row, image_operation
 
 Pixels = NDArray[np.uint8]

@@ -9,9 +9,10 @@ from numpy.typing import NDArray
 
 from headrace import _native
 from headrace.columns import Column
+from headrace.columns.dense import pooled
 from headrace.image.codecs import MAX_PIXELS
 from headrace.image.decode import decode_for_size
-from headrace.image.images import Images, column_of_images, new_images, pooled
+from headrace.image.images import Images, column_of_images, new_images
 from headrace.image.operation import Shape, image_operation
 from headrace.image.resample import KERNELS, taps
 from headrace.io.binary import bytes_column, one_record, record
