@@ -184,14 +184,15 @@ class Experimental:
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            if name.startswith("__") or name not in _names("hr"):
+            another = ANOTHER_NAME.get(f"experimental.{name}", name) != name
+            if name.startswith("__") or another or name not in _names("hr"):
                 raise MissingNameError("hr.experimental", name)
             import headrace
 
             return getattr(headrace, name)
 
     def __dir__(self) -> list[str]:
-        return [name for name in _names("hr") if f"experimental.{name}" in ANOTHER_NAME]
+        return [name for name in _names("hr") if ANOTHER_NAME.get(f"experimental.{name}") == name]
 
 
 class KnownNames(type):

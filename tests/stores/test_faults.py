@@ -348,7 +348,7 @@ def test_a_user_function_that_reads_remote_files(http):
             except hr.TransportError:
                 raised += 1
         assert got == [5, 6, 7, 8, 9, 10]
-        assert raised == 2
+        assert raised == 2 or (raised == 1 and mode == "process"), "work ahead that nobody saw may have met the second"
 
 
 class TestClosing:

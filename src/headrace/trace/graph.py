@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from headrace.block import leaf
-from headrace.columns import Column, kind_of
+from headrace.columns import Column, Varied, kind_of
 from headrace.plan.spec import DatasetSpec, LeafSpec, Spec, TensorSpec, leaf_spec
 from headrace.plan.structure import Structure, flatten
 from headrace.trace.capture import Capture, Guard
@@ -323,11 +323,25 @@ def _into_if_writable(into: Any, slot: int, sample: Any, otherwise: Kernel) -> K
     def kernel(values: Values, n: int) -> Any:
         given = values[slot]
         fine = type(given) is np.ndarray and given.flags.writeable and given.flags.c_contiguous
-        if not fine or given.shape[1:] != shape or given.dtype != dtype:
+        if not fine or given.shape[1:] != shape or given.dtype != dtype or _is_shared(values, slot):
             return otherwise(values, n)
         return into(values, given)
 
     return kernel
+
+
+def _is_shared(values: Values, slot: int) -> bool:
+    """Whether another value may lie in the same memory, as where an operation gave what it was given."""
+    memory = _memory(values[slot])
+    return any(_memory(value) is memory for i, value in enumerate(values) if i != slot)
+
+
+def _memory(value: Any) -> Any:
+    """The object that holds the memory of a column."""
+    while (base := getattr(value, "base", None)) is not None:
+        value = base
+    data = getattr(value, "data" if isinstance(value, Varied) else "values", None)
+    return value if isinstance(value, np.ndarray) or not isinstance(data, np.ndarray) else _memory(data)
 
 
 def _alike(a: Any, b: Any) -> bool:
