@@ -22,7 +22,7 @@ MAX_PIXELS = 1 << 27
 
 @cache
 def image_library(module: str) -> Any:
-    """`simplejpeg` or `cv2`, imported when the first image is met."""
+    """`simplejpeg`, `cv2` or `PIL.Image`, imported when the first image is met."""
     try:
         found = importlib.import_module(module)
     except ImportError as error:

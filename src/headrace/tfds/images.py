@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from headrace.image.codecs import image_library
 
 Array = NDArray[Any]
 
@@ -24,7 +25,7 @@ def decode_picture(data: bytes, channels: int | None, dtype: np.dtype[Any]) -> A
 
 
 def _jpeg(data: bytes, channels: int | None, dtype: np.dtype[Any]) -> Array:
-    simplejpeg = _library("simplejpeg")
+    simplejpeg = image_library("simplejpeg")
     if not channels:
         channels = 1 if simplejpeg.decode_jpeg_header(data)[2] == "Gray" else 3
     made: Array = simplejpeg.decode_jpeg(data, "GRAY" if channels == 1 else "RGB", fastdct=True)
@@ -32,7 +33,7 @@ def _jpeg(data: bytes, channels: int | None, dtype: np.dtype[Any]) -> Array:
 
 
 def _plain(data: bytes) -> Array:
-    cv2 = _library("cv2")
+    cv2 = image_library("cv2")
     made: Array | None = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_UNCHANGED)
     if made is None:
         raise ValueError(f"{len(data)} bytes that begin with {data[:8]!r} are no picture that can be decoded")
@@ -71,7 +72,7 @@ def _gif(data: bytes) -> Array:
     """All frames, in colour."""
     import io
 
-    image = _library("PIL.Image").open(io.BytesIO(data))
+    image = image_library("PIL.Image").open(io.BytesIO(data))
     frames = []
     for number in range(getattr(image, "n_frames", 1)):
         image.seek(number)
@@ -84,7 +85,7 @@ def decode_pictures(column: Sequence[bytes], shape: tuple[int | None, ...], dtyp
     channels = shape[-1]
     made = []
     gray = dtype == np.uint8 and channels == 1 and None not in shape
-    imdecode = _library("cv2").imdecode if gray else None
+    imdecode = image_library("cv2").imdecode if gray else None
     for data in column:
         if imdecode is not None and data[:4] == b"\x89PNG":
             plain = imdecode(np.frombuffer(data, np.uint8), -1)
@@ -105,7 +106,7 @@ def encode_picture(picture: Array, encoding: str | None) -> bytes:
     if picture.dtype == np.float32:
         picture = np.ascontiguousarray(picture).view(np.uint8)
     if encoding == "jpeg":
-        simplejpeg = _library("simplejpeg")
+        simplejpeg = image_library("simplejpeg")
         space = "GRAY" if picture.shape[2] == 1 else "RGB"
         data: bytes = simplejpeg.encode_jpeg(np.ascontiguousarray(picture), quality=95, colorspace=space)
         return data
@@ -127,14 +128,3 @@ def png_bytes(picture: Array) -> bytes:
     for name, data in ((b"IHDR", head), (b"IDAT", zlib.compress(lines.tobytes(), 6)), (b"IEND", b"")):
         made += struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
     return made
-
-
-@cache
-def _library(name: str) -> Any:
-    """A package that decodes pictures, imported when the first one is met."""
-    import importlib
-
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        raise ImportError(f"pictures are decoded by {name}: pip install 'headrace[image]'") from error
