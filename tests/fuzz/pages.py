@@ -148,10 +148,13 @@ def damage_data(folder, chance):
     return path
 
 
+LEAST = 30
+"""So many are tried even where the machine is busy."""
+
+
 def run(seconds, seed):
     chance = random.Random(seed)
     random.seed(seed)
-    until = time.monotonic() + seconds
     runs = refused = 0
     with tempfile.TemporaryDirectory() as name:
         good = {}
@@ -160,7 +163,8 @@ def run(seconds, seed):
                 good[kind, source] = Path(name, kind, source)
                 write(kind, source, good[kind, source])
         folder = Path(name, "damaged")
-        while time.monotonic() < until:
+        until = time.monotonic() + seconds
+        while time.monotonic() < until or runs < LEAST:
             (kind, source), path = chance.choice(list(good.items()))
             shutil.copytree(path, folder)
             damaged = (damage_data if chance.random() < 0.4 else damage_page)(folder, chance)
