@@ -300,3 +300,26 @@ def test_a_list_whose_offsets_are_gone_is_an_error_and_no_crash(tmp_path):
     code = f"import headrace as hr; print(hr.ArrowDataset({str(path)!r}, on_error='skip').count())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "0\n"), done.stderr
+
+
+@pytest.mark.parametrize("write", [write_arrow, write_stream])
+def test_one_wrong_byte_gives_the_same_rows_in_order_and_by_number(write, tmp_path):
+    path = tmp_path / "rows.arrow"
+    words = pa.array(["a", "b", "c"] * 3).dictionary_encode()
+    write(pa.table({"x": np.arange(9), "s": words}), path, 3)
+    good = path.read_bytes()
+    for place in range(0, len(good), 3):
+        path.write_bytes(good[:place] + bytes([good[place] ^ 0xFF]) + good[place + 1 :])
+        try:
+            ds = hr.ArrowDataset(path)
+            rows = len(ds)
+        except (hr.HeadraceError, ValueError, TypeError, OSError):  # nothing of it can be read
+            continue
+        got = outcomes(iter(ds))
+        assert len(got) == rows, place
+        for number in {0, rows // 2, rows - 1} & set(range(rows)):
+            kind, value = got[number]
+            try:
+                assert (kind, repr(value)) == ("value", repr(ds[number])), place
+            except hr.ElementError:
+                assert kind == "error", place

@@ -219,11 +219,24 @@ class ArrowGroups(Groups):
             if batch.flaw is not None:
                 raise ValueError(batch.flaw)
             serial, self._serial = (self._serial if group == self._next else None), None
-            made = (serial or pa.ipc.open_stream(self._assembled(batch), options=self._options)).read_next_batch()
+            made = None if serial is None else self._read_next(serial)
+            if made is None:
+                serial = None
+                made = pa.ipc.open_stream(self._assembled(batch), options=self._options).read_next_batch()
             self._serial, self._next = serial, group + 1  # in order, dictionaries are read but once
         if made.num_rows != batch.rows:
             raise ValueError(f"a record batch has {made.num_rows} rows where its description says {batch.rows}")
         yield made if self.names else made.select([])
+
+    def _read_next(self, serial: Any) -> pa.RecordBatch | None:
+        """The next batch of a stream; None where something else than it is damaged, in front of it."""
+        import pyarrow as pa
+
+        try:
+            return serial.read_next_batch()
+        except (pa.ArrowException, OSError, StopIteration) as error:
+            raise_if_passing(error, show_path(self.path))
+            return None
 
     def _assembled(self, batch: MessageBatch | None = None) -> Any:
         """A stream of this batch alone, with all that comes before it."""
