@@ -76,11 +76,15 @@ class Pace:
     SOME = 4
     """So many rows that a function can show what it makes of a block are asked for even if one takes a millisecond."""
 
+    ALONE = 64
+    """So many calls of a user's function go alone before several go together: those of few rows may wait for others."""
+
     def __init__(
         self, fixed: int | None = None, *, threads: int = 0, remote: bool = False, most: int | None = None
     ) -> None:
         self.rows = fixed or 1
         self._most = most
+        self._alone = 0 if most is None else self.ALONE
         self._fixed = fixed is not None
         crowd = 2 * threads if threads > 1 else 1
         self._bytes = crowd * self.HANDOVER_BYTES if threads or remote else self.BYTES
@@ -99,6 +103,9 @@ class Pace:
     def learn(self, rows: int, nbytes: int, nanoseconds: int) -> None:
         """Learn how much a pull of so many rows moved, and how long it took."""
         if self._fixed:
+            return
+        if self._alone > 0:
+            self._alone -= rows
             return
         some = self.rows <= self.SOME and nanoseconds < 2 * rows * self._nanoseconds
         if (nanoseconds > 4 * self._nanoseconds and not some) or nbytes > 4 * self._bytes:
