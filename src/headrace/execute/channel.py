@@ -58,7 +58,9 @@ class Channel:
         self._expected = 0
         self._filled = False
         self._delivery = delivery
-        self._lock = threading.RLock()  # the collector may close a pass from within
+        # The collector may close a pass from within. It is entered itself, not by its conditions: those are Python, and
+        # an interrupt in the midst of that would leave it held.
+        self._lock = threading.RLock()
         self._space = threading.Condition(self._lock)
         self._ready = threading.Condition(self._lock)
         self._waiting: OrderedDict[int, Ticket] = OrderedDict()
@@ -77,7 +79,7 @@ class Channel:
 
     def room(self, chunk: int, *, wait: bool = True) -> int:
         """Wait until a worker may take rows on; how many, at most `chunk`. Who does not `wait` may get none."""
-        with self._space:
+        with self._lock:
             if wait:
                 self._space.wait_for(lambda: self._cancelled or self._over or self._has_room(self._least(chunk)))
             if self._cancelled:
@@ -203,7 +205,7 @@ class Channel:
         Who finds nothing is not woken up for the first one at once, but for a fair amount or after a millisecond: to be
         woken up costs as much as making many a row.
         """
-        with self._ready:
+        with self._lock:
             if self._next() is None and not self._limits.prompt:
                 self._linger()
             while (number := self._next()) is None:
