@@ -427,7 +427,6 @@ class Iterator(PythonIterator[Any]):
             self._finalizer = None
         if run is not None:
             self._moved += run.close()
-            del run  # and with it what its streams hold
         if trim:
             self._trim()
 

@@ -4,6 +4,12 @@
 #include <cstddef>
 #include <cstdint>
 
+#if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__)
+#define HEADRACE_WIDE __attribute__((target_clones("avx2", "default")))  // the same bits, in wider steps
+#else
+#define HEADRACE_WIDE
+#endif
+
 namespace headrace {
 
 enum ImageKind : int64_t { kUnknownImage = 0, kJpeg, kPng, kGif, kWebp, kBmp };

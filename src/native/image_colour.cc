@@ -8,12 +8,6 @@
 namespace headrace {
 namespace {
 
-#if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__)
-#define HEADRACE_WIDE __attribute__((target_clones("avx2", "default")))  // the same bits, in wider steps
-#else
-#define HEADRACE_WIDE
-#endif
-
 constexpr float kUnit = 1.0f / 255.0f;
 constexpr int64_t kRun = 256;  // pixels that are taken apart into planes at a time
 

@@ -9,12 +9,6 @@
 namespace headrace {
 namespace {
 
-#if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__)
-#define HEADRACE_WIDE __attribute__((target_clones("avx2", "default")))  // the same bits, in wider steps
-#else
-#define HEADRACE_WIDE
-#endif
-
 using Four = float __attribute__((vector_size(16)));
 
 HEADRACE_WIDE void to_floats(const uint8_t* from, int64_t count, float* to) {

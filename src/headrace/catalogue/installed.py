@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import cache, partial
+from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
 
 from headrace.dataset import Dataset
-from headrace.tfds.builder import in_batches
+from headrace.tfds.builder import SplitBuilder
 from headrace.tfds.decode import PartialDecoding, choose_features, choose_keys
 from headrace.tfds.feature import ClassLabel, FeaturesDict, Image, Scalar, Tensor
 from headrace.tfds.info import DatasetInfo, SplitInfo, Splits
@@ -19,7 +19,7 @@ from headrace.tfds.versions import Version
 Columns = tuple[FeaturesDict, dict[str, Any], str]
 
 
-class InstalledBuilder:
+class InstalledBuilder(SplitBuilder):
     """A dataset in memory, which is read as one on disk is."""
 
     def __init__(self, name: str, package: str, make: Callable[[Any], Columns]) -> None:
@@ -37,47 +37,25 @@ class InstalledBuilder:
             description=description, supervised_keys=keys, file_format="memory", module_name=package,
         )  # fmt: skip
 
-    def __repr__(self) -> str:
-        return f"InstalledBuilder({self.info.full_name!r})"
-
-    def as_dataset(
-        self,
-        split: Any = None,
-        *,
-        batch_size: int | None = None,
-        shuffle_files: bool = False,
-        seed: int | None = None,
-        decoders: Any = None,
-        as_supervised: bool = False,
-        order: str = "tfds",
-    ) -> Any:
-        """As ReadOnlyBuilder's."""
-        if split is None:
-            split = {"train": "train"}
-        if isinstance(split, Mapping | list | tuple):
-            again = partial(
-                self.as_dataset, batch_size=batch_size, shuffle_files=shuffle_files, seed=seed, decoders=decoders,
-                as_supervised=as_supervised, order=order,
-            )  # fmt: skip
-            if isinstance(split, Mapping):
-                return {name: again(part) for name, part in split.items()}
-            return type(split)(map(again, split))
+    def read_split(
+        self, split: Any, *, decoders: Any, keys: Any, shuffle_files: bool, seed: int | None, order: str
+    ) -> Dataset:
+        """Of the arrays; they have but one order."""
+        del order
         columns: Any = self._columns
         if isinstance(decoders, PartialDecoding):
             chosen: Any = choose_features(self.info.features, decoders.features)
             columns = {name: columns[name] for name in chosen}
         elif decoders:
             raise ValueError(f"{self.info.name} lies in memory: there is nothing to decode")
-        if as_supervised:
-            columns = choose_keys(columns, self.info.supervised_keys)
+        if keys is not None:
+            columns = choose_keys(columns, keys)
         ranges = as_split(split).ranges(self.info.splits.lengths)
         ds = Dataset.from_tensor_slices(columns)
-        made = ds[ranges[0].start : ranges[0].stop]
+        made: Dataset = ds[ranges[0].start : ranges[0].stop]
         for rows in ranges[1:]:
             made = made.concatenate(ds[rows.start : rows.stop])
-        if shuffle_files:
-            made = made.shuffle(seed=seed)
-        return made if batch_size is None else in_batches(made, batch_size)
+        return made.shuffle(seed=seed) if shuffle_files else made
 
 
 def _classes(loader: str) -> Callable[[Any], Columns]:

@@ -10,7 +10,7 @@ from headrace.catalogue.folders import catalogue_folders, find_in, folder_index
 from headrace.catalogue.installed import INSTALLED, InstalledBuilder, installed_builder
 from headrace.catalogue.lock import check_locked, lock_entry, read_lock, write_lock
 from headrace.errors import what_there_is
-from headrace.tfds.builder import ReadOnlyBuilder
+from headrace.tfds.builder import ReadOnlyBuilder, SplitBuilder
 from headrace.tfds.versions import DatasetName, Version, parse_name, resolve_version
 
 
@@ -49,7 +49,7 @@ def load_named(
 
 def find_builder(
     name: str, *, data_dir: Any = None, storage_options: Mapping[str, Any] | None = None, locked: bool = True
-) -> ReadOnlyBuilder | InstalledBuilder:
+) -> SplitBuilder:
     """What reads the dataset of a name."""
     wanted = parse_name(name)
     entry = read_lock().get(str(wanted._replace(version=None))) if locked else None

@@ -200,11 +200,6 @@ class Input:
         return bool(self._ready)
 
     @property
-    def nbytes(self) -> int:
-        """How many bytes have come out so far."""
-        return self._counters.nbytes
-
-    @property
     def stream(self) -> Stream:
         """What the rows come from."""
         return self._stream

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -15,39 +16,13 @@ from headrace.tfds.reading import read_part
 from headrace.tfds.versions import DatasetName, Version, parse_name, resolve_version
 
 
-class ReadOnlyBuilder:
-    """One version of a prepared dataset: `info` says what there is, `as_dataset` reads it.
+class SplitBuilder(ABC):
+    """What has splits to read: `info` says which, `as_dataset` reads them."""
 
-    >>> ds = hr.Dataset.range(20).map(lambda x: {"x": x, "y": x % 2})
-    >>> _ = ds.write_tfds(folder, "pairs", supervised_keys=("x", "y"))
-    >>> builder = hr.tfds.builder("pairs:1.*.*", data_dir=folder)
-    >>> builder
-    ReadOnlyBuilder('pairs/1.0.0')
-    >>> len(builder.as_dataset(split="train[:25%]"))
-    5
-    """
-
-    def __init__(self, folder: Folder) -> None:
-        self._folder = folder
-        self.info: DatasetInfo = read_info(folder)
+    info: DatasetInfo
 
     def __repr__(self) -> str:
-        return f"ReadOnlyBuilder({self.info.full_name!r})"
-
-    @property
-    def name(self) -> str:
-        """The dataset's name."""
-        return self.info.name
-
-    @property
-    def version(self) -> Version:
-        """Its version."""
-        return self.info.version
-
-    @property
-    def data_path(self) -> str:
-        """The directory."""
-        return self._folder.path
+        return f"{type(self).__name__}({self.info.full_name!r})"
 
     def as_dataset(
         self,
@@ -72,11 +47,14 @@ class ReadOnlyBuilder:
                 return {name: again(part) for name, part in split.items()}
             return type(split)(map(again, split))
         keys = self._supervised_keys() if as_supervised else None
-        ds = read_part(
-            self.info, split, decoders=decoders, keys=keys, shuffle_files=shuffle_files, seed=seed, order=order,
-            storage_options=self._folder.storage_options,
-        )  # fmt: skip
+        ds = self.read_split(split, decoders=decoders, keys=keys, shuffle_files=shuffle_files, seed=seed, order=order)
         return ds if batch_size is None else in_batches(ds, batch_size)
+
+    @abstractmethod
+    def read_split(
+        self, split: Any, *, decoders: Any, keys: Any, shuffle_files: bool, seed: int | None, order: str
+    ) -> Dataset:
+        """The elements of one split, or of `keys` of them."""
 
     def _supervised_keys(self) -> Any:
         keys = self.info.supervised_keys
@@ -86,6 +64,46 @@ class ReadOnlyBuilder:
                 "load it without as_supervised and choose in map"
             )
         return keys
+
+
+class ReadOnlyBuilder(SplitBuilder):
+    """One version of a prepared dataset: `info` says what there is, `as_dataset` reads it.
+
+    >>> ds = hr.Dataset.range(20).map(lambda x: {"x": x, "y": x % 2})
+    >>> _ = ds.write_tfds(folder, "pairs", supervised_keys=("x", "y"))
+    >>> builder = hr.tfds.builder("pairs:1.*.*", data_dir=folder)
+    >>> builder
+    ReadOnlyBuilder('pairs/1.0.0')
+    >>> len(builder.as_dataset(split="train[:25%]"))
+    5
+    """
+
+    def __init__(self, folder: Folder) -> None:
+        self._folder = folder
+        self.info = read_info(folder)
+
+    @property
+    def name(self) -> str:
+        """The dataset's name."""
+        return self.info.name
+
+    @property
+    def version(self) -> Version:
+        """Its version."""
+        return self.info.version
+
+    @property
+    def data_path(self) -> str:
+        """The directory."""
+        return self._folder.path
+
+    def read_split(
+        self, split: Any, *, decoders: Any, keys: Any, shuffle_files: bool, seed: int | None, order: str
+    ) -> Dataset:
+        return read_part(
+            self.info, split, decoders=decoders, keys=keys, shuffle_files=shuffle_files, seed=seed, order=order,
+            storage_options=self._folder.storage_options,
+        )  # fmt: skip
 
 
 def in_batches(ds: Dataset, size: int) -> Any:

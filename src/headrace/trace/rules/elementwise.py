@@ -18,7 +18,7 @@ import numpy as np
 from headrace.trace.rules.common import by_row, dtypes, is_known, operand, operand_rows
 from headrace.trace.values import Call, Fresh, Kernel, Value, Values, map_arguments
 
-UFUNCS = {name: fn for name in dir(np) if isinstance(fn := getattr(np, name), np.ufunc)}
+UFUNCS = {name: fn for name, fn in sorted(vars(np).items()) if isinstance(fn, np.ufunc)}
 UFUNCS |= {fn.__name__: fn for fn in UFUNCS.values()}
 
 EXACT = frozenset({
