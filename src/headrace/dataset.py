@@ -239,7 +239,8 @@ class Dataset(metaclass=KnownNames):
         """
         for node in walk(self._node):
             probe = getattr(node, "probe", None)
-            if probe is not None and probe.spec is None and not node.spec.complete:
+            alike = all(below.spec.complete for below in node.inputs)  # else the first element says nothing of others
+            if alike and probe is not None and probe.spec is None and not node.spec.complete:
                 probe.spec = _first_spec(node)
         return self._node.spec.public()
 

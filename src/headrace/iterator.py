@@ -27,7 +27,7 @@ from headrace.execute.stats import Stats
 from headrace.execute.stream import END, End, Pulled
 from headrace.ops.calling import Calling
 from headrace.ops.calls import CallStream, One
-from headrace.ops.merge_states import check_processes
+from headrace.ops.merge_states import marks_among
 from headrace.ops.with_options import merge_options
 from headrace.optimise.rules import prepare, prepare_root
 from headrace.plan.explain import summary
@@ -352,10 +352,10 @@ class Iterator(PythonIterator[Any]):
 
     def _adopt(self, state: dict[str, Any]) -> None:
         states.check(state, self._given_plan)
-        check_processes(state, self._given_plan)
+        marks = marks_among(state, self._given_plan)
         changes.compare(state.get("functions", {}), self._given_plan, merge_options(self._given_plan).on_change)
         self._plan = states.with_seeds(self._given_plan, state["seeds"])
-        self._begin(state["epoch"], state["delivered"], SavedMark(states.saved_marks(state)), over=state["over"])
+        self._begin(state["epoch"], state["delivered"], SavedMark(marks), over=state["over"])
         self._epochs.restore(state)
         self._sizes = self._epochs.sizes
 

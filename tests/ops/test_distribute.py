@@ -216,6 +216,10 @@ def test_a_state_of_a_repeat_behind_it_goes_on_among_others():
     assert in_order([rest]) == in_order([whole])[16:]
 
 
+def test_a_state_may_stand_before_the_first_step():
+    check_transformation(hr.Dataset.range(7).distribute(0, 1, 2).pack(3, "first_fit", separator=9), cuts=4)
+
+
 def test_what_counts_in_old_steps_is_refused():
     ds = D.range(40).distribute(0, 2, 2).batch(2)
     it = iter(ds)

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 import headrace as hr
 from headrace import _native
 from headrace.ops.mix import halved
+from headrace.testing import check_transformation
 
 D = hr.Dataset
 
@@ -141,3 +142,11 @@ def test_bad_arguments_are_named():
             wrong()
     with pytest.raises(hr.SpecError, match=r"'a' and 'b' differ"):
         hr.mix({"a": D.range(3), "b": D.from_tensor_slices(["x"])})
+
+
+def test_nothing_is_promised_of_elements_that_turn_out_to_differ():
+    pairs = hr.Dataset.range(3).map(lambda x: (x, str(x)))
+    numbers = hr.Dataset.range(3).map(lambda x: int(str(x)))
+    ds = hr.mix({"pairs": pairs, "numbers": numbers}, seed=1).take(9).map(lambda *row: {"row": row, "text": str(row)})
+    assert ds.element_spec == hr.TensorSpec(None, None)
+    check_transformation(ds, cuts=3)

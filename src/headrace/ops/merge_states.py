@@ -63,11 +63,14 @@ class _Standing(NamedTuple):
 
 def _standing(state: dict[str, Any], line: int) -> _Standing | None:
     """None at the start and at the end of an epoch, which need no marks."""
-    marks = states.saved_marks(state)
+    marks = dict(states.saved_marks(state))
     if line not in marks:
         return None
     later = {number: position for number, position in marks.items() if number > line}
-    own = ShareMark.from_json(marks[line].own)
+    _, world_size, share = state["process"]
+    own = marks[line].own  # None where nothing was given out yet: then it may have been passed over in steps of then
+    own = ShareMark(0, (), world_size * share) if own is None else ShareMark.from_json(own)
+    marks[line] = marks[line]._replace(own=own)
     steps = marks[line].offset + sum(position.offset for position in later.values())
     given = Rest(own.start, own.done).ranges(0, steps * own.together)
     above = tuple((number, p.own) for number, p in sorted(later.items()))
@@ -112,21 +115,25 @@ def _marks(place: _Standing, line: int, done: list[tuple[int, int]]) -> Marks:
     return marks
 
 
-def check_processes(state: dict[str, Any], plan: Node) -> None:
-    """Refuse a state for another number of processes where operations behind `distribute` count in old steps."""
+def marks_among(state: dict[str, Any], plan: Node) -> Marks:
+    """Where the pass of a state stood, among as many processes as there were then.
+
+    Refuses one for another number of processes where operations behind `distribute` count in old steps.
+    """
     chain, node = [], plan
     while node.process is None and len(node.inputs) == 1:
         chain.append(node)
         (node,) = node.inputs
     if node.process is None or "process" not in state:
-        return
+        return states.saved_marks(state)
     standing = _standing(state, sum(not n.transparent for n in walk(node)) - 1)
     wrong = next((n for n in chain if not (n.one_to_one or n.transparent or (n.moves_rows and not n.scatters))), None)
-    if standing is None or wrong is None:
-        return
+    if standing is None:
+        return states.saved_marks(state)
     now, then = node.process[1] * node.process[2], standing.own.together
-    if now != then or standing.own.done:
+    if wrong is not None and (now != then or standing.own.done):
         raise StateError(
             f"the state was taken where a step of all processes took {then} elements, here it takes {now}: that cannot "
             f"go on behind {wrong.operation}, which counts in old steps; put it before distribute"
         )
+    return standing.marks
