@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from headrace.adapters.jax import to_jax
@@ -16,6 +17,7 @@ from headrace.iterator import Epochs, Iterator, Settings
 from headrace.names import KnownNames, MissingNameError
 from headrace.ops.batch import batch
 from headrace.ops.bucket import bucket_by_sequence_length
+from headrace.ops.by_number import count_rows
 from headrace.ops.cache import cache
 from headrace.ops.choose import choose_from_datasets, sample_from_datasets
 from headrace.ops.concatenate import concatenate
@@ -225,6 +227,11 @@ class Dataset(metaclass=KnownNames):
         """
         return Iterator(self._node, self._epochs, state=state)
 
+    @cached_property
+    def _counted(self) -> Node:
+        """The plan with elements found by number, counted where need be."""
+        return count_rows(self._node)
+
     def _iterator(self, settings: Settings, state: dict[str, Any] | None = None) -> Iterator:
         return Iterator(self._node, self._epochs, settings, state)
 
@@ -276,7 +283,8 @@ class Dataset(metaclass=KnownNames):
         unknown = next(node for node in walk(self._node) if node.cardinality == UNKNOWN)
         raise TypeError(
             "the length of this dataset is not known before the end, "
-            f"since {unknown.operation} ({unknown.site}) does not tell it; ds.count() reads it through"
+            f"since {unknown.operation} ({unknown.site}) does not tell it; ds.count() reads it through, and len(ds[:]) "
+            "counts what can be indexed"
         )
 
     def __bool__(self) -> bool:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -336,3 +337,65 @@ def test_a_step_whose_rows_do_not_fit_together_is_one_error():
     with pytest.raises(hr.ElementError, match="element 1"):
         next(it)
     assert next(it).shape == (2, 2)
+
+
+def _written(folder, sizes, *, index):
+    """TFRecord files of so many records, which are numbers that tell their file."""
+    names = [str(folder / f"{i}.tfrecord") for i in range(len(sizes))]
+    for i, (name, size) in enumerate(zip(names, sizes, strict=True)):
+        with hr.io.TFRecordWriter(name) as writer:
+            for j in range(size):
+                writer.write(b"%d" % (100 * i + j))
+        if index:
+            hr.io.build_index(name)
+    return names
+
+
+@pytest.mark.parametrize("uneven", ["drop", "pad", "wrap"])
+@pytest.mark.parametrize("batch", [None, 2])
+@pytest.mark.parametrize("reads", [None, 2])
+def test_processes_open_files_of_their_own(tmp_path, uneven, batch, reads):
+    names = _written(tmp_path, [5, 3, 4, 6, 2], index=True)
+    ds = hr.TFRecordDataset(names, num_parallel_reads=reads).map(lambda x: hr.text.to_number(x, np.int64)).shuffle(4)
+    shares = [list(ds.distribute(rank, 2, batch, uneven, shard_files=True)) for rank in (0, 1)]
+    assert len({len(share) for share in shares}) == 1
+    seen = []
+    for rank, share in enumerate(shares):
+        mask = [np.ravel(m) for _, m in share] if uneven == "pad" else None
+        rows = np.concatenate([np.ravel(x[0] if uneven == "pad" else x) for x in share])
+        assert {int(x) // 100 % 2 for x in rows} == {rank}
+        seen += rows[np.concatenate(mask)].tolist() if mask else rows.tolist()
+    everything = sorted(100 * i + j for i, size in enumerate([5, 3, 4, 6, 2]) for j in range(size))
+    assert sorted(set(seen)) == everything if uneven != "drop" else set(seen) <= set(everything)
+    assert uneven == "wrap" or len(set(seen)) == len(seen)
+    for rank in (0, 1):
+        check_transformation(ds.distribute(rank, 2, batch, uneven, shard_files="auto"), cuts=3)
+
+
+def test_a_process_opens_no_other_files(tmp_path):
+    names = _written(tmp_path, [3, 3, 3, 3], index=True)
+    ds = hr.TFRecordDataset(names)
+    share = ds.distribute(1, 2, shard_files="auto")
+    for other in names[::2]:
+        Path(other).unlink()
+    assert [int(x) for x in share] == [100, 101, 102, 300, 301, 302]
+
+
+def test_where_files_cannot_be_shared_out_elements_are(tmp_path):
+    folders = [tmp_path / "plain", tmp_path / "indexed"]
+    for folder in folders:
+        folder.mkdir()
+    plain, names = [_written(folder, [3, 3], index=folder is folders[1]) for folder in folders]
+    cases = {
+        "run `headrace index`": hr.TFRecordDataset(plain),
+        "2 files for 3 processes": hr.TFRecordDataset(names),
+        "take .* goes by the rows of all files": hr.TFRecordDataset(names).take(3),
+        "enumerate .* goes by the rows": hr.TFRecordDataset(names).enumerate(),
+        "range .* reads no files": hr.Dataset.range(6),
+    }
+    for reason, ds in cases.items():
+        with pytest.raises(ValueError, match=reason):
+            ds.distribute(0, 3, shard_files=True)
+        dealt = ds.distribute(0, 3, shard_files="auto")
+        assert len(list(dealt)) == len(list(ds.distribute(0, 3)))
+        assert re.search(f"elements are dealt out, not files: .*{reason}", " ".join(str(dealt.explain()).split()))

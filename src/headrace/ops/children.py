@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from headrace.block import Failure, Item
+from headrace.block import Block, Failure, Item
 from headrace.execute.context import Context
 from headrace.execute.inputs import Input
 from headrace.execute.state import with_keyed_seeds
@@ -69,7 +69,16 @@ def open_child(
     """The dataset that the function makes of a row, opened on that row's path; `ahead` may put a thread before it."""
     if isinstance(row, Failure):
         return OneRow(Failure(row.error), mark)
-    assert row.ids is not None, "parents are opened with ids"
+    made = build_child(parent, ctx, row, row.mark.ordinal)
+    if isinstance(made, Failure):
+        return OneRow(made, mark)
+    where, node = made
+    return where.open_plan(ahead(node), mark, slot=1)
+
+
+def build_child(parent: Parent, ctx: Context, row: Block, number: int) -> tuple[Context, Node] | Failure:
+    """The dataset that the function makes of a row with this number, and the place on whose path it is read."""
+    assert row.ids is not None, "parents are read with ids"
     folds = (int(row.ids[0, 0]), int(row.ids[0, 1]))
     try:
         key = mix_key(parent.seed.key(ctx.path), *folds)
@@ -77,8 +86,8 @@ def open_child(
             made = parent.fn(*next(rows_as_arguments(row)))
         node = with_keyed_seeds(_node(made), key)
     except Exception as error:
-        return OneRow(Failure(parent.error(error, row.mark.ordinal)), mark)
-    return ctx.branch(*folds).open_plan(ahead(node), mark, slot=1)
+        return Failure(parent.error(error, number))
+    return ctx.branch(*folds), node
 
 
 def _node(made: Any) -> Node:

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from headrace.block import Block, Failure, Item, concat, folded
+from headrace.columns import Indices
 from headrace.errors import ElementError, SpecError
 from headrace.execute.context import Context
 from headrace.execute.inputs import Input
-from headrace.execute.registry import opens
+from headrace.execute.registry import fetches, opens
 from headrace.execute.stream import END, Made, Pending, Pulled, Stream
 from headrace.ops.zip import branch_context
 from headrace.ops.zip import zip as zip_datasets
@@ -139,6 +140,18 @@ class Pick(Node):
     def cardinality(self) -> Cardinality:
         return self.input.cardinality
 
+    @property
+    def indexable(self) -> bool:
+        return self.input.indexable
+
+
+@fetches(Pick)
+def fetch_picked(node: Pick, ctx: Context, indices: Indices) -> Block:
+    """Choices by number."""
+    block = ctx.fetch(node.input, indices)
+    block.columns = [step_of(block.columns[0], np.array(node.steps))]
+    return block
+
 
 @opens(Pick)
 class PickStream(Stream):
@@ -182,6 +195,8 @@ class Choose(Node):
         return INFINITE if chosen and self.branches[-1].cardinality == INFINITE else UNKNOWN
 
     def index_remedy(self) -> str:
+        if self.stop_on_empty and self.origin == "sample_from_datasets":
+            return "give it stop_on_empty_dataset=False, so that all elements count, or use hr.mix"
         return "hr.mix gives elements of several datasets by weights, and can be indexed"
 
 

@@ -15,6 +15,7 @@ from headrace.execute.state import require_seeds
 from headrace.ops.arguments import one_of, positive
 from headrace.ops.batching import stack_items
 from headrace.ops.ranks import rank_of
+from headrace.ops.shard_files import deal_files, share_of_files
 from headrace.ops.shares import ShareMark, open_share
 from headrace.plan.cardinality import Cardinality
 from headrace.plan.node import TUNING, Node, obstacle
@@ -35,6 +36,7 @@ def distribute(
     batch_size: int | None = None,
     uneven: Uneven = "drop",
     *,
+    shard_files: bool | Literal["auto"] = False,
     name: str | None = None,
 ) -> Dataset:
     """The share of process `rank` of `world_size`: at every step the next `batch_size` elements go to each in turn.
@@ -50,6 +52,11 @@ def distribute(
     A state holds where all processes stand: it can be restored with another world size and another batch size, and the
     rest of the epoch comes in the same order. `hr.merge_states` is for processes that stand at different steps.
 
+    With `shard_files="auto"` each process opens files of its own, every `world_size`-th, and no other reads them: where
+    there are as many files as processes, their rows are counted (`headrace index`, Parquet, fixed-length records), and
+    nothing before it goes by the rows of all files. Otherwise elements are dealt out as ever, and `explain()` says why;
+    `shard_files=True` raises that instead. The order of the elements, and a state, then belong to the world size.
+
     >>> ds = hr.Dataset.range(10)
     >>> [list(ds.distribute(rank, 2, batch_size=2)) for rank in (0, 1)]
     [[array([0, 1]), array([4, 5])], [array([2, 3]), array([6, 7])]]
@@ -58,10 +65,18 @@ def distribute(
     """
     one_of("uneven", uneven, Uneven)
     share = rank_of(rank, world_size)
+    size = None if batch_size is None else positive("batch_size", batch_size)
+    reason = None
+    if shard_files and share.world_size > 1:
+        found = share_of_files(self._node, share, uneven)
+        if not isinstance(found, str):
+            return deal_files(found, share.rank, size, uneven, name)
+        if shard_files != "auto":
+            raise ValueError(f'shard_files: {found} (shard_files="auto" deals out elements then)')
+        reason = found
     if share.world_size > 1:
         require_seeds(self._node, f"{share.world_size} processes share this dataset")
-    size = None if batch_size is None else positive("batch_size", batch_size)
-    return self._then(Distribute, *share, size, uneven, name=name)
+    return self._then(Distribute, *share, size, uneven, reason, name=name)
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,6 +88,8 @@ class Distribute(Node):
     world_size: int = field(metadata=TUNING)
     batch_size: int | None = field(metadata=TUNING)
     uneven: Uneven
+    file_obstacle: str | None = field(default=None, repr=False, metadata=TUNING)
+    """Why no process has files of its own, where that was asked for."""
 
     positional = False
 
@@ -110,9 +127,10 @@ class Distribute(Node):
 
     def remark(self) -> str | None:
         blocker = obstacle(self.input)
-        if blocker is None or self.world_size == 1:
-            return None
-        return f"every process reads all of its input: rows have no numbers behind {blocker.operation}"
+        said = [] if self.file_obstacle is None else [f"elements are dealt out, not files: {self.file_obstacle}"]
+        if blocker is not None and self.world_size > 1:
+            said.append(f"every process reads all of its input: rows have no numbers behind {blocker.operation}")
+        return "; ".join(said) or None
 
     def index_remedy(self) -> str:
         return "index before it: its elements belong to one process"

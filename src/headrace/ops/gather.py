@@ -141,13 +141,17 @@ def gathered_items(starts: Indices, numbers: Indices, read: Callable[[int, Indic
     """As block's `gathered`, of rows that may fail: `read` gives items, and failures come in their places."""
     by_run, runs = in_runs(starts, numbers)
     items = [item for run, rows in runs for item in read(run, rows)]
-    if len(runs) <= 1:
-        return items
-    source = np.full(len(numbers), -1, np.int64)
+    return items if len(runs) <= 1 else put_in_order(items, by_run)
+
+
+def put_in_order(items: list[Item], places_of: Indices) -> list[Item]:
+    """Rows, and failures among them, each at the place that `places_of` has for it."""
+    rows = len(places_of)
+    source = np.full(rows, -1, np.int64)
     failures: dict[int, Failure] = {}
     done = taken = 0
     for item in items:
-        places = by_run[done : done + item.rows]
+        places = places_of[done : done + item.rows]
         if isinstance(item, Block):
             source[places] = np.arange(taken, taken + item.rows)
             taken += item.rows
@@ -156,7 +160,7 @@ def gathered_items(starts: Indices, numbers: Indices, read: Callable[[int, Indic
         done += item.rows
     good = [item for item in items if isinstance(item, Block)]
     block = pick_rows(good, source[source >= 0]) if good else None
-    return list(_interspersed(block, failures, len(numbers)))
+    return list(_interspersed(block, failures, rows))
 
 
 def _interspersed(block: Block | None, failures: dict[int, Failure], rows: int) -> Iterator[Item]:

@@ -88,7 +88,7 @@ class Interleave(BuildingNode):
         return self.input.cardinality.vague
 
 
-class Turns(Parent, Protocol):
+class TurnTaker(Parent, Protocol):
     """A node that opens several datasets at a time."""
 
     @property
@@ -122,7 +122,7 @@ class TurnsMark(OwnMark):
 class InterleaveStream(Stream):
     """Walks the slots in turn. Where the input is read again: at the oldest live parent."""
 
-    def __init__(self, node: Turns, ctx: Context, at: At) -> None:
+    def __init__(self, node: TurnTaker, ctx: Context, at: At) -> None:
         self._node = node
         self._ctx = ctx
         self._ordered = ctx.keeps_order(node.deterministic)

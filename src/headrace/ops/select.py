@@ -22,6 +22,7 @@ from headrace.ops.gather import NumberStream
 from headrace.ops.unchanged_rows import UnchangedRows
 from headrace.ops.with_options import merge_options
 from headrace.plan.cardinality import INFINITE, Cardinality
+from headrace.plan.datasets import dataset_of
 from headrace.plan.marks import At
 from headrace.plan.node import Node, obstacle
 from headrace.plan.prepared import Prepared
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
 def select_rows(self: Dataset, index: int | slice | Sequence[int] | Indices) -> Any:
     """An element by its number; a dataset of a slice, or of several numbers. Randomness is that of epoch 0.
 
+    Datasets that take turns (interleave, flat_map, sample_from_datasets, choose_from_datasets) are counted once for it,
+    which asks each for its length: `len(ds[:])` is their number of elements.
+
     >>> ds = hr.Dataset.range(10).batch(4)
     >>> ds[-1]
     array([8, 9])
@@ -41,7 +45,7 @@ def select_rows(self: Dataset, index: int | slice | Sequence[int] | Indices) -> 
     >>> list(hr.Dataset.range(10)[[3, 1, -1]])
     [np.int64(3), np.int64(1), np.int64(9)]
     """
-    node = self._node
+    node = self._counted
     blocker = obstacle(node)
     if blocker is not None:
         raise NotIndexableError(
@@ -50,10 +54,10 @@ def select_rows(self: Dataset, index: int | slice | Sequence[int] | Indices) -> 
         )
     if isinstance(index, slice):
         rows = _slice(index, node.cardinality)
-        return self._then(Select, rows.start, len(rows), rows.step)
+        return dataset_of(node)._then(Select, rows.start, len(rows), rows.step)
     if isinstance(index, Sequence | np.ndarray):
         numbers = tuple(_number(integer("index", i), node.cardinality) for i in index)
-        return self._then(SelectNumbers, numbers)
+        return dataset_of(node)._then(SelectNumbers, numbers)
     return _element(node, _number(integer("index", index), node.cardinality))
 
 

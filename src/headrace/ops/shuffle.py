@@ -25,6 +25,7 @@ from headrace.ops.slots import Dense, Slots
 from headrace.ops.unchanged_rows import MovedRows
 from headrace.options import AUTOTUNE
 from headrace.plan.cardinality import UNKNOWN, Cardinality
+from headrace.plan.datasets import dataset_of
 from headrace.plan.marks import At, Mark, OwnMark
 from headrace.plan.node import obstacle, walk
 
@@ -67,17 +68,18 @@ def shuffle(
             raise ValueError("window is for shuffle() of everything; a buffer holds buffer_size elements")
         size = AUTOTUNE if buffer_size == AUTOTUNE else min(EVERYTHING, positive("buffer_size", buffer_size))
         return self._then(Shuffle, size, made, fresh, name=name)
-    blocker = obstacle(self._node)
+    node = self._counted
+    blocker = obstacle(node)
     if blocker is not None:
         raise TypeError(
             f"shuffle() of everything needs a dataset that can be indexed, which {blocker.operation} "
             f"({blocker.site}) prevents; {blocker.index_remedy()}, or give a buffer_size"
         )
-    if not self._node.cardinality.known:
+    if not node.cardinality.known:
         raise ValueError("shuffle() of everything needs a finite dataset; give a buffer_size, or shuffle before repeat")
-    if self._node.cardinality >= 2**62:
-        raise ValueError(f"shuffle() of everything takes at most 2**62 elements, not {self._node.cardinality}")
-    return self._then(Permute, made, fresh, lot, name=name)
+    if node.cardinality >= 2**62:
+        raise ValueError(f"shuffle() of everything takes at most 2**62 elements, not {node.cardinality}")
+    return dataset_of(node)._then(Permute, made, fresh, lot, name=name)
 
 
 EVERYTHING = 2**50

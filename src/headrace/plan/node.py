@@ -233,6 +233,14 @@ class Node(ABC):
         """What a user may change at this operation to have it run faster."""
         return None
 
+    def rows_of_files(self) -> tuple[int, ...] | str | None:
+        """How many rows each of its files gives, or why nobody knows; None where it reads no files known by name."""
+        return None
+
+    def with_files(self, part: slice) -> Node:
+        """The same of some of its files."""
+        raise NotImplementedError(f"{self.operation} reads no files known by name")
+
     def index_remedy(self) -> str:
         """What a user may do where this operation keeps rows from being found by number."""
         return "index, slice or shuffle before it, or save() the dataset and load() it"
@@ -338,6 +346,16 @@ def rebuild(node: Node, change: Callable[[Node], Node]) -> Node:
     if any(a is not b for a, b in zip(inputs, changed, strict=True)):
         node = node.with_inputs(changed)
     return change(node)
+
+
+def rewrite(plan: Node, change: Callable[[Node], Node]) -> Node:
+    """As `rebuild`, for a plan that is written anew: none of its nodes stands for another."""
+
+    def changed(node: Node) -> Node:
+        made = change(node)
+        return made if made.stands_for is None else replace(made, stands_for=None)
+
+    return rebuild(plan, changed)
 
 
 def obstacle(node: Node) -> Node | None:

@@ -42,6 +42,10 @@ class Counts:
         far = sum(local_path(name) is None for name in files)
         return far <= FEW and len(files) <= MANY
 
+    def of(self, files: Sequence[str]) -> Counts:
+        """Those of some of the files."""
+        return Counts(files, self._rows)
+
     @cached_property
     def all(self) -> list[Count]:
         """One for each file."""

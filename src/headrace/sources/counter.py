@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -114,6 +115,8 @@ def open_random(node: Random, ctx: Context, at: At) -> Stream:  # noqa: ARG001 -
 def fetch_random(node: Random, ctx: Context, indices: Indices) -> Block:
     """Draws by number."""
     out = np.empty(len(indices), np.int64)
-    for i, number in enumerate(indices.tolist()):
-        _native.shuffle_draws(node.key(ctx.path), RANDOM_BOUND, -1, number, out[i : i + 1])
+    breaks = np.flatnonzero(np.diff(indices) != 1) + 1
+    for start, stop in pairwise([0, *breaks.tolist(), len(indices)]):
+        if start < stop:
+            _native.shuffle_draws(node.key(ctx.path), RANDOM_BOUND, -1, int(indices[start]), out[start:stop])
     return scalar_block(out, ctx.ids(indices))

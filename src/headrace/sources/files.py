@@ -193,6 +193,35 @@ class Files(Node):
             return None
         return replace(self, files=_Names(self.files.names)).label(for_state=True)
 
+    def rows_of_files(self) -> tuple[int, ...] | str | None:
+        if self.files is None:
+            return None
+        if self.on_error is not None:
+            return f"on_error={str(self.on_error)!r} leaves some out"
+        known: Sequence[Any] | None = self.indexes
+        if self.counts is not None:
+            known = self.counts.all
+        elif known is None and isinstance(self.format, Format) and self.format.indexed:
+            known = indexes(self.files.names, self.format, "auto", ALONE.using(self.storage_options))
+        if known is None:
+            return "files of this format do not tell" if not self._can_be_indexed else "run `headrace index` on them"
+        return tuple(each.count for each in known)
+
+    @property
+    def _can_be_indexed(self) -> bool:
+        return isinstance(self.format, Format) and self.format.indexed and not self.format.compression
+
+    def with_files(self, part: slice) -> Node:
+        assert self.files is not None, "known by name"
+        names = self.files.names[part]
+        return replace(
+            self,
+            input=FileNames(NAME, len(names), names),
+            files=FileList(names, self.storage_options),
+            indexes=None if self.indexes is None else self.indexes[part],
+            counts=None if self.counts is None else self.counts.of(names),
+        )
+
     def files_gone(self) -> bool:
         return self.files is not None and any(map(_is_gone, self.files.names))
 

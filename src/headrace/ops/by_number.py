@@ -1,0 +1,293 @@
+"""Operations whose rows are found by number once somebody has counted: what is looked up, and where each row lies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+from functools import singledispatch
+from threading import RLock
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from headrace.block import Failure, Item, folded
+from headrace.columns import Indices
+from headrace.errors import HeadraceError, NotIndexableError
+from headrace.execute.context import Context
+from headrace.execute.passes import Pass
+from headrace.execute.registry import fetches, opens
+from headrace.execute.stream import Stream
+from headrace.ops.children import Parent, build_child
+from headrace.ops.choices import Choices, Read
+from headrace.ops.choose import Choose, Pick
+from headrace.ops.flat_map import FlatMap
+from headrace.ops.gather import NumberStream, put_in_order
+from headrace.ops.interleave import Interleave
+from headrace.ops.turns import Turns
+from headrace.ops.with_options import merge_options
+from headrace.ops.zip import branch_context
+from headrace.plan.cardinality import INFINITE, UNKNOWN, Cardinality
+from headrace.plan.marks import At
+from headrace.plan.node import TUNING, Node, fields_of, obstacle, rewrite, walk
+from headrace.plan.prepared import Prepared
+
+PARENTS = 4096
+"""So many rows are read at a time to make datasets of them."""
+CHILDREN = 1024
+"""So many of those datasets are kept in a pass, to be asked again."""
+EPOCHS = 4
+"""So many layouts are kept: in each epoch datasets may come in another order."""
+ENDLESS = 1 << 62
+"""More rows than there can be: of a turn that takes all, or of a dataset without end."""
+
+
+def count_rows(node: Node) -> Node:
+    """A plan with the same elements, found by number where counting makes that possible: datasets that take turns.
+
+    Counting asks for every dataset and for its length, once; it reads no rows but those that datasets are made of.
+    """
+    if obstacle(node) is None:
+        return node
+    return rewrite(node, lambda made: made if made.indexable else count_node(made) or made)
+
+
+@singledispatch
+def count_node(node: Node) -> Node | None:  # noqa: ARG001
+    """The node with the same elements that knows how many there are; None where counting does not help."""
+    return None
+
+
+class _Numbered(Node):
+    """One whose rows were counted, and are fetched."""
+
+    rows: int
+
+    indexable = True
+    positional = True
+
+    @property
+    def cardinality(self) -> Cardinality:
+        return Cardinality(self.rows)
+
+    @property
+    def brief(self) -> bool:
+        return False
+
+
+@dataclass(frozen=True, eq=False)
+class InterleaveByNumber(_Numbered, Interleave):
+    """An interleave that was counted."""
+
+    rows: int = field(kw_only=True)
+    layouts: dict[int, Any] = field(kw_only=True, repr=False, metadata=TUNING)
+
+    @property
+    def operation(self) -> str:
+        return "interleave"
+
+
+@dataclass(frozen=True, eq=False)
+class FlatMapByNumber(_Numbered, FlatMap):
+    """A flat_map that was counted."""
+
+    rows: int = field(kw_only=True)
+    layouts: dict[int, Any] = field(kw_only=True, repr=False, metadata=TUNING)
+
+
+@dataclass(frozen=True, eq=False)
+class ChooseByNumber(_Numbered, Choose):
+    """Choices that were counted."""
+
+    rows: int = field(kw_only=True)
+    layouts: dict[int, Any] = field(kw_only=True, repr=False, metadata=TUNING)
+
+
+def _numbered(kind: Callable[..., Node], node: Node, rows: int, layouts: dict[int, Any]) -> Node:
+    given = {f.name: getattr(node, f.name) for f in fields(node)}
+    return kind(**given, rows=rows, layouts=layouts)
+
+
+@count_node.register(Interleave)
+@count_node.register(FlatMap)
+def _(node: Interleave | FlatMap) -> Node | None:
+    if not (node.input.indexable and node.input.cardinality.known):
+        return None
+    kind = InterleaveByNumber if isinstance(node, Interleave) else FlatMapByNumber
+    layouts: dict[int, Any] = {}
+    rows = _in_a_pass(node, lambda ctx: _turns(node, ctx, layouts).rows)
+    return _numbered(kind, node, rows, layouts)
+
+
+@count_node.register
+def _(node: Choose) -> Node | None:
+    *branches, choices = node.branches
+    lengths = [branch.cardinality for branch in branches]
+    if not all(branch.indexable for branch in node.branches) or UNKNOWN in lengths:
+        return None
+    layouts: dict[int, Any] = {}
+    if node.cardinality == INFINITE:
+        return _numbered(ChooseByNumber, node, INFINITE, layouts)
+    if isinstance(choices, Pick) and not node.stop_on_empty:  # every branch is drawn until it has ended
+        return _numbered(ChooseByNumber, node, sum(lengths), layouts)
+    random = any(fields_of(type(n), "Seed") for n in walk(choices))  # then there are more or fewer in other epochs
+    if random or not choices.cardinality.known:
+        return None
+    rows = _in_a_pass(node, lambda ctx: _choices(node, ctx, layouts).count(_reader(node, ctx)))
+    return _numbered(ChooseByNumber, node, rows, layouts)
+
+
+T = TypeVar("T")
+
+
+def _in_a_pass(node: Node, ask: Callable[[Context], T]) -> T:
+    run = Pass(options=merge_options(node))
+    try:
+        return ask(run.context(Prepared.of(node)).epoch(0))
+    finally:
+        run.close()
+
+
+@opens(_Numbered)
+def open_counted(node: _Numbered, ctx: Context, at: At) -> Stream:  # noqa: ARG001 - a place is a number
+    """The rows in turn."""
+    return NumberStream(ctx, node, node.rows if node.cardinality.known else ENDLESS, np.arange)
+
+
+class _Child(NamedTuple):
+    """A dataset that was made of a row, and where it is read; or why there is none."""
+
+    ctx: Context
+    plan: Node | Failure
+
+    @property
+    def rows(self) -> int:
+        return 1 if isinstance(self.plan, Failure) else int(self.plan.cardinality)
+
+    def read(self, numbers: Indices) -> list[Item]:
+        if isinstance(self.plan, Failure):
+            return [Failure(self.plan.error) for _ in numbers]
+        return self.ctx._replace(prepared=Prepared.of(self.plan)).fetch_items(self.plan, numbers)
+
+
+def _child(node: Parent, ctx: Context, row: Item, number: int) -> _Child:
+    if isinstance(row, Failure):
+        return _Child(ctx, row)
+    made = build_child(node, ctx, row, number)
+    if isinstance(made, Failure):
+        return _Child(ctx, made)
+    where, plan = made
+    plan = count_rows(plan)
+    blocker = obstacle(plan)
+    assert isinstance(node, Node)
+    if blocker is not None:
+        raise NotIndexableError(
+            f"{node.operation} ({node.site}) makes a dataset of element {number} in which {blocker.operation} "
+            f"({blocker.site}) cannot be indexed; {blocker.index_remedy()}"
+        )
+    if not plan.cardinality.known:
+        raise NotIndexableError(f"{node.operation} ({node.site}) makes an endless dataset of element {number}")
+    return _Child(where, plan)
+
+
+def _turns(node: Interleave | FlatMap, ctx: Context, layouts: dict[int, Turns]) -> Turns:
+    """Where the rows of all datasets lie in this epoch."""
+
+    def lay_out() -> Turns:
+        total = int(node.input.cardinality)
+        lengths = np.empty(total, np.int64)
+        parents = ctx.with_row_ids()
+        for start in range(0, total, PARENTS):
+            number = start
+            for item in parents.fetch_items(node.input, np.arange(start, min(total, start + PARENTS))):
+                for i in range(item.rows):
+                    row = item if isinstance(item, Failure) else item.slice(i, i + 1)
+                    lengths[number] = _child(node, ctx, row, number).rows
+                    number += 1
+        if isinstance(node, Interleave):
+            return Turns(lengths, node.cycle_length, node.block_length)
+        return Turns(lengths, 1, ENDLESS)
+
+    return _remembered(layouts, ctx.path, lay_out)
+
+
+def _choices(node: Choose, ctx: Context, layouts: dict[int, Choices]) -> Choices:
+    """Where the rows of all branches lie in this epoch."""
+    lengths = [int(b.cardinality) if b.cardinality.known else ENDLESS for b in node.branches[:-1]]
+    return _remembered(layouts, ctx.path, lambda: Choices(lengths, stop_on_empty=node.stop_on_empty))
+
+
+def _reader(node: Choose, ctx: Context) -> Read:
+    where, choices = branch_context(ctx, node.places[-1]), node.branches[-1]
+    total = choices.cardinality
+
+    def read(start: int, stop: int) -> Indices:
+        numbers = np.arange(start, min(stop, int(total)) if total.known else stop)
+        return np.asarray(where.fetch(choices, numbers).columns[0], np.int64) if len(numbers) else numbers
+
+    return read
+
+
+_laying_out = RLock()
+"""Layouts are shared by all threads and passes that read a dataset."""
+
+
+def _remembered(layouts: dict[int, T], path: int, make: Callable[[], T]) -> T:
+    with _laying_out:
+        made = layouts[path] if path in layouts else make()
+        layouts[path] = made
+        while len(layouts) > EPOCHS:
+            layouts.pop(next(iter(layouts)))
+        return made
+
+
+@fetches(InterleaveByNumber, items=True)
+@fetches(FlatMapByNumber, items=True)
+def fetch_children(node: InterleaveByNumber | FlatMapByNumber, ctx: Context, indices: Indices) -> list[Item]:
+    """Rows of whichever datasets hold them."""
+    turns = _turns(node, ctx, node.layouts)
+    _check(node, turns.rows)
+    child, row = turns.find(indices)
+    kept: dict[int, _Child] = ctx.run.shared.setdefault((id(node), ctx.path), {})
+
+    def read(number: int, numbers: Indices) -> list[Item]:
+        if number not in kept:
+            if len(kept) >= CHILDREN:
+                kept.clear()
+            (parent,) = ctx.with_row_ids().fetch_items(node.input, np.array([number]))
+            kept[number] = _child(node, ctx, parent, number)
+        return kept[number].read(numbers)
+
+    return _gathered(child, row, read)
+
+
+@fetches(ChooseByNumber, items=True)
+def fetch_chosen(node: ChooseByNumber, ctx: Context, indices: Indices) -> list[Item]:
+    """Rows of whichever branches were chosen."""
+    with _laying_out:
+        which, row = _choices(node, ctx, node.layouts).find(indices, _reader(node, ctx))
+
+    def read(branch: int, numbers: Indices) -> list[Item]:
+        items = branch_context(ctx, node.places[branch]).fetch_items(node.branches[branch], numbers)
+        for item in items:
+            if not isinstance(item, Failure):
+                item.ids = folded(item.ids, branch + 1)
+        return items
+
+    return _gathered(which, row, read)
+
+
+def _gathered(which: Indices, rows: Indices, read: Callable[[int, Indices], list[Item]]) -> list[Item]:
+    """Rows of several inputs, asked for input by input, in their order."""
+    order = np.argsort(which, kind="stable")
+    present, first = np.unique(which[order], return_index=True)
+    parts = np.split(rows[order], first[1:])
+    items = [item for number, part in zip(present.tolist(), parts, strict=True) for item in read(number, part)]
+    return put_in_order(items, order)
+
+
+def _check(node: _Numbered, rows: int) -> None:
+    if rows != node.rows:
+        raise HeadraceError(
+            f"{node.operation} ({node.site}) had {node.rows} elements when they were counted, and has {rows} now: its "
+            "datasets have changed; make the dataset anew"
+        )
