@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import headrace as hr
-from headrace.testing import difference, outcomes, reference_outcomes
+from headrace.testing import check_transformation, difference, outcomes, reference_outcomes
 
 D = hr.Dataset
 
@@ -139,3 +139,20 @@ def test_batches_after_a_failure_are_whole():
     with pytest.raises(hr.ElementError):
         next(it)
     assert next(it).tolist() == [[16, 17], [24, 25]]
+
+
+def test_a_batch_by_number_fails_with_its_first_bad_row():
+    def first(x):
+        if x == 4:
+            raise ValueError("four")
+        return x
+
+    def second(x):
+        if x == 3:
+            raise ValueError("three")
+        return x
+
+    ds = hr.Dataset.range(9).map(first).map(second).batch(3)
+    with pytest.raises(hr.ElementError, match="three"):
+        ds[1]
+    check_transformation(ds)

@@ -66,11 +66,15 @@ def fetch_batches(node: Batching, ctx: Context, indices: Indices) -> Block:
     made = []
     for start in indices * size:
         stop = min(start + size, rows) if rows.known else start + size
+        numbers = np.arange(start, stop)
+        items: list[Item]
         try:
-            block = ctx.fetch(node.input, np.arange(start, stop))
+            items = [ctx.fetch(node.input, numbers)]
         except SpecError as error:
             raise node.error(error, int(start // size)) from None
-        made.append(stack_items(node, [block], int(stop - start), int(start // size)))
+        except ElementError:  # of whichever operation failed first: the batch's is that of its first bad row
+            items = ctx.fetch_items(node.input, numbers)
+        made.append(stack_items(node, items, len(numbers), int(start // size)))
     return concat(made)
 
 
