@@ -305,7 +305,7 @@ def test_two_real_processes_are_killed_and_one_goes_on(tmp_path):
     stop = int(np.random.default_rng().integers(3, 22))
     both = [start(folder, rank, 2, stop) for rank in range(2)]
     for process in both:
-        process.wait(timeout=120)
+        process.communicate(timeout=120)
         assert process.returncode == -signal.SIGKILL
     halves = [given_by(folder, f"given-{rank}-of-2") for rank in range(2)]
     assert abs(len(halves[0]) - len(halves[1])) <= 1
