@@ -1,0 +1,7 @@
+"""Workers that run pipelines, for `ds.distribute_over`: on this machine, on others, on Ray or on Dask."""
+
+from headrace.cluster.addresses import addresses
+from headrace.cluster.local import local
+from headrace.cluster.members import Cluster
+
+__all__ = ["Cluster", "addresses", "local"]
