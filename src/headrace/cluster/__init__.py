@@ -3,5 +3,7 @@
 from headrace.cluster.addresses import addresses
 from headrace.cluster.local import local
 from headrace.cluster.members import Cluster
+from headrace.cluster.on_dask import dask
+from headrace.cluster.on_ray import ray
 
-__all__ = ["Cluster", "addresses", "local"]
+__all__ = ["Cluster", "addresses", "dask", "local", "ray"]

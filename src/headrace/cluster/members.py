@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyarrow import flight
 
-TIMEOUT = 20.0
+TIMEOUT = 60.0
 """Seconds after which a worker that does not answer is taken to hang: rows or none, it answers in a tenth of one."""
 PATIENCE = 120.0
 """Seconds that a pass waits for a worker while there is none."""

@@ -19,6 +19,8 @@ from headrace.options import Options
 from headrace.plan.marks import START
 from headrace.sources.range import Range
 
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+"""Addresses that only this machine can reach."""
 RULES = "headrace.optimise.rules"
 """Whose `prepare` trainers mostly ask for; the rules know nothing of clusters, and clusters nothing of rules."""
 
