@@ -4,12 +4,12 @@ import warnings
 
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
+from tests.pipelines import pipelines
 
 from headrace.plan.spec import Spec
 from headrace.testing import check_transformation, our_threads, reference_outcomes
-from tests.pipelines import pipelines
 
-EXAMPLES = int(__import__("os").environ.get("N", "40"))
+EXAMPLES = 40 if settings.default.max_examples < 1000 else settings.default.max_examples
 
 
 @settings(

@@ -170,9 +170,9 @@ def test_a_cluster_that_nobody_holds_ends():
 
 
 def test_without_workers_a_pass_says_why_it_does_not_go_on():
-    with hr.cluster.addresses(["127.0.0.1:9"], timeout=1, patience=0.5) as cluster:
-        with pytest.raises(hr.WorkerError, match=r"no worker for 0 seconds: 127.0.0.1:9: "):
-            list(D.range(3).distribute_over(cluster, splits=2))
+    why = pytest.raises(hr.WorkerError, match=r"no worker for 0 seconds: 127.0.0.1:9: ")
+    with hr.cluster.addresses(["127.0.0.1:9"], timeout=1, patience=0.5) as cluster, why:
+        list(D.range(3).distribute_over(cluster, splits=2))
 
 
 def test_a_closed_cluster_is_refused(workers):

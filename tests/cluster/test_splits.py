@@ -4,12 +4,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.framing import framed
 
 import headrace as hr
 from headrace.cluster.splits import find_cut, split_plan
 from headrace.dataset import Dataset
 from headrace.testing import check_transformation, same
-from tests.framing import framed
 
 D = hr.Dataset
 
@@ -137,7 +137,10 @@ def test_every_element_is_in_one_split(after):
 
 def test_draws_are_those_of_one_process_whatever_the_splits(tmp_path):
     names = texts(tmp_path)
-    for ds in (D.range(30).filter(lambda x: x > 3).random_map(draw, seed=2), hr.TextLineDataset(names).random_map(draw)):
+    for ds in (
+        D.range(30).filter(lambda x: x > 3).random_map(draw, seed=2),
+        hr.TextLineDataset(names).random_map(draw),
+    ):
         want = sorted(map(repr, ds))
         for splits in (2, 5):
             assert sorted(repr(row) for part in splits_of(ds, splits)[1] for row in part) == want
@@ -151,7 +154,7 @@ def test_splits_are_shuffled_each_in_its_own_way():
 
 def test_what_counts_all_rows_is_read_by_every_split(tmp_path):
     ds = hr.TextLineDataset(texts(tmp_path)).filter(lambda s: s[-1] != "3").take(11)
-    with pytest.raises(ValueError, match="put it after distribute_over|Put it after distribute_over"):
+    with pytest.raises(ValueError, match="Put it after distribute_over"):
         find_cut(ds._node, 3)
     traced = hr.TextLineDataset(texts(tmp_path)).take(11).map(lambda s: hr.text.upper(s))
     cut, parts = splits_of(traced, 3)

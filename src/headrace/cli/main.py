@@ -18,6 +18,7 @@ from headrace.cli.inspect import inspect
 from headrace.cli.output import Warnings, error_line, warn
 from headrace.cli.salvage import salvage
 from headrace.cli.serve import serve
+from headrace.cli.top import top
 from headrace.cli.verify import verify
 from headrace.errors import HeadraceError
 
@@ -30,7 +31,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
-for command in (inspect, verify, index, convert, salvage, serve):
+for command in (inspect, verify, index, convert, salvage, serve, top):
     app.command()(command)
 app.add_typer(cache, name="cache")
 app.add_typer(dataset, name="dataset")

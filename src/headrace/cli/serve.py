@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from headrace.cli.output import say
+from headrace.cluster.metrics import MetricsServer
 from headrace.cluster.serve import LOOPBACK, stop_server, warm_up
 from headrace.cluster.server import start_server
 
@@ -28,6 +29,7 @@ def serve(
     tls_cert: Annotated[Path | None, typer.Option(help="A certificate, to encrypt what is sent.")] = None,
     tls_key: Annotated[Path | None, typer.Option(help="Its private key.")] = None,
     cpus: Annotated[int | None, typer.Option(help="How many processors to use; all, unless you say.")] = None,
+    metrics_port: Annotated[int | None, typer.Option(help="Where to answer Prometheus.")] = None,
 ) -> None:
     """Run pipelines for trainers elsewhere, until it is interrupted: hr.cluster.addresses(["HOST:PORT"], token=…).
 
@@ -50,6 +52,9 @@ def serve(
         signal.signal(number, lambda *_: over.set())
     server = start_server(host, port, token=made, tls=tls, cpus=cpus)
     warm_up(server.work)
+    metrics = None if metrics_port is None else MetricsServer(server.work.status, metrics_port, host)
     say(f"listening on {host}:{server.port}, process {os.getpid()}" + ("" if token else f", token {made}"))
     over.wait()
+    if metrics is not None:
+        metrics.close()
     stop_server(server)

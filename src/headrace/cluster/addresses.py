@@ -39,18 +39,18 @@ class AddressCluster(Cluster):
         )
         self._finalizer = weakref.finalize(self, self._wake.set)
         for address in addresses:
-            self._wanted[_location(address, tls=tls is not None)] = "nobody has asked yet"
+            self._wanted[location_of(address, tls=tls is not None)] = "nobody has asked yet"
         self._caller.start()
 
     def add(self, address: str) -> None:
         """One more worker, from the moment it answers."""
         with self._changed:
-            self._wanted.setdefault(_location(address, tls=self._tls is not None), "nobody has asked yet")
+            self._wanted.setdefault(location_of(address, tls=self._tls is not None), "nobody has asked yet")
         self._wake.set()
 
     def remove(self, address: str) -> None:
         """One worker less: its splits go on elsewhere."""
-        location = _location(address, tls=self._tls is not None)
+        location = location_of(address, tls=self._tls is not None)
         with self._changed:
             self._wanted.pop(location, None)
             members = [m for m in self._members if m.location == location]
@@ -111,7 +111,8 @@ def _call_missing(known: weakref.ref[AddressCluster], wake: threading.Event) -> 
         wake.wait(RETRY_SECONDS)
 
 
-def _location(address: str, *, tls: bool) -> str:
+def location_of(address: str, *, tls: bool) -> str:
+    """How Flight names an address."""
     host, colon, port = address.rpartition(":")
     if "://" in address or not colon or not port.isdecimal():
         raise ValueError(f'an address is "host:port", as headrace serve prints it, not {address!r}')

@@ -63,14 +63,8 @@ def distribute_over(
     cut = find_cut(self._node, count if mode == "distributed_epoch" else 1)
     turns = count if cycle_length is None else min(count, positive("cycle_length", cycle_length))
     rows = 1 if block_length is None else positive("block_length", block_length)
-    return self._then(_node(Range(0, count)), count, cut.kind, cut.lot, mode, turns, rows, cluster, name=name)
-
-
-def _node(numbers: Range) -> Callable[..., DistributeOver]:
-    def make(plan: Node, *args: Any, **kwargs: Any) -> DistributeOver:
-        return DistributeOver(numbers, plan, *args, **kwargs)
-
-    return make
+    numbers = SplitNumbers(0, count)
+    return self._then(DistributeOver, numbers, count, cut.kind, cut.lot, mode, turns, rows, cluster, name=name)
 
 
 def _check_plan(plan: Node) -> None:
@@ -88,11 +82,19 @@ def _check_plan(plan: Node) -> None:
 
 
 @dataclass(frozen=True, eq=False)
+class SplitNumbers(Range):
+    """The numbers of the splits."""
+
+    def label(self, *, for_state: bool = False) -> str:  # noqa: ARG002
+        return f"distribute_over(splits={self.stop})"
+
+
+@dataclass(frozen=True, eq=False)
 class DistributeOver(Node):
     """`splits` plans that take turns, each run by a worker. `numbers` are those of the splits."""
 
-    numbers: Node
     plan: Node
+    numbers: Node
     splits: int
     by: str
     lot: int

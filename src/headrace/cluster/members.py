@@ -11,6 +11,7 @@ from collections.abc import Generator, Iterator
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
+from headrace.cluster.metrics import MetricsServer
 from headrace.cluster.parcels import Label, read_label
 from headrace.cluster.requests import PUT_BYTES, PackedFragment, Poll, Release
 from headrace.errors import WorkerError
@@ -164,6 +165,7 @@ class Listener(Protocol):
 
     def joined(self, member: Member) -> None: ...
     def left(self, member: Member) -> None: ...
+    def status(self) -> dict[str, Any]: ...
 
 
 class Cluster:
@@ -182,6 +184,8 @@ class Cluster:
         self._listeners: weakref.WeakSet[Listener] = weakref.WeakSet()
         self._changed = threading.Condition(threading.RLock())
         self._closed = False
+        self._lost = 0
+        self._metrics: list[MetricsServer] = []
 
     def __reduce__(self) -> tuple[Any, ...]:
         raise TypeError(
@@ -248,6 +252,7 @@ class Cluster:
     def report(self, member: Member, reason: str) -> None:
         """A pass says that a worker is gone: it is, whatever becomes of it."""
         if self.leave(member):
+            self._lost += 1
             self.replace(member, reason)
 
     def replace(self, member: Member, reason: str) -> None:
@@ -274,8 +279,51 @@ class Cluster:
         """Why workers are missing, as far as it is known."""
         return "nobody has started them"
 
+    def status(self, timeout: float = 2.0) -> dict[str, Any]:
+        """Who is at what: the workers, and the passes of this process, as JSON holds it.
+
+        >>> with hr.cluster.local(1) as workers:
+        ...     workers.wait_for(1)
+        ...     status = workers.status()
+        >>> status["kind"], len(status["workers"]), status["passes"], status["lost"]
+        ('local', 1, [], 0)
+        """
+        with self._changed:
+            members, listeners = list(self._members), list(self._listeners)
+        workers: list[dict[str, Any]] = []
+        for member in members:
+            try:
+                workers.append({"worker": member.name, **member.status(timeout)})
+            except (Gone, WorkerError) as error:
+                workers.append({"worker": member.name, "error": str(error)})
+        passes = [each.status() for each in listeners]
+        return {"kind": self.kind, "workers": workers, "passes": passes, "lost": self._lost}
+
+    def serve_metrics(self, port: int = 0, host: str = "127.0.0.1") -> int:
+        """Answer Prometheus on a port until the cluster is closed; which one, where none was said.
+
+        >>> from urllib.request import urlopen
+        >>> with hr.cluster.local(1) as workers:
+        ...     workers.wait_for(1)
+        ...     port = workers.serve_metrics()
+        ...     b"headrace_workers 1" in urlopen(f"http://127.0.0.1:{port}/metrics").read()
+        True
+        """
+        itself = weakref.ref(self)
+
+        def status() -> dict[str, Any]:
+            found = itself()
+            return {"workers": [], "passes": [], "lost": 0} if found is None else found.status()
+
+        server = MetricsServer(status, port, host)
+        weakref.finalize(self, server.close)
+        self._metrics.append(server)
+        return server.port
+
     def close(self) -> None:
         """End what was started, and let go of the rest."""
+        while self._metrics:
+            self._metrics.pop().close()
         with self._changed:
             self._closed = True
             members, self._members = self._members, []

@@ -10,6 +10,8 @@ from typing import Any
 from headrace.cluster.members import PATIENCE, TIMEOUT, Cluster, Member
 from headrace.errors import WorkerError
 
+START_SECONDS = 60.0
+"""How long a worker of Dask may take to say where it listens: one that hangs keeps nobody from asking the others."""
 LOOK_SECONDS = 1.0
 """How often Dask is asked which workers it has."""
 
@@ -49,7 +51,6 @@ class DaskCluster(Cluster):
         self._token = secrets.token_hex(16)
         self._name = f"headrace-{secrets.token_hex(4)}"
         self._problem = ""
-        self._tried: set[str] = set()
         self._wake = threading.Event()
         self._finalizer = weakref.finalize(self, _stop_all, client, self._name, self._wake)
         self._looker = threading.Thread(
@@ -71,9 +72,11 @@ class DaskCluster(Cluster):
 
     def _begin(self, worker: str, about: dict[str, Any]) -> None:
         try:
-            answers = self._client.run(
-                serve_in_dask, self._name, self._token, about["nthreads"], about["host"], workers=[worker]
-            )
+            client = self._client
+            answers = client.sync(
+                client._run, serve_in_dask, self._name, self._token, about["nthreads"], about["host"],
+                workers=[worker], callback_timeout=START_SECONDS,
+            )  # fmt: skip
             member = Member(f"grpc://{answers[worker]}", token=self._token, timeout=self.timeout)
             member.status(timeout=min(self.timeout, 5.0))
         except Exception as error:  # of a worker that goes while it is asked, or cannot import headrace

@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 from headrace.cluster.parcels import pack_by_value
 from headrace.cluster.splits import Fragment
-from headrace.errors import WorkerError
 from headrace.execute.unpicklable import culprit
 from headrace.options import Options
 from headrace.plan.marks import Marks
@@ -87,8 +86,9 @@ class PackedFragment(NamedTuple):
                 f"distribute_over: the pipeline cannot be sent to a worker: {error}"
                 + (f" ({found}). Make it inside the function, or when it is first needed there" if found else "")
             ) from error
-        return cls(hashlib.blake2b(data, digest_size=16).hexdigest(), data)
+        return cls(digest_of(data), data)
 
 
-class RemoteError(WorkerError):
-    """What a worker raised that is no element's error."""
+def digest_of(data: bytes) -> str:
+    """What tells a fragment from others."""
+    return hashlib.blake2b(data, digest_size=16).hexdigest()

@@ -41,9 +41,10 @@ def serve_child(said: int, lifeline: int, cpus: int) -> None:
 
 def warm_up(work: Work) -> None:
     """Run something small: the first pass need not wait for what is imported when it is first used."""
-    fragment = Fragment(Range(0, 1), Cut(Range(0, 1), "whole"), 1)
-    setting = Setting("warm", "distributed_epoch", ROOT, 0, False, Options(), import_module(RULES).prepare, None)
-    work.add_fragment("warm", PackedFragment.of(fragment).data)
+    fragment = PackedFragment.of(Fragment(Range(0, 1), Cut(Range(0, 1), "whole"), 1))
+    prepare = import_module(RULES).prepare
+    setting = Setting(fragment.digest, "distributed_epoch", ROOT, 0, False, Options(), prepare, None)
+    work.add_fragment(*fragment)
     work.poll(Poll("warm", [Want(0, 0, 1, Opening(START, 0, {}))], setting, wait=1.0))
     work.release(Release("warm"))
 

@@ -13,12 +13,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cache
 from hmac import compare_digest
+from traceback import format_exception
 from typing import TYPE_CHECKING, Any
 
 from headrace.cluster.parcels import Label, Parcel, pack_by_value
-from headrace.cluster.requests import RESPONSE_BYTES, Poll, Release, Setting
+from headrace.cluster.requests import RESPONSE_BYTES, Poll, Release, Setting, digest_of
 from headrace.cluster.runner import Runner
 from headrace.cluster.splits import Fragment
+from headrace.errors import WorkerError
+from headrace.execute.worker import Raised
 
 if TYPE_CHECKING:
     from pyarrow import flight
@@ -50,7 +53,9 @@ class Work:
         self._began = time.monotonic()
 
     def add_fragment(self, digest: str, data: bytes) -> None:
-        """Keep a fragment; it is read when it is first run."""
+        """Keep a fragment; it is read when it is first run. One that did not come whole is none."""
+        if digest_of(data) != digest:
+            return
         with self._ready:
             self._fragments[digest] = data
             while len(self._fragments) > FRAGMENTS:
@@ -104,7 +109,14 @@ class Work:
             unknown = [w for w in missing if w.opening is None or session is None]
         if unknown or not missing or session is None:
             return [Parcel(pack_by_value(Label(w.split, "unknown")), None, 0, 0) for w in unknown]
-        fragment = self._fragment(session.setting.fragment)
+        try:
+            fragment = self._fragment(session.setting.fragment)
+        except Exception as error:  # such as a module that is not there
+            value = Raised.of(WorkerError(f"a worker cannot use what it was sent: {type(error).__name__}: {error}"))
+            value.trace = "".join(format_exception(error)).rstrip()
+            return [
+                Parcel(pack_by_value(Label(w.split, "raised", w.ordinal, value=value)), None, 0, 0) for w in missing
+            ]
         if fragment is None:
             return [Parcel(pack_by_value(Label(-1, "no fragment")), None, 0, 0)]
         for want in missing:

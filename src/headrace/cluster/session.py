@@ -93,6 +93,7 @@ class Session:
         self._feeders: dict[Member, Feeder] = {}
         self._ended: list[Feeder] = []
         self._closed = False
+        self._waits_for: int | None = None
         self._lonely: float | None = monotonic()
         self.changed = threading.Condition(threading.RLock())
         self._room = max(LEAST_BYTES, BUFFER_BYTES // max(1, getattr(node, "cycle_length", 1)))
@@ -123,7 +124,9 @@ class Session:
             began = monotonic()
             while not split.items and split.active:
                 self._check_waiting(split, began)
+                self._waits_for = number
                 self.changed.wait(CHECK_SECONDS)
+            self._waits_for = None
             if split.items:
                 return self._taken(split, want)
             if split.raised is not None:
@@ -328,6 +331,7 @@ class Session:
                     for s in self._splits.values()
                 ],
                 "workers": [member.name for member in self._feeders],
+                "waits_for": self._waits_for,
             }
 
     def close(self) -> None:
