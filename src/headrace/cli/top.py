@@ -11,7 +11,7 @@ import typer
 
 from headrace.cli.output import Json, say, show_json
 from headrace.cluster.addresses import location_of
-from headrace.cluster.members import Gone, Member
+from headrace.cluster.members import ClusterWorker, Gone
 from headrace.errors import WorkerError
 
 
@@ -30,7 +30,7 @@ def top(
       headrace top 10.0.0.7:4711 10.0.0.8:4711
     """
     tls = None if tls_root_cert is None else tls_root_cert.read_bytes()
-    members = [Member(location_of(a, tls=tls is not None), token=token, tls=tls, timeout=5.0) for a in addresses]
+    members = [ClusterWorker(location_of(a, tls=tls is not None), token=token, tls=tls, timeout=5.0) for a in addresses]
     before: dict[str, dict[str, Any]] = {}
     looks = 0
     try:
@@ -51,7 +51,7 @@ def top(
             member.close()
 
 
-def _status(member: Member) -> dict[str, Any]:
+def _status(member: ClusterWorker) -> dict[str, Any]:
     try:
         return {"worker": member.name, "at": time.monotonic(), **member.status()}
     except (Gone, WorkerError) as error:

@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Sequence
 from pathlib import Path
 
-from headrace.cluster.members import PATIENCE, TIMEOUT, Cluster, Gone, Member
+from headrace.cluster.members import PATIENCE, TIMEOUT, Cluster, ClusterWorker, Gone
 from headrace.errors import WorkerError
 
 RETRY_SECONDS = 1.0
@@ -57,7 +57,7 @@ class AddressCluster(Cluster):
         for member in members:
             self.leave(member)
 
-    def replace(self, member: Member, reason: str) -> None:
+    def replace(self, member: ClusterWorker, reason: str) -> None:
         with self._changed:
             if member.location in self._wanted:
                 self._wanted[member.location] = reason
@@ -71,7 +71,7 @@ class AddressCluster(Cluster):
             there = {member.location for member in self._members}
             missing = [location for location in self._wanted if location not in there]
         for location in missing:
-            member = Member(location, token=self._token, tls=self._tls, timeout=self.timeout)
+            member = ClusterWorker(location, token=self._token, tls=self._tls, timeout=self.timeout)
             try:
                 member.status(timeout=min(self.timeout, 5.0))
             except (Gone, WorkerError) as error:

@@ -6,7 +6,7 @@ import contextlib
 import threading
 from typing import TYPE_CHECKING
 
-from headrace.cluster.members import Gone, Member
+from headrace.cluster.members import ClusterWorker, Gone
 from headrace.cluster.requests import Poll, Release
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ JOIN_SECONDS = 5.0
 class Feeder:
     """Polls a worker for the splits that it has."""
 
-    def __init__(self, session: Session, member: Member) -> None:
+    def __init__(self, session: Session, member: ClusterWorker) -> None:
         self._session = session
         self._member = member
         self._told = False

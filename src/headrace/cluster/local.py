@@ -13,7 +13,7 @@ import weakref
 from multiprocessing.connection import wait as wait_for_any
 from typing import Any, NamedTuple
 
-from headrace.cluster.members import PATIENCE, TIMEOUT, Cluster, Member
+from headrace.cluster.members import PATIENCE, TIMEOUT, Cluster, ClusterWorker
 from headrace.errors import HeadraceError, WorkerError
 from headrace.execute.budget import cpus
 
@@ -45,7 +45,7 @@ class Launcher(threading.Thread):
         self._orders: queue.SimpleQueue[tuple[str, Any]] = queue.SimpleQueue()
         self._wake_end, self._woken_end = os.pipe()[::-1]
         self._launched: dict[int, Launched] = {}
-        self._members: dict[int, Member] = {}
+        self._members: dict[int, ClusterWorker] = {}
         self._wanted = 0
         self._bad_starts = 0
         self.problem = ""
@@ -126,7 +126,7 @@ class Launcher(threading.Thread):
         cluster = self._cluster()
         if data and cluster is not None:
             port = int(data)
-            member = Member(f"grpc://127.0.0.1:{port}", token=self._token, timeout=cluster.timeout)
+            member = ClusterWorker(f"grpc://127.0.0.1:{port}", token=self._token, timeout=cluster.timeout)
             member.handle = self._launched[said].process.pid
             self._members[said] = member
             self._bad_starts = 0
@@ -176,7 +176,7 @@ class LocalCluster(Cluster):
             raise WorkerError("the cluster is closed")
         self._launcher.order("resize", workers)
 
-    def replace(self, member: Member, reason: str) -> None:  # noqa: ARG002
+    def replace(self, member: ClusterWorker, reason: str) -> None:  # noqa: ARG002
         self._launcher.order("kill", member)
 
     def why_not(self) -> str:

@@ -32,7 +32,7 @@ class Gone(Exception):  # noqa: N818
     """A worker does not answer, or its connection broke: why."""
 
 
-class Member:
+class ClusterWorker:
     """One worker as a trainer sees it: where it listens, and the messages."""
 
     def __init__(
@@ -163,8 +163,8 @@ def _first_line(error: BaseException) -> str:
 class Listener(Protocol):
     """Who wants to know which workers come and go."""
 
-    def joined(self, member: Member) -> None: ...
-    def left(self, member: Member) -> None: ...
+    def joined(self, member: ClusterWorker) -> None: ...
+    def left(self, member: ClusterWorker) -> None: ...
     def status(self) -> dict[str, Any]: ...
 
 
@@ -180,7 +180,7 @@ class Cluster:
     def __init__(self, *, timeout: float = TIMEOUT, patience: float = PATIENCE) -> None:
         self.timeout = timeout
         self.patience = patience
-        self._members: list[Member] = []
+        self._members: list[ClusterWorker] = []
         self._listeners: weakref.WeakSet[Listener] = weakref.WeakSet()
         self._changed = threading.Condition(threading.RLock())
         self._closed = False
@@ -203,12 +203,12 @@ class Cluster:
     ) -> None:
         self.close()
 
-    def members(self) -> list[Member]:
+    def members(self) -> list[ClusterWorker]:
         """The workers that are believed to be there."""
         with self._changed:
             return list(self._members)
 
-    def listen(self, listener: Listener) -> list[Member]:
+    def listen(self, listener: Listener) -> list[ClusterWorker]:
         """Have this one told who comes and goes; who is there now."""
         with self._changed:
             if self._closed:
@@ -221,7 +221,7 @@ class Cluster:
         with self._changed:
             self._listeners.discard(listener)
 
-    def join(self, member: Member) -> None:
+    def join(self, member: ClusterWorker) -> None:
         """One more worker."""
         with self._changed:
             closed = self._closed
@@ -235,7 +235,7 @@ class Cluster:
         for each in listeners:
             each.joined(member)
 
-    def leave(self, member: Member) -> bool:
+    def leave(self, member: ClusterWorker) -> bool:
         """One worker less; whether it was one."""
         with self._changed:
             known = member in self._members
@@ -249,13 +249,13 @@ class Cluster:
             member.close()
         return known
 
-    def report(self, member: Member, reason: str) -> None:
+    def report(self, member: ClusterWorker, reason: str) -> None:
         """A pass says that a worker is gone: it is, whatever becomes of it."""
         if self.leave(member):
             self._lost += 1
             self.replace(member, reason)
 
-    def replace(self, member: Member, reason: str) -> None:
+    def replace(self, member: ClusterWorker, reason: str) -> None:
         """See to it that another one takes the place of a worker that is gone."""
 
     def wait_for(self, workers: int, timeout: float | None = None) -> None:

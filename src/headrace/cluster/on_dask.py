@@ -7,7 +7,7 @@ import threading
 import weakref
 from typing import Any
 
-from headrace.cluster.members import PATIENCE, TIMEOUT, Cluster, Member
+from headrace.cluster.members import PATIENCE, TIMEOUT, Cluster, ClusterWorker
 from headrace.errors import WorkerError
 
 START_SECONDS = 60.0
@@ -77,7 +77,7 @@ class DaskCluster(Cluster):
                 client._run, serve_in_dask, self._name, self._token, about["nthreads"], about["host"],
                 workers=[worker], callback_timeout=START_SECONDS,
             )  # fmt: skip
-            member = Member(f"grpc://{answers[worker]}", token=self._token, timeout=self.timeout)
+            member = ClusterWorker(f"grpc://{answers[worker]}", token=self._token, timeout=self.timeout)
             member.status(timeout=min(self.timeout, 5.0))
         except Exception as error:  # of a worker that goes while it is asked, or cannot import headrace
             self._problem = f"{worker}: {str(error).strip().splitlines()[0] if str(error) else type(error).__name__}"
@@ -85,7 +85,7 @@ class DaskCluster(Cluster):
         member.handle = worker
         self.join(member)
 
-    def replace(self, member: Member, reason: str) -> None:
+    def replace(self, member: ClusterWorker, reason: str) -> None:
         self._problem = f"{member.handle}: {reason}"
         self._wake.set()
 

@@ -7,7 +7,7 @@ import threading
 import weakref
 from typing import Any
 
-from headrace.cluster.members import PATIENCE, TIMEOUT, Cluster, Member
+from headrace.cluster.members import PATIENCE, TIMEOUT, Cluster, ClusterWorker
 from headrace.errors import WorkerError
 from headrace.ops.arguments import positive
 
@@ -42,7 +42,7 @@ class RayCluster(Cluster):
         super().__init__(timeout=timeout, patience=patience)
         self._options = options
         self._token = secrets.token_hex(16)
-        self._actors: dict[Any, Member | None] = {}
+        self._actors: dict[Any, ClusterWorker | None] = {}
         self._problem = ""
         self._finalizer = weakref.finalize(self, _kill_all, self._actors)
         self.resize(workers)
@@ -72,7 +72,7 @@ class RayCluster(Cluster):
 
     def begin(self, actor: Any, address: str) -> None:
         """An actor listens."""
-        member = Member(f"grpc://{address}", token=self._token, timeout=self.timeout)
+        member = ClusterWorker(f"grpc://{address}", token=self._token, timeout=self.timeout)
         member.handle = actor
         with self._changed:
             known = actor in self._actors and not self._closed
@@ -93,7 +93,7 @@ class RayCluster(Cluster):
         if known and again and not self._closed:
             self._start()
 
-    def replace(self, member: Member, reason: str) -> None:  # noqa: ARG002
+    def replace(self, member: ClusterWorker, reason: str) -> None:  # noqa: ARG002
         with self._changed:
             known = not self._closed and member.handle in self._actors
         self._drop(member.handle)

@@ -39,7 +39,7 @@ class Label(NamedTuple):
     sizes: dict[str, int] | None = None
 
 
-class Layout(NamedTuple):
+class ParcelLayout(NamedTuple):
     """How columns lie in a record batch."""
 
     structure: Structure
@@ -68,7 +68,7 @@ class Packing:
 
     def __init__(self, split: int) -> None:
         self._split = split
-        self._last: Layout | None = None
+        self._last: ParcelLayout | None = None
         self._packed = b""
 
     def parcel(self, item: Item, ordinal: int, sizes: dict[str, int]) -> Parcel:
@@ -88,10 +88,10 @@ class Packing:
         if item.ids is not None:
             arrays.append(encoded(item.ids)[0])
         data = pa.record_batch(arrays, names=[str(i) for i in range(len(arrays))]) if arrays else None
-        layout = self._layout(Layout(item.structure, [notes for _, notes in pairs], item.ids is not None))
+        layout = self._layout(ParcelLayout(item.structure, [notes for _, notes in pairs], item.ids is not None))
         return Parcel(pickle.dumps(what._replace(layout=layout), protocol=5), data, item.nbytes, item.rows)
 
-    def _layout(self, layout: Layout) -> bytes:
+    def _layout(self, layout: ParcelLayout) -> bytes:
         last = self._last
         if last is None or last.structure is not layout.structure or last[1:] != layout[1:]:
             self._last, self._packed = layout, pack_by_value(layout)
@@ -108,8 +108,8 @@ def _compact(array: pa.Array) -> pa.Array:
 
 
 @lru_cache(256)
-def _layout(data: bytes) -> Layout:
-    made: Layout = pickle.loads(data)
+def _layout(data: bytes) -> ParcelLayout:
+    made: ParcelLayout = pickle.loads(data)
     return made
 
 

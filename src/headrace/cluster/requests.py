@@ -36,7 +36,7 @@ class Setting(NamedTuple):
     block_rows: int | None
 
 
-class Opening(NamedTuple):
+class SplitOpening(NamedTuple):
     """Where a split begins, or goes on: `skip` rows behind these positions."""
 
     marks: Marks
@@ -44,20 +44,20 @@ class Opening(NamedTuple):
     sizes: dict[str, int]
 
 
-class Want(NamedTuple):
+class SplitWant(NamedTuple):
     """Up to so many bytes of a split, from row `ordinal` on. Who has it open there needs no `opening`."""
 
     split: int
     ordinal: int
     room: int
-    opening: Opening | None
+    opening: SplitOpening | None
 
 
 class Poll(NamedTuple):
     """What is ready of these splits; `setting` comes with the first, and where a worker has forgotten it."""
 
     session: str
-    wants: list[Want]
+    wants: list[SplitWant]
     setting: Setting | None
     wait: float = POLL_SECONDS
 

@@ -10,7 +10,7 @@ from time import perf_counter_ns
 from typing import Any
 
 from headrace.cluster.parcels import Label, Packing, Parcel, pack_by_value
-from headrace.cluster.requests import Opening, Setting
+from headrace.cluster.requests import Setting, SplitOpening
 from headrace.cluster.splits import Fragment
 from headrace.errors import StateError
 from headrace.execute.channel import Cancelled
@@ -27,7 +27,7 @@ class Runner:
     """The rows of a split from some place on, as parcels. Whoever polls several is woken up by `ready`."""
 
     def __init__(
-        self, fragment: Fragment, setting: Setting, split: int, opening: Opening, ready: threading.Condition
+        self, fragment: Fragment, setting: Setting, split: int, opening: SplitOpening, ready: threading.Condition
     ) -> None:
         self.split = split
         self.ordinal = 0

@@ -10,8 +10,8 @@ from importlib import import_module
 from typing import Any
 
 from headrace import _native
-from headrace.cluster.requests import Opening, PackedFragment, Poll, Release, Setting, Want
-from headrace.cluster.server import Work, start_server
+from headrace.cluster.requests import PackedFragment, Poll, Release, Setting, SplitOpening, SplitWant
+from headrace.cluster.server import WorkerService, start_server
 from headrace.cluster.splits import Cut, Fragment
 from headrace.execute.worker import SWITCH_SECONDS
 from headrace.keys import ROOT
@@ -39,13 +39,13 @@ def serve_child(said: int, lifeline: int, cpus: int) -> None:
     os._exit(0)
 
 
-def warm_up(work: Work) -> None:
+def warm_up(work: WorkerService) -> None:
     """Run something small: the first pass need not wait for what is imported when it is first used."""
     fragment = PackedFragment.of(Fragment(Range(0, 1), Cut(Range(0, 1), "whole"), 1))
     prepare = import_module(RULES).prepare
     setting = Setting(fragment.digest, "distributed_epoch", ROOT, 0, False, Options(), prepare, None)
     work.add_fragment(*fragment)
-    work.poll(Poll("warm", [Want(0, 0, 1, Opening(START, 0, {}))], setting, wait=1.0))
+    work.poll(Poll("warm", [SplitWant(0, 0, 1, SplitOpening(START, 0, {}))], setting, wait=1.0))
     work.release(Release("warm"))
 
 

@@ -41,7 +41,7 @@ class ServedSession:
     used: float = field(default_factory=time.monotonic)
 
 
-class Work:
+class WorkerService:
     """What a worker does, whoever carries the messages: it holds nothing that could not be made again."""
 
     def __init__(self, *, cpus: int | None = None) -> None:
@@ -209,7 +209,9 @@ def _server_class() -> type[flight.FlightServerBase]:
     class FlightWorker(flight.FlightServerBase):  # type: ignore[misc]
         """The messages."""
 
-        def __init__(self, location: str, work: Work, token: str | None, tls: list[tuple[bytes, bytes]] | None) -> None:
+        def __init__(
+            self, location: str, work: WorkerService, token: str | None, tls: list[tuple[bytes, bytes]] | None
+        ) -> None:
             middleware = {} if token is None else {"token": TokenCheck(token)}
             super().__init__(location, middleware=middleware, tls_certificates=tls or [])
             self.work = work
@@ -251,4 +253,6 @@ def start_server(
     """A worker that listens from here on; its `port` is the one that was free where none was asked for."""
     scheme = "grpc" if tls is None else "grpc+tls"
     shown = f"[{host}]" if ":" in host else host
-    return _server_class()(f"{scheme}://{shown}:{port}", Work(cpus=cpus), token, None if tls is None else [tls])
+    return _server_class()(
+        f"{scheme}://{shown}:{port}", WorkerService(cpus=cpus), token, None if tls is None else [tls]
+    )

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from headrace.block import Item
 from headrace.cluster.feeder import Feeder
-from headrace.cluster.members import Cluster, Member
+from headrace.cluster.members import Cluster, ClusterWorker
 from headrace.cluster.parcels import Label, unpack_item
-from headrace.cluster.requests import Opening, PackedFragment, Setting, Want
+from headrace.cluster.requests import PackedFragment, Setting, SplitOpening, SplitWant
 from headrace.cluster.splits import Fragment
 from headrace.errors import ElementError, WorkerError
 from headrace.execute.channel import Cancelled
@@ -60,7 +60,7 @@ class Split:
         self.ordinal = 0
         self.items: deque[Item] = deque()
         self.nbytes = 0
-        self.member: Member | None = None
+        self.member: ClusterWorker | None = None
         self.opened = False
         self.over = False
         self.raised: BaseException | None = None
@@ -90,7 +90,7 @@ class Session:
         self._cluster = cluster
         self._sizes_of = f"{ctx.stage.path} split "
         self._splits: dict[int, Split] = {}
-        self._feeders: dict[Member, Feeder] = {}
+        self._feeders: dict[ClusterWorker, Feeder] = {}
         self._ended: list[Feeder] = []
         self._closed = False
         self._waits_for: int | None = None
@@ -169,24 +169,24 @@ class Session:
     def _wanted(self, split: Split) -> bool:
         return split.active and (not split.items or split.nbytes < self._room)
 
-    def _active_of(self, member: Member | None) -> list[Split]:
+    def _active_of(self, member: ClusterWorker | None) -> list[Split]:
         return [s for s in self._splits.values() if s.member is member and s.active]
 
-    def wants(self, member: Member) -> list[Want]:
+    def wants(self, member: ClusterWorker) -> list[SplitWant]:
         """What to ask of a worker; the caller holds the lock."""
         found = []
         for split in self._active_of(member):
             if self._wanted(split):
                 opening = None if split.opened else self._opening(split)
-                found.append(Want(split.number, split.ordinal, self._room - split.nbytes, opening))
+                found.append(SplitWant(split.number, split.ordinal, self._room - split.nbytes, opening))
         return found
 
-    def _opening(self, split: Split) -> Opening:
+    def _opening(self, split: Split) -> SplitOpening:
         prefix = f"{self._sizes_of}{split.number} "
         sizes = {k.removeprefix(prefix): v for k, v in self._run.sizes.items() if k.startswith(prefix)}
-        return Opening(split.place.marks(), split.skip, sizes)
+        return SplitOpening(split.place.marks(), split.skip, sizes)
 
-    def deliver(self, member: Member, label: Label, data: pa.RecordBatch | None) -> None:
+    def deliver(self, member: ClusterWorker, label: Label, data: pa.RecordBatch | None) -> None:
         """A parcel has come. What was asked for before a split went elsewhere is dropped: it comes from there."""
         with self.changed:
             split = self._splits.get(label.split)
@@ -222,7 +222,7 @@ class Session:
         if following < self._splits_in_all:
             self.expect(following, SplitStart({}, 0))
 
-    def _error_of(self, member: Member) -> Any:
+    def _error_of(self, member: ClusterWorker) -> Any:
         def error(raised: Raised, mark: Mark) -> ElementError:
             made = _named(raised, member)
             return made if isinstance(made, ElementError) else self._node.error(made, mark.ordinal)
@@ -237,7 +237,7 @@ class Session:
                     split.raised = error
             self.changed.notify_all()
 
-    def joined(self, member: Member) -> None:
+    def joined(self, member: ClusterWorker) -> None:
         """One more worker: it gets its share of the splits."""
         with self.changed:
             if self._closed or member in self._feeders or not member.alive:
@@ -248,16 +248,16 @@ class Session:
             self._assign()
             feeder.start()
 
-    def left(self, member: Member) -> None:
+    def left(self, member: ClusterWorker) -> None:
         """One worker less: its splits go on elsewhere."""
         self._lose(member, None)
 
-    def lost(self, member: Member, reason: str) -> None:
+    def lost(self, member: ClusterWorker, reason: str) -> None:
         """A worker is gone while it was asked for rows."""
         self._lose(member, reason)
         self._cluster.report(member, reason)
 
-    def _lose(self, member: Member, reason: str | None) -> None:
+    def _lose(self, member: ClusterWorker, reason: str | None) -> None:
         with self.changed:
             feeder = self._feeders.pop(member, None)
             if feeder is None:
@@ -290,7 +290,7 @@ class Session:
             load[least] += 1
         self.changed.notify_all()
 
-    def _balance(self, new: Member) -> None:
+    def _balance(self, new: ClusterWorker) -> None:
         """Take splits from those who have most, until the new one has its share."""
         active = [s for s in self._splits.values() if s.active and s.member is not None]
         for _ in range(len(active) // len(self._feeders)):
@@ -301,7 +301,7 @@ class Session:
             split = min(by_member[most], key=lambda s: s.nbytes and s.number)
             split.member, split.opened = new, False
 
-    def has(self, member: Member) -> bool:
+    def has(self, member: ClusterWorker) -> bool:
         """Whether this worker is one of those that are asked."""
         return member in self._feeders
 
@@ -352,7 +352,7 @@ class Session:
             self._splits.clear()
 
 
-def _named(raised: Raised, member: Member) -> BaseException:
+def _named(raised: Raised, member: ClusterWorker) -> BaseException:
     """The exception of a worker, which says whose it is."""
     error = raised.exception()
     error.add_note(f"It was raised by worker {member.name}.")
