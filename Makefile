@@ -21,7 +21,7 @@ help:
 	@echo "make soak    many more random pipelines (an hour; HEADRACE_EXAMPLES=... for fewer)"
 	@echo "make kills   kill 200 writers of every kind (minutes)"
 	@echo "make fuzz    broken bytes for kernels, under sanitizers, and for readers of stored rows, tables, text, indexes and states (FUZZ_SECONDS=... each)"
-	@echo "make chaos   random pipelines under random faults, half an hour (CHAOS_SECONDS=...; a seed is printed where one fails)"
+	@echo "make chaos   random pipelines under random faults, half an hour (CHAOS_SECONDS=...; a seed is printed where one fails), and hundreds of killed workers of clusters (CHAOS_KILLS=...)"
 	@echo "make clean   remove what the others made"
 
 compiler:
@@ -94,6 +94,7 @@ bench: $(VENV)/.installed-bench
 	$(BIN)/python benchmarks/cliffs.py
 	$(BIN)/python benchmarks/databases.py
 	$(BIN)/python benchmarks/stores.py
+	$(BIN)/python benchmarks/service.py
 
 soak: $(VENV)/.installed-test
 	HEADRACE_TESTS=soak $(BIN)/python -m pytest -n $(WORKERS) --timeout 7200 tests/test_properties.py
@@ -111,8 +112,13 @@ fuzz: $(VENV)/.installed-test
 	$(BIN)/python -m tests.fuzz.texts --seconds $(FUZZ_SECONDS)
 
 CHAOS_SECONDS ?= 1800
+CHAOS_KILLS ?= 200
 chaos: $(VENV)/.installed-test
 	$(BIN)/python -m tests.chaos.run --seconds $(CHAOS_SECONDS)
+	$(BIN)/python -m tests.chaos.service --kills $(CHAOS_KILLS)
+	$(BIN)/python -m tests.chaos.service --kills $(CHAOS_KILLS) --on proxied
+	$(BIN)/python -m tests.chaos.service --kills 50 --on dask
+	$(BIN)/python -m tests.chaos.service --kills 50 --on ray
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

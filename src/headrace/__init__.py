@@ -10,7 +10,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from headrace import catalogue, feature_column, image, io, preprocessing, text, tfds
+from headrace import catalogue, cluster, feature_column, image, io, preprocessing, text, tfds
 from headrace.catalogue.builder import dataset
 from headrace.catalogue.load import load_named as load
 from headrace.dataset import Dataset
@@ -88,6 +88,7 @@ __all__ = [
     "WebDataset",
     "WorkerError",
     "catalogue",
+    "cluster",
     "dataset",
     "feature_column",
     "image",

@@ -12,6 +12,7 @@ from headrace.adapters.jax import to_jax
 from headrace.adapters.keras import to_keras
 from headrace.adapters.numpy import as_numpy_iterator
 from headrace.adapters.torch import to_torch
+from headrace.cluster.distribute_over import distribute_over
 from headrace.errors import ElementError
 from headrace.iterator import Epochs, Iterator, Settings
 from headrace.names import KnownNames, MissingNameError
@@ -146,6 +147,7 @@ class Dataset(metaclass=KnownNames):
     count = count
     statistics = statistics
     distribute = distribute
+    distribute_over = distribute_over
     enumerate = enumerate
     filter = filter
     flat_map = flat_map

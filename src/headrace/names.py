@@ -64,7 +64,7 @@ UNTIL_THEN = {
 
 GRAPH = "it is about TensorFlow's graphs and their variants"
 DEVICE = "it is about TensorFlow's devices: ds.to_torch(device=...), ds.to_jax()"
-SERVICE = "it is about TensorFlow's data service and its distribution strategies"
+SERVICE = "it is about TensorFlow's data service and its strategies: here ds.distribute_over(hr.cluster.local(4))"
 TUNING = "one option, cpu_budget or ram_budget, says it"
 OBSOLETE = "it is obsolete in tf.data: write the two operations"
 NO_SPARSE = "there are no sparse tensors"

@@ -155,7 +155,7 @@ ELSEWHERE = {
     "experimental_threading.max_intra_op_parallelism": "NumPy's threads are set by OMP_NUM_THREADS",
     "dataset_name": "name= at an operation says it",
     "experimental_external_state_policy": "functions that cannot be replayed run again from their marks: leave it out",
-    "experimental_service": "there is no data service: leave it out",
+    "experimental_service": "ds.distribute_over(hr.cluster.local(4)) is the data service: leave it out",
     "experimental_slack": "to_torch(device=...) stages batches ahead: leave it out",
     "experimental_symbolic_checkpoint": "states are symbolic always: leave it out",
     "experimental_warm_start": "nothing runs before the first next(): leave it out",

@@ -25,7 +25,7 @@ from pathlib import Path
 
 import headrace as hr
 from headrace.testing import our_threads
-from tests.chaos import bodies, changes, disk, readers, stores, threads, workers, writers
+from tests.chaos import bodies, changes, disk, readers, service, stores, threads, workers, writers
 
 KINDS = {
     "killed readers": readers.killed,
@@ -38,6 +38,7 @@ KINDS = {
     "forks": threads.forked,
     "threads": threads.shared,
     "functions": bodies.traced,
+    "clusters": service.tortured,
 }
 PATIENCE = 300
 """Seconds after which a run is taken to hang: on a busy machine one may take a hundred times as long as alone."""

@@ -18,6 +18,7 @@ RUNS = {
     "forks": 10,
     "threads": 8,
     "functions": 4,
+    "clusters": 2,
 }
 """How many of each kind, of seeds that are always the same."""
 

@@ -17,18 +17,21 @@ from headrace.cli.index import index
 from headrace.cli.inspect import inspect
 from headrace.cli.output import Warnings, error_line, warn
 from headrace.cli.salvage import salvage
+from headrace.cli.serve import serve
+from headrace.cli.top import top
 from headrace.cli.verify import verify
 from headrace.errors import HeadraceError
 
 app = typer.Typer(
     name="headrace",
-    help="Look into record files, check, index, convert and repair them. Files may be paths, patterns or URLs.",
+    help="Look into record files, check, index, convert and repair them; run pipelines for others. "
+    "Files may be paths, patterns or URLs.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
-for command in (inspect, verify, index, convert, salvage):
+for command in (inspect, verify, index, convert, salvage, serve, top):
     app.command()(command)
 app.add_typer(cache, name="cache")
 app.add_typer(dataset, name="dataset")

@@ -94,7 +94,8 @@ class Keeper(threading.Thread):
             fds = there.fileno(), *(each.fd for each in memory)
             path = [entry for entry in sys.path if isinstance(entry, str)]
             light = f"exec(open({LIGHT_IMPORT!r}).read()); import_lightly(); " if self._light else ""
-            program = f"import sys; sys.path[:] = {path}; {light}from headrace.execute.worker import serve; serve{fds}"
+            serving = f"from headrace.execute.worker import serve_calls; serve_calls{fds}"
+            program = f"import sys; sys.path[:] = {path}; {light}{serving}"
             # In a group of its own: Ctrl-C is for the process that the user started, and that one ends this one.
             self.process = subprocess.Popen(
                 [sys.executable, "-c", program], stdin=subprocess.DEVNULL, pass_fds=fds, process_group=0

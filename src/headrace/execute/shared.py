@@ -191,8 +191,17 @@ def _pickle_apart(value: Any, arrays: list[NDArray[Any]]) -> tuple[bytes, list[N
     return file.getvalue(), buffers
 
 
-class _Packer(cloudpickle.Pickler):  # type: ignore[misc]
-    """Leaves arrays out, wherever they stand; what another process could not import goes by value."""
+class Packer(cloudpickle.Pickler):  # type: ignore[misc]
+    """Pickles for another process: what that could not import goes by value."""
+
+    def reducer_override(self, obj: Any) -> Any:
+        if isinstance(obj, FunctionType | type):
+            _prepare(obj.__module__)
+        return super().reducer_override(obj)
+
+
+class _Packer(Packer):
+    """Leaves arrays out, wherever they stand."""
 
     arrays: list[NDArray[Any]]
 
@@ -201,11 +210,6 @@ class _Packer(cloudpickle.Pickler):  # type: ignore[misc]
             return None
         self.arrays.append(obj)
         return len(self.arrays) - 1, obj.dtype, obj.shape
-
-    def reducer_override(self, obj: Any) -> Any:
-        if isinstance(obj, FunctionType | type):
-            _prepare(obj.__module__)
-        return super().reducer_override(obj)
 
 
 class _Unpacker(pickle.Unpickler):

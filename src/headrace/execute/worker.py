@@ -67,7 +67,7 @@ class NewCall:
     call: Any
 
 
-def serve(connection: int, *memory: int) -> None:
+def serve_calls(connection: int, *memory: int) -> None:
     """Take the function, then answer one block after another, until the other end is closed or its process is gone.
 
     `memory` is that of questions, which take turns, and then that of answers.

@@ -37,6 +37,8 @@ class Batching(Node):
     batch_size: int
     drop_remainder: bool = False
 
+    divides = True
+
     @abstractmethod
     def assemble(self, block: Block, size: int) -> Block | str:
         """Every `size` rows of a block as one, or why not."""

@@ -87,6 +87,8 @@ class Bucket(Node):
     to_boundary: bool = False
     drop_remainder: bool = False
 
+    divides = True
+
     pure = False
     live = True
 

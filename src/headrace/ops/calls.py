@@ -139,6 +139,8 @@ class MappingCalls(ParallelCalls):
     lot: int
     """Up to so many rows are handed over at a time where calls are quick; 1 where nobody may hold a row back."""
 
+    divides = True
+
     one_to_one = True
 
     @property

@@ -81,6 +81,8 @@ class Filter(Deciding, ParallelCalls):
     mode: str = field(default="auto", metadata=TUNING)
     idle: IdleWorkers = field(default_factory=IdleWorkers, kw_only=True, repr=False, metadata=TUNING)
 
+    divides = True
+
     @property
     def decides(self) -> Graph | None:
         graph = self.graph

@@ -49,6 +49,8 @@ class FlatMap(BuildingNode):
     template: Template | None = field(default=None, repr=False, metadata=TUNING)
     """What the function makes of any row, where one call of it is as good as many."""
 
+    divides = True
+
     @cached_property
     def pure(self) -> bool:
         return self.input.pure and (self.template is not None or self.building.pure(self.input.spec))

@@ -76,6 +76,8 @@ class GroupByWindow(Node):
 
     probe: Probe = field(repr=False, default_factory=lambda: Probe(None))
 
+    divides = True
+
     @cached_property
     def function(self) -> Function:
         """The key function and its traces."""

@@ -40,6 +40,8 @@ class IgnoreErrors(UnchangedRows):
 
     log_warning: bool = field(default=False, metadata=TUNING)
 
+    divides = True
+
     @property
     def operation(self) -> str:
         return "ignore_errors"

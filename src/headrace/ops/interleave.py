@@ -76,6 +76,8 @@ class Interleave(BuildingNode):
 
     probe: Probe = field(repr=False, default_factory=lambda: Probe(None))
 
+    divides = True
+
     @cached_property
     def pure(self) -> bool:
         return self.deterministic is not False and self.input.pure and self.building.pure(self.input.spec)

@@ -94,6 +94,8 @@ class Pack(Node):
     dtype: np.dtype[Any] = field(repr=False)
     window: int | None = None
 
+    divides = True
+
     @cached_property
     def spec(self) -> Spec:
         row = (self.length,)

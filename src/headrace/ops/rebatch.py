@@ -63,6 +63,8 @@ class Rebatch(Node):
     sizes: tuple[int, ...]
     drop_remainder: bool = False
 
+    divides = True
+
     @property
     def spec(self) -> Spec:
         known = set(self.sizes)

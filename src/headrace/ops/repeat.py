@@ -39,6 +39,8 @@ class Repeat(UnchangedRows):
 
     count: int | None
 
+    divides = True
+
     moves_rows = True
 
     @property

@@ -101,6 +101,8 @@ class Shuffle(MovedRows):
     seed: keys.Seed
     reshuffle: bool = True
 
+    divides = True
+
     scatters = True
 
     @property

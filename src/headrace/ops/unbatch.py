@@ -50,6 +50,8 @@ class Unbatch(Node):
 
     input: Node
 
+    divides = True
+
     @property
     def spec(self) -> Spec:
         known = self.input.spec

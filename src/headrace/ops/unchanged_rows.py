@@ -45,6 +45,8 @@ class MovedRows(UnchangedRows):
 class PassThrough(UnchangedRows):
     """All rows, one for one, and no trace in states; a subclass says how it is opened."""
 
+    divides = True
+
     transparent = True
     one_to_one = True
 

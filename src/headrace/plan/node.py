@@ -63,6 +63,7 @@ class Node(ABC):
     - `combines`: the operations of the plan as written whose work it does in one go.
     - `waits_for`: so many rows of its one input make one of its own, and none comes before they are all there.
     - `process`: where its rows are the share of one process: which, of how many, and how many elements it has a step.
+    - `divides`: done to shares of its input one by one, it makes of each row what it makes of it among all others.
     - `coarse`: fetching one row reads many, so that scattered ones are better asked for many at a time.
     """
 
@@ -82,6 +83,7 @@ class Node(ABC):
     same_each_epoch = False
     transparent = False
     tells_inputs = False
+    divides = False
     process: ClassVar[tuple[int, int, int] | None] = None
 
     @property

@@ -44,6 +44,13 @@ class Prepared:
             stand_in = stand_in.stands_for
         return -1
 
+    def as_written(self, node: Node) -> Node:
+        """The node of the plan as written that this one stands for: with inputs that no rule has touched."""
+        stand_in: Node | None = node
+        while stand_in is not None and id(stand_in) not in self._numbers:
+            stand_in = stand_in.stands_for
+        return node if stand_in is None else stand_in
+
     def cut_out(self, node: Node) -> Prepared:
         """A part of the plan by itself, under the same numbers; it knows nothing of the rest."""
         numbers = [self.number(n) for n in _all_nodes(node)]

@@ -159,6 +159,8 @@ class Files(Node):
     """How many rows each file has, where the files tell; then rows are found by number too, group by group."""
     storage_options: StorageOptions | None = field(default=None, repr=False, metadata=TUNING)
 
+    divides = True
+
     seed = SEED
     block_length = 1
     deterministic = None

@@ -56,6 +56,8 @@ class Parts(Node):
     reader: str = field(repr=False)
     elements: Spec = field(repr=False)
 
+    divides = True
+
     seed = SEED
     block_length = TURN_ROWS
     deterministic = None

@@ -1,0 +1,335 @@
+"""Clusters: which workers there are, whoever started them."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import pickle
+import threading
+import weakref
+from collections.abc import Generator, Iterator
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Protocol, Self
+
+from headrace.cluster.metrics import MetricsServer
+from headrace.cluster.parcels import Label, read_label
+from headrace.cluster.requests import PUT_BYTES, PackedFragment, Poll, Release
+from headrace.errors import WorkerError
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    import pyarrow as pa
+    from pyarrow import flight
+
+TIMEOUT = 60.0
+"""Seconds after which a worker that does not answer is taken to hang: rows or none, it answers in a tenth of one."""
+PATIENCE = 120.0
+"""Seconds that a pass waits for a worker while there is none."""
+
+
+class Gone(Exception):  # noqa: N818
+    """A worker does not answer, or its connection broke: why."""
+
+
+class ClusterWorker:
+    """One worker as a trainer sees it: where it listens, and the messages."""
+
+    def __init__(
+        self, location: str, *, token: str | None = None, tls: bytes | None = None, timeout: float = TIMEOUT
+    ) -> None:
+        self.location = location
+        self.name = location.rpartition("/")[2]
+        self.timeout = timeout
+        self.alive = True
+        self.handle: Any = None
+        self._headers = [] if token is None else [(b"authorization", f"Bearer {token}".encode())]
+        self._tls = tls
+        self._lock = threading.Lock()
+        self._client: flight.FlightClient | None = None
+        self._under_way: dict[Any, str] = {}
+
+    def __repr__(self) -> str:
+        return f"<worker {self.name}{'' if self.alive else ', gone'}>"
+
+    def _connected(self) -> flight.FlightClient:
+        from pyarrow import flight
+
+        with self._lock:
+            if not self.alive:
+                raise Gone("it was given up")
+            if self._client is None:
+                more = {} if self._tls is None else {"tls_root_certs": self._tls}
+                self._client = flight.FlightClient(self.location, **more)
+            return self._client
+
+    def _options(self, timeout: float | None = None) -> Any:
+        from pyarrow import flight
+
+        return flight.FlightCallOptions(timeout=timeout or self.timeout, headers=self._headers)
+
+    @contextlib.contextmanager
+    def _faults(self) -> Iterator[None]:
+        """What goes wrong on the way is a worker that is gone; what it says is wrong with the request is raised."""
+        import pyarrow as pa
+        from pyarrow import flight
+
+        try:
+            yield
+        except (flight.FlightUnauthenticatedError, flight.FlightUnauthorizedError) as error:
+            raise WorkerError(f"worker {self.name}: {_first_line(error)}") from None
+        except (flight.FlightError, pa.ArrowException, OSError) as error:
+            raise Gone(_first_line(error)) from None
+
+    def poll(self, request: Poll) -> Generator[tuple[Label, pa.RecordBatch | None], None, None]:
+        """Labels and rows that are ready; raises Gone where the connection breaks."""
+        from pyarrow import flight
+
+        descriptor = flight.FlightDescriptor.for_command(pickle.dumps(request, protocol=5))
+        with self._faults():
+            writer, reader = self._connected().do_exchange(descriptor, self._options())
+            self._under_way[reader] = request.session
+            try:
+                writer.done_writing()
+                while True:
+                    try:
+                        chunk = reader.read_chunk()
+                    except StopIteration:
+                        break
+                    yield read_label(chunk.app_metadata.to_pybytes()), chunk.data
+            finally:
+                self._under_way.pop(reader, None)
+                with contextlib.suppress(Exception):  # it says again why the call has failed
+                    writer.close()
+
+    def send_fragment(self, fragment: PackedFragment) -> None:
+        """Have the worker keep a fragment."""
+        import pyarrow as pa
+        from pyarrow import flight
+
+        schema = pa.schema([pa.field("data", pa.large_binary())])
+        with self._faults():
+            descriptor = flight.FlightDescriptor.for_command(fragment.digest.encode())
+            timeout = self.timeout + len(fragment.data) / (1 << 20)
+            writer, _ = self._connected().do_put(descriptor, schema, self._options(timeout))
+            try:
+                for start in range(0, max(1, len(fragment.data)), PUT_BYTES):
+                    part = memoryview(fragment.data)[start : start + PUT_BYTES]
+                    writer.write_batch(pa.record_batch([pa.array([part], pa.large_binary())], schema=schema))
+            finally:
+                writer.close()
+
+    def release(self, request: Release) -> None:
+        """Tell the worker what nobody wants any more; one that does not hear finds out by itself."""
+        with contextlib.suppress(Gone, WorkerError):
+            self._act("release", pickle.dumps(request, protocol=5), timeout=1.0)
+
+    def status(self, timeout: float | None = None) -> dict[str, Any]:
+        """What it is at; raises Gone where it does not answer."""
+        (found,) = self._act("status", b"", timeout=timeout)
+        made: dict[str, Any] = json.loads(found)
+        return made
+
+    def _act(self, kind: str, body: bytes, timeout: float | None) -> list[bytes]:
+        from pyarrow import flight
+
+        with self._faults():
+            results = self._connected().do_action(flight.Action(kind, body), self._options(timeout))
+            return [result.body.to_pybytes() for result in results]
+
+    def cancel(self, session: str | None = None) -> None:
+        """End the calls that are under way, of one session or of all."""
+        for reader, owner in list(self._under_way.items()):
+            if session in (None, owner):
+                with contextlib.suppress(Exception):  # one that has ended meanwhile
+                    reader.cancel()
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        with self._lock:
+            self.alive = False
+            client, self._client = self._client, None
+        self.cancel()
+        if client is not None:
+            with contextlib.suppress(Exception):  # of a connection that is broken already
+                client.close()
+
+
+def _first_line(error: BaseException) -> str:
+    text = str(error).partition("\n")[0].partition(". gRPC client debug context")[0]
+    return text or type(error).__name__
+
+
+class Listener(Protocol):
+    """Who wants to know which workers come and go."""
+
+    def joined(self, member: ClusterWorker) -> None: ...
+    def left(self, member: ClusterWorker) -> None: ...
+    def status(self) -> dict[str, Any]: ...
+
+
+class Cluster:
+    """Workers that run splits of pipelines: `hr.cluster.local` and the like make them.
+
+    A cluster belongs to the process that made it. It is closed by `close()`, at the end of a `with`, and when nobody
+    holds it; what it started is ended then.
+    """
+
+    kind = "none"
+
+    def __init__(self, *, timeout: float = TIMEOUT, patience: float = PATIENCE) -> None:
+        self.timeout = timeout
+        self.patience = patience
+        self._members: list[ClusterWorker] = []
+        self._listeners: weakref.WeakSet[Listener] = weakref.WeakSet()
+        self._changed = threading.Condition(threading.RLock())
+        self._closed = False
+        self._lost = 0
+        self._metrics: list[MetricsServer] = []
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise TypeError(
+            "a cluster belongs to the process that made it: have distribute_over after what is sent elsewhere"
+        )
+
+    def __repr__(self) -> str:
+        return f"<hr.cluster.{self.kind}: {len(self.members())} workers{', closed' if self._closed else ''}>"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def members(self) -> list[ClusterWorker]:
+        """The workers that are believed to be there."""
+        with self._changed:
+            return list(self._members)
+
+    def listen(self, listener: Listener) -> list[ClusterWorker]:
+        """Have this one told who comes and goes; who is there now."""
+        with self._changed:
+            if self._closed:
+                raise WorkerError("the cluster is closed")
+            self._listeners.add(listener)
+            return list(self._members)
+
+    def forget(self, listener: Listener) -> None:
+        """This one need not be told any more."""
+        with self._changed:
+            self._listeners.discard(listener)
+
+    def join(self, member: ClusterWorker) -> None:
+        """One more worker."""
+        with self._changed:
+            closed = self._closed
+            if not closed:
+                self._members.append(member)
+            listeners = list(self._listeners)
+            self._changed.notify_all()
+        if closed:
+            member.close()
+            return
+        for each in listeners:
+            each.joined(member)
+
+    def leave(self, member: ClusterWorker) -> bool:
+        """One worker less; whether it was one."""
+        with self._changed:
+            known = member in self._members
+            if known:
+                self._members.remove(member)
+            listeners = list(self._listeners)
+            self._changed.notify_all()
+        if known:
+            for each in listeners:
+                each.left(member)
+            member.close()
+        return known
+
+    def report(self, member: ClusterWorker, reason: str) -> None:
+        """A pass says that a worker is gone: it is, whatever becomes of it."""
+        if self.leave(member):
+            self._lost += 1
+            self.replace(member, reason)
+
+    def replace(self, member: ClusterWorker, reason: str) -> None:
+        """See to it that another one takes the place of a worker that is gone."""
+
+    def wait_for(self, workers: int, timeout: float | None = None) -> None:
+        """Wait until so many workers are there; raises WorkerError where they do not come in time.
+
+        >>> with hr.cluster.local(2) as workers:
+        ...     workers.wait_for(2)
+        ...     len(workers.members())
+        2
+        """
+        until = monotonic() + (self.patience if timeout is None else timeout)
+        with self._changed:
+            while len(self._members) < workers and not self._closed:
+                left = until - monotonic()
+                if left <= 0 or not self._changed.wait(left):
+                    break
+            if len(self._members) < workers:
+                raise WorkerError(f"{len(self._members)} of {workers} workers are there: {self.why_not()}")
+
+    def why_not(self) -> str:
+        """Why workers are missing, as far as it is known."""
+        return "nobody has started them"
+
+    def status(self, timeout: float = 2.0) -> dict[str, Any]:
+        """Who is at what: the workers, and the passes of this process, as JSON holds it.
+
+        >>> with hr.cluster.local(1) as workers:
+        ...     workers.wait_for(1)
+        ...     status = workers.status()
+        >>> status["kind"], len(status["workers"]), status["passes"], status["lost"]
+        ('local', 1, [], 0)
+        """
+        with self._changed:
+            members, listeners = list(self._members), list(self._listeners)
+        workers: list[dict[str, Any]] = []
+        for member in members:
+            try:
+                workers.append({"worker": member.name, **member.status(timeout)})
+            except (Gone, WorkerError) as error:
+                workers.append({"worker": member.name, "error": str(error)})
+        passes = [each.status() for each in listeners]
+        return {"kind": self.kind, "workers": workers, "passes": passes, "lost": self._lost}
+
+    def serve_metrics(self, port: int = 0, host: str = "127.0.0.1") -> int:
+        """Answer Prometheus on a port until the cluster is closed; which one, where none was said.
+
+        >>> from urllib.request import urlopen
+        >>> with hr.cluster.local(1) as workers:
+        ...     workers.wait_for(1)
+        ...     port = workers.serve_metrics()
+        ...     b"headrace_workers 1" in urlopen(f"http://127.0.0.1:{port}/metrics").read()
+        True
+        """
+        itself = weakref.ref(self)
+
+        def status() -> dict[str, Any]:
+            found = itself()
+            return {"workers": [], "passes": [], "lost": 0} if found is None else found.status()
+
+        server = MetricsServer(status, port, host)
+        weakref.finalize(self, server.close)
+        self._metrics.append(server)
+        return server.port
+
+    def close(self) -> None:
+        """End what was started, and let go of the rest."""
+        while self._metrics:
+            self._metrics.pop().close()
+        with self._changed:
+            self._closed = True
+            members, self._members = self._members, []
+            listeners = list(self._listeners)
+            self._changed.notify_all()
+        for member in members:
+            for each in listeners:
+                each.left(member)
+            member.close()

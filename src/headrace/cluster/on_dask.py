@@ -1,0 +1,133 @@
+"""Workers within the workers of a Dask cluster: wherever Dask has one, there is one of ours."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import weakref
+from typing import Any
+
+from headrace.cluster.members import PATIENCE, TIMEOUT, Cluster, ClusterWorker
+from headrace.errors import WorkerError
+
+START_SECONDS = 60.0
+"""How long a worker of Dask may take to say where it listens: one that hangs keeps nobody from asking the others."""
+LOOK_SECONDS = 1.0
+"""How often Dask is asked which workers it has."""
+
+_servers: dict[str, Any] = {}
+"""Those of this process, which is a worker of Dask."""
+
+
+def serve_in_dask(name: str, token: str, cpus: int, host: str) -> str:
+    """What runs in a worker of Dask: listens, and says where."""
+    from headrace.cluster.serve import warm_up
+    from headrace.cluster.server import start_server
+
+    server = _servers.get(name)
+    if server is None:
+        _servers[name] = server = start_server(host, token=token, cpus=cpus)
+        warm_up(server.work)
+    return f"{host}:{server.port}"
+
+
+def stop_in_dask(name: str) -> None:
+    """The end of that."""
+    from headrace.cluster.serve import stop_server
+
+    server = _servers.pop(name, None)
+    if server is not None:
+        stop_server(server)
+
+
+class DaskCluster(Cluster):
+    """One worker in each of Dask's, those that come later included."""
+
+    kind = "dask"
+
+    def __init__(self, client: Any, *, timeout: float, patience: float) -> None:
+        super().__init__(timeout=timeout, patience=patience)
+        self._client = client
+        self._token = secrets.token_hex(16)
+        self._name = f"headrace-{secrets.token_hex(4)}"
+        self._problem = ""
+        self._wake = threading.Event()
+        self._finalizer = weakref.finalize(self, _stop_all, client, self._name, self._wake)
+        self._looker = threading.Thread(
+            target=_look, args=(weakref.ref(self), self._wake), name="workers of Dask", daemon=True
+        )
+        self._looker.start()
+
+    def look(self) -> bool:
+        """Begin in those workers of Dask where there is none yet; whether to look again."""
+        if self._closed:
+            return False
+        found = self._client.scheduler_info(n_workers=-1)["workers"]
+        with self._changed:
+            there = {member.handle for member in self._members}
+        for worker, about in found.items():
+            if worker not in there:
+                self._begin(worker, about)
+        return True
+
+    def _begin(self, worker: str, about: dict[str, Any]) -> None:
+        try:
+            client = self._client
+            answers = client.sync(
+                client._run, serve_in_dask, self._name, self._token, about["nthreads"], about["host"],
+                workers=[worker], callback_timeout=START_SECONDS,
+            )  # fmt: skip
+            member = ClusterWorker(f"grpc://{answers[worker]}", token=self._token, timeout=self.timeout)
+            member.status(timeout=min(self.timeout, 5.0))
+        except Exception as error:  # of a worker that goes while it is asked, or cannot import headrace
+            self._problem = f"{worker}: {str(error).strip().splitlines()[0] if str(error) else type(error).__name__}"
+            return
+        member.handle = worker
+        self.join(member)
+
+    def replace(self, member: ClusterWorker, reason: str) -> None:
+        self._problem = f"{member.handle}: {reason}"
+        self._wake.set()
+
+    def why_not(self) -> str:
+        return self._problem or "Dask has no workers"
+
+    def close(self) -> None:
+        super().close()
+        self._wake.set()
+        if threading.current_thread() is not self._looker:
+            self._looker.join()
+        self._finalizer()
+
+
+def _look(known: weakref.ref[DaskCluster], wake: threading.Event) -> None:
+    while True:
+        wake.clear()
+        cluster = known()
+        if cluster is None:
+            return
+        try:
+            if not cluster.look():
+                return
+        except Exception as error:  # of a scheduler that does not answer just now
+            cluster._problem = f"the scheduler: {error}"
+        del cluster
+        wake.wait(LOOK_SECONDS)
+
+
+def _stop_all(client: Any, name: str, wake: threading.Event) -> None:
+    wake.set()
+    if client.status == "running":
+        client.run(stop_in_dask, name, on_error="ignore")
+
+
+def dask(client: Any, *, timeout: float = TIMEOUT, patience: float = PATIENCE) -> DaskCluster:
+    """A cluster within the one that a `dask.distributed.Client` is connected to: a worker in each of its workers.
+
+    Those that Dask starts later, adaptively or in the place of dead ones, are used from then on.
+    """
+    if not hasattr(client, "scheduler_info") or not hasattr(client, "run"):
+        raise TypeError(f"hr.cluster.dask takes a dask.distributed.Client, not {type(client).__qualname__}")
+    if client.status != "running":
+        raise WorkerError(f"the Client is {client.status}: connect it first")
+    return DaskCluster(client, timeout=timeout, patience=patience)

@@ -1,0 +1,158 @@
+"""Workers that are actors of Ray."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import weakref
+from typing import Any
+
+from headrace.cluster.members import PATIENCE, TIMEOUT, Cluster, ClusterWorker
+from headrace.errors import WorkerError
+from headrace.ops.arguments import positive
+
+START_SECONDS = 120.0
+
+
+class RayWorker:
+    """What an actor does: it listens, and ends with its process."""
+
+    def __init__(self, token: str, cpus: int) -> None:
+        import ray
+
+        from headrace.cluster.serve import warm_up
+        from headrace.cluster.server import start_server
+
+        host = str(ray.util.get_node_ip_address())
+        self._server = start_server(host, token=token, cpus=cpus)
+        warm_up(self._server.work)
+        self._address = f"{host}:{self._server.port}"
+
+    def address(self) -> str:
+        """Where it listens."""
+        return self._address
+
+
+class RayCluster(Cluster):
+    """Actors, one worker each. One that ends, or does not answer, is replaced."""
+
+    kind = "ray"
+
+    def __init__(self, workers: int, options: dict[str, Any], *, timeout: float, patience: float) -> None:
+        super().__init__(timeout=timeout, patience=patience)
+        self._options = options
+        self._token = secrets.token_hex(16)
+        self._actors: dict[Any, ClusterWorker | None] = {}
+        self._problem = ""
+        self._finalizer = weakref.finalize(self, _kill_all, self._actors)
+        self.resize(workers)
+
+    def resize(self, workers: int) -> None:
+        """Have so many actors from here on; passes that are under way go on with them."""
+        if self._closed:
+            raise WorkerError("the cluster is closed")
+        with self._changed:
+            extra = list(self._actors)[workers:]
+            missing = workers - len(self._actors)
+        for actor in extra:
+            self._drop(actor)
+        for _ in range(missing):
+            self._start()
+
+    def _start(self) -> None:
+        import ray
+
+        cpus = int(self._options.get("num_cpus", 1)) or 1
+        actor = ray.remote(RayWorker).options(**self._options).remote(self._token, cpus)
+        with self._changed:
+            self._actors[actor] = None
+        threading.Thread(
+            target=_await_address, args=(weakref.ref(self), actor), name="an actor's address", daemon=True
+        ).start()
+
+    def begin(self, actor: Any, address: str) -> None:
+        """An actor listens."""
+        member = ClusterWorker(f"grpc://{address}", token=self._token, timeout=self.timeout)
+        member.handle = actor
+        with self._changed:
+            known = actor in self._actors and not self._closed
+            if known:
+                self._actors[actor] = member
+        if known:
+            self.join(member)
+        else:
+            member.close()
+            _kill(actor)
+
+    def fail(self, actor: Any, problem: str) -> None:
+        """An actor could not be started: another is, unless there is no end to that."""
+        again = not self._problem
+        self._problem = problem
+        with self._changed:
+            known = self._actors.pop(actor, self) is not self
+        if known and again and not self._closed:
+            self._start()
+
+    def replace(self, member: ClusterWorker, reason: str) -> None:  # noqa: ARG002
+        with self._changed:
+            known = not self._closed and member.handle in self._actors
+        self._drop(member.handle)
+        if known:
+            self._start()
+
+    def _drop(self, actor: Any) -> None:
+        with self._changed:
+            member = self._actors.pop(actor, None)
+        if member is not None:
+            self.leave(member)
+        _kill(actor)
+
+    def why_not(self) -> str:
+        return self._problem or "Ray has not started them yet: are there as many processors free?"
+
+    def close(self) -> None:
+        super().close()
+        self._finalizer()
+
+
+def _await_address(known: weakref.ref[RayCluster], actor: Any) -> None:
+    import ray
+
+    try:
+        address = ray.get(actor.address.remote())
+    except Exception as error:  # of whatever kept the actor from starting
+        cluster = known()
+        if cluster is not None:
+            cluster.fail(actor, f"an actor could not be started: {str(error).strip().splitlines()[-1]}")
+        return
+    cluster = known()
+    if cluster is None:
+        _kill(actor)
+    else:
+        cluster.begin(actor, address)
+
+
+def _kill(actor: Any) -> None:
+    import ray
+
+    if ray.is_initialized():
+        ray.kill(actor)
+
+
+def _kill_all(actors: dict[Any, Any]) -> None:
+    while actors:
+        _kill(actors.popitem()[0])
+
+
+def ray(workers: int, *, timeout: float = TIMEOUT, patience: float = PATIENCE, **options: Any) -> RayCluster:
+    """A cluster of `workers` actors of the Ray that this process is connected to (`ray.init`).
+
+    `options` are those of Ray's actors: `num_cpus=2`, `resources={...}`, `runtime_env={...}`. Actors that end, with
+    their node or by themselves, are replaced by others; `close()` ends them all.
+    """
+    import ray as engine
+
+    if not engine.is_initialized():
+        raise WorkerError("hr.cluster.ray needs a Ray to run on: call ray.init() first, with an address or without")
+    given = {"num_cpus": 1, "max_restarts": 0, **options}
+    return RayCluster(positive("workers", workers), given, timeout=timeout, patience=patience)

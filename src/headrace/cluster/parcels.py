@@ -1,0 +1,145 @@
+"""Rows on their way between worker and trainer: an Arrow record batch and a few bytes beside it."""
+
+from __future__ import annotations
+
+import io
+import pickle
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from headrace.block import Block, Failure, Item
+from headrace.columns import Notes
+from headrace.errors import ElementError, StorageError
+from headrace.execute.shared import Packer
+from headrace.execute.worker import Raised
+from headrace.plan.marks import Mark
+from headrace.plan.structure import Structure
+from headrace.storage.columns import decoded, encoded
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class Label(NamedTuple):
+    """What stands beside the rows of a parcel.
+
+    `layout` says how columns become rows again, None where there are no columns; `what` is "rows", "pickled" (rows that
+    Arrow has no types for), "failure", "over", "raised" or "unknown" (the worker must be told where to begin).
+    """
+
+    split: int
+    what: str
+    ordinal: int = 0
+    rows: int = 0
+    mark: Mark | None = None
+    layout: bytes = b""
+    value: Any = None
+    sizes: dict[str, int] | None = None
+
+
+class ParcelLayout(NamedTuple):
+    """How columns lie in a record batch."""
+
+    structure: Structure
+    notes: list[Notes]
+    with_ids: bool
+
+
+class Parcel(NamedTuple):
+    """Ready to be sent: `data` has the rows, `label` the rest."""
+
+    label: bytes
+    data: pa.RecordBatch | None
+    nbytes: int
+    rows: int
+
+
+def pack_by_value(value: Any) -> bytes:
+    """Pickled for another process, functions that it could not import included."""
+    file = io.BytesIO()
+    Packer(file, protocol=5).dump(value)
+    return file.getvalue()
+
+
+class Packing:
+    """Makes parcels of the items of one split; how columns lie is mostly what it was."""
+
+    def __init__(self, split: int) -> None:
+        self._split = split
+        self._last: ParcelLayout | None = None
+        self._packed = b""
+
+    def parcel(self, item: Item, ordinal: int, sizes: dict[str, int]) -> Parcel:
+        """An item as a parcel."""
+        what = Label(self._split, "rows", ordinal, item.rows, item.mark, sizes=sizes)
+        if isinstance(item, Failure):
+            label = what._replace(what="failure", value=Raised.of(item.error.copy()))
+            return Parcel(pack_by_value(label), None, 0, 1)
+        try:
+            pairs = [encoded(column) for column in item.columns]
+        except StorageError:
+            value = pack_by_value((item.structure, item.columns, item.ids))
+            return Parcel(pack_by_value(what._replace(what="pickled", value=value)), None, len(value), item.rows)
+        import pyarrow as pa
+
+        arrays = [_compact(array) for array, _ in pairs]
+        if item.ids is not None:
+            arrays.append(encoded(item.ids)[0])
+        data = pa.record_batch(arrays, names=[str(i) for i in range(len(arrays))]) if arrays else None
+        layout = self._layout(ParcelLayout(item.structure, [notes for _, notes in pairs], item.ids is not None))
+        return Parcel(pickle.dumps(what._replace(layout=layout), protocol=5), data, item.nbytes, item.rows)
+
+    def _layout(self, layout: ParcelLayout) -> bytes:
+        last = self._last
+        if last is None or last.structure is not layout.structure or last[1:] != layout[1:]:
+            self._last, self._packed = layout, pack_by_value(layout)
+        return self._packed
+
+
+def _compact(array: pa.Array) -> pa.Array:
+    """Without the rows around it, which Arrow would send along with lists and text."""
+    if array.offset == 0 and array.nbytes >= array.get_total_buffer_size():
+        return array
+    import pyarrow as pa
+
+    return pa.concat_arrays([array])
+
+
+@lru_cache(256)
+def _layout(data: bytes) -> ParcelLayout:
+    made: ParcelLayout = pickle.loads(data)
+    return made
+
+
+def read_label(data: bytes) -> Label:
+    """What `pack_item` wrote beside the rows."""
+    label: Label = pickle.loads(data)
+    return label
+
+
+def unpack_item(label: Label, data: pa.RecordBatch | None, error_of: Any) -> Item:
+    """The item of a parcel. Arrays share nothing with what was received: they may be kept, and written to.
+
+    `error_of` makes of an exception that is no ElementError one that is, and has it say which worker it came from.
+    """
+    mark = label.mark
+    if label.what == "failure":
+        error = error_of(label.value, mark)
+        assert isinstance(error, ElementError)
+        return Failure(error, mark)
+    if label.what == "pickled":
+        structure, columns, ids = pickle.loads(label.value)
+        return Block(structure, columns, label.rows, mark, ids)
+    layout = _layout(label.layout)
+    arrays = [] if data is None else data.columns
+    columns = [_own(decoded(array, notes)) for array, notes in zip(arrays, layout.notes, strict=False)]
+    made = None
+    if layout.with_ids:
+        made = np.ascontiguousarray(arrays[-1].flatten().to_numpy(zero_copy_only=False)).reshape(-1, 2).copy()
+    return Block(layout.structure, columns, label.rows, mark, made)
+
+
+def _own(column: Any) -> Any:
+    return np.array(column) if type(column) is np.ndarray else column

@@ -1,0 +1,94 @@
+"""What a trainer asks of a worker. Between the two everything but rows is pickled: see docs/service.md on trust."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import NamedTuple
+
+from headrace.cluster.parcels import pack_by_value
+from headrace.cluster.splits import Fragment
+from headrace.execute.unpicklable import culprit
+from headrace.options import Options
+from headrace.plan.marks import Marks
+from headrace.plan.node import Node
+from headrace.plan.prepared import Prepared
+
+POLL_SECONDS = 0.1
+"""How long a worker that has nothing ready waits before it says so: then the trainer knows that it lives."""
+RESPONSE_BYTES = 16 << 20
+"""About how much one answer holds."""
+PUT_BYTES = 8 << 20
+"""How much of a fragment goes in one message."""
+
+
+class Setting(NamedTuple):
+    """How every split of a session is opened; `path` and `level` are those of the pass."""
+
+    fragment: str
+    mode: str
+    path: int
+    level: int
+    with_ids: bool
+    options: Options
+    prepare: Callable[[Node], Prepared]
+    block_rows: int | None
+
+
+class SplitOpening(NamedTuple):
+    """Where a split begins, or goes on: `skip` rows behind these positions."""
+
+    marks: Marks
+    skip: int
+    sizes: dict[str, int]
+
+
+class SplitWant(NamedTuple):
+    """Up to so many bytes of a split, from row `ordinal` on. Who has it open there needs no `opening`."""
+
+    split: int
+    ordinal: int
+    room: int
+    opening: SplitOpening | None
+
+
+class Poll(NamedTuple):
+    """What is ready of these splits; `setting` comes with the first, and where a worker has forgotten it."""
+
+    session: str
+    wants: list[SplitWant]
+    setting: Setting | None
+    wait: float = POLL_SECONDS
+
+
+class Release(NamedTuple):
+    """Nobody wants more of these splits, of all where None."""
+
+    session: str
+    splits: list[int] | None = None
+
+
+class PackedFragment(NamedTuple):
+    """A fragment as bytes, and what tells it from others."""
+
+    digest: str
+    data: bytes
+
+    @classmethod
+    def of(cls, fragment: Fragment) -> PackedFragment:
+        """Ready to be sent; what cannot be is named."""
+        try:
+            data = pack_by_value(fragment)
+        except Exception as error:
+            found = culprit(SimpleNamespace(node=fragment.plan))
+            raise TypeError(
+                f"distribute_over: the pipeline cannot be sent to a worker: {error}"
+                + (f" ({found}). Make it inside the function, or when it is first needed there" if found else "")
+            ) from error
+        return cls(digest_of(data), data)
+
+
+def digest_of(data: bytes) -> str:
+    """What tells a fragment from others."""
+    return hashlib.blake2b(data, digest_size=16).hexdigest()

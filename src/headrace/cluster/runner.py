@@ -1,0 +1,146 @@
+"""One split of a fragment, running in a worker: a thread makes rows ahead of what trainers ask for."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections import deque
+from time import perf_counter_ns
+from typing import Any
+
+from headrace.cluster.parcels import Label, Packing, Parcel, pack_by_value
+from headrace.cluster.requests import Setting, SplitOpening
+from headrace.cluster.splits import Fragment
+from headrace.errors import StateError
+from headrace.execute.channel import Cancelled
+from headrace.execute.passes import Pass
+from headrace.execute.stream import END
+from headrace.execute.worker import Raised
+
+AHEAD_BYTES = 8 << 20
+AHEAD_PARCELS = 64
+"""So much lies ready at most: what a trainer has not asked for costs a worker memory."""
+
+
+class Runner:
+    """The rows of a split from some place on, as parcels. Whoever polls several is woken up by `ready`."""
+
+    def __init__(
+        self, fragment: Fragment, setting: Setting, split: int, opening: SplitOpening, ready: threading.Condition
+    ) -> None:
+        self.split = split
+        self.ordinal = 0
+        self.rows = 0
+        self.used = time.monotonic()
+        self._fragment = fragment
+        self._setting = setting
+        self._opening = opening
+        self._ready = ready
+        self._parcels: deque[Parcel] = deque()
+        self._nbytes = 0
+        self._stopped = False
+        self._run: Pass | None = None
+        self._thread = threading.Thread(target=self._make, name=f"split {split}", daemon=True)
+
+    def begin(self, ordinal: int) -> None:
+        """Start; the trainer has `ordinal` rows already."""
+        self.ordinal = self._made = ordinal
+        self._thread.start()
+
+    def _make(self) -> None:
+        try:
+            self._make_rows()
+        except Cancelled:
+            pass
+        except BaseException as error:
+            if not self._stopped:
+                value = Raised.of(error)
+                self._put(Parcel(pack_by_value(Label(self.split, "raised", self._made, value=value)), None, 0, 0))
+        finally:
+            if self._run is not None:
+                self._run.close()
+
+    def _make_rows(self) -> None:
+        setting, opening = self._setting, self._opening
+        self._run = run = Pass(
+            setting.prepare, block_rows=setting.block_rows, options=setting.options, sizes=dict(opening.sizes)
+        )
+        if self._stopped:
+            return
+        epochs = setting.mode == "parallel_epochs"
+        prepared = setting.prepare(self._fragment.split(0 if epochs else self.split))
+        context = run.context(
+            prepared, path=setting.path, level=setting.level, with_ids=setting.with_ids, any_order=False
+        )
+        run.open(context.epoch(self.split) if epochs else context, opening.marks)
+        if opening.skip and run.root.skip(opening.skip, replay=True) < opening.skip:
+            raise StateError(
+                "the split ended before the element where the state was taken: its input has changed since"
+            )
+        pace = run.pace(remote=True)
+        packing = Packing(self.split)
+        while not self._stopped:
+            started = perf_counter_ns()
+            item = run.pull(pace.rows)
+            if item is END:
+                label = Label(self.split, "over", self._made, sizes=run.sizes or None)
+                self._put(Parcel(pack_by_value(label), None, 0, 0))
+                return
+            pace.observe(item, perf_counter_ns() - started)
+            self._put(packing.parcel(item, self._made, run.sizes))
+            self._made += item.rows
+            self.rows += item.rows
+
+    def _put(self, parcel: Parcel) -> None:
+        with self._ready:
+            while self._full and not self._stopped:
+                self._ready.wait()
+            self._parcels.append(parcel)
+            self._nbytes += parcel.nbytes
+            self._ready.notify_all()
+
+    @property
+    def _full(self) -> bool:
+        return len(self._parcels) >= AHEAD_PARCELS or self._nbytes >= AHEAD_BYTES
+
+    @property
+    def waiting_bytes(self) -> int:
+        """How much lies ready."""
+        return self._nbytes
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether anything lies ready; who asks holds the lock."""
+        return bool(self._parcels)
+
+    def take(self, room: int, schema: Any = None) -> list[Parcel]:
+        """What lies ready, up to about so many bytes, and one parcel in any case; who asks holds the lock.
+
+        One answer has rows of one `schema`: others stay for the next.
+        """
+        self.used = time.monotonic()
+        taken: list[Parcel] = []
+        while self._parcels and (not taken or room > 0):
+            data = self._parcels[0].data
+            if data is not None and schema is not None and data.schema != schema:
+                break
+            schema = schema if data is None else data.schema
+            parcel = self._parcels.popleft()
+            room -= parcel.nbytes
+            self._nbytes -= parcel.nbytes
+            self.ordinal += parcel.rows
+            taken.append(parcel)
+        if taken:
+            self._ready.notify_all()
+        return taken
+
+    def stop(self) -> None:
+        """Have it end, as soon as the call of a user's function that is under way returns."""
+        with self._ready:
+            self._stopped = True
+            self._ready.notify_all()
+        run = self._run
+        if run is not None:
+            with contextlib.suppress(RuntimeError):
+                run.cancel()

@@ -1,0 +1,55 @@
+"""The process of a worker: listens until it is told to end, or whoever started it is gone."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from importlib import import_module
+from typing import Any
+
+from headrace import _native
+from headrace.cluster.requests import PackedFragment, Poll, Release, Setting, SplitOpening, SplitWant
+from headrace.cluster.server import WorkerService, start_server
+from headrace.cluster.splits import Cut, Fragment
+from headrace.execute.worker import SWITCH_SECONDS
+from headrace.keys import ROOT
+from headrace.options import Options
+from headrace.plan.marks import START
+from headrace.sources.range import Range
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+"""Addresses that only this machine can reach."""
+RULES = "headrace.optimise.rules"
+"""Whose `prepare` trainers mostly ask for; the rules know nothing of clusters, and clusters nothing of rules."""
+
+
+def serve_child(said: int, lifeline: int, cpus: int) -> None:
+    """What a process of a local cluster does: says its port, and ends with the one that started it."""
+    _native.die_with_parent()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that the user started
+    sys.setswitchinterval(SWITCH_SECONDS)
+    token = os.environ.pop("HEADRACE_TOKEN")
+    server = start_server(token=token, cpus=cpus)
+    warm_up(server.work)
+    os.write(said, str(server.port).encode())
+    os.read(lifeline, 1)  # which gives nothing until its other end is closed
+    stop_server(server)
+    os._exit(0)
+
+
+def warm_up(work: WorkerService) -> None:
+    """Run something small: the first pass need not wait for what is imported when it is first used."""
+    fragment = PackedFragment.of(Fragment(Range(0, 1), Cut(Range(0, 1), "whole"), 1))
+    prepare = import_module(RULES).prepare
+    setting = Setting(fragment.digest, "distributed_epoch", ROOT, 0, False, Options(), prepare, None)
+    work.add_fragment(*fragment)
+    work.poll(Poll("warm", [SplitWant(0, 0, 1, SplitOpening(START, 0, {}))], setting, wait=1.0))
+    work.release(Release("warm"))
+
+
+def stop_server(server: Any) -> None:
+    """End it, whatever it is at."""
+    server.work.close()
+    threading.Thread(target=server.shutdown, daemon=True).start()

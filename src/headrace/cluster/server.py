@@ -1,0 +1,258 @@
+"""A worker: an Arrow Flight server that runs splits of fragments for whoever has its token."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import platform
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import cache
+from hmac import compare_digest
+from traceback import format_exception
+from typing import TYPE_CHECKING, Any
+
+from headrace.cluster.parcels import Label, Parcel, pack_by_value
+from headrace.cluster.requests import RESPONSE_BYTES, Poll, Release, Setting, digest_of
+from headrace.cluster.runner import Runner
+from headrace.cluster.splits import Fragment
+from headrace.errors import WorkerError
+from headrace.execute.worker import Raised
+
+if TYPE_CHECKING:
+    from pyarrow import flight
+
+FRAGMENTS = 16
+"""So many are kept: a trainer sends one that was forgotten again."""
+IDLE_SECONDS = 120.0
+"""After so long a split that nobody asks for is closed: its trainer is gone, or has it elsewhere."""
+
+
+@dataclass
+class ServedSession:
+    """One pass of one trainer."""
+
+    setting: Setting
+    runners: dict[int, Runner] = field(default_factory=dict)
+    used: float = field(default_factory=time.monotonic)
+
+
+class WorkerService:
+    """What a worker does, whoever carries the messages: it holds nothing that could not be made again."""
+
+    def __init__(self, *, cpus: int | None = None) -> None:
+        self._ready = threading.Condition()
+        self._fragments: OrderedDict[str, Fragment | bytes] = OrderedDict()
+        self._sessions: dict[str, ServedSession] = {}
+        self._cpus = cpus
+        self._rows = self._nbytes = 0
+        self._began = time.monotonic()
+
+    def add_fragment(self, digest: str, data: bytes) -> None:
+        """Keep a fragment; it is read when it is first run. One that did not come whole is none."""
+        if digest_of(data) != digest:
+            return
+        with self._ready:
+            self._fragments[digest] = data
+            while len(self._fragments) > FRAGMENTS:
+                self._fragments.popitem(last=False)
+
+    def _fragment(self, digest: str) -> Fragment | None:
+        with self._ready:
+            found = self._fragments.get(digest)
+        if not isinstance(found, bytes):
+            return found
+        made: Fragment = pickle.loads(found)
+        with self._ready:
+            self._fragments[digest] = made
+        return made
+
+    def poll(self, request: Poll) -> list[Parcel]:
+        """What is ready of the splits that are wanted; none, where nothing is for as long as the trainer waits."""
+        parcels = self._open(request)
+        if parcels:
+            return parcels
+        until = time.monotonic() + request.wait
+        with self._ready:
+            session = self._sessions.get(request.session)
+            if session is None:
+                return []
+            session.used = time.monotonic()
+            wanted = [(want, session.runners[want.split]) for want in request.wants]
+            while not any(runner.has_rows for _, runner in wanted):
+                left = until - time.monotonic()
+                if left <= 0 or not self._ready.wait(left):
+                    break
+            room = RESPONSE_BYTES
+            schema = None
+            for want, runner in wanted:
+                taken = runner.take(min(room, want.room), schema) if room > 0 else []
+                room -= sum(parcel.nbytes for parcel in taken)
+                schema = schema or next((p.data.schema for p in taken if p.data is not None), None)
+                parcels += taken
+            self._rows += sum(parcel.rows for parcel in parcels)
+            self._nbytes += sum(parcel.nbytes for parcel in parcels)
+        return parcels
+
+    def _open(self, request: Poll) -> list[Parcel]:
+        """Have every split that is wanted open where it is wanted; what the trainer must say first."""
+        self._close_idle()
+        with self._ready:
+            session = self._sessions.get(request.session)
+            if session is None and request.setting is not None:
+                session = self._sessions[request.session] = ServedSession(self._fitted(request.setting))
+            missing = [w for w in request.wants if session is None or not self._has(session, w.split, w.ordinal)]
+            unknown = [w for w in missing if w.opening is None or session is None]
+        if unknown or not missing or session is None:
+            return [Parcel(pack_by_value(Label(w.split, "unknown")), None, 0, 0) for w in unknown]
+        try:
+            fragment = self._fragment(session.setting.fragment)
+        except Exception as error:  # such as a module that is not there
+            value = Raised.of(WorkerError(f"a worker cannot use what it was sent: {type(error).__name__}: {error}"))
+            value.trace = "".join(format_exception(error)).rstrip()
+            return [
+                Parcel(pack_by_value(Label(w.split, "raised", w.ordinal, value=value)), None, 0, 0) for w in missing
+            ]
+        if fragment is None:
+            return [Parcel(pack_by_value(Label(-1, "no fragment")), None, 0, 0)]
+        for want in missing:
+            assert want.opening is not None
+            runner = Runner(fragment, session.setting, want.split, want.opening, self._ready)
+            with self._ready:
+                old = session.runners.pop(want.split, None)
+                session.runners[want.split] = runner
+            if old is not None:
+                old.stop()
+            runner.begin(want.ordinal)
+        return []
+
+    @staticmethod
+    def _has(session: ServedSession, split: int, ordinal: int) -> bool:
+        runner = session.runners.get(split)
+        return runner is not None and runner.ordinal == ordinal
+
+    def _fitted(self, setting: Setting) -> Setting:
+        if self._cpus is None or setting.options.cpu_budget is not None:
+            return setting
+        return setting._replace(options=replace(setting.options, cpu_budget=self._cpus))
+
+    def release(self, request: Release) -> None:
+        """Close what nobody wants."""
+        with self._ready:
+            session = self._sessions.get(request.session)
+            if session is None:
+                return
+            numbers = list(session.runners) if request.splits is None else request.splits
+            closed = [runner for n in numbers if (runner := session.runners.pop(n, None)) is not None]
+            if request.splits is None:
+                del self._sessions[request.session]
+        for runner in closed:
+            runner.stop()
+
+    def _close_idle(self) -> None:
+        old = time.monotonic() - IDLE_SECONDS
+        with self._ready:
+            gone = [name for name, session in self._sessions.items() if session.used < old]
+        for name in gone:
+            self.release(Release(name))
+
+    def status(self) -> dict[str, Any]:
+        """What it is at, as JSON holds it."""
+        with self._ready:
+            sessions = [
+                {
+                    "session": name,
+                    "splits": [
+                        {"split": r.split, "rows": r.rows, "waiting_bytes": r.waiting_bytes}
+                        for r in session.runners.values()
+                    ],
+                }
+                for name, session in self._sessions.items()
+            ]
+            return {
+                "host": platform.node(),
+                "pid": os.getpid(),
+                "seconds": time.monotonic() - self._began,
+                "rows_sent": self._rows,
+                "bytes_sent": self._nbytes,
+                "fragments": len(self._fragments),
+                "sessions": sessions,
+            }
+
+    def close(self) -> None:
+        """Close every split."""
+        with self._ready:
+            names = list(self._sessions)
+        for name in names:
+            self.release(Release(name))
+
+
+@cache
+def _server_class() -> type[flight.FlightServerBase]:
+    from pyarrow import flight
+
+    class TokenCheck(flight.ServerMiddlewareFactory):  # type: ignore[misc]
+        """Refuses whoever does not have the token."""
+
+        def __init__(self, token: str) -> None:
+            self._expected = f"Bearer {token}"
+
+        def start_call(self, info: Any, headers: dict[str, list[str]]) -> None:  # noqa: ARG002
+            given = next((values[0] for name, values in headers.items() if name.lower() == "authorization"), "")
+            if not compare_digest(given.encode(), self._expected.encode()):
+                raise flight.FlightUnauthenticatedError("the token is missing or wrong: give the one of headrace serve")
+
+    class FlightWorker(flight.FlightServerBase):  # type: ignore[misc]
+        """The messages."""
+
+        def __init__(
+            self, location: str, work: WorkerService, token: str | None, tls: list[tuple[bytes, bytes]] | None
+        ) -> None:
+            middleware = {} if token is None else {"token": TokenCheck(token)}
+            super().__init__(location, middleware=middleware, tls_certificates=tls or [])
+            self.work = work
+
+        def do_put(self, context: Any, descriptor: Any, reader: Any, writer: Any) -> None:  # noqa: ARG002
+            data = b"".join(bytes(chunk.data.column(0)[0].as_buffer()) for chunk in reader)
+            self.work.add_fragment(descriptor.command.decode(), data)
+
+        def do_exchange(self, context: Any, descriptor: Any, reader: Any, writer: Any) -> None:  # noqa: ARG002
+            schema = None
+            for parcel in self.work.poll(pickle.loads(descriptor.command)):
+                if parcel.data is None:
+                    writer.write_metadata(parcel.label)
+                    continue
+                if schema is None:
+                    schema = parcel.data.schema
+                    writer.begin(schema)
+                writer.write_with_metadata(parcel.data, parcel.label)
+
+        def do_action(self, context: Any, action: Any) -> Iterator[bytes]:  # noqa: ARG002
+            if action.type == "release":
+                self.work.release(pickle.loads(action.body.to_pybytes()))
+                return iter(())
+            if action.type == "status":
+                return iter([json.dumps(self.work.status()).encode()])
+            raise NotImplementedError(f"a worker knows no action {action.type!r}")
+
+    return FlightWorker
+
+
+def start_server(
+    host: str = "127.0.0.1",
+    port: int = 0,
+    *,
+    token: str | None = None,
+    tls: tuple[bytes, bytes] | None = None,
+    cpus: int | None = None,
+) -> Any:
+    """A worker that listens from here on; its `port` is the one that was free where none was asked for."""
+    scheme = "grpc" if tls is None else "grpc+tls"
+    shown = f"[{host}]" if ":" in host else host
+    return _server_class()(
+        f"{scheme}://{shown}:{port}", WorkerService(cpus=cpus), token, None if tls is None else [tls]
+    )

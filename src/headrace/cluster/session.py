@@ -1,0 +1,359 @@
+"""One pass over splits, as a trainer sees it: who has which split, what has come, what to do when a worker is gone.
+
+All state is here: a worker that dies takes nothing with it, and its splits go on elsewhere behind the last row that
+came.
+"""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections import deque
+from time import monotonic
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from headrace.block import Item
+from headrace.cluster.feeder import Feeder
+from headrace.cluster.members import Cluster, ClusterWorker
+from headrace.cluster.parcels import Label, unpack_item
+from headrace.cluster.requests import PackedFragment, Setting, SplitOpening, SplitWant
+from headrace.cluster.splits import Fragment
+from headrace.errors import ElementError, WorkerError
+from headrace.execute.channel import Cancelled
+from headrace.execute.context import Context
+from headrace.execute.stream import END, Pulled
+from headrace.execute.worker import Raised
+from headrace.plan.marks import Mark, Marked, Marks, SavedMark, to_json
+from headrace.plan.node import Node
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+BUFFER_BYTES = 64 << 20
+"""So much of all splits together lies ready in the trainer."""
+LEAST_BYTES = 256 << 10
+TRIES = 4
+"""A split that so many workers in turn were lost over, without a row between, is not tried again."""
+CHECK_SECONDS = 0.25
+"""How often somebody who waits for a split looks whether another worker could have it."""
+
+
+class SplitStart(NamedTuple):
+    """Where a split begins: `skip` rows behind these positions."""
+
+    marks: Marks
+    skip: int
+
+    def same(self, other: SplitStart) -> bool:
+        """Whether both are one place."""
+        return self.skip == other.skip and to_json(self.marks) == to_json(other.marks)
+
+
+class Split:
+    """What is known of one split."""
+
+    def __init__(self, number: int, start: SplitStart) -> None:
+        self.number = number
+        self.start = start
+        self.place: Marked = SavedMark(start.marks)
+        self.skip = start.skip
+        self.ordinal = 0
+        self.items: deque[Item] = deque()
+        self.nbytes = 0
+        self.member: ClusterWorker | None = None
+        self.opened = False
+        self.over = False
+        self.raised: BaseException | None = None
+        self.losses: list[str] = []
+        self.moved = False
+        self.came = monotonic()
+
+    @property
+    def active(self) -> bool:
+        """Whether there is more to come."""
+        return not self.over and self.raised is None
+
+
+class Session:
+    """The splits of one pass."""
+
+    def __init__(self, fragment: Fragment, mode: str, cluster: Cluster, ctx: Context, node: Node) -> None:
+        self.name = uuid.uuid4().hex
+        self.packed = PackedFragment.of(fragment)
+        run = ctx.run
+        self.setting = Setting(
+            self.packed.digest, mode, ctx.path, ctx.level, ctx.with_ids, run.options, run.prepare, run.block_rows
+        )
+        self._splits_in_all = fragment.splits
+        self._node = node
+        self._run = run
+        self._cluster = cluster
+        self._sizes_of = f"{ctx.stage.path} split "
+        self._splits: dict[int, Split] = {}
+        self._feeders: dict[ClusterWorker, Feeder] = {}
+        self._ended: list[Feeder] = []
+        self._closed = False
+        self._waits_for: int | None = None
+        self._lonely: float | None = monotonic()
+        self.changed = threading.Condition(threading.RLock())
+        self._room = max(LEAST_BYTES, BUFFER_BYTES // max(1, getattr(node, "cycle_length", 1)))
+        run.watch(self)
+        for member in cluster.listen(self):
+            self.joined(member)
+
+    def expect(self, number: int, start: SplitStart) -> None:
+        """Somebody will want this split: have it begun."""
+        with self.changed:
+            if number not in self._splits and not self._closed:
+                self._splits[number] = Split(number, start)
+                self._assign()
+
+    def begin(self, number: int, start: SplitStart) -> None:
+        """Somebody wants this split from here on."""
+        with self.changed:
+            known = self._splits.get(number)
+            if known is not None and known.start.same(start):
+                return
+            self._splits.pop(number, None)
+            self.expect(number, start)
+
+    def take(self, number: int, want: int) -> Pulled:
+        """The next rows of a split, as soon as some are there."""
+        with self.changed:
+            split = self._splits[number]
+            began = monotonic()
+            while not split.items and split.active:
+                self._check_waiting(split, began)
+                self._waits_for = number
+                self.changed.wait(CHECK_SECONDS)
+            self._waits_for = None
+            if split.items:
+                return self._taken(split, want)
+            if split.raised is not None:
+                raise split.raised
+            return END
+
+    def _taken(self, split: Split, want: int) -> Item:
+        item = split.items.popleft()
+        split.nbytes -= item.nbytes
+        if item.rows > want:
+            rest = item.slice(want, item.rows)
+            split.items.appendleft(rest)
+            split.nbytes += rest.nbytes
+            item = item.slice(0, want)
+        self.changed.notify_all()
+        return item
+
+    def _check_waiting(self, split: Split, began: float) -> None:
+        """While somebody waits: whether there is anybody to wait for, and whether another could do better."""
+        if self._closed or self._run.cancelled:
+            raise Cancelled
+        now = monotonic()
+        if self._lonely is not None and now - max(self._lonely, began) > self._cluster.patience:
+            raise WorkerError(
+                f"distribute_over: no worker for {self._cluster.patience:.0f} seconds: {self._cluster.why_not()}"
+            )
+        waited = now - max(began, split.came)
+        if split.member is not None and waited > 4 * CHECK_SECONDS and not split.moved:
+            self._move_to_idle(split)
+
+    def _move_to_idle(self, split: Split) -> None:
+        """A worker with several splits is behind, and another has nothing to do: that one may have this split."""
+        if len(self._active_of(split.member)) < 2:
+            return
+        idle = [m for m in self._feeders if m is not split.member and not any(map(self._wanted, self._active_of(m)))]
+        if idle:
+            split.member, split.opened, split.moved = min(idle, key=lambda m: len(self._active_of(m))), False, True
+            self.changed.notify_all()
+
+    def _wanted(self, split: Split) -> bool:
+        return split.active and (not split.items or split.nbytes < self._room)
+
+    def _active_of(self, member: ClusterWorker | None) -> list[Split]:
+        return [s for s in self._splits.values() if s.member is member and s.active]
+
+    def wants(self, member: ClusterWorker) -> list[SplitWant]:
+        """What to ask of a worker; the caller holds the lock."""
+        found = []
+        for split in self._active_of(member):
+            if self._wanted(split):
+                opening = None if split.opened else self._opening(split)
+                found.append(SplitWant(split.number, split.ordinal, self._room - split.nbytes, opening))
+        return found
+
+    def _opening(self, split: Split) -> SplitOpening:
+        prefix = f"{self._sizes_of}{split.number} "
+        sizes = {k.removeprefix(prefix): v for k, v in self._run.sizes.items() if k.startswith(prefix)}
+        return SplitOpening(split.place.marks(), split.skip, sizes)
+
+    def deliver(self, member: ClusterWorker, label: Label, data: pa.RecordBatch | None) -> None:
+        """A parcel has come. What was asked for before a split went elsewhere is dropped: it comes from there."""
+        with self.changed:
+            split = self._splits.get(label.split)
+            if split is None or split.member is not member or self._closed:
+                return
+            if label.what == "unknown":
+                split.opened = False
+                return
+            if label.ordinal != split.ordinal or not split.active:
+                return
+        item = None if label.what in ("over", "raised") else unpack_item(label, data, self._error_of(member))
+        with self.changed:
+            if split.member is not member or label.ordinal != split.ordinal:
+                return
+            split.opened, split.losses, split.moved, split.came = True, [], False, monotonic()
+            for name, size in (label.sizes or {}).items():
+                self._run.sizes[f"{self._sizes_of}{split.number} {name}"] = size
+            if item is not None:
+                assert isinstance(label.mark, Mark)
+                split.items.append(item)
+                split.nbytes += item.nbytes
+                split.ordinal += item.rows
+                split.place, split.skip = label.mark.later(item.rows), 0
+            elif label.what == "over":
+                split.over = True
+                self._expect_next()
+            else:
+                split.raised = _named(label.value, member)
+            self.changed.notify_all()
+
+    def _expect_next(self) -> None:
+        following = max(self._splits) + 1
+        if following < self._splits_in_all:
+            self.expect(following, SplitStart({}, 0))
+
+    def _error_of(self, member: ClusterWorker) -> Any:
+        def error(raised: Raised, mark: Mark) -> ElementError:
+            made = _named(raised, member)
+            return made if isinstance(made, ElementError) else self._node.error(made, mark.ordinal)
+
+        return error
+
+    def refuse(self, error: BaseException) -> None:
+        """A worker answers, and will not do it: no other would."""
+        with self.changed:
+            for split in self._splits.values():
+                if split.active:
+                    split.raised = error
+            self.changed.notify_all()
+
+    def joined(self, member: ClusterWorker) -> None:
+        """One more worker: it gets its share of the splits."""
+        with self.changed:
+            if self._closed or member in self._feeders or not member.alive:
+                return
+            self._feeders[member] = feeder = Feeder(self, member)
+            self._lonely = None
+            self._balance(member)
+            self._assign()
+            feeder.start()
+
+    def left(self, member: ClusterWorker) -> None:
+        """One worker less: its splits go on elsewhere."""
+        self._lose(member, None)
+
+    def lost(self, member: ClusterWorker, reason: str) -> None:
+        """A worker is gone while it was asked for rows."""
+        self._lose(member, reason)
+        self._cluster.report(member, reason)
+
+    def _lose(self, member: ClusterWorker, reason: str | None) -> None:
+        with self.changed:
+            feeder = self._feeders.pop(member, None)
+            if feeder is None:
+                return
+            self._ended.append(feeder)
+            for split in self._active_of(member):
+                split.member, split.opened = None, False
+                if reason is not None:
+                    split.losses.append(f"{member.name}: {reason}")
+                if len(split.losses) >= TRIES:
+                    split.raised = WorkerError(
+                        f"distribute_over: split {split.number} was begun by {TRIES} workers at its row "
+                        f"{split.ordinal}, and each was gone before the next row: {'; '.join(split.losses)}"
+                    )
+            if not self._feeders:
+                self._lonely = monotonic()
+            self._assign()
+            self.changed.notify_all()
+        member.cancel(self.name)
+
+    def _assign(self) -> None:
+        """Give splits that nobody has to those who have least."""
+        waiting = [s for s in self._splits.values() if s.member is None and s.active]
+        if not waiting or not self._feeders:
+            return
+        load = {member: len(self._active_of(member)) for member in self._feeders}
+        for split in waiting:
+            split.member = least = min(load, key=lambda m: load[m])
+            split.opened = False
+            load[least] += 1
+        self.changed.notify_all()
+
+    def _balance(self, new: ClusterWorker) -> None:
+        """Take splits from those who have most, until the new one has its share."""
+        active = [s for s in self._splits.values() if s.active and s.member is not None]
+        for _ in range(len(active) // len(self._feeders)):
+            by_member = {m: self._active_of(m) for m in self._feeders if m is not new}
+            most = max(by_member, key=lambda m: len(by_member[m]), default=None)
+            if most is None or len(by_member[most]) <= len(self._active_of(new)) + 1:
+                return
+            split = min(by_member[most], key=lambda s: s.nbytes and s.number)
+            split.member, split.opened = new, False
+
+    def has(self, member: ClusterWorker) -> bool:
+        """Whether this worker is one of those that are asked."""
+        return member in self._feeders
+
+    @property
+    def closed(self) -> bool:
+        """Whether nobody wants any more."""
+        return self._closed
+
+    def cancel(self) -> None:
+        """The pass ends: wake up who waits."""
+        with self.changed:
+            self.changed.notify_all()
+
+    def status(self) -> dict[str, Any]:
+        """Who has what, as JSON holds it."""
+        with self.changed:
+            return {
+                "session": self.name,
+                "splits": [
+                    {
+                        "split": s.number,
+                        "worker": None if s.member is None else s.member.name,
+                        "rows": s.ordinal,
+                        "ready_bytes": s.nbytes,
+                        "over": s.over,
+                    }
+                    for s in self._splits.values()
+                ],
+                "workers": [member.name for member in self._feeders],
+                "waits_for": self._waits_for,
+            }
+
+    def close(self) -> None:
+        """Let every worker know, and wait for the threads."""
+        self._cluster.forget(self)
+        self._run.forget(self)
+        with self.changed:
+            if self._closed:
+                return
+            self._closed = True
+            feeders = [*self._feeders.values(), *self._ended]
+            self.changed.notify_all()
+        for feeder in feeders:
+            feeder.stop()
+        for feeder in feeders:
+            feeder.end()
+        with self.changed:
+            self._splits.clear()
+
+
+def _named(raised: Raised, member: ClusterWorker) -> BaseException:
+    """The exception of a worker, which says whose it is."""
+    error = raised.exception()
+    error.add_note(f"It was raised by worker {member.name}.")
+    return error

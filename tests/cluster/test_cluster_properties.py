@@ -1,0 +1,36 @@
+"""Any pipeline that can be split keeps every promise on a cluster: order, errors, ids, states, closing."""
+
+import warnings
+
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+from tests.pipelines import pipelines
+
+from headrace.plan.spec import Spec
+from headrace.testing import check_transformation, our_threads, reference_outcomes
+
+EXAMPLES = 40 if settings.default.max_examples < 1000 else settings.default.max_examples
+
+
+@settings(
+    max_examples=EXAMPLES,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, *settings.default.suppress_health_check],
+)
+@given(
+    ds=pipelines,
+    splits=st.integers(1, 5),
+    cycle_length=st.sampled_from([None, 2]),
+    block_length=st.sampled_from([None, 1, 3]),
+    mode=st.sampled_from(["distributed_epoch", "distributed_epoch", "parallel_epochs"]),
+)
+def test_any_pipeline_keeps_every_promise_on_a_cluster(workers, ds, splits, cycle_length, block_length, mode):
+    try:
+        made = ds.distribute_over(workers, splits, mode, cycle_length=cycle_length, block_length=block_length)
+    except ValueError:
+        assume(False)
+    spec = Spec.of_signature(ds.element_spec)  # which tells of the first element, where functions say nothing
+    assume(not any(kind == "value" and spec.refusal(value) for kind, value in reference_outcomes(ds, 0, 41)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        check_transformation(made, cuts=3, limit=40, epochs=1)
+    assert our_threads() == []

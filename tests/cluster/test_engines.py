@@ -1,0 +1,64 @@
+"""Clusters on Ray and on Dask: the same rows, a worker that dies is replaced, nothing is left."""
+
+import os
+import signal
+
+import psutil
+import pytest
+
+import headrace as hr
+from headrace.testing import same
+
+D = hr.Dataset
+
+
+def square(x):
+    return int(x) ** 2
+
+
+def survives(cluster):
+    ds = D.range(300).map(square, mode="eager").filter(lambda x: x % 3 > 0).batch(4)
+    made = ds.distribute_over(cluster, splits=5)
+    with hr.cluster.local(1) as one:
+        want = list(ds.distribute_over(one, splits=5))
+    it = iter(made)
+    got = [next(it) for _ in range(5)]
+    os.kill(cluster.members()[0].status()["pid"], signal.SIGKILL)
+    got += list(it)
+    assert len(got) == len(want) and all(same(a, b) for a, b in zip(got, want, strict=True))
+    cluster.wait_for(2)
+
+
+@pytest.mark.slow
+def test_a_cluster_on_dask():
+    distributed = pytest.importorskip("distributed", reason="dask.distributed is not installed")
+    how = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None, "silence_logs": 50}
+    with distributed.LocalCluster(**how) as engine, distributed.Client(engine) as client:
+        with hr.cluster.dask(client, patience=240) as cluster:
+            cluster.wait_for(2)
+            survives(cluster)
+        left = client.run(lambda: len(__import__("headrace.cluster.on_dask").cluster.on_dask._servers))
+        assert set(left.values()) == {0}
+        with pytest.raises(TypeError, match=r"dask\.distributed\.Client"):
+            hr.cluster.dask(engine)
+
+
+@pytest.mark.slow
+def test_a_cluster_on_ray(monkeypatch):
+    ray = pytest.importorskip("ray", reason="ray is not installed")
+    monkeypatch.setitem(os.environ, "RAY_AUTH_MODE", "disabled")
+    monkeypatch.setitem(os.environ, "RAY_worker_niceness", "0")
+    with pytest.raises(hr.WorkerError, match=r"ray\.init"):
+        hr.cluster.ray(1)
+    how = {"_node_ip_address": "127.0.0.1", "include_dashboard": False, "log_to_driver": False}
+    with pytest.MonkeyPatch.context() as quiet:
+        quiet.setattr("warnings.showwarning", lambda *a, **k: None)
+        ray.init(num_cpus=2, object_store_memory=100 << 20, **how)
+    try:
+        with hr.cluster.ray(2, patience=240) as cluster:
+            cluster.wait_for(2)
+            survives(cluster)
+            pids = [psutil.Process(member.status()["pid"]) for member in cluster.members()]
+        assert psutil.wait_procs(pids, timeout=60)[1] == []
+    finally:
+        ray.shutdown()
