@@ -248,8 +248,10 @@ def fresh(*arguments: str) -> str:
     return done.stdout
 
 
-def main(title: str, items: Sequence[Case | Bound | Share], *, description: str | None = None) -> int:
-    """The command line of a benchmark file. 0, whatever was found, unless a job broke."""
+def main(
+    title: str, items: Sequence[Case | Bound | Share], *, description: str | None = None, worst: bool = False
+) -> int:
+    """The command line of a benchmark file. 0, whatever was found, unless a job broke. `worst` lines may come first."""
     options = _options(title, description)
     chosen = [item for item in items if any(part in item.name for part in options.only or [""])]
     lines: list[Line] = []
@@ -264,6 +266,10 @@ def main(title: str, items: Sequence[Case | Bound | Share], *, description: str 
             broken += 1
             progress.print(f"  {item.name}: broke")
             progress.print(traceback.format_exc(), markup=False)
+    if worst:
+        lines.sort(key=lambda line: line.measured)
+        lost = sum(line.met is False for line in lines)
+        progress.print(f"{lost} of {len(lines)} are slower than a peer")
     if options.json:
         found = {"title": title, "rounds": options.rounds, **machine(), "lines": [asdict(line) for line in lines]}
         options.json.write_text(json.dumps(found, indent=1) + "\n")

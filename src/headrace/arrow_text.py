@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +25,53 @@ def binary(values: Bytes | bytes, offsets: Offsets, kind: pa.DataType | None = N
 
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(values)]
     return pa.Array.from_buffers(pa.large_binary() if kind is None else kind, len(offsets) - 1, buffers)
+
+
+class FreshBytes(threading.local):
+    """The bytes of columns that a kernel has just made for one run of a function, by address, while it is noted.
+
+    Arrow lets nobody write to them. Where no column is left of them, their memory is that of whatever was read out of
+    them in place, such as raw numbers.
+    """
+
+    noted: dict[int, Bytes] | None = None
+
+    @contextmanager
+    def note(self) -> Iterator[dict[int, Bytes]]:
+        """What is made from here on, in this thread."""
+        before, self.noted = self.noted, {}
+        try:
+            yield self.noted
+        finally:
+            self.noted = before
+
+
+FRESH = FreshBytes()
+
+
+def fresh_binary(values: Bytes, offsets: Offsets) -> pa.Array:
+    """As `binary`, of bytes that nobody else has."""
+    if FRESH.noted is not None and values.nbytes >= LARGE:
+        FRESH.noted[_address(values)] = values
+    return binary(values, offsets)
+
+
+def take_over(noted: dict[int, Bytes], array: NDArray[Any]) -> NDArray[Any] | None:
+    """The array as one that can be written to, without a copy, if it begins where noted bytes do; only once."""
+    if not noted or not array.flags.c_contiguous:
+        return None
+    values = noted.pop(_address(array), None)
+    if values is None or values.nbytes < array.nbytes:
+        return None
+    return values[: array.nbytes].view(array.dtype).reshape(array.shape)
+
+
+LARGE = 1 << 16
+"""Bytes of a column that are worth being used again."""
+
+
+def _address(array: NDArray[Any]) -> int:
+    return int(array.__array_interface__["data"][0])
 
 
 def parts(column: pa.Array) -> tuple[Bytes, Offsets]:

@@ -12,7 +12,20 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.columns import Column, Indices, boxes, column_bytes, column_of, join, kind_of, pick, take, values
+from headrace.columns import (
+    Column,
+    Indices,
+    boxes,
+    column_bytes,
+    column_of,
+    in_order,
+    join,
+    kind_of,
+    pick,
+    take,
+    values,
+)
+from headrace.columns.dense import FAIR, copy_into, neighbours, pooled
 from headrace.errors import ElementError, SpecError
 from headrace.plan import mismatch
 from headrace.plan.marks import NOWHERE
@@ -207,20 +220,57 @@ def _datasets(value: list[Any]) -> NDArray[Any]:
     return boxes(value)
 
 
-def element(value: Any) -> tuple[Structure, list[Any]]:
-    """The structure and the leaves of what a function returned; a top-level list is a tuple."""
+def element(value: Any, rooms: Rooms | None = None) -> tuple[Structure, list[Any]]:
+    """The structure and the leaves of what a function returned; a top-level list is a tuple. Copied, into `rooms`."""
     structure, leaves = flatten(tuple(value) if type(value) is list else value)
-    return structure, [own_leaf(v) for v in leaves]
+    return structure, [own_leaf(v) for v in leaves] if rooms is None else rooms.keep(leaves)
 
 
 def own_leaf(value: Any) -> Any:
     """A component that a function gave, copied: the function may use its array again."""
     made = leaf(value)
-    return made.copy() if isinstance(made, np.ndarray) else made
+    return in_order(made) if isinstance(made, np.ndarray) else made
 
 
-def from_elements(elements: Sequence[tuple[Structure, list[Any]]], ids: Ids | None = None) -> list[Block]:
-    """Blocks of these elements: one, or one for each run of equal structure."""
+class Rooms:
+    """Memory for the large components of so many rows that are made one by one: each is copied once, to its place."""
+
+    def __init__(self, rows: int) -> None:
+        self._rows = rows
+        self._next = 0
+        self._rooms: list[NDArray[Any] | None] = []
+
+    def keep(self, leaves: list[Any]) -> list[Any]:
+        """The components of the next row, copied."""
+        row, self._next = self._next, self._next + 1
+        self._rooms += [None] * (len(leaves) - len(self._rooms))
+        return [self._kept(number, row, leaf(value)) for number, value in enumerate(leaves)]
+
+    def _kept(self, number: int, row: int, value: Any) -> Any:
+        if not isinstance(value, np.ndarray):
+            return value
+        if value.nbytes < FAIR or value.dtype.hasobject or row >= self._rows:
+            return in_order(value)
+        room = self._rooms[number]
+        if room is None:
+            room = self._rooms[number] = pooled((self._rows, *value.shape), value.dtype)
+        if room.dtype != value.dtype or room.shape[1:] != value.shape:
+            return in_order(value)
+        copy_into(value, room[row])
+        return room[row]
+
+    def column(self, number: int, rows: list[Any]) -> Column:
+        """These components of consecutive rows as a column: where they lie, if they all lie here."""
+        room = self._rooms[number] if number < len(self._rooms) else None
+        here = room is not None and all(isinstance(row, np.ndarray) and row.base is room for row in rows)
+        whole = neighbours([row[None] for row in rows]) if here else None
+        return column_of(rows) if whole is None else whole
+
+
+def from_elements(
+    elements: Sequence[tuple[Structure, list[Any]]], ids: Ids | None = None, rooms: Rooms | None = None
+) -> list[Block]:
+    """Blocks of these elements: one, or one for each run of equal structure. `rooms` is where they were copied to."""
     blocks = []
     start = 0
     while start < len(elements):
@@ -229,7 +279,8 @@ def from_elements(elements: Sequence[tuple[Structure, list[Any]]], ids: Ids | No
         while stop < len(elements) and (elements[stop][0] is structure or elements[stop][0] == structure):
             stop += 1
         leaves = [e[1] for e in elements[start:stop]]
-        columns = [column_of(list(rows)) for rows in zip(*leaves, strict=True)]
+        rows = zip(*leaves, strict=True)
+        columns = [rooms.column(i, list(c)) if rooms else column_of(list(c)) for i, c in enumerate(rows)]
         blocks.append(Block(structure, columns, stop - start, None, None if ids is None else ids[start:stop]))
         start = stop
     return blocks

@@ -1,6 +1,10 @@
 #define NPY_NO_DEPRECATED_API NPY_2_0_API_VERSION
 #define NPY_TARGET_VERSION NPY_2_0_API_VERSION
+#include <nanobind/stl/optional.h>
 #include <numpy/arrayobject.h>
+
+#include <optional>
+#include <vector>
 
 #include "kernels.h"
 #include "pool.h"
@@ -48,6 +52,39 @@ void gather(ConstRows rows, ConstInts indices, Rows out) {
   headrace::gather(rows.data(), size, indices.data(), count, out.data());
 }
 
+// Every number must be that of one of `most` rows.
+void require_rows(const std::optional<ConstInts>& numbers, int64_t count, int64_t most) {
+  require(numbers ? int64_t(numbers->shape(0)) == count : count <= most, "different numbers of rows");
+  for (int64_t i = 0; numbers && i < count; ++i) {
+    require(numbers->data()[i] >= 0 && numbers->data()[i] < most, "index out of range");
+  }
+}
+
+// out[places[i]] = rows[indices[i]], of an array whose values lie in memory in any order.
+void copy_rows(nb::object from, nb::object to, std::optional<ConstInts> indices, std::optional<ConstInts> places) {
+  require(PyArray_Check(from.ptr()) && PyArray_Check(to.ptr()), "no arrays");
+  PyArrayObject* rows = reinterpret_cast<PyArrayObject*>(from.ptr());
+  PyArrayObject* out = reinterpret_cast<PyArrayObject*>(to.ptr());
+  const int axes = PyArray_NDIM(rows);
+  require(axes >= 1 && axes == PyArray_NDIM(out), "different ranks");
+  require(PyArray_EquivTypes(PyArray_DESCR(rows), PyArray_DESCR(out)), "different dtypes");
+  require(!PyDataType_REFCHK(PyArray_DESCR(rows)), "objects cannot be copied as bytes");
+  require(PyArray_IS_C_CONTIGUOUS(out) && PyArray_ISWRITEABLE(out), "out is not in C order, or cannot be written to");
+  for (int i = 1; i < axes; ++i) require(PyArray_DIM(rows, i) == PyArray_DIM(out, i), "rows of different shapes");
+  const int64_t have = PyArray_DIM(rows, 0), room = PyArray_DIM(out, 0);
+  const int64_t count = indices ? int64_t(indices->shape(0)) : places ? int64_t(places->shape(0)) : have;
+  require_rows(indices, count, have);
+  require_rows(places, count, room);
+  const uint8_t* data = static_cast<const uint8_t*>(PyArray_DATA(rows));
+  uint8_t* into = static_cast<uint8_t*>(PyArray_DATA(out));
+  const std::vector<int64_t> sizes(PyArray_DIMS(rows) + 1, PyArray_DIMS(rows) + axes);
+  const std::vector<int64_t> steps(PyArray_STRIDES(rows) + 1, PyArray_STRIDES(rows) + axes);
+  const int64_t row_step = PyArray_STRIDE(rows, 0), item = PyArray_ITEMSIZE(rows);
+  nb::gil_scoped_release released;
+  headrace::copy_strided(data, row_step, indices ? indices->data() : nullptr, count, sizes.data(), steps.data(), axes - 1,
+                         item, places ? places->data() : nullptr, into);
+}
+
 }  // namespace
 
 void bind_memory(nb::module_& m) {
@@ -57,6 +94,7 @@ void bind_memory(nb::module_& m) {
   m.def("pool_stats", &pool_stats);
   m.def("set_team", &headrace::set_team, "threads"_a);
   m.def("gather", &gather, "rows"_a, "indices"_a, "out"_a.noconvert(), Released());
+  m.def("copy_rows", &copy_rows, "rows"_a, "out"_a, "indices"_a.none() = nb::none(), "places"_a.none() = nb::none());
   m.def("keep_heap", &headrace::keep_heap, Released());
   m.def("release_memory", &headrace::release_memory, Released());
 }

@@ -40,7 +40,7 @@ void shuffle_rows_at(ShuffleLaw law, const int64_t* steps, int64_t count, int64_
 void shuffle_run(ShuffleLaw law, int64_t first, int64_t count, int64_t* slots, int64_t* hole, int64_t* used, int64_t* rows);
 
 // The moving of rows for `count` steps while rows come in: incoming[i] fills the hole, slot draws[i] goes to out[i].
-// Returns the new hole.
+// Returns the new hole. Several threads copy where there is much to copy.
 int64_t shuffle_exchange(uint8_t* slots, size_t row_bytes, int64_t hole, const uint8_t* incoming, const int64_t* draws,
                          int64_t count, uint8_t* out);
 
@@ -192,6 +192,11 @@ void release_memory();
 
 // Copies the rows with these numbers to out, one after another, by several threads where there is much to copy.
 void gather(const uint8_t* rows, size_t row_bytes, const int64_t* indices, int64_t count, uint8_t* out);
+
+// Copies rows, `row_step` bytes apart, whose values lie in memory in any order: axes of `sizes`, `steps` bytes apart. Row
+// indices[i] becomes row places[i] of out, in C order; without either, row i. No two places may be the same.
+void copy_strided(const uint8_t* rows, int64_t row_step, const int64_t* indices, int64_t count, const int64_t* sizes,
+                  const int64_t* steps, int axes, int64_t item_bytes, const int64_t* places, uint8_t* out);
 
 // CSV. What a file looks like: which field goes to which column (slots; -1: none, -2: one too many), whether more fields
 // than slots are too many, and of each column what it holds and whether it may be empty.

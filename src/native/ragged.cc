@@ -1,6 +1,7 @@
 #include <cstring>
 
 #include "kernels.h"
+#include "team.h"
 
 namespace headrace {
 
@@ -23,10 +24,12 @@ void text_pick(const TextPart* parts, const int64_t* which, const int64_t* rows,
     offsets[i + 1] = offsets[i] + row[1] - row[0];
   }
   uint8_t* to = out.extend(size_t(offsets[count]));
-  for (int64_t i = 0; i < count; ++i) {
-    const size_t bytes = size_t(offsets[i + 1] - offsets[i]);
-    if (bytes) std::memcpy(to + offsets[i], parts[which[i]].values + *row_at(i), bytes);
-  }
+  in_pieces(count, grain_of(count, offsets[count]), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const size_t bytes = size_t(offsets[i + 1] - offsets[i]);
+      if (bytes) std::memcpy(to + offsets[i], parts[which[i]].values + *row_at(i), bytes);
+    }
+  });
 }
 
 void bytes_pick(const uint8_t* const* parts, const int64_t* which, const int64_t* bounds, int64_t count, uint8_t* out) {

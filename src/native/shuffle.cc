@@ -1,10 +1,14 @@
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <numeric>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "kernels.h"
 #include "philox.h"
+#include "team.h"
 
 namespace headrace {
 
@@ -115,8 +119,75 @@ void shuffle_run(ShuffleLaw law, int64_t first, int64_t count, int64_t* slots, i
   }
 }
 
+namespace {
+
+// Where it pays to find out first which row goes where, and have several threads copy.
+bool is_much(int64_t count, size_t row_bytes) { return team() > 1 && size_t(count) * row_bytes >= (size_t(1) << 20); }
+
+using Sources = std::unordered_map<int64_t, int64_t>;
+
+void copy_all(int64_t count, size_t row_bytes, const std::function<void(int64_t)>& copy) {
+  in_pieces(count, grain_of(count, count * int64_t(row_bytes)), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) copy(i);
+  });
+}
+
+// Fills each slot with the row that belongs there; none of these rows may lie in one of the slots.
+void fill_slots(uint8_t* slots, size_t row_bytes, const uint8_t* rows, const Sources& source) {
+  const std::vector<std::pair<int64_t, int64_t>> pairs(source.begin(), source.end());
+  copy_all(int64_t(pairs.size()), row_bytes, [&](int64_t i) {
+    const auto& [slot, row] = pairs[size_t(i)];
+    std::memcpy(slots + size_t(slot) * row_bytes, rows + size_t(row) * row_bytes, row_bytes);
+  });
+}
+
+// The steps as two rounds of copies: what is given out, of slots and of incoming rows, and then what stays.
+int64_t exchange_at_once(uint8_t* slots, size_t row_bytes, int64_t hole, const uint8_t* incoming, const int64_t* draws,
+                         int64_t count, uint8_t* out) {
+  Sources latest;  // of slots that are filled, the last incoming row that is
+  latest.reserve(size_t(count));
+  std::vector<const uint8_t*> given(static_cast<size_t>(count));
+  for (int64_t i = 0; i < count; ++i) {
+    latest[hole] = i;
+    hole = draws[i];
+    const auto found = latest.find(hole);
+    given[size_t(i)] = found == latest.end() ? slots + size_t(hole) * row_bytes : incoming + size_t(found->second) * row_bytes;
+  }
+  latest.erase(hole);
+  copy_all(count, row_bytes, [&](int64_t i) { std::memcpy(out + size_t(i) * row_bytes, given[size_t(i)], row_bytes); });
+  fill_slots(slots, row_bytes, incoming, latest);
+  return hole;
+}
+
+// The same once no rows come in. What moves comes from slots that are no longer in use afterwards, into ones that are.
+void drain_at_once(uint8_t* slots, size_t row_bytes, int64_t used, const int64_t* draws, int64_t count, uint8_t* out) {
+  Sources moved;  // of slots that are filled again, the slot whose row it is
+  moved.reserve(size_t(count));
+  const auto row_of = [&](int64_t slot) {
+    const auto found = moved.find(slot);
+    return found == moved.end() ? slot : found->second;
+  };
+  std::vector<int64_t> given(static_cast<size_t>(count));
+  for (int64_t i = 0; i < count; ++i) {
+    given[size_t(i)] = row_of(draws[i]);
+    const int64_t last = row_of(--used);
+    moved[draws[i]] = last;
+  }
+  copy_all(count, row_bytes, [&](int64_t i) {
+    std::memcpy(out + size_t(i) * row_bytes, slots + size_t(given[size_t(i)]) * row_bytes, row_bytes);
+  });
+  Sources stay;
+  for (const auto& [slot, row] : moved) {
+    if (slot < used) stay[slot] = row;
+  }
+  fill_slots(slots, row_bytes, slots, stay);
+}
+
+}  // namespace
+
 int64_t shuffle_exchange(uint8_t* slots, size_t row_bytes, int64_t hole, const uint8_t* incoming, const int64_t* draws,
                          int64_t count, uint8_t* out) {
+  if (is_much(count, row_bytes)) return exchange_at_once(slots, row_bytes, hole, incoming, draws, count, out);
   for (int64_t i = 0; i < count; ++i) {
     std::memcpy(slots + size_t(hole) * row_bytes, incoming + size_t(i) * row_bytes, row_bytes);
     hole = draws[i];
@@ -126,6 +197,7 @@ int64_t shuffle_exchange(uint8_t* slots, size_t row_bytes, int64_t hole, const u
 }
 
 void shuffle_drain(uint8_t* slots, size_t row_bytes, int64_t used, const int64_t* draws, int64_t count, uint8_t* out) {
+  if (is_much(count, row_bytes)) return drain_at_once(slots, row_bytes, used, draws, count, out);
   for (int64_t i = 0; i < count; ++i) {
     uint8_t* slot = slots + size_t(draws[i]) * row_bytes;
     std::memcpy(out + size_t(i) * row_bytes, slot, row_bytes);

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from headrace.columns.dense import take_rows
+from headrace.columns.dense import in_order, stack_rows, take_rows
 from headrace.columns.kind import Column, Indices, Kind, Notes, kind_named, kind_of, register_kind
 from headrace.columns.objects import boxes
 from headrace.columns.ragged import group_rows
@@ -23,8 +23,8 @@ from headrace.ragged import Ragged, as_ragged
 
 __all__ = [
     "Column", "Indices", "Kind", "Notes", "RaggedText", "Stacked", "Varied", "as_varied", "box_text", "boxes",
-    "column_bytes", "column_of", "group_rows", "in_plain_kinds", "join", "kind_named", "kind_of", "owned", "pick",
-    "read_only", "register_kind", "take", "text_column", "values",
+    "column_bytes", "column_of", "group_rows", "in_order", "in_plain_kinds", "join", "kind_named", "kind_of", "owned",
+    "pick", "read_only", "register_kind", "take", "text_column", "values",
 ]  # fmt: skip
 
 _PARAMETRIC = (np.datetime64, np.timedelta64, np.void)
@@ -114,7 +114,7 @@ def column_of(rows: list[Any]) -> Column:
             return first[None]
         if rank and all(type(r) is np.ndarray and r.ndim == rank and r.dtype == dtype for r in rows):
             if all(r.shape == shape for r in rows):
-                return np.stack(rows)
+                return stack_rows(rows)
             if dtype.hasobject:
                 return rows
             return Ragged.from_rows(rows) if all(r.shape[1:] == shape[1:] for r in rows) else Varied.from_rows(rows)

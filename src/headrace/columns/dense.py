@@ -39,7 +39,8 @@ class DenseKind(Kind):
         alike = all(c.dtype == first.dtype and c.shape[1:] == first.shape[1:] for c in columns)
         if not alike or first.dtype.hasobject or sum(c.nbytes for c in columns) < MUCH:
             return np.concatenate(columns) if alike else None
-        return np.concatenate(columns, out=pooled((sum(map(len, columns)), *first.shape[1:]), first.dtype))
+        whole = neighbours(columns)
+        return join_rows(columns) if whole is None else whole
 
     def stack(self, column: Dense, size: int, path: str) -> Dense:  # noqa: ARG002
         groups = len(column) // size
@@ -92,6 +93,94 @@ def take_rows(column: Dense, indices: Indices) -> Dense:
     out = pooled((len(indices), *column.shape[1:]), column.dtype)
     _native.gather(as_bytes(column), np.ascontiguousarray(indices, np.int64), as_bytes(out))
     return out
+
+
+def join_rows(columns: Sequence[Dense]) -> Dense:
+    """Large columns one after another, copied by several threads."""
+    rows = sum(map(len, columns))
+    out = pooled((rows, *columns[0].shape[1:]), columns[0].dtype)
+    done = 0
+    for column in columns:
+        _native.copy_rows(column, out[done : done + len(column)])
+        done += len(column)
+    return out
+
+
+def stack_rows(rows: Sequence[Dense]) -> Dense:
+    """Arrays of one shape and dtype as rows of one, copied."""
+    first = rows[0]
+    much = first.nbytes * len(rows) >= MUCH and not first.dtype.hasobject
+    return np.stack(rows, out=pooled((len(rows), *first.shape), first.dtype)) if much else np.stack(rows)
+
+
+def choose_rows(chosen: Dense, yes: Dense, no: Dense) -> Dense:
+    """Rows of `yes` where they are chosen, else of `no`; both of one dtype and shape."""
+    if yes[:1].nbytes < FAIR or yes.dtype.hasobject:
+        made = np.array(no, order="C")
+        rows = np.flatnonzero(chosen)
+        made[rows] = yes[rows]
+        return made
+    much = yes.nbytes >= MUCH
+    made = pooled(yes.shape, yes.dtype) if much else np.empty(yes.shape, yes.dtype)
+    for side, rows in ((yes, np.flatnonzero(chosen)), (no, np.flatnonzero(np.logical_not(chosen)))):
+        _native.copy_rows(side, made, rows, rows)
+    return made
+
+
+def neighbours(columns: Sequence[Dense]) -> Dense | None:
+    """The columns as one, without a copy, where they are rows of one array that lie one after another.
+
+    Only where they can be written to: then they belong to whoever has them.
+    """
+    first, base = columns[0], columns[0].base
+    if not isinstance(base, np.ndarray) or base.dtype != first.dtype or base.shape[1:] != first.shape[1:]:
+        return None
+    if not base.flags.c_contiguous or not base.nbytes:
+        return None
+    origin, row_bytes = _address(base), base.strides[0]
+    start = stop = (_address(first) - origin) // row_bytes
+    for column in columns:
+        ours = column.base is base and column.flags.writeable and column.flags.c_contiguous
+        if not ours or _address(column) != origin + stop * row_bytes:
+            return None
+        stop += len(column)
+    return base[start:stop]
+
+
+def _address(array: Dense) -> int:
+    return int(array.__array_interface__["data"][0])
+
+
+def in_order(array: Dense) -> Dense:
+    """A copy in C order."""
+    if not _in_pieces(array):
+        return array.copy()
+    out = np.empty(array.shape, array.dtype)
+    copy_into(array, out)
+    return out
+
+
+def copy_into(array: Dense, out: Dense) -> None:
+    """Copy an array into another one of its shape and dtype, which is in C order."""
+    if not _in_pieces(array):
+        out[...] = array
+    elif array.nbytes < MUCH:
+        _native.copy_rows(array[None], out[None])
+    else:
+        _native.copy_rows(array, out)
+
+
+def _in_pieces(array: Dense) -> bool:
+    """Whether small pieces lie apart, as those of a mirrored image do, for which NumPy takes long."""
+    if array.nbytes < FAIR or array.ndim < 2 or array.flags.c_contiguous or array.dtype.hasobject:
+        return False
+    return array.strides[-1] == array.itemsize and array.shape[-1] * array.itemsize <= PIECE
+
+
+PIECE = 32
+"""Bytes of a small piece."""
+FAIR = 1 << 12
+"""Bytes of an array that is worth some thought about where it lies."""
 
 
 def pooled(shape: int | tuple[int, ...], dtype: Any) -> Dense:

@@ -153,6 +153,7 @@ class Climb:
     _rest: int = 0
     _patience: int = REST
     _doubtful: bool = False
+    _alone: float = 0.0
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
@@ -165,7 +166,7 @@ class Climb:
         return self._calls % (1 + self.width // 4) == 0
 
     def learn_work(self, rows: int, wall: int, cpu: int) -> None:
-        """A call made these rows and took so long, on the clock and on a processor; may come from any thread."""
+        """A call made these rows and took so long, on the clock and awake; may come from any thread."""
         with self._lock:
             window = self._window
             window.worked += rows
@@ -191,6 +192,8 @@ class Climb:
         return self._decide(window, elapsed)
 
     def _decide(self, window: TuningWindow, elapsed: int) -> bool:
+        if self.width < 2 and window.wall:
+            self._alone = window.cpu / window.wall
         rate = window.rows / elapsed * 1e9
         power = max(1, self.width) * window.worked / max(1, window.wall) * 1e9
         if self._before is not None:
@@ -240,7 +243,8 @@ class Climb:
     def _next(self, window: TuningWindow) -> int:
         """The number to try: twice as many, or half-way to one that did not help, and no more than processors allow."""
         wanted = max(2, 2 * self.width) if self._ceiling is None else (self.width + self._ceiling) // 2
-        busy = max(window.cpu / max(1, window.wall), 0.01)
+        # Calls that do not sleep alone do not sleep beside others: they wait for Python's lock.
+        busy = max(window.cpu / max(1, window.wall), self._alone, 0.01)
         return min(wanted, self.most, max(1, int(self.tuner.cpus / busy + 0.5)))
 
     def _go(self, width: int, why: str) -> bool:

@@ -123,7 +123,7 @@ def _stage(
     threads = width if isinstance(width, int) else width.most
     pace = Pace(1) if one_by_one else ctx.run.pace(threads=max(1, threads), remote=remote is not None)
     if one_by_one and lot > 1 and ctx.run.block_rows is None:
-        pace = Pace(most=lot)
+        pace = Pace(most=lot, threads=max(1, threads))
     return WorkerStream(
         source,
         work,

@@ -14,6 +14,7 @@ from headrace.block import Block, Item
 from headrace.execute.autotune import Climb, Depth
 from headrace.execute.channel import NO_ROOM, Cancelled, Channel, Limits, Ticket
 from headrace.execute.row_work import RowsInTheMaking, RowWork, timed
+from headrace.execute.run_delay import RUN_DELAY
 from headrace.execute.stream import END, Made, Pace, Source, Stream
 from headrace.execute.unordered import Delivery, Remaining
 
@@ -28,6 +29,11 @@ Work = Callable[[Item], list[Item]]
 def do_nothing(item: Item) -> list[Item]:
     """The work of a stage that only runs ahead."""
     return [item]
+
+
+def _busy(took: int, on_cpu: int) -> int:
+    """How long a call that took so long did not sleep."""
+    return min(took, on_cpu + RUN_DELAY.since_last())
 
 
 SPARE_SECONDS = 0.001
@@ -182,7 +188,7 @@ class WorkerStream(Stream):
         took = perf_counter_ns() - started
         self._stage.add_work(took)
         if watched is not None:
-            watched.learn_work(item.rows, took, thread_time_ns() - on_cpu)
+            watched.learn_work(item.rows, took, _busy(took, thread_time_ns() - on_cpu))
         return items
 
     def skip(self, count: int, *, replay: bool = False) -> int:
@@ -325,7 +331,7 @@ class WorkerStream(Stream):
         took = perf_counter_ns() - started
         self._stage.add_work(took)
         if climb is not None:
-            climb.learn_work(item.rows, took, thread_time_ns() - on_cpu)
+            climb.learn_work(item.rows, took, _busy(took, thread_time_ns() - on_cpu))
         nbytes = max(item.nbytes, sum(i.nbytes for i in items))
         self._pace.learn(item.rows, nbytes, making.nanoseconds() or took)
         channel.put(taken.number, items)

@@ -13,8 +13,7 @@ from functools import lru_cache
 from typing import Any
 
 from headrace import _native
-from headrace.arrow_text import binary as text
-from headrace.arrow_text import parts
+from headrace.arrow_text import fresh_binary, parts
 from headrace.columns import Column, group_rows, kind_of
 from headrace.errors import ParseError, what_there_is
 from headrace.io.binary import batch_size, bytes_column, one_record, record
@@ -198,7 +197,7 @@ class Plan:
             raise ParseError(said + _instead(said, bytes(values[offsets[row] : offsets[row + 1]])), row)
         singles = [*ints.reshape(self._int_columns, rows), *floats.reshape(self._float_columns, rows)]
         if self._names is not None:
-            texts = [text(values, ends) for values, ends, _, _ in others if ends is not None]
+            texts = [fresh_binary(values, ends) for values, ends, _, _ in others if ends is not None]
             made = dict(zip(self._names, [*singles, *texts], strict=True))
             return {name: made[name] for name in self._features}, {}
         each = [*((single, None, None, None) for single in singles), *others]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headrace.block import Block, Failure, Item, concat, element, from_elements, rows_one_by_one
+from headrace.block import Block, Failure, Item, Rooms, concat, element, from_elements, rows_one_by_one
 from headrace.columns import Column, Indices, values
 from headrace.errors import SpecError
 from headrace.execute.channel import Cancelled
@@ -282,13 +282,15 @@ def with_failures(
     return items
 
 
-def check_promise(fn: Callable[..., Any], value: Any, signature: Spec | None) -> tuple[Structure, list[Any]]:
+def check_promise(
+    fn: Callable[..., Any], value: Any, signature: Spec | None, rooms: Rooms | None = None
+) -> tuple[Structure, list[Any]]:
     """What a function returned as an element; an error where it is not what was promised, or nothing at all."""
     if value is None:
         raise TypeError(
             f"{function_name(fn)} returned None: is there a `return` missing? An element that holds None is (None,)"
         )
-    structure, leaves = element(value)
+    structure, leaves = element(value, rooms)
     reason = signature and signature.conflict(Spec.of_leaves(structure, leaves))
     if reason:
         raise SpecError(f"the function does not keep to output_signature: {reason}")
@@ -296,15 +298,20 @@ def check_promise(fn: Callable[..., Any], value: Any, signature: Spec | None) ->
 
 
 def make_rows(
-    fn: Callable[..., Any], signature: Spec | None, block: Block, *, with_ids: bool = False
+    fn: Callable[..., Any],
+    signature: Spec | None,
+    block: Block,
+    *,
+    with_ids: bool = False,
+    rooms: Rooms | None = None,
 ) -> Iterator[RowMade]:
-    """What a function makes of each row, or of its id and it, in turn."""
+    """What a function makes of each row, or of its id and it, in turn; copied into `rooms`."""
     for fine, value in call_each_row(fn, block, with_ids=with_ids):
         if not fine:
             yield value
             continue
         try:
-            made: RowMade = check_promise(fn, value, signature)
+            made: RowMade = check_promise(fn, value, signature, rooms)
         except Exception as error:
             made = error
         yield made
@@ -320,25 +327,26 @@ def call_on_rows(
 ) -> list[Block | Exception]:
     """What a function makes of each row, or of its id and it; nothing more of the rest once the pass is `cancelled`."""
     rows = []
-    for made in make_rows(fn, signature, block, with_ids=with_ids):
+    rooms = Rooms(block.rows)
+    for made in make_rows(fn, signature, block, with_ids=with_ids, rooms=rooms):
         if cancelled is not None and cancelled():
             raise Cancelled
         rows.append(made)
-    return join_rows(rows)
+    return join_rows(rows, rooms)
 
 
-def join_rows(rows: list[RowMade]) -> list[Block | Exception]:
+def join_rows(rows: list[RowMade], rooms: Rooms | None = None) -> list[Block | Exception]:
     """Rows that were made one by one as blocks, and the exceptions in between."""
     parts: list[Block | Exception] = []
     run: list[tuple[Structure, list[Any]]] = []
     for row in rows:
         if isinstance(row, Exception):
-            parts += from_elements(run)
+            parts += from_elements(run, rooms=rooms)
             parts.append(row)
             run = []
         else:
             run.append(row)
-    return [*parts, *from_elements(run)]
+    return [*parts, *from_elements(run, rooms=rooms)]
 
 
 def place_results(

@@ -317,6 +317,7 @@ class ShuffleStream(Stream):
     def pull(self, want: int) -> Made:
         if not self._filled:
             self._fill()
+        self._slots.expect(want)
         base, t = self._from(), self._t
         if self._total is None:
             item = self._input.pull(want)

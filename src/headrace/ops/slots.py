@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from headrace import _native
 from headrace.block import Block, Item, from_elements
 from headrace.columns import Column, Indices, Stacked, column_of, values
+from headrace.columns.dense import MUCH, pooled
 from headrace.plan.structure import Structure
 from headrace.ragged import as_bytes
 
@@ -24,6 +25,9 @@ MANY = 1 << 20
 
 LARGE = 1 << 14
 """Bytes of a row that is not worth copying twice."""
+
+TOGETHER = 64 << 20
+"""Up to so many bytes of rows lie one after another when they are given out."""
 
 NOWHERE = -1
 """The place of the row of a slot that never held one."""
@@ -49,6 +53,9 @@ class Store(Protocol):
     def drain(self, used: int, draws: Indices) -> Column:
         """Give out slot draws[i]; the last one in use takes its place."""
 
+    def expect(self, rows: int) -> None:
+        """So many rows are about to be asked for, in one go or several."""
+
     def pop(self, slots: slice) -> Column:
         """Give out the rows of a run of slots."""
 
@@ -66,6 +73,7 @@ class DenseStore:
         self.rows = np.empty((0, *like.shape[1:]), like.dtype)
         self.row_bytes = like.dtype.itemsize * int(np.prod(like.shape[1:]))
         self._blank = blank
+        self._rest = self.rows
 
     def fits(self, column: Column) -> bool:
         rows = self.rows
@@ -78,22 +86,38 @@ class DenseStore:
             self.rows[len(old) :] = self._blank
 
     def _new(self, rows: int) -> Dense:
-        return np.empty((rows, *self.rows.shape[1:]), self.rows.dtype)
+        return pooled((rows, *self.rows.shape[1:]), self.rows.dtype)
 
     def place(self, slots: Indices | slice, column: Column) -> None:
-        self.rows[slots] = column
+        if isinstance(slots, slice) and self.row_bytes * len(column) >= MUCH:
+            _native.copy_rows(column, self.rows[slots])
+        else:
+            self.rows[slots] = column
 
     def exchange(self, hole: int, column: Column, draws: Indices) -> Dense:
         assert isinstance(column, np.ndarray)
-        out = self._new(len(draws))
+        out = self._out(len(draws))
         if out.nbytes:
             _native.shuffle_exchange(as_bytes(self.rows), hole, as_bytes(column), draws, as_bytes(out))
         return out
 
     def drain(self, used: int, draws: Indices) -> Dense:
-        out = self._new(len(draws))
+        out = self._out(len(draws))
         if out.nbytes:
             _native.shuffle_drain(as_bytes(self.rows), used, draws, as_bytes(out))
+        return out
+
+    def expect(self, rows: int) -> None:
+        """Have them lie one after another, whoever puts them together need not copy them."""
+        if not len(self._rest) and self.row_bytes * rows >= MUCH:
+            self._rest = self._new(min(rows, max(1, TOGETHER // self.row_bytes)))
+
+    def _out(self, rows: int) -> Dense:
+        """Memory for rows that are given out."""
+        if rows > len(self._rest):
+            self._rest = self._rest[:0]
+            return self._new(rows)
+        out, self._rest = self._rest[:rows], self._rest[rows:]
         return out
 
     def pop(self, slots: slice) -> Dense:
@@ -157,6 +181,9 @@ class ObjectStore:
 
     def drain(self, used: int, draws: Indices) -> Column:
         return self._give(self._places.drain(used, draws))
+
+    def expect(self, rows: int) -> None:
+        """Objects lie wherever they do."""
 
     def pop(self, slots: slice) -> Column:
         return self._give(self._places.pop(slots))
@@ -225,6 +252,11 @@ class Slots:
         columns = self._admit(block, extra, slots.stop if isinstance(slots, slice) else int(slots.max()) + 1)
         for store, rows in zip([*self._stores, *self._extra], [*columns, *extra], strict=True):
             store.place(slots, rows)
+
+    def expect(self, rows: int) -> None:
+        """So many rows are about to be asked for."""
+        for store in self._stores:
+            store.expect(rows)
 
     def exchange(self, hole: int, block: Block, extra: list[Dense], draws: Indices) -> list[Item]:
         """Row i of `block` fills the hole, slot draws[i] is given out and becomes the hole."""

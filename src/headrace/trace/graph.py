@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from headrace.arrow_text import FRESH, Bytes, take_over
 from headrace.block import leaf
-from headrace.columns import Column, Varied, kind_of
+from headrace.columns import Column, Varied, in_order, kind_of
 from headrace.plan.spec import DatasetSpec, LeafSpec, Spec, TensorSpec, leaf_spec
 from headrace.plan.structure import Structure, flatten
 from headrace.trace.capture import Capture, Guard
@@ -22,7 +23,7 @@ from headrace.trace.rules import chooser
 from headrace.trace.rules.elementwise import EXACT
 from headrace.trace.sizes import Sizes, fit_sizes, is_settled
 from headrace.trace.symbols import Symbol
-from headrace.trace.values import Fresh, Kernel, Step, Value, Values, dummy, leaves, map_arguments
+from headrace.trace.values import KINDS, Fresh, Kernel, Step, Value, Values, dummy, leaves, map_arguments
 
 
 @dataclass(eq=False)
@@ -61,15 +62,22 @@ class Graph:
             values[i] = np.ascontiguousarray(column) if isinstance(column, np.ndarray) else column
         for value, array in self.captured:
             values[value.slot] = array
+        if not self.operations or not self.numbers:
+            self._do_steps(values, n)
+            return self._given(values, n, {})
+        with FRESH.note() as fresh:
+            self._do_steps(values, n)
+            return self._given(values, n, fresh)
+
+    def _do_steps(self, values: Values, n: int) -> None:
         for step in self.steps:
             if step.errors:
                 with np.errstate(**step.errors):
                     values[step.slot] = step.kernel(values, n)
             else:
                 values[step.slot] = step.kernel(values, n)
-        return self._given(values, n)
 
-    def _given(self, values: Values, n: int) -> list[Column]:
+    def _given(self, values: Values, n: int, fresh: dict[int, Bytes]) -> list[Column]:
         """The columns, each in memory of its own, as results of the function would be."""
         if self.apart:
             found = [values[output] for output in self.outputs]
@@ -80,10 +88,10 @@ class Graph:
         for output, spec in zip(self.outputs, self.spec.leaves, strict=True):
             column = self._column(output, values, n)
             if isinstance(column, np.ndarray) and spec.dtype is not None and spec.dtype.kind not in "USO":
-                column = np.ascontiguousarray(column)
+                column = column if column.flags.c_contiguous else in_order(column)
                 owner = _owner(column)
                 if not column.flags.writeable or not isinstance(owner, np.ndarray) or id(owner) in owners:
-                    column = owner = np.array(column, order="C")
+                    column = owner = _own_copy(column, fresh)
                 owners.add(id(owner))
             if len(column) != n:
                 raise Mismatch
@@ -106,6 +114,8 @@ class Graph:
     unbatched: frozenset[int] = frozenset()
     operations: bool = False
     """Whether operations of ours are among the steps."""
+    numbers: bool = False
+    """Whether all that is given are numbers."""
     apart: bool = False
     """Whether the outputs are all that operations of ours, or one of them, gave, once each, in memory of their own."""
 
@@ -115,6 +125,12 @@ def _owner(array: np.ndarray[Any, Any]) -> Any:
     while isinstance(array.base, np.ndarray):
         array = array.base
     return array if array.base is None else array.base
+
+
+def _own_copy(column: np.ndarray[Any, Any], fresh: dict[int, Bytes]) -> np.ndarray[Any, Any]:
+    """The column in memory of its own: that of text it was read out of in place, where no text is given."""
+    taken = None if column.flags.writeable else take_over(fresh, column)
+    return np.array(column, order="C") if taken is None else taken
 
 
 def _repeat_value(value: Any, n: int) -> Column:
@@ -272,6 +288,7 @@ def _finish_graph(recorder: Recorder, capture: Capture, result: Any) -> Graph:
         infallible=not recorder.own and not recorder.loose and all(map(_cannot_raise, recorder.steps)),
         unbatched=frozenset(unbatched),
         operations=bool(recorder.own),
+        numbers=all(s.dtype is not None and s.dtype.kind in KINDS for s in specs),
         apart=all(isinstance(o, int) for o in outputs)
         and not unbatched
         and not used.intersection(outputs)

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from headrace.columns.dense import choose_rows
 from headrace.trace.rules.common import by_row, dtypes, is_known, operand, operand_rows
 from headrace.trace.values import Call, Fresh, Kernel, Value, Values, map_arguments
 
@@ -187,10 +188,7 @@ def where(call: Call, exact: bool) -> Kernel | None:  # noqa: ARG001
     yes, no = (operand_rows(s) for s in sides)
 
     def whole_rows(values: Values, n: int) -> Any:
-        made = np.array(no(values, n), order="C")
-        rows = np.flatnonzero(values[chosen.slot])
-        made[rows] = yes(values, n)[rows]
-        return made
+        return choose_rows(values[chosen.slot], yes(values, n), no(values, n))
 
     return whole_rows
 
