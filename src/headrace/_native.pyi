@@ -1,7 +1,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from numpy import float32, float64, int32, int64, uint8, uint16, uint64
+from numpy import bool_, float32, float64, int32, int64, uint8, uint16, uint64
 from numpy.typing import NDArray
 from typing_extensions import Buffer
 
@@ -201,6 +201,14 @@ def gather(rows: NDArray[uint8], indices: NDArray[int64], out: NDArray[uint8]) -
 __all__: list[Any]
 
 def image_headers(values: NDArray[uint8], offsets: NDArray[int64], out: NDArray[int64]) -> None: ...
+def decode_pngs(
+    values: NDArray[uint8],
+    offsets: NDArray[int64],
+    shapes: NDArray[int64],
+    starts: NDArray[int64],
+    out: NDArray[uint8],
+    made: NDArray[bool_],
+) -> None: ...
 def resize_bilinear(
     data: NDArray[Any], starts: NDArray[int64], shapes: NDArray[int64], height: int, width: int, out: NDArray[float32]
 ) -> None: ...
