@@ -114,7 +114,7 @@ def column_of(rows: list[Any]) -> Column:
             return first[None]
         if rank and all(type(r) is np.ndarray and r.ndim == rank and r.dtype == dtype for r in rows):
             if all(r.shape == shape for r in rows):
-                return np.stack(rows)
+                return np.stack(rows) if dtype.metadata is None else np.stack(rows).view(dtype)
             if dtype.hasobject:
                 return rows
             return Ragged.from_rows(rows) if all(r.shape[1:] == shape[1:] for r in rows) else Varied.from_rows(rows)

@@ -12,7 +12,7 @@ from headrace import _native
 from headrace.columns.kind import Indices, Kind, Notes, register_kind
 from headrace.errors import StorageError
 from headrace.plan.spec import TensorSpec
-from headrace.ragged import as_bytes
+from headrace.ragged import as_bytes, join_values
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -38,7 +38,7 @@ class DenseKind(Kind):
         first = columns[0]
         alike = all(c.dtype == first.dtype and c.shape[1:] == first.shape[1:] for c in columns)
         if not alike or first.dtype.hasobject or sum(c.nbytes for c in columns) < MUCH:
-            return np.concatenate(columns) if alike else None
+            return join_values(columns) if alike else None
         return np.concatenate(columns, out=pooled((sum(map(len, columns)), *first.shape[1:]), first.dtype))
 
     def stack(self, column: Dense, size: int, path: str) -> Dense:  # noqa: ARG002
