@@ -1,7 +1,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from numpy import float32, float64, int32, int64, uint8, uint16, uint64
+from numpy import bool_, float32, float64, int32, int64, uint8, uint16, uint64
 from numpy.typing import NDArray
 from typing_extensions import Buffer
 
@@ -161,6 +161,7 @@ class TextCounter:
     def __len__(self) -> int: ...
     def add(self, values: NDArray[uint8], offsets: NDArray[int64], counts: NDArray[int64]) -> None: ...
     def arrays(self) -> tuple[NDArray[uint8], NDArray[int64], NDArray[int64]]: ...
+    def most_frequent(self, limit: int, least: int) -> tuple[NDArray[uint8], NDArray[int64], NDArray[int64]]: ...
 
 class IdProgram:
     def __init__(self) -> None: ...
@@ -207,6 +208,14 @@ def copy_rows(
 __all__: list[Any]
 
 def image_headers(values: NDArray[uint8], offsets: NDArray[int64], out: NDArray[int64]) -> None: ...
+def decode_pngs(
+    values: NDArray[uint8],
+    offsets: NDArray[int64],
+    shapes: NDArray[int64],
+    starts: NDArray[int64],
+    out: NDArray[uint8],
+    made: NDArray[bool_],
+) -> None: ...
 def resize_bilinear(
     data: NDArray[Any], starts: NDArray[int64], shapes: NDArray[int64], height: int, width: int, out: NDArray[float32]
 ) -> None: ...

@@ -61,7 +61,7 @@ class Ragged:
         full = [a for a in arrays if len(a)] or arrays[:1]
         lengths = np.array([len(a) for a in arrays], np.int64)
         offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
-        return cls._of(np.concatenate(full) if full else np.empty(0, dtype or np.float64), offsets)
+        return cls._of(join_values(full) if full else np.empty(0, dtype or np.float64), offsets)
 
     @classmethod
     def _nested(cls, rows: list[Ragged]) -> Ragged:
@@ -295,9 +295,18 @@ def joined_ragged(parts: Sequence[Ragged]) -> Ragged:
     """The rows of several, one after another."""
     each = [p.values for p in parts]
     nested = [v for v in each if isinstance(v, Ragged)]
-    values = joined_ragged(nested) if nested else np.concatenate(each)
+    values = joined_ragged(nested) if nested else join_values(each)
     lengths = np.concatenate([p.row_lengths() for p in parts])
     return Ragged._of(values, np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)]))
+
+
+def join_values(arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    """Arrays one after another; what their dtype says of objects, which NumPy forgets, it goes on saying."""
+    made = np.concatenate(arrays)
+    if made.dtype.kind != "O":
+        return made
+    said = next((array.dtype for array in arrays if array.dtype.metadata), made.dtype)
+    return made.view(said)
 
 
 def _equal(a: Any, b: Any) -> bool:

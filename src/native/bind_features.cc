@@ -182,6 +182,21 @@ void bind_features(nb::module_& m) {
             counter.add(values.data(), offsets.data(), int64_t(rows), counts.shape(0) ? counts.data() : nullptr);
           },
           "values"_a, "offsets"_a, "counts"_a, Released())
+      .def(
+          "most_frequent",
+          [](const headrace::TextCounter& counter, size_t limit, int64_t least) {
+            headrace::Growing<uint8_t> values;
+            headrace::Growing<int64_t> offsets, counts;
+            offsets.push(0);
+            for (const int64_t row : counter.most_frequent(limit, least)) {
+              const int64_t start = counter.offsets()[size_t(row)], stop = counter.offsets()[size_t(row) + 1];
+              values.append(counter.values().data() + start, size_t(stop - start));
+              offsets.push(int64_t(values.size()));
+              counts.push(counter.counts()[size_t(row)]);
+            }
+            return nb::make_tuple(numpy(values), numpy(offsets), numpy(counts));
+          },
+          "limit"_a, "least"_a)
       .def("arrays", [](const headrace::TextCounter& counter) {
         headrace::Growing<uint8_t> values;
         headrace::Growing<int64_t> offsets, counts;

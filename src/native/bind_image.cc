@@ -104,6 +104,20 @@ void bind_image(nb::module_& m) {
         }
       },
       "values"_a, "offsets"_a, "out"_a.noconvert(), Released());
+  m.def(
+      "decode_pngs",
+      [](ConstBytes values, ConstInts offsets, Table shapes, ConstInts starts, Flat<uint8_t> out, Flat<bool> made) {
+        require_offsets(offsets, values.shape(0));
+        require(offsets.shape(0) == starts.shape(0) + 1 && made.shape(0) == starts.shape(0), "as many places as images");
+        const Images<uint8_t> images = images_in<uint8_t>(Flat<const uint8_t>(out), starts, shapes);
+        PngScratch scratch;
+        for (int64_t i = 0; i < images.count; ++i) {
+          const int64_t start = offsets.data()[i], stop = offsets.data()[i + 1];
+          made.data()[i] = decode_png(values.data() + start, size_t(stop - start), images.shapes[i], scratch,
+                                      out.data() + images.starts[i]);
+        }
+      },
+      "values"_a, "offsets"_a, "shapes"_a, "starts"_a, "out"_a.noconvert(), "made"_a.noconvert(), Released());
   bind_resize<uint8_t>(m);
   bind_resize<float>(m);
   m.def(

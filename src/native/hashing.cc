@@ -320,4 +320,37 @@ void TextCounter::add(const uint8_t* values, const int64_t* offsets, int64_t row
   }
 }
 
+std::vector<int64_t> TextCounter::most_frequent(size_t limit, int64_t least) const {
+  struct Place {
+    int64_t count;
+    uint64_t head;  // the first bytes, as a number that is as great as they are
+    int64_t row;
+  };
+  std::vector<Place> places;
+  for (size_t row = 0; row < counts_.size(); ++row) {
+    if (counts_[row] < least) continue;
+    const size_t start = size_t(offsets_[row]), size = size_t(offsets_[row + 1]) - start;
+    uint64_t head = 0;
+    for (size_t i = 0; i < 8; ++i) head = head << 8 | (i < size ? values_[start + i] : 0);
+    places.push_back({counts_[row], head, int64_t(row)});
+  }
+  const auto before = [this](const Place& a, const Place& b) {
+    if (a.count != b.count) return a.count > b.count;
+    if (a.head != b.head) return a.head > b.head;
+    const size_t first = size_t(offsets_[size_t(a.row)]), second = size_t(offsets_[size_t(b.row)]);
+    const size_t size = size_t(offsets_[size_t(a.row) + 1]) - first, other = size_t(offsets_[size_t(b.row) + 1]) - second;
+    const size_t common = std::min(size, other);
+    const int differ = common ? std::memcmp(values_.data() + first, values_.data() + second, common) : 0;
+    return differ ? differ > 0 : size > other;
+  };
+  if (limit < places.size()) {
+    std::nth_element(places.begin(), places.begin() + long(limit), places.end(), before);
+    places.resize(limit);
+  }
+  std::sort(places.begin(), places.end(), before);
+  std::vector<int64_t> made(places.size());
+  for (size_t i = 0; i < places.size(); ++i) made[i] = places[i].row;
+  return made;
+}
+
 }  // namespace headrace

@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "growing.h"
+
 #if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__)
 #define HEADRACE_WIDE __attribute__((target_clones("avx2", "default")))  // the same bits, in wider steps
 #else
@@ -27,6 +29,14 @@ ImageHeader read_image_header(const uint8_t* data, size_t size);
 struct ImageShape {
   int64_t height, width, channels;
 };
+
+// Memory that is used for one PNG after the other.
+struct PngScratch {
+  Growing<uint8_t> packed, lines, colours;
+};
+
+// The pixels of a PNG of this height and width with 1 to 4 channels; false where it is not whole, or no plain one of 8 bits.
+bool decode_png(const uint8_t* data, size_t size, const ImageShape& shape, PngScratch& scratch, uint8_t* out);
 
 // Several images in one buffer: image i begins at value starts[i].
 template <typename T>

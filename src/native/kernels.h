@@ -325,6 +325,9 @@ class TextCounter {
   const std::vector<uint8_t>& values() const { return values_; }
   const std::vector<int64_t>& offsets() const { return offsets_; }
   const std::vector<int64_t>& counts() const { return counts_; }
+  // The texts that came `least` times or more, by number, the most frequent first and of equals the greater; no more than
+  // `limit` of them.
+  std::vector<int64_t> most_frequent(size_t limit, int64_t least) const;
 
  private:
   struct Slot {

@@ -10,12 +10,14 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import zlib
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 
 from headrace import _native
+from headrace.image import encode_jpeg, encode_png
 from tests.by_hand import Generator, sequence_example, steps
 
 HERE = Path(__file__).parent
@@ -25,6 +27,7 @@ KERNELS = {
     "example": ["encode", "example"],
     "csv": ["csv"],
     "hashing": ["features", "hashing", "id_program"],
+    "image": ["image_colour", "image_header", "image_resize", "inflate", "png", "team"],
     "text": ["text", "unicode"],
 }
 PLAIN = ["-std=c++17", "-O2", "-g1"]
@@ -87,6 +90,14 @@ def seeds(folder):
             chance.randbytes(2) + "a ,Bé €\t😀12.5".encode() * 3 + chance.randbytes(9)
         )
         (folder / "hashing" / f"{number}").write_bytes(chance.randbytes(chance.randint(1, 300)))
+        pixels = bytes(chance.choices(range(number + 1), k=60))
+        image = [
+            encode_png(np.frombuffer(pixels, np.uint8).reshape(4, 5, 3)),
+            encode_jpeg(np.frombuffer(pixels, np.uint8).reshape(4, 5, 3)),
+            zlib.compress(pixels * 5, number % 10),
+            pixels,
+        ][number % 4]
+        (folder / "image" / f"{number}").write_bytes(bytes([number % 4, chance.randrange(256)]) + image)
         (folder / "csv" / f"{number}").write_bytes(bytes([chance.randrange(256)]) + end.join(lines))
 
 

@@ -66,3 +66,12 @@ def test_a_contradiction_is_found_at_construction(make, error, said):
 
 def test_single_numbers_are_only_batched(run):
     assert lists(run(D.range(5).padded_batch(3))) == [[0, 1, 2], [3, 4]]
+
+
+@pytest.mark.parametrize("mode", ["auto", "eager"])
+@pytest.mark.parametrize("lines", [["", "", "x"], ["", ""], ["", "", "a b", "c", "", ""]])
+def test_a_batch_without_a_word_is_filled_up_with_words_of_its_kind(run, lines, mode):
+    for given, nothing in ((lines, ""), ([line.encode() for line in lines], b"")):
+        ds = D.from_tensor_slices(given).map(hr.text.split, mode=mode).padded_batch(2, padded_shapes=[3])
+        for batch in run(ds):
+            assert {type(word) for word in batch.flat} == {type(nothing)}, batch

@@ -1,6 +1,7 @@
 """hr.text.Vocabulary and TextVectorization: made of lists, files and data, applied to words of lines and batches."""
 
 import pickle
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -157,3 +158,16 @@ def test_a_layer_of_text_runs_on_blocks_unless_it_calls_functions():
     assert "vectorised" in ds.map(lambda line: LAYER(line)).explain()
     own = Layer(vocabulary=["To", "be"], standardize=hr.text.strip)
     assert "eager" in ds.map(lambda line: own(line)).explain()
+
+
+def test_the_order_of_tokens_is_that_of_counts_and_then_of_bytes():
+    rng = np.random.default_rng(0)
+    parts = [b"", b"a", b"a\0", b"abcdefgh", b"abcdefghi", b"abcdefghi\0", b"\xff", "é".encode(), b"b" * 20]
+    words = [parts[i] + parts[j] for i, j in rng.integers(0, len(parts), (3000, 2)) if i or j]
+    expected = sorted(Counter(words).items(), key=lambda item: (item[1], item[0]), reverse=True)
+    for limit in (None, 1, 7, 1000):
+        found = hr.text.Vocabulary.adapt(np.array(words, object), limit, progress=False).tokens
+        assert [t if isinstance(t, bytes) else t.encode() for t in found] == [word for word, _ in expected[:limit]]
+    often = hr.text.Vocabulary.adapt(np.array(words, object), min_count=30, special_tokens=[words[0]], progress=False)
+    kept = [word for word, count in expected if count >= 30 and word != words[0]]
+    assert [t if isinstance(t, bytes) else t.encode() for t in often.tokens] == [words[0], *kept]

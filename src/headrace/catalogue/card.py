@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from headrace.image.encode import encode_png
 from headrace.plan.structure import flatten
 from headrace.tfds.feature import ClassLabel, FeatureConnector, FeaturesDict, Image, SequenceFeature
-from headrace.tfds.images import png_bytes
 
 SAMPLE, SUMMARISED = 8, 2_000
 """So many rows are shown, and so many are counted."""
@@ -123,7 +123,7 @@ def _value(value: Any, feature: FeatureConnector) -> str:
 
 
 def _picture(picture: np.ndarray[Any, Any]) -> str:
-    data = base64.b64encode(png_bytes(picture)).decode()
+    data = base64.b64encode(encode_png(picture)).decode()
     return f'<img alt="{picture.shape[1]} × {picture.shape[0]}" src="data:image/png;base64,{data}">'
 
 

@@ -12,7 +12,7 @@ from headrace import _native
 from headrace.columns.kind import Indices, Kind, Notes, register_kind
 from headrace.errors import StorageError
 from headrace.plan.spec import TensorSpec
-from headrace.ragged import as_bytes
+from headrace.ragged import as_bytes, join_values
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -38,7 +38,7 @@ class DenseKind(Kind):
         first = columns[0]
         alike = all(c.dtype == first.dtype and c.shape[1:] == first.shape[1:] for c in columns)
         if not alike or first.dtype.hasobject or sum(c.nbytes for c in columns) < MUCH:
-            return np.concatenate(columns) if alike else None
+            return join_values(columns) if alike else None
         whole = neighbours(columns)
         return join_rows(columns) if whole is None else whole
 
@@ -109,8 +109,9 @@ def join_rows(columns: Sequence[Dense]) -> Dense:
 def stack_rows(rows: Sequence[Dense]) -> Dense:
     """Arrays of one shape and dtype as rows of one, copied."""
     first = rows[0]
-    much = first.nbytes * len(rows) >= MUCH and not first.dtype.hasobject
-    return np.stack(rows, out=pooled((len(rows), *first.shape), first.dtype)) if much else np.stack(rows)
+    if first.nbytes * len(rows) >= MUCH and not first.dtype.hasobject:
+        return np.stack(rows, out=pooled((len(rows), *first.shape), first.dtype))
+    return np.stack(rows) if first.dtype.metadata is None else np.stack(rows).view(first.dtype)
 
 
 def choose_rows(chosen: Dense, yes: Dense, no: Dense) -> Dense:

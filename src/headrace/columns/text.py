@@ -21,6 +21,11 @@ BYTES: np.dtype[Any] = np.dtype(object, metadata={"text": bytes})
 """Objects that are bytes: the dtype of an array says so, even if there are none in it."""
 
 
+def is_of_bytes(dtype: np.dtype[Any]) -> bool:
+    """Whether a dtype says that its objects are bytes."""
+    return dtype.metadata is not None and dtype.metadata.get("text") is bytes
+
+
 class TextKind(Kind):
     """An Arrow array."""
 

@@ -90,6 +90,10 @@ class Frequencies(Learner):
 
     def most_frequent(self, limit: int | None = None, least: int = 1, without: tuple[Any, ...] = ()) -> list[Any]:
         """Those that occur `least` times or more, the most frequent first; of equals the greater, as in Keras."""
+        if len(self._texts) and not self._has_integers:
+            limit = len(self._texts) if limit is None else limit
+            found, _ = self._frequent_texts(limit + len(without), least)
+            return [text for text in found if text not in without][:limit]
         known = self._settle()
         if known is None:
             return []
@@ -102,6 +106,14 @@ class Frequencies(Learner):
         values: list[Any] = kept["value"].take(order[:limit]).to_pylist()
         return values
 
+    def _frequent_texts(self, limit: int, least: int = 1) -> tuple[list[bytes], list[int]]:
+        content, cuts, counts = self._texts.most_frequent(limit, least)
+        return _native.text_objects(content, cuts, False).tolist(), counts.tolist()
+
+    @property
+    def _has_integers(self) -> bool:
+        return bool(self._new) or self._known is not None
+
     def different(self) -> int:
         """How many values there are that differ."""
         known = self._settle()
@@ -109,6 +121,8 @@ class Frequencies(Learner):
 
     def counted(self, limit: int) -> tuple[tuple[Any, int], ...]:
         """The most frequent values, each with how often it came."""
+        if len(self._texts) and not self._has_integers:
+            return tuple(zip(*self._frequent_texts(limit), strict=True))
         known = self._settle()
         if known is None:
             return ()

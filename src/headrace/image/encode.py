@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+import zlib
 from collections.abc import Callable
 from typing import Any
 
@@ -62,20 +64,35 @@ def encode_jpeg(
 
 
 def _png(image: Any, compression: int = -1) -> bytes:
-    pixels = _pixels(image, "a PNG", (1, 3, 4), (np.uint8, np.uint16))
+    pixels = _pixels(image, "a PNG", (1, 2, 3, 4), (np.uint8, np.uint16))
     if not -1 <= compression <= 9:
         raise ValueError(f"compression lies between 0 and 9, or is -1 for a sensible one, not {compression}")
+    if pixels.shape[2] == 2:
+        return _grey_with_alpha(pixels, compression)
     return _with_opencv(pixels, ".png", *(("IMWRITE_PNG_COMPRESSION", compression) if compression >= 0 else ()))
 
 
 @traced_operation(spec=_bytes_spec, block=_each_image(_png))
 def encode_png(image: Any, compression: int = -1) -> bytes:
-    """An image of one, three or four channels in uint8 or uint16 as the bytes of a PNG.
+    """An image of one to four channels in uint8 or uint16 as the bytes of a PNG; of two, they are grey and alpha.
 
     >>> hr.image.encode_png(np.zeros((2, 2, 1), np.uint8))[:4]
     b'\\x89PNG'
     """
     return _png(image, compression)
+
+
+def _grey_with_alpha(pixels: NDArray[Any], compression: int) -> bytes:
+    """A PNG of a kind that OpenCV does not write."""
+    height, width, _ = pixels.shape
+    depth = pixels.dtype.itemsize * 8
+    lines = np.zeros((height, 1 + width * 2 * pixels.dtype.itemsize), np.uint8)  # each begins with its filter: none
+    lines[:, 1:] = pixels.astype(pixels.dtype.newbyteorder(">")).view(np.uint8).reshape(height, -1)
+    head = struct.pack(">IIBBBBB", width, height, depth, 4, 0, 0, 0)
+    made = b"\x89PNG\r\n\x1a\n"
+    for name, data in ((b"IHDR", head), (b"IDAT", zlib.compress(lines.tobytes(), compression)), (b"IEND", b"")):
+        made += struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+    return made
 
 
 def _pixels(image: Any, wanted: str, channels: tuple[int, ...], dtypes: tuple[Any, ...]) -> NDArray[Any]:

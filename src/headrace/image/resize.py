@@ -11,7 +11,7 @@ from headrace import _native
 from headrace.columns import Column
 from headrace.columns.dense import pooled
 from headrace.image.codecs import MAX_PIXELS
-from headrace.image.decode import decode_for_size
+from headrace.image.decode_rows import decode_for_size
 from headrace.image.images import Images, column_of_images, new_images
 from headrace.image.operation import Shape, image_operation
 from headrace.image.resample import KERNELS, taps

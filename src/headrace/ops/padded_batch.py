@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from headrace.block import Block, leaf
 from headrace.columns import Column, RaggedText, Varied, column_of, kind_of, values
+from headrace.columns.text import is_of_bytes
 from headrace.errors import SpecError
 from headrace.ops.arguments import positive
 from headrace.ops.batching import Batching
@@ -198,11 +199,11 @@ def _pad_ragged(col: Ragged, groups: int, size: int, length: int | None, filler:
     longest = col.row_lengths().reshape(groups, size).max(1, initial=0)
     if length is not None and longest.max(initial=0) > length:
         return f"an element of length {longest.max()} does not fit into {length}"
-    fill = _default(col.dtype, next(iter(col.values.flat), "")) if filler is None else filler
-    batches = [
-        col[i * size : (i + 1) * size].to_padded(fill, int(longest[i]) if length is None else length)
-        for i in range(groups)
-    ]
+    batches = []
+    for i in range(groups):
+        rows = col[i * size : (i + 1) * size]
+        fill = _default(col.dtype, next(iter(rows.values.flat), None)) if filler is None else filler
+        batches.append(rows.to_padded(fill, int(longest[i]) if length is None else length))
     return column_of(batches)
 
 
@@ -221,14 +222,15 @@ def _padded_rows(rows: list[NDArray[Any]], target: Shape, filler: Any) -> NDArra
         if any(n > t for n, t in zip(sizes, wanted, strict=True)):
             return f"an element of shape {tuple(sizes)} does not fit into {target}"
         sizes = wanted
-    default = _default(first.dtype, next((r.flat[0] for r in rows if r.size), "")) if filler is None else filler
+    default = _default(first.dtype, next((r.flat[0] for r in rows if r.size), None)) if filler is None else filler
     out = np.full((len(rows), *sizes), default, first.dtype)
     for place, row in zip(out, rows, strict=True):
         place[tuple(slice(n) for n in row.shape)] = row
     return out
 
 
-def _default(dtype: np.dtype[Any], example: Any = "") -> Any:
+def _default(dtype: np.dtype[Any], example: Any) -> Any:
+    """What a batch is filled up with; `example` is one of its values, if it has any."""
     if dtype.kind == "O":
-        return b"" if isinstance(example, bytes) else ""
+        return b"" if isinstance(example, bytes) or (example is None and is_of_bytes(dtype)) else ""
     return np.zeros((), dtype)[()]

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from headrace.columns.text import is_of_bytes
 from headrace.errors import SpecError
 from headrace.ops.padded_batch import PaddedBatch
 from headrace.reference.base import Place, Row, element_of, parts_of, rows
@@ -37,7 +38,8 @@ def _pad(node: PaddedBatch, values: list[Any]) -> Any:
             sizes = wanted
         zero: Any = 0
         if column[0].dtype == object:
-            zero = b"" if any(isinstance(v, bytes) for c in column for v in c.flat) else ""
+            kinds = {type(v) for c in column for v in c.flat} or {bytes for c in column if is_of_bytes(c.dtype)}
+            zero = b"" if bytes in kinds else ""
         out = np.full((len(column), *sizes), zero if filler is None else filler, column[0].dtype)
         for number, row in enumerate(column):
             place: Any = (number, *map(slice, row.shape))

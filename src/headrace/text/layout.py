@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.columns import Column, RaggedText, Stacked, text_column
-from headrace.columns.text import box_words, holds_text
+from headrace.columns.text import box_words, holds_text, is_of_bytes
 from headrace.ragged import Ragged
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def texts_of(column: Column) -> tuple[pa.Array, TextLayout]:
         inner, layout = texts_of(column.values)
         return inner, TextLayout(len(column), (column.offsets, *layout.axes))
     if isinstance(column, np.ndarray):
-        kind = bytes if (column.dtype.metadata or {}).get("text") is bytes or column.dtype.kind == "S" else str
+        kind = bytes if is_of_bytes(column.dtype) or column.dtype.kind == "S" else str
         return _in_arrow(column.reshape(-1).tolist(), kind), TextLayout(len(column), column.shape[1:])
     if isinstance(column, list):
         return _in_arrow(column), TextLayout(len(column))

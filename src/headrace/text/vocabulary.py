@@ -42,7 +42,9 @@ class Vocabulary(PreprocessingLayer):
     table: VocabularyTable = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        made = tuple([value if type(value) is bytes else _token(value) for value in self.tokens])
+        given = tuple(self.tokens)
+        readable = set(map(type, given)) == {str}
+        made = tuple([text.encode() for text in given] if readable else map(_token, given))
         if not made:
             raise ValueError("Vocabulary: there are no tokens")
         if len(set(made)) < len(made):
@@ -52,7 +54,7 @@ class Vocabulary(PreprocessingLayer):
             raise ValueError(f"Vocabulary: num_oov_buckets must be at least 0, not {self.num_oov_buckets}")
         if self.num_oov_buckets and self.default_value != -1:
             raise ValueError("Vocabulary: say default_value or num_oov_buckets, not both: num_oov_buckets=0")
-        object.__setattr__(self, "tokens", _all_readable(made))
+        object.__setattr__(self, "tokens", given if readable else _all_readable(made))
         object.__setattr__(self, "table", VocabularyTable(made))
 
     @classmethod

@@ -1,130 +1,93 @@
-"""Pictures and their bytes, as TensorFlow decodes them: JPEG by the fast transform, PNG exactly."""
+"""Pictures and their bytes, as TensorFlow decodes them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import io
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.image.codecs import image_library
+from headrace.arrow_text import parts
+from headrace.columns import Column, column_of, values
+from headrace.errors import ParseError
+from headrace.image.codecs import GIF, KINDS, MAX_PIXELS, image_library, read_headers
+from headrace.image.decode_rows import decode_images
+from headrace.image.encode import encode_jpeg, encode_png
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Array = NDArray[Any]
+Shape = tuple[int | None, ...]
 
 
-def decode_picture(data: bytes, channels: int | None, dtype: np.dtype[Any]) -> Array:
-    """The picture in some bytes: height, width and as many channels as were asked for, or as it has."""
-    if dtype == np.float32:
-        return np.ascontiguousarray(decode_picture(data, 4, np.dtype(np.uint8))).view(np.float32)
-    if data[:3] == b"\xff\xd8\xff":
-        return _jpeg(data, channels, dtype)
-    if data[:4] in (b"GIF8",):
-        return _gif(data)
-    return _with_channels(_plain(data), channels, dtype)
+def decode_pictures(rows: pa.LargeBinaryArray, shape: Shape, dtype: np.dtype[Any]) -> Column:
+    """The pictures of a column, each of which must be of the shape, as far as that is known.
 
-
-def _jpeg(data: bytes, channels: int | None, dtype: np.dtype[Any]) -> Array:
-    simplejpeg = image_library("simplejpeg")
-    if not channels:
-        channels = 1 if simplejpeg.decode_jpeg_header(data)[2] == "Gray" else 3
-    made: Array = simplejpeg.decode_jpeg(data, "GRAY" if channels == 1 else "RGB", fastdct=True)
-    return made.astype(dtype, copy=False)
-
-
-def _plain(data: bytes) -> Array:
-    cv2 = image_library("cv2")
-    made: Array | None = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_UNCHANGED)
-    if made is None:
-        raise ValueError(f"{len(data)} bytes that begin with {data[:8]!r} are no picture that can be decoded")
-    if made.ndim == 2:
-        return made[:, :, None]
-    order = [2, 1, 0, 3][: made.shape[2]]
-    made = made[:, :, order]
-    if made.shape[2] == 4 and data[25:26] == b"\x04":  # a PNG of gray and alpha
-        return made[:, :, [0, 3]]
+    A size that is known bounds what is decoded; where it is not, `max_pixels` of `hr.image` does.
+    """
+    if dtype == np.float32:  # its bytes are what TFDS writes as four channels
+        return _as_floats(decode_pictures(rows, (*shape[:-1], 4), np.dtype(np.uint8)))
+    if not len(rows):
+        return np.empty((0, *(n or 0 for n in shape)), dtype)
+    data, offsets = parts(rows)
+    headers = read_headers(data, offsets, MAX_PIXELS if None in shape[-3:-1] else None)
+    if len(shape) == 4:
+        return column_of([_frames(each, shape, row) for row, each in enumerate(rows)])
+    _check_sizes(headers, shape)
+    made = decode_images(data, offsets, headers, shape[-1] or 0, dtype)
+    _check_channels(made, shape)
     return made
 
 
-def _with_channels(picture: Array, channels: int | None, dtype: np.dtype[Any]) -> Array:
-    if picture.dtype != dtype:
-        picture = (picture >> 8).astype(np.uint8) if dtype == np.uint8 else picture.astype(dtype) * 257
-    there = picture.shape[2]
-    if not channels or channels == there:
-        return picture
-    if channels < there and channels == there - 1:  # without alpha
-        return picture[:, :, :channels]
-    if there <= 2 and channels >= 3:
-        colours = [0, 0, 0] + ([1] if there == 2 else [])
-        picture = picture[:, :, colours]
-        there = picture.shape[2]
-    if there == 3 and channels == 4:
-        alpha = np.full((*picture.shape[:2], 1), np.iinfo(picture.dtype).max, picture.dtype)
-        return np.concatenate([picture, alpha], axis=2)
-    if channels == there:
-        return picture
-    if channels < there and channels >= 3:
-        return picture[:, :, :channels]
-    raise ValueError(f"a picture of {there} channels is no picture of {channels}")
+def _check_sizes(headers: NDArray[np.int64], shape: Shape) -> None:
+    """Before anything is decoded."""
+    wrong = headers[:, 0] == GIF
+    for axis, size in enumerate(shape[:2]):
+        if size is not None:
+            wrong |= headers[:, 1 + axis] != size
+    if wrong.any():
+        row = int(wrong.argmax())
+        kind, height, width = headers[row, :3].tolist()
+        raise ParseError(
+            f"a {KINDS[kind]} of {height} × {width} pixels where a picture of shape {shape} was promised", row
+        )
 
 
-def _gif(data: bytes) -> Array:
-    """All frames, in colour."""
-    import io
+def _check_channels(made: Column, shape: Shape) -> None:
+    if shape[-1] is None:
+        return
+    for row, picture in enumerate([made] if isinstance(made, np.ndarray) else values(made)):
+        if picture.shape[-1] != shape[-1]:
+            raise ParseError(f"a picture of shape {picture.shape} where {shape} was promised", row)
 
-    image = image_library("PIL.Image").open(io.BytesIO(data))
+
+def _as_floats(column: Column) -> Column:
+    if isinstance(column, np.ndarray):
+        return np.ascontiguousarray(column).view(np.float32)
+    return column_of([np.ascontiguousarray(picture).view(np.float32) for picture in values(column)])
+
+
+def _frames(rows: Any, shape: Shape, row: int) -> Array:
+    """All frames of a GIF, in colour."""
+    image = image_library("PIL.Image").open(io.BytesIO(rows.as_py()))
     frames = []
     for number in range(getattr(image, "n_frames", 1)):
         image.seek(number)
         frames.append(np.asarray(image.convert("RGB")))
-    return np.stack(frames)
-
-
-def decode_pictures(column: Sequence[bytes], shape: tuple[int | None, ...], dtype: np.dtype[Any]) -> list[Array]:
-    """The pictures of several rows, each of which must be of the shape, as far as that is known."""
-    channels = shape[-1]
-    made = []
-    gray = dtype == np.uint8 and channels == 1 and None not in shape
-    imdecode = image_library("cv2").imdecode if gray else None
-    for data in column:
-        if imdecode is not None and data[:4] == b"\x89PNG":
-            plain = imdecode(np.frombuffer(data, np.uint8), -1)
-            if plain is not None and plain.dtype == np.uint8 and plain.shape == shape[:2]:
-                made.append(plain[:, :, None])
-                continue
-        picture = decode_picture(data, channels, dtype)
-        if len(picture.shape) != len(shape) or any(
-            n not in (None, m) for n, m in zip(shape, picture.shape, strict=True)
-        ):
-            raise ValueError(f"a picture of shape {picture.shape} where {shape} was promised")
-        made.append(picture)
+    made = np.stack(frames)
+    if any(n not in (None, m) for n, m in zip(shape, made.shape, strict=True)):
+        raise ParseError(f"pictures of shape {made.shape} where {shape} was promised", row)
     return made
+
+
+COMPRESSION = 6
+"""Of PNGs that are written once and read often."""
 
 
 def encode_picture(picture: Array, encoding: str | None) -> bytes:
     """A picture as PNG or JPEG."""
     if picture.dtype == np.float32:
         picture = np.ascontiguousarray(picture).view(np.uint8)
-    if encoding == "jpeg":
-        simplejpeg = image_library("simplejpeg")
-        space = "GRAY" if picture.shape[2] == 1 else "RGB"
-        data: bytes = simplejpeg.encode_jpeg(np.ascontiguousarray(picture), quality=95, colorspace=space)
-        return data
-    return png_bytes(picture)
-
-
-def png_bytes(picture: Array) -> bytes:
-    """A PNG: of one, two, three or four channels of 8 or 16 bits."""
-    import struct
-    import zlib
-
-    height, width, channels = picture.shape
-    depth = picture.dtype.itemsize * 8
-    rows = np.ascontiguousarray(picture.astype(picture.dtype.newbyteorder(">")))
-    lines = np.zeros((height, 1 + width * channels * depth // 8), np.uint8)  # each begins with its filter: none
-    lines[:, 1:] = rows.view(np.uint8).reshape(height, -1)
-    head = struct.pack(">IIBBBBB", width, height, depth, (None, 0, 4, 2, 6)[channels], 0, 0, 0)
-    made = b"\x89PNG\r\n\x1a\n"
-    for name, data in ((b"IHDR", head), (b"IDAT", zlib.compress(lines.tobytes(), 6)), (b"IEND", b"")):
-        made += struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
-    return made
+    return encode_jpeg(picture) if encoding == "jpeg" else encode_png(picture, COMPRESSION)

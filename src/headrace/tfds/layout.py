@@ -16,8 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.columns import Column, box_text
+from headrace.columns import values as column_values
 from headrace.columns.varied import Varied
 from headrace.errors import ParseError
+from headrace.io.binary import bytes_column
 from headrace.io.feature import Feature
 from headrace.io.features import FixedLenFeature, FixedLenSequenceFeature
 from headrace.plan.datasets import dataset_of
@@ -211,27 +213,28 @@ class Payload(FeatureLayout):
 
     def column(self, found: Found, rows: int) -> Column:
         raw = self.raw.column(found, rows)
-        shape = self.feature.shape
         if not self.lengths:
-            return _one_column(self.make(box_text(raw).tolist()), shape, self.feature.dtype)
+            return self.make(raw)
         if isinstance(raw, np.ndarray):
             raw = Ragged._of(raw.reshape(-1), np.arange(len(raw) + 1) * raw.shape[1])
+        shape = self.feature.shape
         if None not in shape:
-            return _around(raw, lambda flat: _one_column(self.make(flat.tolist()), shape, self.feature.dtype))
+            return _around(raw, self.make)
         if len(self.lengths) > 1:
             raise ValueError(f"feature {self.key!r}: pictures of different sizes in nested sequences")
         empty = np.zeros((0, *(n or 0 for n in shape)), self.feature.dtype)
-        made = [np.stack(self.make(row.tolist())) if len(row) else empty for row in raw]
+        made = [np.stack(list(column_values(self.make(row)))) if len(row) else empty for row in raw]
         return Varied.from_rows(made) if made else []
 
-    def make(self, data: list[bytes]) -> list[NDArray[Any]]:
-        """What the bytes stand for."""
+    def make(self, stored: Any) -> Column:
+        """What the bytes of several rows stand for."""
         feature = self.feature
         if isinstance(feature, Image):
-            return decode_pictures(data, feature.shape, feature.dtype)
+            return decode_pictures(bytes_column(stored), feature.shape, feature.dtype)
+        data = (stored if isinstance(stored, np.ndarray) else box_text(stored)).tolist()
         if isinstance(feature, Audio) and feature.lazy_decode:
-            return [_samples(each, feature) for each in data]
-        return [_array(each, feature, feature.shape) for each in data]
+            return _one_column([_samples(each, feature) for each in data], feature.shape, feature.dtype)
+        return _one_column([_array(each, feature, feature.shape) for each in data], feature.shape, feature.dtype)
 
     @property
     def spec(self) -> TensorSpec:
