@@ -391,6 +391,8 @@ def test_where_files_cannot_be_shared_out_elements_are(tmp_path):
         "2 files for 3 processes": hr.TFRecordDataset(names),
         "take .* goes by the rows of all files": hr.TFRecordDataset(names).take(3),
         "enumerate .* goes by the rows": hr.TFRecordDataset(names).enumerate(),
+        "filter .* goes by the rows": hr.TFRecordDataset(names, num_parallel_reads=2).filter(lambda x: x != b"1"),
+        "repeat .* goes by the rows": hr.TFRecordDataset(names, num_parallel_reads=2).repeat(2),
         "range .* reads no files": hr.Dataset.range(6),
     }
     for reason, ds in cases.items():

@@ -13,10 +13,6 @@ from headrace.plan.node import Node, rewrite
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
 
-NUMBERS_ROWS = frozenset({"enumerate"})
-"""Operations that keep rows one for one, and tell where each lies among all."""
-
-
 class FileShare(NamedTuple):
     """The rows of the files of one process, and how many each process has."""
 
@@ -29,8 +25,7 @@ def share_of_files(plan: Node, share: Rank, uneven: str) -> FileShare | str:
     node, known = plan, plan.rows_of_files()
     while known is None and len(node.inputs) == 1:
         (below,) = node.inputs
-        alike = node.moves_rows and node.cardinality == below.cardinality
-        if not (node.transparent or node.one_to_one or alike) or node.operation in NUMBERS_ROWS:
+        if not (node.divides and (node.transparent or node.one_to_one or node.scatters)):
             return f"{node.operation} ({node.site}) goes by the rows of all files"
         node, known = below, below.rows_of_files()
     if known is None:
