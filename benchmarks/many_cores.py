@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 from harness import Bound, Line, UnsupportedError, main
+from images import jpegs
 
 import headrace as hr
 
@@ -26,6 +27,7 @@ IMAGES = 12_000
 RECORDS = 60_000
 SHARDS = 32
 CALLS = 20_000
+PICTURES = 4_096
 SPIN = 4_600
 """How far to count for a quarter of a millisecond, about."""
 WIDTHS = [n for n in (1, 2, 4, 8, 16, 32) if n <= 2 * (os.cpu_count() or 1)]
@@ -125,6 +127,18 @@ def records(calls: int) -> Rate:
     def rate() -> float:
         ds = hr.TFRecordDataset(shards(), num_parallel_reads=reads, index=False)
         return timed(ds.map(parse, num_parallel_calls=calls).shuffle(10_000, seed=1).batch(512), RECORDS)
+
+    return rate
+
+
+def picture(data: Any) -> Any:
+    return hr.image.resize(hr.image.decode_jpeg(data), (224, 224)) / np.float32(255)
+
+
+def pictures(calls: int) -> Rate:
+    def rate() -> float:
+        ds = hr.Dataset.from_tensor_slices(jpegs()).repeat(PICTURES // len(jpegs()))
+        return timed(ds.map(picture, num_parallel_calls=calls).batch(32), PICTURES)
 
     return rate
 
@@ -248,6 +262,12 @@ ITEMS: list[Any] = [
         records,
         [*WIDTHS, hr.AUTOTUNE],
         lambda width: 6.0 if 8 <= width <= (os.cpu_count() or 1) else None,
+    ),
+    Speeds(
+        "JPEGs of 500×375 decoded, resized, batch(32), threads",
+        pictures,
+        [*WIDTHS, hr.AUTOTUNE],
+        lambda width: 10.0 if width == 16 <= (os.cpu_count() or 1) else None,
     ),
     Speeds("processes for a function of 0.23 ms", processes, WIDTHS, partial(linear, 0.7)),
     Bound("processes: from a new dataset to its first row", None, "s", start),
