@@ -282,7 +282,7 @@ EAGER = {
     "a method of a record": (lambda n: n.doubled(), Noisy(V), "Noisy.doubled"),
     "operations on text": (lambda s: s.upper(), ["a", "b", "c", "d"], "not a dense array"),
     "operations on ragged rows": (
-        lambda r: r * 2,
+        lambda r: r * r,
         hr.Ragged.from_rows([np.arange(i % 4) for i in range(9)]),
         "not a dense array",
     ),

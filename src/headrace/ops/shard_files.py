@@ -13,6 +13,7 @@ from headrace.plan.node import Node, rewrite
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
 
+
 class FileShare(NamedTuple):
     """The rows of the files of one process, and how many each process has."""
 

@@ -6,7 +6,6 @@ import functools
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from headrace.plan.structure import flatten
 from headrace.trace.symbols import Symbol
 from headrace.trace.values import map_arguments
 
@@ -34,7 +33,7 @@ def traced_operation(*, spec: Callable[..., Any], block: Callable[..., Any], eve
             symbol = _first_symbol((args, kwargs))
             if symbol is None:
                 return fn(*args, **kwargs)
-            return symbol._recorder.operation(fn.__name__, args, kwargs, spec, block, flatten, even=even)
+            return symbol._recorder.operation(fn.__name__, args, kwargs, spec, block, even=even)
 
         operation._headrace_operation = True  # type: ignore[attr-defined]
         return operation  # type: ignore[return-value]

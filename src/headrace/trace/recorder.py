@@ -12,8 +12,10 @@ from typing import Any
 import numpy as np
 
 from headrace.plan.spec import TensorSpec
+from headrace.plan.structure import flatten
 from headrace.trace.errors import OPAQUE, Resized, Untraceable
 from headrace.trace.sizes import Sizes, sizes_in
+from headrace.trace.uneven import change_of_values
 from headrace.trace.values import (
     KINDS,
     Call,
@@ -126,7 +128,10 @@ class Recorder:
         call = Call(fn, name, args, kwargs)
         used = call.values
         if any(v.opaque for v in used):
-            raise self.refuse(f"{name} {OPAQUE}")
+            by_value = None if kwargs or self._errors else change_of_values(name, args)
+            if by_value is None:
+                raise self.refuse(f"{name} {OPAQUE}")
+            return self.operation(name, args, {}, *by_value)
         self.sizes.fits(name, args, kwargs)
         call.sample = self.evaluate(fn, name, args, kwargs)
         if all(v.static for v in used):
@@ -197,7 +202,6 @@ class Recorder:
         kwargs: dict[str, Any],
         spec: Callable[..., Any],
         block: Callable[..., Any],
-        flatten: Callable[[Any], tuple[Any, list[Any]]],
         *,
         even: bool = False,
     ) -> Any:

@@ -116,6 +116,8 @@ class Symbol:
         return self._recorder.call(fn, name, args, kwargs)
 
     def __getattr__(self, name: str) -> Any:
+        if name == "astype" and self._value.opaque:
+            return lambda *args, **kwargs: self._call(Method(name), name, self, *args, **kwargs)
         sample = self._sample(f".{name}")
         if name in ATTRIBUTES:
             self._recorder.note_shape_read(self._value)

@@ -1,0 +1,88 @@
+"""Arithmetic with a number on rows whose sizes nobody knows before they are there, such as images."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from headrace.columns import Varied
+from headrace.columns.dense import MUCH, pooled
+from headrace.plan.spec import TensorSpec
+from headrace.ragged import Ragged
+from headrace.trace.values import Value
+
+EXACT: dict[str, Any] = {"add": np.add, "subtract": np.subtract, "multiply": np.multiply, "true_divide": np.divide}
+"""What IEEE 754 rounds correctly: any loop gives the same bits."""
+
+Change = Callable[[Any], Any]
+"""From values to as many others."""
+
+
+def change_of_values(name: str, args: tuple[Any, ...]) -> tuple[Callable[..., Any], Callable[..., Any]] | None:
+    """What an operation makes of specs, and of columns, where it is done value by value; None where it is not."""
+    args = tuple(a.sample if isinstance(a, Value) and a.static else a for a in args)
+    rows = [a for a in args if isinstance(a, Value)]
+    if len(rows) != 1 or not _is_known(rows[0].spec):
+        return None
+    if name == "astype" and len(args) == 2 and args[0] is rows[0]:
+        change = _cast(rows[0].spec, args[1])
+    elif name in EXACT and len(args) == 2:
+        change = _with_number(name, args)
+    else:
+        return None
+    if change is None:
+        return None
+
+    def spec(*described: Any) -> TensorSpec:
+        (of,) = (d for d in described if isinstance(d, TensorSpec))
+        return TensorSpec(of.shape, change(np.ones((1,) * len(of.shape or ()), of.dtype)).dtype)
+
+    return spec, lambda *_: lambda column: _changed(column, change)
+
+
+def _is_known(spec: Any) -> bool:
+    known = isinstance(spec, TensorSpec) and bool(spec.shape) and spec.dtype is not None
+    return known and spec.dtype.kind in "biuf" and spec.dtype.char != "g"
+
+
+def _cast(spec: Any, kind: Any) -> Change | None:
+    try:
+        target = np.dtype(kind)
+    except TypeError:
+        return None
+    exact = target.kind in "biuf" and target.char != "g" and np.can_cast(spec.dtype, target, "same_kind")
+    return (lambda values: values.astype(target)) if exact else None
+
+
+def _with_number(name: str, args: tuple[Any, ...]) -> Change | None:
+    first = isinstance(args[0], Value)
+    number = args[1] if first else args[0]
+    if not isinstance(number, int | float | np.integer | np.floating) or number != number:  # noqa: PLR0124
+        return None
+    fn = EXACT[name]
+
+    def change(values: Any) -> Any:
+        given = (values, number) if first else (number, values)
+        if values.nbytes < MUCH:
+            return fn(*given)
+        dtype = fn.resolve_dtypes((*(_dtype(v) for v in given), None))[-1]
+        return fn(*given, out=pooled(values.shape, dtype))
+
+    return change
+
+
+def _dtype(value: Any) -> Any:
+    """As a ufunc looks at it: a number of Python's takes on the array's dtype."""
+    return type(value) if type(value) in (int, float) else value.dtype
+
+
+def _changed(column: Any, change: Change) -> Any:
+    if isinstance(column, np.ndarray):
+        return change(column)
+    if isinstance(column, Varied):
+        return Varied(change(column.packed()), column.shapes)
+    if isinstance(column, Ragged) and isinstance(column.values, np.ndarray):
+        return Ragged(change(column.values), column.offsets)
+    raise TypeError(f"rows of {type(column).__name__}")  # then each is made by itself
