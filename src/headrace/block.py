@@ -18,7 +18,7 @@ from headrace.columns import (
     boxes,
     column_bytes,
     column_of,
-    in_order,
+    copy_in_order,
     join,
     kind_of,
     pick,
@@ -229,7 +229,7 @@ def element(value: Any, rooms: Rooms | None = None) -> tuple[Structure, list[Any
 def own_leaf(value: Any) -> Any:
     """A component that a function gave, copied: the function may use its array again."""
     made = leaf(value)
-    return in_order(made) if isinstance(made, np.ndarray) else made
+    return copy_in_order(made) if isinstance(made, np.ndarray) else made
 
 
 class Rooms:
@@ -250,12 +250,12 @@ class Rooms:
         if not isinstance(value, np.ndarray):
             return value
         if value.nbytes < FAIR or value.dtype.hasobject or row >= self._rows:
-            return in_order(value)
+            return copy_in_order(value)
         room = self._rooms[number]
         if room is None:
             room = self._rooms[number] = pooled((self._rows, *value.shape), value.dtype)
         if room.dtype != value.dtype or room.shape[1:] != value.shape:
-            return in_order(value)
+            return copy_in_order(value)
         copy_into(value, room[row])
         return room[row]
 

@@ -5,6 +5,7 @@ import json
 import random
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ import headrace as hr
 from headrace.execute import autotune, budget
 from headrace.execute.autotune import Climb, Tuner
 from headrace.execute.budget import MemoryBudget
+from headrace.execute.run_delay import RunDelay
 from headrace.iterator import Settings
 from headrace.testing import check_transformation, our_threads
 
@@ -64,14 +66,14 @@ def clock(monkeypatch):
     return now
 
 
-def climb_on(clock, rate, *, cpu=0.0, cpus=2, calls=5000, waiting=1.0):
+def climb_on(clock, rate, *, cpu=0.0, cpus=2, calls=5000, waiting=1.0, delayed=0.0):
     climb = Climb(Tuner(cpus), "stage")
     for _ in range(calls):
         width = max(1, climb.width)
         wall = width / rate(width) * 1e9
         step = int(wall / width)
         clock[0] += step
-        climb.learn_work(1, int(wall), int(cpu * wall))
+        climb.learn_work(1, int(wall), int(cpu * wall), int(delayed * wall))
         climb.learn_delivery(1, 1, int(waiting * step))
     return climb
 
@@ -92,6 +94,33 @@ def test_it_rests_where_the_consumer_does_not_wait(clock):
 
 def test_calls_that_compute_get_no_more_than_the_processors(clock):
     assert climb_on(clock, lambda n: 100 * n, cpu=1.0, cpus=4).width == 4
+
+
+def test_calls_that_wait_for_a_processor_get_no_more_of_them(clock):
+    assert climb_on(clock, lambda n: 100 * n, cpu=0.25, cpus=4, delayed=0.75).width == 4
+
+
+def test_calls_that_sleep_on_a_busy_machine_may_be_many(clock):
+    assert climb_on(clock, lambda n: 100 * min(n, 50), cpu=0.005, delayed=0.9).width >= 25
+
+
+def test_calls_that_wait_for_pythons_lock_get_no_more_than_the_processors(clock):
+    climb = Climb(Tuner(4), "stage")
+    for _ in range(5000):
+        width = max(1, climb.width)
+        clock[0] += 10_000_000 // width  # it seems to help
+        climb.learn_work(1, 10_000_000, 10_000_000 // width)
+        climb.learn_delivery(1, 1, 10_000_000 // width)
+    assert climb.width == 4
+
+
+def test_a_thread_knows_how_long_it_waited_for_a_processor(monkeypatch):
+    clock = RunDelay()
+    assert clock.since_last() >= 0
+    assert clock.since_last() == 0, "it has just been asked"
+    monkeypatch.setattr("headrace.execute.run_delay.SCHEDULED", Path("/nowhere"))
+    monkeypatch.setattr("headrace.execute.run_delay.EVERY_NANOSECONDS", 0)
+    assert RunDelay().since_last() == 0
 
 
 def test_memory_is_shared_and_whoever_waits_is_told():

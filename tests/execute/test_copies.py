@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import headrace as hr
 from headrace import _native
 from headrace.block import Rooms
-from headrace.columns.dense import MUCH, in_order, neighbours
+from headrace.columns.dense import MUCH, copy_in_order, neighbours
 from headrace.ops.slots import DenseStore
 
 D = hr.Dataset
@@ -96,8 +96,8 @@ def test_rows_of_any_layout_are_copied_as_numpy_does(view, dtype, channels):
     some = np.zeros((4, *rows.shape[1:]), kind)
     _native.copy_rows(rows, some, picked, places)
     assert some[places].tobytes() == rows[picked].tobytes()
-    assert in_order(rows).tobytes() == rows.tobytes()
-    assert in_order(rows).flags.c_contiguous
+    assert copy_in_order(rows).tobytes() == rows.tobytes()
+    assert copy_in_order(rows).flags.c_contiguous
 
 
 def test_what_cannot_be_copied_is_refused():

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from headrace.columns.dense import in_order, stack_rows, take_rows
+from headrace.columns.dense import copy_in_order, stack_rows, take_rows
 from headrace.columns.kind import Column, Indices, Kind, Notes, kind_named, kind_of, register_kind
 from headrace.columns.objects import boxes
 from headrace.columns.ragged import group_rows
@@ -22,9 +22,31 @@ from headrace.columns.varied import Varied
 from headrace.ragged import Ragged, as_ragged
 
 __all__ = [
-    "Column", "Indices", "Kind", "Notes", "RaggedText", "Stacked", "Varied", "as_varied", "box_text", "boxes",
-    "column_bytes", "column_of", "group_rows", "in_order", "in_plain_kinds", "join", "kind_named", "kind_of", "owned",
-    "pick", "read_only", "register_kind", "take", "text_column", "values",
+    "Column",
+    "Indices",
+    "Kind",
+    "Notes",
+    "RaggedText",
+    "Stacked",
+    "Varied",
+    "as_varied",
+    "box_text",
+    "boxes",
+    "column_bytes",
+    "column_of",
+    "copy_in_order",
+    "group_rows",
+    "in_plain_kinds",
+    "join",
+    "kind_named",
+    "kind_of",
+    "owned",
+    "pick",
+    "read_only",
+    "register_kind",
+    "take",
+    "text_column",
+    "values",
 ]  # fmt: skip
 
 _PARAMETRIC = (np.datetime64, np.timedelta64, np.void)

@@ -40,7 +40,7 @@ class DenseKind(Kind):
         if not alike or first.dtype.hasobject or sum(c.nbytes for c in columns) < MUCH:
             return join_values(columns) if alike else None
         whole = neighbours(columns)
-        return join_rows(columns) if whole is None else whole
+        return join_large(columns) if whole is None else whole
 
     def stack(self, column: Dense, size: int, path: str) -> Dense:  # noqa: ARG002
         groups = len(column) // size
@@ -95,7 +95,7 @@ def take_rows(column: Dense, indices: Indices) -> Dense:
     return out
 
 
-def join_rows(columns: Sequence[Dense]) -> Dense:
+def join_large(columns: Sequence[Dense]) -> Dense:
     """Large columns one after another, copied by several threads."""
     rows = sum(map(len, columns))
     out = pooled((rows, *columns[0].shape[1:]), columns[0].dtype)
@@ -152,7 +152,7 @@ def _address(array: Dense) -> int:
     return int(array.__array_interface__["data"][0])
 
 
-def in_order(array: Dense) -> Dense:
+def copy_in_order(array: Dense) -> Dense:
     """A copy in C order."""
     if not _in_pieces(array):
         return array.copy()

@@ -130,6 +130,12 @@ class TuningWindow:
     worked: int = 0
     wall: int = 0
     cpu: int = 0
+    delayed: int = 0
+
+    @property
+    def busy(self) -> float:
+        """The share of their time that calls compute, were there always a processor for them."""
+        return self.cpu / max(1, self.wall - self.delayed)
 
 
 @dataclass
@@ -165,13 +171,17 @@ class Climb:
         self._calls += 1
         return self._calls % (1 + self.width // 4) == 0
 
-    def learn_work(self, rows: int, wall: int, cpu: int) -> None:
-        """A call made these rows and took so long, on the clock and awake; may come from any thread."""
+    def learn_work(self, rows: int, wall: int, cpu: int, delayed: int = 0) -> None:
+        """A call made these rows and took so long, on the clock and on a processor; may come from any thread.
+
+        `delayed` is how long its thread could have run and did not, of late.
+        """
         with self._lock:
             window = self._window
             window.worked += rows
             window.wall += wall
             window.cpu += cpu
+            window.delayed += min(delayed, max(0, wall - cpu))
 
     def learn_delivery(self, calls: int, rows: int, waited: int) -> bool:
         """The consumer has what so many calls made, and waited so long for it. Whether the width has changed."""
@@ -193,7 +203,7 @@ class Climb:
 
     def _decide(self, window: TuningWindow, elapsed: int) -> bool:
         if self.width < 2 and window.wall:
-            self._alone = window.cpu / window.wall
+            self._alone = window.busy
         rate = window.rows / elapsed * 1e9
         power = max(1, self.width) * window.worked / max(1, window.wall) * 1e9
         if self._before is not None:
@@ -244,7 +254,7 @@ class Climb:
         """The number to try: twice as many, or half-way to one that did not help, and no more than processors allow."""
         wanted = max(2, 2 * self.width) if self._ceiling is None else (self.width + self._ceiling) // 2
         # Calls that do not sleep alone do not sleep beside others: they wait for Python's lock.
-        busy = max(window.cpu / max(1, window.wall), self._alone, 0.01)
+        busy = max(window.busy, self._alone, 0.01)
         return min(wanted, self.most, max(1, int(self.tuner.cpus / busy + 0.5)))
 
     def _go(self, width: int, why: str) -> bool:

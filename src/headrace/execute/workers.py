@@ -31,11 +31,6 @@ def do_nothing(item: Item) -> list[Item]:
     return [item]
 
 
-def _busy(took: int, on_cpu: int) -> int:
-    """How long a call that took so long did not sleep."""
-    return min(took, on_cpu + RUN_DELAY.since_last())
-
-
 SPARE_SECONDS = 0.001
 """How long a thread waits for the next rows while its process is at work on others."""
 GRACE_SECONDS = 0.1
@@ -188,7 +183,7 @@ class WorkerStream(Stream):
         took = perf_counter_ns() - started
         self._stage.add_work(took)
         if watched is not None:
-            watched.learn_work(item.rows, took, _busy(took, thread_time_ns() - on_cpu))
+            watched.learn_work(item.rows, took, thread_time_ns() - on_cpu, RUN_DELAY.since_last())
         return items
 
     def skip(self, count: int, *, replay: bool = False) -> int:
@@ -331,7 +326,7 @@ class WorkerStream(Stream):
         took = perf_counter_ns() - started
         self._stage.add_work(took)
         if climb is not None:
-            climb.learn_work(item.rows, took, _busy(took, thread_time_ns() - on_cpu))
+            climb.learn_work(item.rows, took, thread_time_ns() - on_cpu, RUN_DELAY.since_last())
         nbytes = max(item.nbytes, sum(i.nbytes for i in items))
         self._pace.learn(item.rows, nbytes, making.nanoseconds() or took)
         channel.put(taken.number, items)

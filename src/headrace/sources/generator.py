@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from headrace.block import Block, Failure, Item, from_elements, leaf, own_leaf, scalar_block
-from headrace.columns import in_order
+from headrace.columns import copy_in_order
 from headrace.columns.dense import FAIR
 from headrace.errors import SpecError
 from headrace.execute.context import Context
@@ -251,7 +251,7 @@ class ExactValues:
             if shape:
                 if kind is not np.ndarray or part.dtype != dtype or part.shape != shape:
                     return None
-                made.append(part.copy() if part.nbytes < FAIR else in_order(part))
+                made.append(part.copy() if part.nbytes < FAIR else copy_in_order(part))
             elif kind is dtype.type:
                 made.append(part)
             elif kind is python and -WHOLE < part < WHOLE:

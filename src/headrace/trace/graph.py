@@ -12,7 +12,7 @@ import numpy as np
 
 from headrace.arrow_text import FRESH, Bytes, take_over
 from headrace.block import leaf
-from headrace.columns import Column, Varied, in_order, kind_of
+from headrace.columns import Column, Varied, copy_in_order, kind_of
 from headrace.plan.spec import DatasetSpec, LeafSpec, Spec, TensorSpec, leaf_spec
 from headrace.plan.structure import Structure, flatten
 from headrace.trace.capture import Capture, Guard
@@ -88,7 +88,7 @@ class Graph:
         for output, spec in zip(self.outputs, self.spec.leaves, strict=True):
             column = self._column(output, values, n)
             if isinstance(column, np.ndarray) and spec.dtype is not None and spec.dtype.kind not in "USO":
-                column = column if column.flags.c_contiguous else in_order(column)
+                column = column if column.flags.c_contiguous else copy_in_order(column)
                 owner = _owner(column)
                 if not column.flags.writeable or not isinstance(owner, np.ndarray) or id(owner) in owners:
                     column = owner = _own_copy(column, fresh)

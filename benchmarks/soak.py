@@ -1,0 +1,80 @@
+"""Whether memory stays flat over very many large batches, and kept batches stay what they were.
+
+A pipeline of large rows (shuffled, mapped on threads, batched, prefetched) runs for `--batches` batches of
+`--megabytes` each, 10⁶ of 10 MB if nobody says otherwise; now and then one is kept, and looked at again at the end.
+Growth of the resident set is counted from the hundredth batch on, less what is kept. `--device cuda` sends batches to
+a GPU.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from itertools import islice
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import psutil
+
+import headrace as hr
+
+ROWS = 16
+WARM = 100
+KEPT = 20
+
+
+def pipeline(megabytes: float) -> hr.Dataset:
+    """Endless batches, each row of which says in all of its values which it is."""
+    width = int(megabytes * 1e6) // ROWS // 4
+    numbers = np.arange(4 * ROWS, dtype=np.float32)
+    rows = hr.Dataset.from_tensor_slices(numbers).repeat()
+    made = rows.map(lambda x: np.full(width, x, np.float32), num_parallel_calls=2)
+    return made.shuffle(2 * ROWS, seed=1).map(lambda x: x + 1, num_parallel_calls=2).batch(ROWS).prefetch(2)
+
+
+def resident() -> float:
+    return float(psutil.Process().memory_info().rss) / 1e6
+
+
+def is_whole(batch: Any) -> bool:
+    """Whether each row still has one value."""
+    rows = np.asarray(batch.cpu() if hasattr(batch, "cpu") else batch)
+    return bool((rows == rows[:, :1]).all())
+
+
+def soak(batches: int, megabytes: float, device: str | None) -> float:
+    """Megabytes of growth."""
+    ds: Any = pipeline(megabytes)
+    ds = ds.to_torch(device) if device else ds
+    kept: list[Any] = []
+    start = 0.0
+    started = perf_counter()
+    every = max(1, batches // KEPT)
+    for number, batch in enumerate(islice(ds, batches)):
+        if number == WARM:
+            start = resident()
+        if number > WARM and number % every == 0:
+            kept.append(batch)
+        if number % max(1, batches // 10) == 0:
+            held = len(kept) * megabytes
+            print(f"{number:>9,} batches  {perf_counter() - started:8.1f} s  {resident() - held:8.0f} MB", flush=True)
+    growth = resident() - start - (0 if device else len(kept) * megabytes)
+    if not all(map(is_whole, kept)):
+        raise AssertionError("a batch that was kept has changed")
+    return growth
+
+
+def run() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--batches", type=int, default=10**6)
+    parser.add_argument("--megabytes", type=float, default=10.0)
+    parser.add_argument("--device")
+    options = parser.parse_args()
+    growth = soak(options.batches, options.megabytes, options.device)
+    print(f"growth after the first {WARM} batches: {growth:.0f} MB; at most 50 are asked for")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(run())
