@@ -145,6 +145,62 @@ def _word_ids(*args):
     return VOCABULARY(hr.text.split(args[0]))
 
 
+@functools.cache
+def _picture_files():
+    """PNGs and JPEGs of a few sizes, grey and in colour, and one that breaks off."""
+    made = []
+    for i in range(12):
+        shape = (2 + i % 3, 3 + i % 2, 1 if i % 5 == 4 else 3)
+        image = (np.arange(np.prod(shape)) * (i + 3) % 256).astype(np.uint8).reshape(shape)
+        data = hr.image.encode_jpeg(image) if i % 4 == 3 else hr.image.encode_png(image)
+        made.append(data[:-20] if i == 7 else data)
+    return made
+
+
+def _pictures(n, how):
+    """Images of different sizes, or of one."""
+    ds = D.from_tensor_slices(_picture_files()[:n])
+    if how == "decoded":
+        return ds.map(lambda data: hr.image.decode_image(data, 3))
+    return ds.map(lambda data: hr.image.decode_and_resize(data, (3, 4), channels=1), num_parallel_calls=2)
+
+
+def _cut(image):
+    return hr.image.central_crop(hr.image.flip_left_right(image), 0.7)
+
+
+def _coloured(image):
+    return hr.image.adjust_contrast(hr.image.rot90(image), 0.5), hr.image.per_image_standardization(image)
+
+
+def _resized(image):
+    return hr.image.resize(image, (2, 5)) / np.float32(255)
+
+
+def _boxes(image):
+    return hr.image.crop_and_resize(image, [[0.0, 0.1, 0.9, 1.0], [0.2, 0.0, 0.5, 0.5]], [0, 0], (2, 2))
+
+
+def _augmented(image, rng):
+    image = hr.image.random_crop(hr.image.random_flip_left_right(image, rng), (2, 2), rng)
+    return hr.image.random_brightness(image, 0.3, rng)
+
+
+def _sized(image, rng):
+    return hr.image.random_contrast(hr.image.random_resized_crop(image, (3, 3), rng), 0.5, 1.5, rng)
+
+
+def _on_pictures(d, fn, calls=None, seed=None):
+    """A function of images, where the elements are some."""
+    spec = d._node.spec
+    if spec.structure is None or spec.structure.kind is not None or not isinstance(spec.leaves[0], hr.TensorSpec):
+        return d
+    leaf = spec.leaves[0]
+    if leaf.rank != 3 or leaf.dtype not in (np.uint8, np.float32) or leaf.shape[2] is None:
+        return d
+    return d.random_map(fn, seed, num_parallel_calls=calls) if fn in (_augmented, _sized) else d.map(fn, calls)
+
+
 TABLE = np.arange(20.0)
 FACTORS = [1.0, 0.5, TABLE[:2]]
 VOCABULARY = hr.text.Vocabulary(["line", "a", "1"], num_oov_buckets=2)
@@ -287,6 +343,7 @@ sources = st.one_of(
     st.integers(1, 9).map(lambda n: D.from_tensor_slices(_mixed(n))),
     st.integers(1, 9).map(lambda n: D.from_tensor_slices(["a b1 " * (i % 3) for i in range(n)]).map(hr.text.split)),
     st.tuples(sizes, st.integers(0, 5)).map(lambda a: D.from_arrow(_table(*a))[60 : 60 + a[0]]),
+    st.tuples(sizes, st.sampled_from(["decoded", "resized"])).map(lambda a: _pictures(*a)),
     sizes.map(lambda n: D.from_torch(Rows(n))),
     sizes.map(lambda n: D.from_tensor_slices(Odd(np.arange(3 * n).reshape(n, 3)))),
     sizes.map(lambda n: D.from_generator(_count_to(n), output_signature=hr.TensorSpec((), "int16"))),
@@ -354,6 +411,9 @@ def steps(other):
             )
         ),
         counts.map(lambda n: lambda d: d.map_batches(lambda *a: a, n)),
+        st.tuples(
+            st.sampled_from([_cut, _coloured, _resized, _boxes, _augmented, _sized]), st.sampled_from([None, 2]), seeds
+        ).map(lambda a: lambda d: _on_pictures(d, *a)),
     )
     functions = st.one_of(
         st.just(lambda d: d.map(_tag)),

@@ -2,16 +2,55 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.columns import Column, column_of, values
 from headrace.image.resize import two_sizes
+from headrace.plan.spec import TensorSpec
+from headrace.trace.operation import traced_operation
+from headrace.trace.values import map_arguments
 
 Float = NDArray[np.float32]
 
 
+def _spec(image: Any, boxes: Any, box_indices: Any, crop_size: Any, *_: Any, **__: Any) -> TensorSpec:
+    if isinstance(crop_size, TensorSpec):
+        raise ValueError("crop_size depends on the data")
+    images, corners, numbers = _shape(image, 3, 4), _shape(boxes, 2), _shape(box_indices, 1)
+    count = corners[0] if corners[0] is not None else numbers[0]
+    return TensorSpec((count, *two_sizes(crop_size), images[-1]), np.float32)
+
+
+def _shape(value: Any, *ranks: int) -> tuple[int | None, ...]:
+    shape = value.shape if isinstance(value, TensorSpec) else np.shape(value)
+    if shape is None or len(shape) not in ranks:
+        raise ValueError(f"it is given {value} where something of {ranks[-1]} axes is needed")
+    return tuple(shape)
+
+
+def _block(*args: Any, **named: Any) -> Any:
+    """Row by row, each as if it were alone."""
+
+    def run(*columns: Column) -> Column:
+        made = []
+        for row in zip(*map(values, columns), strict=True):
+            filled, keywords = _filled((args, named), iter(row))
+            made.append(_cut_boxes(*filled, **keywords))
+        return column_of(made)
+
+    return run
+
+
+def _filled(arguments: Any, row: Iterator[Any]) -> Any:
+    """Arguments with the values of a row in the place of their specs."""
+    return map_arguments(arguments, lambda item: next(row) if isinstance(item, TensorSpec) else item)
+
+
+@traced_operation(spec=_spec, block=_block)
 def crop_and_resize(
     image: Any,
     boxes: Any,
@@ -23,13 +62,25 @@ def crop_and_resize(
     """Boxes of a batch of images at one size, in float32: box i, (y1, x1, y2, x2), is of image `box_indices[i]`.
 
     Corners go from 0 to 1; a box whose second corner lies before its first is mirrored, and what lies outside of the
-    image has the `extrapolation_value`.
+    image has the `extrapolation_value`. A single image is a batch of one.
 
     >>> hr.image.crop_and_resize(np.arange(9.0).reshape(1, 3, 3, 1), [[0, 0, 1, 1]], [0], (2, 2))[0, :, :, 0]
     array([[0., 2.],
            [6., 8.]], dtype=float32)
     """
+    return _cut_boxes(image, boxes, box_indices, crop_size, method, extrapolation_value)
+
+
+def _cut_boxes(
+    image: Any,
+    boxes: Any,
+    box_indices: Any,
+    crop_size: Any,
+    method: str = "bilinear",
+    extrapolation_value: float = 0.0,
+) -> Float:
     images, corners = np.asarray(image), np.asarray(boxes, np.float32)
+    images = images[None] if images.ndim == 3 else images
     numbers = np.asarray(box_indices, np.int64)
     if images.ndim != 4 or corners.ndim != 2 or corners.shape[1] != 4 or numbers.shape != corners.shape[:1]:
         raise ValueError(
