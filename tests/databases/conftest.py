@@ -38,7 +38,7 @@ class Database:
         float64 = "double precision" if self.kind == "postgresql" else "double"
         half = "i * 0.5e0" if self.kind in ("mysql", "sqlite") else f"i * 0.5::{float64}"
         whole = "bigint" if self.kind != "sqlite" else "integer"
-        kind = "varchar(20)" if self.kind == "mysql" else "text"
+        kind = "varchar(20) UNIQUE" if self.kind == "mysql" else "text"
         self.run(f"DROP TABLE IF EXISTS {table}")
         self.run(f"CREATE TABLE {table} ({key} {whole} PRIMARY KEY, x {float64}, s {kind})")
         self.run(f"INSERT INTO {table} SELECT i, {half}, {text} FROM {many}")
@@ -91,7 +91,7 @@ def sqlite(tmp_path: Path) -> Database:
     pytest.importorskip("adbc_driver_sqlite", reason="adbc-driver-sqlite is not installed")
 
     def run(statement: str, params: Any = ()) -> None:
-        connection = sqlite3.connect(tmp_path / "data.db")
+        connection = sqlite3.connect(tmp_path / "data.db", timeout=0.2)
         with connection:
             connection.execute(statement, params)
         connection.close()

@@ -32,7 +32,7 @@ class Input:
 
     __slots__ = (
         "_calls", "_closed", "_context", "_counters", "_made", "_mark", "_number", "_opened_by", "_passes",
-        "_positional", "_ready", "_rows", "_run", "_stream", "ordinal",
+        "_positional", "_ready", "_rows", "_run", "_stream", "_takes", "ordinal",
     )  # fmt: skip
 
     def __init__(self, node: Node, context: Context, marks: Marks, opened_by: set[Input]) -> None:
@@ -42,6 +42,7 @@ class Input:
         self._opened_by = opened_by
         self._closed = False
         self._positional = node.positional
+        self._takes = node.takes
         self._passes = node.one_to_one
         self._calls = node if node.calls else None
         self._ready: deque[Item] = deque()
@@ -140,7 +141,8 @@ class Input:
             if self._positional:
                 item.mark = Mark(self._number, here, here)
             else:
-                item.mark = Mark(self._number, here, item.offset, item.own, () if mark is NOWHERE else (mark,))
+                inputs = () if mark is NOWHERE else (mark,)
+                item.mark = Mark(self._number, here, item.offset, item.own, inputs, self._takes)
             item.own, item.offset = None, 0
         self._made = here + rows
         counters = self._counters

@@ -52,6 +52,10 @@ class Batching(Node):
         return self.batch_size
 
     @property
+    def takes(self) -> int:
+        return self.batch_size
+
+    @property
     def indexable(self) -> bool:
         return self.input.indexable
 

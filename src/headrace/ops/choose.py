@@ -206,6 +206,8 @@ class Ended(OwnMark):
 
     branches: tuple[int, ...]
 
+    rereads = False
+
 
 class Choosing(Protocol):
     """A node whose rows come from the branches that its last branch names."""

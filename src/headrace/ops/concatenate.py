@@ -86,6 +86,8 @@ class Branch(OwnMark):
 
     number: int
 
+    rereads = False
+
 
 @opens(Concatenate, own=Branch)
 class ConcatenateStream(Stream):

@@ -187,6 +187,16 @@ class InterleaveStream(Stream):
         read = self._parents.ordinal - oldest.ordinal
         return oldest, TurnsMark(self._turn, self._given, read, tuple(self._entries.values()))
 
+    def _place_of(self, item: Item) -> tuple[Mark, TurnsMark]:
+        """What rows of the slot whose turn it is are marked with: they know better than the slot did where they lie."""
+        parent = self._parent_marks[self._turn]
+        assert parent is not None, "the slot holds a dataset"
+        self._changed.discard(self._turn)
+        self._entries[self._turn] = (self._turn, parent.ordinal, item.mark)
+        place = self._place()
+        self._changed.add(self._turn)
+        return place
+
     def _advance(self) -> None:
         self._turn = (self._turn + 1) % len(self._slots)
         self._given = 0
@@ -241,11 +251,9 @@ class InterleaveStream(Stream):
                     self._advance()
                 continue
             idle = 0
-            place = self._place()
             item = slot.pull(min(want, self._node.block_length - self._given))
-            self._changed.add(self._turn)
             if item is not END:
-                item.mark, item.own = place
+                item.mark, item.own = self._place_of(item)
                 self._given += item.rows
                 if self._given == self._node.block_length:
                     self._advance()

@@ -131,6 +131,8 @@ class ClassCounts(OwnMark):
 
     seen: tuple[int, ...]
 
+    rereads = False
+
 
 @opens(RejectionResample, own=ClassCounts)
 class RejectionStream(Stream):

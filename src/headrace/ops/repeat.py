@@ -70,6 +70,8 @@ class Epoch(OwnMark):
 
     number: int
 
+    rereads = False
+
 
 SMALL = 1 << 10
 """Rows of an epoch that is no more work than opening it: many such are made at once."""

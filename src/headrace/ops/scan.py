@@ -64,6 +64,8 @@ class ScanMark(OwnMark):
 
     state: Carried
 
+    rereads = False
+
 
 @opens(Scan, own=ScanMark)
 class ScanStream(Stream):

@@ -34,6 +34,8 @@ class Skip(MovedRows):
 
     count: int
 
+    takes = 1
+
     @property
     def cardinality(self) -> Cardinality:
         return Cardinality(0) if self.count < 0 else self.input.cardinality.less(self.count)

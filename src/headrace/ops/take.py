@@ -34,6 +34,8 @@ class Take(MovedRows):
 
     count: int
 
+    takes = 1
+
     @property
     def cardinality(self) -> Cardinality:
         return self.input.cardinality if self.count < 0 else self.input.cardinality.at_most(self.count)

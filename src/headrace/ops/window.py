@@ -62,6 +62,10 @@ class Window(Node):
     """Whole windows of dense rows come as arrays, `size` rows in each, not as datasets."""
 
     @property
+    def takes(self) -> int:
+        return self.shift
+
+    @property
     def span(self) -> int:
         """How many rows lie between the first and the last of a window, both counted."""
         return (self.size - 1) * self.stride + 1

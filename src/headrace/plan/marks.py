@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields
 from functools import cache
 from operator import index
 from types import NoneType, UnionType
-from typing import Any, NamedTuple, Protocol, Self, TypeAlias, Union, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeAlias, Union, get_args, get_origin, get_type_hints
 
 from headrace.errors import StateError
 
@@ -24,6 +24,17 @@ class OwnMark:
 
     They are numbers, text, None, tuples of these, marks of nested plans, or values that know their `to_json`.
     """
+
+    rereads: ClassVar[bool] = True
+    """Whether rows of its inputs that made rows before are read again, behind the mark, to go on."""
+
+    def advance(self, rows: int) -> OwnMark | None:  # noqa: ARG002
+        """The own mark of the row that comes `rows` later; None where it is found by reading them again alone."""
+        return None
+
+    def witness(self) -> OwnMark:
+        """The same, with what tells whether rows that are read again are those of before, where that can be asked."""
+        return self
 
     def to_json(self) -> list[Any]:
         """As JSON holds it."""
@@ -62,39 +73,73 @@ START: Marks = {}
 class Marked(Protocol):
     """A mark, or what a state says of one."""
 
-    def marks(self) -> Marks:
-        """The positions of all nodes of its plan."""
+    def marks(self, *, again: bool = False) -> Marks:
+        """The positions of all nodes of its plan; `again` where rows behind them were used, and are to be once more."""
         ...
 
 
 class Mark:
-    """Where a row lies: the ordinal it has in its node, and how to get there."""
+    """Where a row lies: the ordinal it has in its node, and how to get there.
 
-    __slots__ = ("inputs", "number", "offset", "ordinal", "own")
+    Each row after it `takes` so many rows of the input, one after another, where that is known.
+    """
+
+    __slots__ = ("inputs", "number", "offset", "ordinal", "own", "takes")
 
     def __init__(
-        self, number: int, ordinal: int, offset: int, own: Own | None = None, inputs: tuple[Marked, ...] = ()
+        self,
+        number: int,
+        ordinal: int,
+        offset: int,
+        own: Own | None = None,
+        inputs: tuple[Marked, ...] = (),
+        takes: int | None = None,
     ) -> None:
         self.number = number
         self.ordinal = ordinal
         self.offset = offset
         self.own = own
         self.inputs = inputs
+        self.takes = takes
 
     def later(self, rows: int) -> Mark:
         """The mark of the row that comes `rows` after this one."""
-        return Mark(self.number, self.ordinal + rows, self.offset + rows, self.own, self.inputs) if rows else self
+        if not rows:
+            return self
+        return Mark(self.number, self.ordinal + rows, self.offset + rows, self.own, self.inputs, self.takes)
 
-    def marks(self) -> Marks:
-        """The positions of all nodes that lead to this row."""
+    def marks(self, *, again: bool = False) -> Marks:
+        """The positions of all nodes that lead to this row.
+
+        Rows that are read again to pass them over may be others by then: where it can be said how to do without, that
+        is what is said, else whoever can is asked for a witness.
+        """
+        exact = self._exact() or self
+        own, again = exact.own, again or exact.offset > 0
+        if again and isinstance(own, OwnMark):
+            own = own.witness()
+        below = again or (own.rereads if isinstance(own, OwnMark) else own is not None)
         table: dict[int, Position] = {}
-        for mark in self.inputs:
-            table.update(mark.marks())
-        table[self.number] = Position(self.ordinal, self.offset, self.own, bool(self.inputs))
+        for mark in exact.inputs:
+            table.update(mark.marks(again=below))
+        table[self.number] = Position(self.ordinal, exact.offset, own, bool(exact.inputs))
         return table
 
+    def _exact(self) -> Mark | None:
+        """The same place without an offset, None where it is found by reading rows again alone."""
+        if not self.offset:
+            return self
+        own, inputs = self.own, self.inputs
+        if isinstance(own, OwnMark):
+            later = own.advance(self.offset)
+            return None if later is None else Mark(self.number, self.ordinal, 0, later, inputs, self.takes)
+        if own is not None or self.takes is None or not inputs or type(inputs[0]) is not Mark:
+            return None
+        below = inputs[0].later(self.offset * self.takes)._exact()
+        return None if below is None else Mark(self.number, self.ordinal, 0, None, (below,), self.takes)
+
     def __reduce__(self) -> str | tuple[Any, ...]:
-        return Mark, (self.number, self.ordinal, self.offset, self.own, self.inputs)
+        return Mark, (self.number, self.ordinal, self.offset, self.own, self.inputs, self.takes)
 
     def __repr__(self) -> str:
         return f"Mark({to_json(self.marks())})"
@@ -108,7 +153,7 @@ class SavedMark:
     def __init__(self, marks: Marks) -> None:
         self._marks = marks
 
-    def marks(self) -> Marks:
+    def marks(self, *, again: bool = False) -> Marks:  # noqa: ARG002 - a witness is theirs already, if they need one
         """These."""
         return self._marks
 
@@ -121,7 +166,7 @@ class Joint(Mark):
     def __init__(self, inputs: Iterable[Marked]) -> None:
         super().__init__(-1, 0, 0, None, tuple(inputs))
 
-    def marks(self) -> Marks:
+    def marks(self, *, again: bool = False) -> Marks:
         """The positions of all of them.
 
         A mark that is still the one of a restored state knows where all others stood then: of each only what belongs to
@@ -131,7 +176,7 @@ class Joint(Mark):
         before = -1
         for mark in self.inputs:
             last = mark.number if isinstance(mark, Mark) and mark.number >= 0 else None
-            found = mark.marks().items()
+            found = mark.marks(again=again).items()
             table.update((n, p) for n, p in found if n > before and (last is None or n <= last))
             before = before if last is None else last
         return table
@@ -149,7 +194,7 @@ class Nowhere(Mark):
         """Nowhere, still."""
         return self
 
-    def marks(self) -> Marks:
+    def marks(self, *, again: bool = False) -> Marks:  # noqa: ARG002
         """None."""
         return START
 

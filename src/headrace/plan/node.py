@@ -42,6 +42,7 @@ class Node(ABC):
     - `moves_rows`: gives out rows of its one input as they are, whichever they be: some, all, again, in another order.
     - `one_to_one`: row i comes from row i of its one input.
     - `positional`: a row is found again by its ordinal alone, so that is its whole mark.
+    - `takes`: each row is made of so many rows of its one input, those of one row behind those of the other.
     - `costly`: a user's function makes each row, which a replay can do without.
     - `calls`: a user's function is called on each row of its one input, whose mark is that of the row that is made.
     - `live`: a user's code runs for each row, and may wait for whatever it likes.
@@ -209,6 +210,11 @@ class Node(ABC):
     def addressable(self) -> bool:
         """Indexable and pure: rows may be fetched by number instead of read in turn, and nobody can tell."""
         return self.indexable and self.pure
+
+    @property
+    def takes(self) -> int | None:
+        """See the class."""
+        return None
 
     @property
     def positional(self) -> bool:

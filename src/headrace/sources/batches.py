@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from headrace.dataset import Dataset
+    from headrace.sources.seen_rows import SeenRows
 
 Mark: TypeAlias = int | str
 """Where in a part to go on: the number of rows before, the key of the row before, or what else it goes on from."""
@@ -67,6 +68,17 @@ class BatchSource(ABC):
         """The mark behind these rows, which begin at `mark`."""
         assert isinstance(mark, int)
         return mark + int(batch.num_rows)
+
+    def keys_of(self, batch: pa.RecordBatch) -> pa.Array | None:  # noqa: ARG002 - most sources do not change
+        """The keys of these rows, of whole numbers or text, where rows may come and go between a state and a resume.
+
+        A state then goes on behind the very row before it, at the mark `mark_of_key(key)`; where an operation must read
+        rows again that it has used, `check_seen` is asked first.
+        """
+        return None
+
+    def check_seen(self, part: int, mark: Mark, seen: SeenRows) -> None:  # noqa: B027 - which only keys need
+        """Raise StateError where the rows behind a mark are not those that were `seen`."""
 
     def lay_out(self, layout: str | None) -> BatchSource:
         """The source for one pass: a new one, or, with the `layout` of a state, the one that the state belongs to."""

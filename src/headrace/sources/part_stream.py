@@ -3,51 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol
 
 from headrace.block import Block, Failure, Item
-from headrace.errors import ElementError, HeadraceError, StateError, TransportError
+from headrace.errors import ElementError, HeadraceError, TransportError
 from headrace.execute.channel import Cancelled
 from headrace.execute.context import Context
-from headrace.plan.marks import At, OwnMark
+from headrace.plan.marks import At
 from headrace.plan.structure import Structure
 from headrace.records.pieces import ColumnPiece, batch_pieces
 from headrace.records.transport import Transport
-from headrace.sources.batches import BatchSource, Mark
+from headrace.sources.batches import BatchSource
 from headrace.sources.one_file import FileStream
+from headrace.sources.seen_rows import KeyedMark, KeyRun, PartMark, SeenRows, Spot
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 ROWS = 1 << 13
-"""So many rows become a block: a resume reads no more than these again."""
-
-
-@dataclass(frozen=True, slots=True)
-class Spot:
-    """A mark of a source, as states hold it."""
-
-    mark: Mark
-
-    def to_json(self) -> Mark:
-        """The number or text itself."""
-        return self.mark
-
-    @classmethod
-    def from_json(cls, data: Any) -> Self:
-        """What `to_json` gave; raises StateError for anything else."""
-        if type(data) not in (int, str):
-            raise StateError(f"the state is damaged: {data!r:.80} is no mark of a source")
-        return cls(data)
-
-
-@dataclass(slots=True)
-class PartMark(OwnMark):
-    """Where the source goes on, and how many rows of the part lie before."""
-
-    spot: Spot
-    number: int
+"""So many rows become a block."""
 
 
 class PartNode(Protocol):
@@ -76,6 +50,8 @@ class PartStream(FileStream):
         self._via = Transport.of(ctx.run)
         own: PartMark = at.own or PartMark(Spot(node.source.start), 0)
         self._mark, self._number = own.spot.mark, own.number
+        self._seen: SeenRows | None = own.seen
+        self._last_run: KeyRun | None = None
         self._reader: Iterator[pa.RecordBatch] | None = None
         self._cancelled = False
         self._rest: pa.RecordBatch | None = None
@@ -102,6 +78,9 @@ class PartStream(FileStream):
         """The next batch, or what ends it all; raises what may pass."""
         source = self._node.source
         try:
+            if self._seen is not None:
+                source.check_seen(self._node.part, self._mark, self._seen)
+                self._seen = None
             if self._reader is None:
                 self._reader = iter(source.open(self._node.part, self._mark))
             found = next(self._reader, None)
@@ -141,10 +120,17 @@ class PartStream(FileStream):
         return items
 
     def _passed(self, rows: pa.RecordBatch) -> PartMark:
-        own = PartMark(Spot(self._mark), self._number)
+        keys = self._node.source.keys_of(rows)
+        spot, number = Spot(self._mark), self._number
         self._mark = self._node.source.mark_after(self._mark, rows)
         self._number += rows.num_rows
-        return own
+        if keys is None:
+            return PartMark(spot, number)
+        run, before = KeyRun(keys), self._last_run
+        self._last_run = run
+        if before is not None:
+            before.following = run
+        return KeyedMark(spot, number, run)
 
     def cancel(self) -> None:
         """Have whatever waits for the source end."""

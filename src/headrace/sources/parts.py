@@ -14,14 +14,15 @@ from headrace.execute.stream import END, Made, Stream
 from headrace.ops.flat_map import Child, FlatMapStream
 from headrace.ops.interleave import InterleaveStream, TurnsMark
 from headrace.plan.cardinality import UNKNOWN, Cardinality
-from headrace.plan.marks import At, OwnMark
+from headrace.plan.marks import At, Mark, Marked, OwnMark, SavedMark
 from headrace.plan.node import TUNING, Node, user_site
 from headrace.plan.spec import Spec
 from headrace.plan.structure import Structure
 from headrace.records.tables import table_spec
 from headrace.sources.batches import BatchSource
-from headrace.sources.part_stream import PartMark, PartStream
+from headrace.sources.part_stream import PartStream
 from headrace.sources.range import Range
+from headrace.sources.seen_rows import PartMark
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
@@ -152,6 +153,13 @@ class LaidOut(OwnMark):
     layout: str
     inner: Child
 
+    def advance(self, rows: int) -> LaidOut | None:
+        later = _advanced(self.inner.mark, rows)
+        return None if later is None else LaidOut(self.layout, Child(later))
+
+    def witness(self) -> LaidOut:
+        return LaidOut(self.layout, Child(_witnessed(self.inner.mark)))
+
 
 @dataclass(slots=True)
 class LaidOutTurns(OwnMark):
@@ -159,6 +167,36 @@ class LaidOutTurns(OwnMark):
 
     layout: str
     inner: TurnsMark
+
+    def advance(self, rows: int) -> LaidOutTurns | None:
+        turns = self.inner
+        if turns.given + rows >= TURN_ROWS:  # some come from the next part
+            return None
+        live = []
+        for index, number, mark in turns.live:
+            later = _advanced(mark, rows) if index == turns.turn else mark
+            if later is None:
+                return None
+            live.append((index, number, later))
+        if turns.turn not in {index for index, _, _ in live}:
+            return None
+        return LaidOutTurns(self.layout, replace(turns, given=turns.given + rows, live=tuple(live)))
+
+    def witness(self) -> LaidOutTurns:
+        live = tuple((index, number, _witnessed(mark)) for index, number, mark in self.inner.live)
+        return LaidOutTurns(self.layout, replace(self.inner, live=live))
+
+
+def _advanced(mark: Marked, rows: int) -> Mark | None:
+    """The mark of a later row of a part; None where that is found by reading alone."""
+    if not isinstance(mark, Mark) or not isinstance(mark.own, PartMark):
+        return None
+    own = mark.own.advance(mark.offset + rows)
+    return None if own is None else Mark(mark.number, mark.ordinal + rows, 0, own, mark.inputs)
+
+
+def _witnessed(mark: Marked) -> Marked:
+    return SavedMark(mark.marks(again=True))
 
 
 class PartsStream(Stream):

@@ -60,6 +60,8 @@ class Database(ABC):
     extra: str
     """What installs the driver: `headrace[extra]`."""
     quote = '"'
+    shares_view = True
+    """Whether several connections can see one moment."""
     paged = False
     """Whether rows are better asked for a page at a time, by their key, since a query cannot be read bit by bit."""
 
@@ -85,8 +87,8 @@ class Database(ABC):
     def is_passing(self, error: Exception) -> bool:
         """Whether the same query may well succeed in a moment."""
 
-    def snapshot(self) -> TableView | None:
-        """A view that several connections can share, None where there is no such thing."""
+    def snapshot(self, parts: int) -> TableView | None:  # noqa: ARG002
+        """A view that so many connections share, None where there is no such thing."""
         return None
 
     def settle(self, schema: pa.Schema, cast: Mapping[str, Any]) -> pa.Schema:  # noqa: ARG002
@@ -100,6 +102,13 @@ class Database(ABC):
     def literal(self, value: Key) -> str:
         """A key as SQL: never text as it is."""
         return f"({int(value)})" if isinstance(value, int) else self.text(value)
+
+    def exact_text(self, expression: str) -> str:
+        """A column of text as SQL, such that no two texts are the same to the database that differ in a byte."""
+        return expression
+
+    def check_text_key(self, query: str, params: Params, key: str) -> None:  # noqa: B027 - where SQL can say it
+        """Raise SpecError where the database takes different texts of this column for the same."""
 
     def name(self, column: str) -> str:
         """The name of a column as SQL."""

@@ -22,7 +22,8 @@ from headrace.records.pieces import ColumnPiece, Piece, batch_pieces
 from headrace.records.tables import table_spec
 from headrace.records.transport import Transport
 from headrace.sources.numbered import Numbered
-from headrace.sources.part_stream import PartMark, PartStream, bad_row
+from headrace.sources.part_stream import PartStream, bad_row
+from headrace.sources.seen_rows import PartMark
 from headrace.sources.sql.keys import KeyedQuery
 from headrace.sources.sql.source import SqlSource
 

@@ -52,8 +52,24 @@ class DuckDB(Database):
 
         return Rows(iter(reader), close, connection.interrupt)
 
+    def snapshot(self, parts: int) -> TableView | None:  # noqa: ARG002
+        return HeldFile(self.connect())
+
     def text(self, value: str) -> str:
         return f"decode(from_hex('{hexed(value)}'))"
 
+    def exact_text(self, expression: str) -> str:
+        return f"{expression} COLLATE C"
+
     def is_passing(self, error: Exception) -> bool:
         return "Could not set lock" in str(error)
+
+
+class HeldFile(TableView):
+    """A connection that keeps other processes from writing to a file while parts of it are read."""
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+
+    def close(self) -> None:
+        self._connection.close()

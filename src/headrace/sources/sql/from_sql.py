@@ -77,8 +77,8 @@ def from_sql(
     text = query.strip().rstrip(";")
     given = _sequence(params)
     schema = database.settle(attempt(database, "from_sql", lambda: database.schema(text, given)), cast or {})
-    if key is not None:
-        check_key(schema, key)
+    if key is not None and check_key(schema, key):
+        attempt(database, "from_sql", lambda: database.check_text_key(text, given, key))
     source = SqlSource(database, text, given, schema, Choice.of(None, None, cast, nulls), key, parts)
     return _indexed(source, name) if index else parts_dataset("from_sql", source, name)
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from headrace.errors import SpecError, StateError
+from headrace.sources.seen_rows import SeenRows, seen_rows
 from headrace.sources.sql.database import Database, Key, Params
 
 if TYPE_CHECKING:
@@ -32,18 +33,44 @@ class KeyedQuery:
     cuts: tuple[Key, ...] = ()
 
     def sql(self, part: int, after: Key | None, limit: int | None = None) -> str:
-        """The rows of a part in order, from the row with the key `after` on: that one comes again, and is looked at."""
-        name, literal = self.database.name(self.key), self.database.literal
+        """The rows of a part in order, from the row with the key `after` on: one that comes again must be that one."""
+        literal, order = self.database.literal, self._order
         conditions = []
         low = after if after is not None else self.cuts[part - 1] if part else None
         if low is not None:
-            conditions.append(f"{name} >= {literal(low)}")
+            conditions.append(f"{order} >= {literal(low)}")
         if part < len(self.cuts):
-            below = f"{name} < {literal(self.cuts[part])}"
-            conditions.append(below if low is not None else f"({below} OR {name} IS NULL)")  # which is then an error
+            below = f"{order} < {literal(self.cuts[part])}"
+            conditions.append(below if low is not None else f"({below} OR {order} IS NULL)")  # which is then an error
         where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
         most = "" if limit is None else f" LIMIT {limit}"
-        return f"SELECT * FROM ({self.query}) AS q{where} ORDER BY {name}{most}"
+        return f"SELECT * FROM ({self.query}) AS q{where} ORDER BY {order}{most}"
+
+    @property
+    def _order(self) -> str:
+        """What rows are in the order of."""
+        name = self.database.name(self.key)
+        return name if self.is_number else self.database.exact_text(name)
+
+    def seen_again(self, part: int, after: Key | None, last: Key) -> SeenRows | None:
+        """What is there now of rows behind one key and up to another."""
+        low = after if after is not None else self.cuts[part - 1] if part else None
+        order, literal = self._order, self.database.literal
+        conditions = [f"{order} <= {literal(last)}"]
+        if low is not None:
+            conditions.append(f"{order} {'>' if after is not None else '>='} {literal(low)}")
+        name = self.database.name(self.key)
+        sql = f"SELECT {name} FROM ({self.query}) AS q WHERE {' AND '.join(conditions)}"
+        schema = self.schema.empty_table().select([self.key]).schema
+        rows = self.database.read(sql, self.params, schema)
+        found: SeenRows | None = None
+        try:
+            for batch in rows:
+                seen = seen_rows(batch.column(0))
+                found = seen if found is None or seen is None else found.and_then(seen)
+        finally:
+            rows.close()
+        return found
 
     def with_cuts(self, parts: int) -> KeyedQuery:
         """The same in parts: of numbers, of equal ranges; of texts, of equal numbers of rows."""
@@ -54,7 +81,8 @@ class KeyedQuery:
                 return self
             cuts = [low + (high - low + 1) * i // parts for i in range(1, parts)]
         else:
-            tiles = f"SELECT {name} AS k, ntile({parts}) OVER (ORDER BY {name}) AS t {inner} WHERE {name} IS NOT NULL"
+            order = self._order
+            tiles = f"SELECT {order} AS k, ntile({parts}) OVER (ORDER BY {order}) AS t {inner} WHERE {name} IS NOT NULL"
             found = self.database.rows(f"SELECT min(k) AS k FROM ({tiles}) AS u GROUP BY t ORDER BY t", self.params)
             cuts = [key for (key,) in found[1:]]
         return self.cut_at([cut for i, cut in enumerate(cuts) if not i or cut != cuts[i - 1]])
@@ -82,13 +110,12 @@ class KeyedQuery:
 
 
 class KeyedRows(Iterator["pa.RecordBatch"]):
-    """The rows of a part behind a key, each key looked at: none may come twice, be missing, or not be there."""
+    """The rows of a part behind a key, each key looked at: none may come twice, or not be there."""
 
     def __init__(self, query: KeyedQuery, part: int, after: Key | None, snapshot: Any) -> None:
         self._query, self._part, self._after, self._snapshot = query, part, after, snapshot
         self._paged = query.database.pages(query.params, query.schema)
         self._opened: Any = None
-        self._full = self._ended = False
         self._resumed = after is not None
         self._seen = 0
 
@@ -101,8 +128,6 @@ class KeyedRows(Iterator["pa.RecordBatch"]):
                 self._open()
             batch = next(self._opened, None)
             if batch is None:
-                if self._resumed:
-                    raise self._gone()
                 if not self._paged or self._seen < PAGE:
                     raise StopIteration
                 self.close()
@@ -127,10 +152,9 @@ class KeyedRows(Iterator["pa.RecordBatch"]):
         if keys.null_count:
             raise SpecError(f"key {self._query.key!r} is NULL in some rows: leave them out, or choose another key")
         if self._resumed and batch.num_rows:
-            if keys[0].as_py() != self._after:
-                raise self._gone()
             self._resumed = False
-            batch, keys = batch.slice(1), keys.slice(1)
+            if keys[0].as_py() == self._after:  # else that row is gone, and those behind it are as they were
+                batch, keys = batch.slice(1), keys.slice(1)
         if batch.num_rows:
             again = self._again(keys)
             if again is not None:
@@ -149,12 +173,6 @@ class KeyedRows(Iterator["pa.RecordBatch"]):
         same = np.flatnonzero(values[1:] == values[:-1])
         return keys[int(same[0])].as_py() if len(same) else None
 
-    def _gone(self) -> StateError:
-        return StateError(
-            f"the row with {self._query.key} = {self._after!r}, behind which to go on, is there no more: the table has "
-            "changed"
-        )
-
     def cancel(self) -> None:
         """End what is waited for."""
         if hasattr(self._opened, "cancel"):
@@ -167,8 +185,8 @@ class KeyedRows(Iterator["pa.RecordBatch"]):
             opened.close()
 
 
-def check_key(schema: pa.Schema, key: str) -> None:
-    """Raise where this is no column, or none that a place can be told by."""
+def check_key(schema: pa.Schema, key: str) -> bool:
+    """Whether a key is text; raises where this is no column, or none that a place can be told by."""
     import pyarrow as pa
 
     from headrace.errors import what_there_is
@@ -178,3 +196,4 @@ def check_key(schema: pa.Schema, key: str) -> None:
     kind = schema.field(key).type
     if not (pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind)):
         raise SpecError(f"from_sql: a key is of whole numbers or text, and {key!r} is {kind}: CAST it in the query")
+    return not pa.types.is_integer(kind)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from headrace.errors import SpecError
 from headrace.sources.sql.database import Database, Params, Rows, TableView, conform_batch, driver, hexed
 
 if TYPE_CHECKING:
@@ -16,8 +18,12 @@ PASSING = {1040, 1053, 1158, 1159, 1160, 1161, 1205, 1213, 1927, 2002, 2003, 200
 """Numbers of errors that pass: too many connections, shutdowns, broken connections, locks."""
 WORDS = ("io error", "ioerror", "connect", "timed out", "gone away", "closed", "reset", "shutdown", "broken pipe")
 """What connectorx says of the same."""
-UNSIGNED, BINARY = 32, 63
-"""A flag of a column, and the character set of one that is no text."""
+PRIMARY, UNIQUE, UNSIGNED, LISTED, BINARY = 2, 4, 32, 256 | 2048, 63
+"""Flags of columns (the fourth of ENUM and SET), and the character set of one that is no text."""
+BYTEWISE = ("nopad_bin", "0900_bin", "binary")
+"""How collations end that take no two texts for the same."""
+FOUND_BY_KEY = re.compile(r"'const'|'system'|'eq_ref'|const table")
+"""What EXPLAIN says of a table of which a key finds one row at the most."""
 SCALE = 10
 """connectorx has no more places of a decimal than these."""
 DECIMAL_DIGITS = 38
@@ -28,6 +34,7 @@ class MySQL(Database):
 
     extra = "mysql"
     quote = "`"
+    shares_view = False
 
     @property
     def _plain_uri(self) -> str:
@@ -86,6 +93,34 @@ class MySQL(Database):
 
     def text(self, value: str) -> str:
         return f"_utf8mb4 X'{hexed(value)}'" if value else "''"
+
+    def check_text_key(self, query: str, params: Params, key: str) -> None:
+        name = self.name(key)
+        connection = self.connect()
+        try:
+            with connection.cursor() as cursor:
+                cursor.execute(f"SELECT {name} FROM ({query}) AS q LIMIT 0", tuple(params) or None)
+                flags = cursor._result.fields[0].flags
+                one_row = f"SELECT COLLATION({name}) FROM (SELECT 1) AS d LEFT JOIN ({query}) AS q ON FALSE"
+                cursor.execute(one_row, tuple(params) or None)
+                collation = cursor.fetchone()[0]
+                if flags & LISTED:
+                    raise SpecError(
+                        f"from_sql: key {key!r} is an ENUM or SET, not in the order of text: CAST it to CHAR"
+                    )
+                if collation.endswith(BYTEWISE) or flags & UNIQUE:
+                    return
+                if flags & PRIMARY:  # of one column, or of several
+                    cursor.execute(f"EXPLAIN SELECT * FROM ({query}) AS q WHERE {name} = ''", tuple(params) or None)
+                    if any(FOUND_BY_KEY.search(str(row)) for row in cursor.fetchall()):
+                        return
+        finally:
+            connection.close()
+        raise SpecError(
+            f"from_sql: key {key!r} has the collation {collation}, to which different texts are the same, so that rows "
+            f"could be lost: give it a unique index, or let the query have it as {key} COLLATE utf8mb4_nopad_bin (in "
+            f"MySQL, utf8mb4_0900_bin) AS {key}"
+        )
 
     def is_passing(self, error: Exception) -> bool:
         if type(error).__module__.startswith("pymysql"):

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from headrace.errors import SpecError
-from headrace.sources.sql.database import Database, Params, Rows, TableView, driver, hexed
+from headrace.sources.sql.database import Database, Params, Rows, TableView, driver
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -21,6 +21,8 @@ PASSING = re.compile("08|53|57|58|40001|40P01|25006|55P03")
 """How the states of errors begin that pass: connections, resources, shutdowns, conflicts, locks."""
 LASTING = ("authentication failed", "does not exist", "no pg_hba.conf", "role", "not permitted")
 """What the server says to who must not come in."""
+TEXTS = ("text", "character varying", "name")
+"""Types whose order is that of their text."""
 NUMERIC_HEADER = 4
 DECIMAL_DIGITS = 38
 
@@ -102,9 +104,26 @@ class Postgres(Database):
         return schema
 
     def text(self, value: str) -> str:
-        return f"convert_from(decode('{hexed(value)}', 'hex'), 'UTF8')"
+        return "U&'" + "".join(f"\\+{ord(letter):06x}" for letter in value) + "'"  # of no collation, as functions are
 
-    def snapshot(self) -> TableView | None:
+    def check_text_key(self, query: str, params: Params, key: str) -> None:
+        name = self.name(key)
+        collation = f"SELECT collisdeterministic FROM pg_collation WHERE oid = pg_collation_for({name})::regcollation"
+        one_row = f"(SELECT 1) AS d LEFT JOIN ({query}) AS q ON false"
+        asked = f"SELECT pg_typeof({name})::text, ({collation})::text FROM {one_row}"
+        connection = self.connect()
+        try:
+            ((kind, exact),) = ask_server(connection, asked, params)
+        finally:
+            connection.close()
+        if kind not in TEXTS or exact == "false":
+            what = f"{kind}, with a collation that takes different texts for the same" if kind in TEXTS else kind
+            raise SpecError(
+                f"from_sql: key {key!r} is {what}, so that rows could be lost: let the query have it as "
+                f'CAST({key} AS text) COLLATE "C" AS {key}'
+            )
+
+    def snapshot(self, parts: int) -> TableView | None:  # noqa: ARG002
         return Exported(self)
 
     def is_passing(self, error: Exception) -> bool:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 from headrace.errors import NONSENSE, StateError
 from headrace.records.choice import Choice
 from headrace.sources.batches import BatchSource, Mark
+from headrace.sources.seen_rows import SeenRows, mark_of_key
 from headrace.sources.sql.database import Database, Params, Rows, TableView
 from headrace.sources.sql.keys import KeyedQuery, KeyedRows
 
@@ -50,7 +51,7 @@ class SqlSource(BatchSource):
         made = copy.copy(self)
         made.keyed = self.keyed.with_cuts(self.parts) if layout is None else self.keyed.cut_at(_cuts(layout))
         made.layout = made.keyed.layout
-        made._snapshot = self.database.snapshot()
+        made._snapshot = self.database.snapshot(self.parts)
         return made
 
     def open(self, part: int, mark: Mark) -> Iterator[pa.RecordBatch]:
@@ -64,8 +65,23 @@ class SqlSource(BatchSource):
     def mark_after(self, mark: Mark, batch: pa.RecordBatch) -> Mark:
         if self.keyed is None:
             return super().mark_after(mark, batch)
-        key: int | str = batch.column(batch.schema.names.index(self.keyed.key))[-1].as_py()
-        return key if isinstance(key, int) else f"={key}"
+        keys = self.keys_of(batch)
+        assert keys is not None
+        return mark_of_key(keys[-1].as_py())
+
+    def keys_of(self, batch: pa.RecordBatch) -> pa.Array | None:
+        return None if self.keyed is None else batch.column(batch.schema.names.index(self.keyed.key))
+
+    def check_seen(self, part: int, mark: Mark, seen: SeenRows) -> None:
+        last = self._key_of(seen.last)
+        if self.keyed is None or last is None:
+            raise StateError("the state is damaged: it speaks of keys, and there are none")
+        if self.keyed.seen_again(part, self._key_of(mark), last) != seen:
+            behind = "" if mark == self.start else f" behind {self._key_of(mark)!r}"
+            raise StateError(
+                f"{self}: rows{behind} up to {self.keyed.key} = {last!r}, which must be read again to go on, have come "
+                "or gone since the state was taken: begin anew, or take states before what filters or shuffles"
+            )
 
     def _key_of(self, mark: Mark) -> int | str | None:
         assert self.keyed is not None
@@ -83,7 +99,11 @@ class SqlSource(BatchSource):
 
     def remark(self) -> str | None:
         if self.keyed is not None:
-            return f"a resume goes on behind the last {self.keyed.key}"
+            seen = (
+                "see one snapshot" if self.database.shares_view else "each see what is there when a page is asked for"
+            )
+            parts = f"; {self.parts} partitions {seen}" if self.parts > 1 else ""
+            return f"a resume goes on behind the last {self.keyed.key}{parts}"
         return "a resume runs the query again and passes rows over: key= names a column to go on from"
 
     def close(self) -> None:
