@@ -36,8 +36,9 @@ def from_pandas(frame: pd.DataFrame | pd.Series, *, name: str | None = None) -> 
     if single:
         keys, arrays = None, [_arrow("the series", frame)]
     else:
-        keys = frame.columns.tolist()
-        arrays = [_arrow(f"column {key!r}", frame.iloc[:, i]) for i, key in enumerate(keys)]
+        whole: Any = frame
+        keys = whole.columns.tolist()
+        arrays = [_arrow(f"column {key!r}", whole.iloc[:, i]) for i, key in enumerate(keys)]
     table = pa.table(arrays, [str(i) for i in range(len(arrays))])
     return dataset_of(table_node("from_pandas", table, keys, site=user_site(), name=name))
 
