@@ -248,9 +248,13 @@ class Dataset(metaclass=KnownNames):
         """
         for node in walk(self._node):
             probe = getattr(node, "probe", None)
-            alike = all(below.spec.complete for below in node.inputs)  # else the first element says nothing of others
-            if alike and probe is not None and probe.spec is None and not node.spec.complete:
-                probe.spec = _first_spec(node)
+            if probe is None or probe.spec is not None or node.spec.complete:
+                continue
+            given = [below.spec for below in node.inputs]
+            if all(spec.complete for spec in given):  # else the first element says nothing of others
+                first = _first_spec(node)
+                ranked = all(leaf.shape is not None for spec in given for leaf in spec.leaves)
+                probe.spec = first if ranked or first is None else first.without_ranks()
         return self._node.spec.public()
 
     @property

@@ -150,3 +150,10 @@ def test_nothing_is_promised_of_elements_that_turn_out_to_differ():
     ds = hr.mix({"pairs": pairs, "numbers": numbers}, seed=1).take(9).map(lambda *row: {"row": row, "text": str(row)})
     assert ds.element_spec == hr.TensorSpec(None, None)
     check_transformation(ds, cuts=3)
+
+
+def test_no_rank_is_promised_of_elements_of_several():
+    lines = hr.Dataset.from_tensor_slices(["a b", "c"])
+    ds = hr.mix({"lines": lines, "words": lines.map(hr.text.split)}, seed=1).take(9).map(lambda x: (len(str(x)), x))
+    assert ds.element_spec[1] == hr.TensorSpec(None, str)
+    check_transformation(ds, cuts=3)

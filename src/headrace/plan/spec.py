@@ -229,6 +229,10 @@ class Spec:
             tuple(s.with_shape(None if s.shape is None else (None,) * len(s.shape)) for s in self.leaves),
         )
 
+    def without_ranks(self) -> Spec:
+        """Dtypes only."""
+        return Spec(self.structure, tuple(s.with_shape(None) for s in self.leaves))
+
     def mismatch(self, other: Spec) -> str | None:
         """Why no element can have both specs, or None. An unknown spec fits everything."""
         if self.structure is None or other.structure is None:
