@@ -246,14 +246,14 @@ class Rooms:
         """The components of the next row, copied."""
         made = []
         for number, value in enumerate(leaves):
-            large = type(value) is np.ndarray and value.nbytes >= FAIR and value.dtype.kind not in "OSU"
+            large = type(value) is np.ndarray and value.ndim and value.nbytes >= FAIR and value.dtype.kind not in "OSU"
             made.append(self._kept(number, value) if large else own_leaf(value))
         self._next += 1
         return made
 
     def _kept(self, number: int, value: NDArray[Any]) -> NDArray[Any]:
-        if value.ndim == 0 or value.dtype.hasobject or self._next >= self._rows:
-            return own_leaf(value)  # type: ignore[no-any-return]
+        if value.dtype.hasobject or self._next >= self._rows:
+            return copy_in_order(value)
         self._rooms += [None] * (number + 1 - len(self._rooms))
         room = self._rooms[number]
         if room is None:
@@ -261,7 +261,8 @@ class Rooms:
         if room.dtype != value.dtype or room.shape[1:] != value.shape:
             return copy_in_order(value)
         copy_into(value, room[self._next])
-        return room[self._next]
+        kept: NDArray[Any] = room[self._next]
+        return kept
 
     def column(self, number: int, rows: list[Any]) -> Column:
         """These components of consecutive rows as a column: where they lie, if they all lie here."""
