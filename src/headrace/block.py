@@ -229,7 +229,9 @@ def element(value: Any, rooms: Rooms | None = None) -> tuple[Structure, list[Any
 def own_leaf(value: Any) -> Any:
     """A component that a function gave, copied: the function may use its array again."""
     made = leaf(value)
-    return copy_in_order(made) if isinstance(made, np.ndarray) else made
+    if not isinstance(made, np.ndarray):
+        return made
+    return made.copy() if made.nbytes < FAIR else copy_in_order(made)
 
 
 class Rooms:
@@ -242,22 +244,25 @@ class Rooms:
 
     def keep(self, leaves: list[Any]) -> list[Any]:
         """The components of the next row, copied."""
-        row, self._next = self._next, self._next + 1
-        self._rooms += [None] * (len(leaves) - len(self._rooms))
-        return [self._kept(number, row, leaf(value)) for number, value in enumerate(leaves)]
+        made = []
+        for number, value in enumerate(leaves):
+            large = type(value) is np.ndarray and value.ndim and value.nbytes >= FAIR and value.dtype.kind not in "OSU"
+            made.append(self._kept(number, value) if large else own_leaf(value))
+        self._next += 1
+        return made
 
-    def _kept(self, number: int, row: int, value: Any) -> Any:
-        if not isinstance(value, np.ndarray):
-            return value
-        if value.nbytes < FAIR or value.dtype.hasobject or row >= self._rows:
+    def _kept(self, number: int, value: NDArray[Any]) -> NDArray[Any]:
+        if value.dtype.hasobject or self._next >= self._rows:
             return copy_in_order(value)
+        self._rooms += [None] * (number + 1 - len(self._rooms))
         room = self._rooms[number]
         if room is None:
             room = self._rooms[number] = pooled((self._rows, *value.shape), value.dtype)
         if room.dtype != value.dtype or room.shape[1:] != value.shape:
             return copy_in_order(value)
-        copy_into(value, room[row])
-        return room[row]
+        copy_into(value, room[self._next])
+        kept: NDArray[Any] = room[self._next]
+        return kept
 
     def column(self, number: int, rows: list[Any]) -> Column:
         """These components of consecutive rows as a column: where they lie, if they all lie here."""
