@@ -2,6 +2,7 @@
 
 import json
 import tarfile
+from fnmatch import fnmatch
 
 import numpy as np
 import pytest
@@ -95,15 +96,27 @@ def test_tar_files_for_webdataset(toy, tmp_path):
 def test_croissant_names_files_and_fields(toy, tmp_path):
     run("export", toy.data_path, str(tmp_path / "croissant.json"), "--to", "croissant")
     page = json.loads((tmp_path / "croissant.json").read_text())
-    assert [file["name"] for file in page["distribution"]] == [
+    shards, *files = page["distribution"]
+    assert [file["name"] for file in files] == [
         "toy-train.tfrecord-00000-of-00001",
         "toy-test.tfrecord-00000-of-00001",
     ]
-    assert all(len(file["sha256"]) == 64 for file in page["distribution"])
+    assert all(fnmatch(file["name"], shards["includes"]) for file in files)
+    assert all(len(file["sha256"]) == 64 for file in files)
     types = {field["name"]: field["dataType"] for field in page["recordSet"][0]["field"]}
     assert types["image"] == "sc:ImageObject"
     assert types["label"] == "sc:Integer"
     assert types["parts/word"] == "sc:Text"
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_croissants_own_library_finds_nothing_wrong(toy, tmp_path):
+    mlcroissant = pytest.importorskip("mlcroissant")
+    run("export", toy.data_path, str(tmp_path), "--to", "croissant")
+    found = mlcroissant.Dataset(jsonld=str(tmp_path / "croissant.json")).metadata
+    assert not found.ctx.issues.errors
+    assert [field.name for field in found.record_sets[0].fields][:2] == ["at", "image"]
+    assert found.name == "toy"
 
 
 def test_an_unknown_library(toy, tmp_path):

@@ -402,8 +402,18 @@ def test_tfds_reads_what_is_written_here(toys, tmp_path, form):
     assert (real.info.description, real.info.release_notes) == ("All.", {"1.0.0": "First."})
     assert real.info.features["label"].names == ["ant", "bee", "cat"]
     mine = ours(folder)
-    if form != "tfrecord":  # as the source of data its decoders are NumPy's, which differ
-        assert sorted(int(row["i"]) for row in mine) == list(range(37))
+    assert sorted(int(row["i"]) for row in mine) == list(range(37))
+    if form == "array_record":  # TFDS reads it as a source of data, whose decoders are NumPy's and differ in places
+        same = ("i", "label", "text", "png", "alpha", "deep")
+        for got, again in zip(real.as_data_source("train"), mine, strict=True):
+            assert_equal({k: again[k] for k in same if k in again}, {k: got[k] for k in same if k in again})
+        return
+    if form == "parquet":
+        for got, again in zip(theirs(folder), mine, strict=True):
+            assert_equal(
+                {k: v for k, v in again.items() if k not in ("steps", "counts")},
+                {k: v for k, v in got.items() if k not in ("steps", "counts")},
+            )
         return
     expected = theirs(toys / "everything/1.0.0")
     for got, again, wanted in zip(theirs(folder), mine, expected, strict=True):

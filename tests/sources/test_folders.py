@@ -165,3 +165,11 @@ def test_the_split_is_that_of_keras(photos):
         assert labels == sorted(int(label) for _, label in ours)
         seen = {np.asarray(image).round(3).tobytes() for image, _ in theirs}
         assert seen == {image.round(3).tobytes() for image, _ in ours}
+
+
+def test_a_folder_of_images_without_classes_says_how_to_read_it(tmp_path):
+    (tmp_path / "a.png").write_bytes(hr.image.encode_png(picture(3, 4)))
+    with pytest.raises(FileNotFoundError, match=r"has 1 such files.*labels=False"):
+        hr.Dataset.from_image_folder(tmp_path)
+    (image,) = hr.Dataset.from_image_folder(tmp_path, labels=False)
+    assert image.shape == (3, 4, 3)

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import base64
 import html
-from collections import Counter
-from itertools import islice
 from typing import Any
 
 import numpy as np
 
 from headrace.image.encode import encode_png
-from headrace.plan.structure import flatten
 from headrace.tfds.feature import ClassLabel, FeatureConnector, FeaturesDict, Image, SequenceFeature
 
-SAMPLE, SUMMARISED = 8, 2_000
-"""So many rows are shown, and so many are counted."""
+SAMPLE, SUMMARISED, MOST_FREQUENT = 8, 2_000, 12
+"""So many rows are shown, so many are counted, and so many values of each feature."""
 STYLE = """
 body{font:15px/1.5 system-ui,sans-serif;max-width:70rem;margin:2rem auto;padding:0 1rem;color:#222}
 table{border-collapse:collapse;margin:.5rem 0 1.5rem}td,th{border:1px solid #ccc;padding:.3rem .6rem;text-align:left;
@@ -28,7 +25,7 @@ def card_page(builder: Any) -> str:
     """The page, as HTML that needs nothing beside it."""
     info = builder.info
     split = next((name for name, s in info.splits.items() if s.num_examples), None)
-    rows = list(islice(builder.as_dataset(split), SUMMARISED)) if split else []
+    ds = builder.as_dataset(split).take(SUMMARISED) if split else None
     facts = {
         "version": info.version, "config": info.config_name, "homepage": info.homepage, "license": info.license,
         "files": info.file_format, "input and label": info.supervised_keys,
@@ -42,17 +39,19 @@ def card_page(builder: Any) -> str:
         "<h2>Features</h2>",
         _table(["feature", "what it is", ""], [list(row) for row in _features(info.features)]),
     ]
-    if rows:
+    if ds is not None:
         names = [name for name, _, _ in _features(info.features)]
-        shown = [[_value(_at(row, name), _feature_at(info.features, name)) for name in names] for row in rows[:SAMPLE]]
+        shown = [
+            [_value(_at(row, name), _feature_at(info.features, name)) for name in names] for row in ds.take(SAMPLE)
+        ]
+        statistics = ds.statistics(most_frequent=MOST_FREQUENT, progress=False)
+        classes = _classes(statistics, info.features)
         parts += [
             f"<h2>The first rows of {_text(str(split))}</h2>",
             _table(names, shown, raw=True),
-            f"<h2>Numbers of the first {len(rows):,} rows of {_text(str(split))}</h2>",
-            _table(
-                ["feature", "summary"],
-                [[n, summarise([_at(r, n) for r in rows], _feature_at(info.features, n))] for n in names],
-            ),
+            f"<h2>Statistics of the first {statistics.rows:,} rows of {_text(str(split))}</h2>",
+            statistics._repr_html_(),
+            _table(["feature", "classes"], classes) if classes else "",
         ]
     if info.release_notes:
         parts += ["<h2>Releases</h2>", _table(["version", ""], [[v, n] for v, n in sorted(info.release_notes.items())])]
@@ -65,28 +64,16 @@ def card_page(builder: Any) -> str:
     )
 
 
-def summarise(values: list[Any], feature: FeatureConnector) -> str:
-    """What can be said of one feature's values in a line."""
-    if isinstance(feature, ClassLabel):
-        counts = Counter(int(value) for value in values)
-        named = {n: feature.int2str(n) if 0 <= n < (feature.num_classes or 0) else "none" for n in counts}
-        return ", ".join(f"{named[number]}: {count}" for number, count in counts.most_common(12))
-    leaves = [leaf for value in values for leaf in flatten(value)[1]]
-    if leaves and all(isinstance(leaf, bytes | str) for leaf in leaves):
-        sizes = [len(leaf) for leaf in leaves]
-        return (
-            f"{len(set(leaves))} different texts of {min(sizes)} to {max(sizes)} bytes, {np.mean(sizes):.1f} on average"
-        )
-    arrays = [np.asarray(leaf) for leaf in leaves if isinstance(leaf, np.ndarray | np.generic)]
-    arrays = [array for array in arrays if array.dtype.kind in "biuf"]
-    if not arrays:
-        return f"{len(values)} values"
-    shapes = sorted({array.shape for array in arrays})
-    numbers = np.concatenate([array.ravel() for array in arrays]).astype(np.float64)
-    if not numbers.size:
-        return "no values at all"
-    said = f"{numbers.min():.6g} … {numbers.max():.6g}, mean {numbers.mean():.6g}, deviation {numbers.std():.6g}"
-    return said if shapes == [()] else f"{said}; {len(shapes)} shapes, {shapes[0]} … {shapes[-1]}"
+def _classes(statistics: Any, features: FeatureConnector) -> list[list[str]]:
+    """How often each class comes, by feature."""
+    made = []
+    for name, found in statistics.items():
+        feature = _feature_at(features, name)
+        if isinstance(feature, ClassLabel):
+            counts = sorted(found.most_frequent, key=lambda each: (-each[1], each[0]))
+            known = range(feature.num_classes or 0)
+            made.append([name, ", ".join(f"{feature.int2str(n) if n in known else 'none'}: {c:,}" for n, c in counts)])
+    return made
 
 
 def _features(feature: FeatureConnector, path: str = "") -> list[tuple[str, str, str]]:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import json
-import tarfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -12,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from headrace.catalogue.sources import sha256_of
+from headrace.catalogue.croissant import croissant_page
+from headrace.sinks.write_webdataset import Archive, file_content, tar_member
 from headrace.storage.files import whole_file
 from headrace.tfds.builder import ReadOnlyBuilder
 from headrace.tfds.decode import SkipDecoding
@@ -115,28 +114,29 @@ def export_webdataset(builder: ReadOnlyBuilder, target: Path) -> None:
         rows = iter(builder.as_dataset(split, decoders=decoders, order="file"))
         count = builder.info.splits[split].num_examples
         for number, first in enumerate(range(0, count, TAR_ROWS)):
-            with whole_file(target / f"{split}-{number:06d}.tar") as file, tarfile.open(fileobj=file, mode="w") as tar:
+            with whole_file(target / f"{split}-{number:06d}.tar") as file:
+                archive = Archive(file)
                 for row in range(first, min(count, first + TAR_ROWS)):
-                    _add_row(tar, f"{row:09d}", next(rows), features)
+                    archive.write(b"".join(tar_member(*each) for each in _files(f"{row:09d}", next(rows), features)))
+                archive.close()
 
 
-def _add_row(tar: tarfile.TarFile, key: str, row: Any, features: FeatureConnector) -> None:
+def _files(key: str, row: Any, features: FeatureConnector) -> Iterator[tuple[str, bytes]]:
+    """The files that a row is made of. Pictures that lie in one feature may end in different ways."""
     rest: dict[str, Any] = {}
     for name, feature in sorted(features.children().items()):
         value = row[name]
         if isinstance(feature, Image):
             ending = "jpg" if value[:2] == b"\xff\xd8" else "png"
-            _add_file(tar, f"{key}.{name}.{ending}", value)
+            yield f"{key}.{name}.{ending}", value
         elif isinstance(feature, Text):
-            _add_file(tar, f"{key}.{name}.txt", value)
+            yield f"{key}.{name}.txt", value
         elif isinstance(value, np.ndarray) and value.dtype != object:
-            data = io.BytesIO()
-            np.save(data, value)
-            _add_file(tar, f"{key}.{name}.npy", data.getvalue())
+            yield f"{key}.{name}.npy", file_content("npy", value)
         else:
             rest[name] = huggingface_value(value, feature)
     if rest:
-        _add_file(tar, f"{key}.json", json.dumps(rest, default=_plain).encode())
+        yield f"{key}.json", json.dumps(rest, default=_plain).encode()
 
 
 def _plain(value: Any) -> Any:
@@ -147,12 +147,6 @@ def _plain(value: Any) -> Any:
     return value.tolist() if hasattr(value, "tolist") else str(value)
 
 
-def _add_file(tar: tarfile.TarFile, name: str, data: bytes) -> None:
-    entry = tarfile.TarInfo(name)
-    entry.size = len(data)
-    tar.addfile(entry, io.BytesIO(data))
-
-
 def export_croissant(builder: ReadOnlyBuilder, target: Path) -> None:
     """Croissant metadata of the directory, as a page of JSON-LD."""
     page = json.dumps(croissant_page(builder), indent=1, ensure_ascii=False)
@@ -160,74 +154,6 @@ def export_croissant(builder: ReadOnlyBuilder, target: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with whole_file(path) as file:
         file.write(page.encode())
-
-
-def croissant_page(builder: ReadOnlyBuilder) -> dict[str, Any]:
-    """What Croissant says of a dataset: its files, and the fields of its rows."""
-    info = builder.info
-    distribution: list[dict[str, Any]] = []
-    for split in info.splits.values():
-        for name in split.filenames(info.name, info.file_format):
-            path = Path(info.data_dir, name)
-            sums = {"sha256": sha256_of(path), "contentSize": f"{path.stat().st_size} B"} if path.exists() else {}
-            distribution.append(
-                {"@type": "cr:FileObject", "@id": name, "name": name, "contentUrl": name,
-                 "encodingFormat": f"application/x-{info.file_format}", **sums}
-            )  # fmt: skip
-    fields = [
-        {"@type": "cr:Field", "@id": f"default/{name}", "name": name, "description": description, "dataType": kind}
-        for name, kind, description in _fields(info.features)
-    ]
-    said = {
-        "description": info.description, "url": info.homepage, "license": info.license, "citeAs": info.citation,
-        "datePublished": None,
-    }  # fmt: skip
-    return {
-        "@context": CONTEXT,
-        "@type": "sc:Dataset",
-        "conformsTo": "http://mlcommons.org/croissant/1.0",
-        "name": info.name,
-        "version": str(info.version),
-        **{name: value for name, value in said.items() if value},
-        "distribution": distribution,
-        "recordSet": [{"@type": "cr:RecordSet", "@id": "default", "name": "default", "field": fields}],
-    }
-
-
-CONTEXT = {
-    "@language": "en",
-    "@vocab": "https://schema.org/",
-    "sc": "https://schema.org/",
-    "cr": "http://mlcommons.org/croissant/",
-    "citeAs": "cr:citeAs",
-    "conformsTo": "dct:conformsTo",
-    "dct": "http://purl.org/dc/terms/",
-    "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
-    "field": "cr:field",
-    "recordSet": "cr:recordSet",
-}
-
-
-def _fields(feature: FeatureConnector, path: str = "") -> Iterator[tuple[str, str, str]]:
-    if isinstance(feature, FeaturesDict):
-        for name, child in sorted(feature.items()):
-            yield from _fields(child, f"{path}/{name}".strip("/"))
-        return
-    inner = feature
-    while isinstance(inner, SequenceFeature):
-        inner = inner.feature
-    if isinstance(inner, FeaturesDict):
-        yield from _fields(inner, path)
-    else:
-        yield path, _data_type(inner), feature.description or repr(feature)
-
-
-def _data_type(feature: FeatureConnector) -> str:
-    if isinstance(feature, Image):
-        return "sc:ImageObject"
-    if isinstance(feature, Tensor) and feature.dtype.kind != "S":
-        return {"b": "sc:Boolean", "f": "sc:Float"}.get(feature.dtype.kind, "sc:Integer")
-    return "sc:Text"
 
 
 EXPORTS: dict[str, Callable[[ReadOnlyBuilder, Path], None]] = {

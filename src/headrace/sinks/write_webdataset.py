@@ -100,12 +100,14 @@ def _members(block: Block) -> Any:
                     f"{KEY} {base!r} with the ending {ending!r} would not be read back as these: "
                     "a key has no dot behind its last slash, an ending is in lower case"
                 )
-            content = file_content(ending, value)
-            info = tarfile.TarInfo(name)
-            info.size = len(content)
-            yield info.tobuf(tarfile.GNU_FORMAT)
-            yield content
-            yield bytes(-len(content) % BLOCK)
+            yield tar_member(name, file_content(ending, value))
+
+
+def tar_member(name: str, content: bytes) -> bytes:
+    """A file within an archive."""
+    info = tarfile.TarInfo(name)
+    info.size = len(content)
+    return b"".join([info.tobuf(tarfile.GNU_FORMAT), content, bytes(-len(content) % BLOCK)])
 
 
 def file_content(ending: str, value: Any) -> bytes:

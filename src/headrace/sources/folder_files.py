@@ -62,6 +62,11 @@ def find_files(
         (number[kind], name) for name in wanted if (kind := name.partition("/")[0]) in number and "/" in name
     )
     names = [f"{folder}/{name}" for _, name in chosen]
+    if not names and wanted and not classes:
+        raise FileNotFoundError(
+            f"{show_path(folder)} has {len(wanted)} such files, and no sub-folder for a class: labels=False reads them "
+            "without labels"
+        )
     return _checked(FolderFiles(names, np.array([i for i, _ in chosen], np.int64), classes), folder, endings)
 
 
