@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -22,7 +23,7 @@ class Fake:
 
     def __init__(self, table: pa.Table, streams: int = 2, rows: int = 1000) -> None:
         self.table, self.streams, self.rows = table, streams, rows
-        self.faults: dict[int, list[grpc.StatusCode | None]] = {}
+        self.faults: dict[int, list[grpc.StatusCode | str | None]] = {}
         self.sessions: list[Any] = []
         self.reads: list[tuple[str, int]] = []
         self.lives, self.forgets = 6 * 3600.0, False
@@ -76,6 +77,11 @@ class Fake:
         faults = self.faults.setdefault(stream, [])
         for message in self.messages(session, stream, request.offset):
             fault = faults.pop(0) if faults else None
+            if fault == "stall":
+                ended = threading.Event()
+                if context.add_callback(ended.set):
+                    ended.wait()
+                return
             if fault is not None:
                 context.abort(fault, "the fake was told to")
             yield message

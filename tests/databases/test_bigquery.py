@@ -4,6 +4,7 @@ import datetime
 import json
 import runpy
 import threading
+import time
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
@@ -70,6 +71,30 @@ def test_a_fault_that_stays_is_raised_and_keeps_the_place(fake):
     assert got == want
     assert faults == 3
     assert ids(dataset(fake).ignore_errors().with_options(hr.Options(retries=0)).iterator(state)) == want[given:]
+
+
+def test_a_stream_that_stalls_is_asked_again_and_then_given_up(fake):
+    want = ids(dataset(fake))
+    quick = hr.Options(timeout=0.5, retries=1)
+    fake.faults = {0: [None, "stall", None, "stall", "stall"], 1: [None, None, "stall"]}
+    assert ids(dataset(fake).with_options(quick)) == want
+    fake.faults = {0: [None, "stall", "stall", "stall"], 1: []}
+    it = iter(dataset(fake).with_options(quick).ignore_errors())
+    got = []
+    with pytest.raises(hr.TransportError, match="asked 2 times"):
+        while True:
+            got.append(int(next(it)["id"]))
+    assert got + ids(it) == want
+
+
+def test_a_slow_reader_loses_nothing_to_the_deadline_of_a_call(fake):
+    want = ids(dataset(fake))
+    it = iter(dataset(fake, max_streams=1).with_options(hr.Options(timeout=0.3, retries=0)))
+    got = []
+    for count in (1000, 5000):
+        got += [int(next(it)["id"]) for _ in range(count)]
+        time.sleep(0.5)
+    assert sorted(got + ids(it)) == sorted(want)
 
 
 def test_a_state_goes_on_in_its_session(fake):

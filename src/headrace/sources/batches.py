@@ -56,6 +56,8 @@ class BatchSource(ABC):
     """What the user says of columns: as what they are read, and what stands for what is missing."""
     layout: str = ""
     """What the parts are, where the plan does not say: a state holds it, and gives it to `lay_out`."""
+    timeout: float = 60.0
+    """Seconds that an answer may take: in a pass, those of its `Options(timeout=)`."""
     start: Mark = 0
     """The mark of a part's beginning."""
 

@@ -181,7 +181,7 @@ class BigQuerySource(BatchSource):
     def open(self, part: int, mark: Mark) -> Iterator[pa.RecordBatch]:
         if part >= len(self._streams):
             return iter(())
-        return Messages(self._connect(), self._streams[part], int(mark), self.schema, str(self))
+        return Messages(self._connect(), self._streams[part], int(mark), self.schema, str(self), self.timeout)
 
     def is_passing(self, error: Exception) -> bool:
         if type(error).__module__.startswith("google."):
@@ -200,12 +200,23 @@ def _session(layout: str) -> tuple[int, list[str]]:
 
 
 class Messages(Iterator["pa.RecordBatch"]):
-    """The batches of a stream from an offset on."""
+    """The batches of a stream from an offset on.
 
-    def __init__(self, client: Any, stream: str, offset: int, schema: pa.Schema, source: str) -> None:
+    A call of the client has one deadline for all its messages: it is made again behind the last one as long as some
+    come, and a stream that gives none until then has stalled.
+    """
+
+    def __init__(self, client: Any, stream: str, offset: int, schema: pa.Schema, source: str, timeout: float) -> None:
+        self._client, self._stream, self._offset, self._timeout = client, stream, offset, timeout
         self._schema, self._source = schema, source
-        self._rows = self._asked(lambda: client.read_rows(stream, offset=offset))
+        self._begin()
+
+    def _begin(self) -> None:
+        self._rows = self._asked(
+            lambda: self._client.read_rows(self._stream, offset=self._offset, timeout=self._timeout)
+        )
         self._messages = iter(self._rows)
+        self._has_come = False
 
     def __iter__(self) -> Self:
         return self
@@ -213,12 +224,25 @@ class Messages(Iterator["pa.RecordBatch"]):
     def __next__(self) -> pa.RecordBatch:
         import pyarrow as pa
 
-        message = self._asked(lambda: next(self._messages))
+        message = self._message()
         data = message.arrow_record_batch.serialized_record_batch
         batch = pa.ipc.read_record_batch(pa.py_buffer(data), self._schema)
         if message.row_count and batch.num_rows != message.row_count:
             raise ConnectionError(f"{batch.num_rows} rows came where {message.row_count} were told")
+        self._offset += batch.num_rows
         return batch
+
+    def _message(self) -> Any:
+        try:
+            message = self._asked(lambda: next(self._messages))
+        except Exception as error:
+            if type(error).__name__ != "DeadlineExceeded" or not self._has_come:
+                raise
+            self._rows.cancel()
+            self._begin()
+            message = self._asked(lambda: next(self._messages))
+        self._has_come = True
+        return message
 
     def _asked(self, work: Callable[[], Any]) -> Any:
         try:

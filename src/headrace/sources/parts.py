@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -19,6 +20,7 @@ from headrace.plan.node import TUNING, Node, user_site
 from headrace.plan.spec import Spec
 from headrace.plan.structure import Structure
 from headrace.records.tables import table_spec
+from headrace.records.transport import TIMEOUT, Transport
 from headrace.sources.batches import BatchSource
 from headrace.sources.part_stream import PartStream
 from headrace.sources.range import Range
@@ -104,9 +106,11 @@ class Parts(Node):
         """Makes the rows of one part of its number."""
         return lambda part: PartRows(self.source, int(part), self.reader, self.elements, site=self.site, name=self.name)
 
-    def laid_out(self, layout: str | None) -> Parts:
+    def laid_out(self, layout: str | None, timeout: float = TIMEOUT) -> Parts:
         """The same for one pass, whose layout a state may know."""
-        return replace(self, source=self.source.lay_out(layout))
+        source = copy.copy(self.source.lay_out(layout))
+        source.timeout = timeout
+        return replace(self, source=source)
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,7 +208,7 @@ class PartsStream(Stream):
 
     def __init__(self, node: Parts, ctx: Context, at: At) -> None:
         own: LaidOut | LaidOutTurns | None = at.own
-        fixed = node.laid_out(None if own is None else own.layout)
+        fixed = node.laid_out(None if own is None else own.layout, Transport.of(ctx.run).timeout)
         inner = At(None if own is None else own.inner, at.inputs)
         in_turn = isinstance(node, PartsInTurn)
         self._source = fixed.source
