@@ -80,7 +80,7 @@ server.serve()
 
 def bare_flight(port, megabytes):
     """MB/s of record batches of a megabyte that somebody has made already, one stream."""
-    import pyarrow.flight as flight
+    from pyarrow import flight
 
     with flight.FlightClient(f"grpc://127.0.0.1:{port}") as client:
         began = time.perf_counter()

@@ -37,7 +37,7 @@ def expected(ds):
 
 @pytest.fixture
 def cluster():
-    with hr.cluster.local(2, timeout=3, patience=90) as found:
+    with hr.cluster.local(2, timeout=12, patience=300) as found:
         found.wait_for(2)
         yield found
 
