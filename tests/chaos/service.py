@@ -33,7 +33,7 @@ from tests.chaos.pipelines import check
 from tests.pipelines import Sometimes
 
 D = hr.Dataset
-TIMEOUT = 4.0
+TIMEOUT = 8.0
 PATIENCE = 240.0
 
 
@@ -207,7 +207,7 @@ def halt(chance, cluster):
 def halt_and_go_on(chance, cluster):
     pid = halt(chance, cluster)
     if pid:
-        threading.Timer(chance.choice([0.2, 12.0]), _go_on, [pid]).start()
+        threading.Timer(chance.choice([0.2, 3 * TIMEOUT]), _go_on, [pid]).start()
     return pid
 
 

@@ -25,9 +25,12 @@ def survives(cluster):
         want = list(ds.distribute_over(one, splits=5))
     it = iter(made)
     got = [next(it) for _ in range(5)]
-    os.kill(cluster.members()[0].status()["pid"], signal.SIGKILL)
+    killed = cluster.members()[0]
+    os.kill(killed.status()["pid"], signal.SIGKILL)
     got += list(it)
     assert len(got) == len(want) and all(same(a, b) for a, b in zip(got, want, strict=True))
+    with cluster._changed:  # though no pass asks for it
+        assert cluster._changed.wait_for(lambda: killed not in cluster._members, 240)
     cluster.wait_for(2)
 
 

@@ -35,11 +35,18 @@ def expected(ds):
     return [row.value for row in reference.run(ds._node)]
 
 
-@pytest.fixture
-def cluster():
-    with hr.cluster.local(2, timeout=3, patience=90) as found:
-        found.wait_for(2)
+@pytest.fixture(scope="module")
+def mortal_workers():
+    with hr.cluster.local(2, timeout=12, patience=300) as found:
         yield found
+
+
+@pytest.fixture
+def cluster(mortal_workers):
+    """Two workers, whatever became of those before them."""
+    mortal_workers.resize(2)
+    mortal_workers.wait_for(2)
+    return mortal_workers
 
 
 @pytest.mark.parametrize("fault", [signal.SIGKILL, signal.SIGSTOP])

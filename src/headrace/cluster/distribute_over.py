@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from headrace.cluster.members import Cluster
 from headrace.cluster.session import Session, SplitStart
-from headrace.cluster.splits import Cut, Fragment, find_cut, with_fixed_seeds
+from headrace.cluster.splits import Cut, Fragment, find_cut, find_ordered_cut, with_fixed_seeds
 from headrace.execute.context import Context
 from headrace.execute.registry import opens
 from headrace.execute.stream import END, Made, Stream
@@ -67,6 +67,31 @@ def distribute_over(
     return self._then(DistributeOver, numbers, count, cut.kind, cut.lot, mode, turns, rows, cluster, name=name)
 
 
+RANGES = 64
+"""Into so many a plan is cut whose rows are wanted in the order of one process, if there are as many."""
+
+
+def in_order_over(ds: Dataset, cluster: Cluster | None) -> Dataset:
+    """The same elements in the same order, made by the workers of a cluster; the dataset itself where there is none.
+
+    Ranges of the sources' rows follow one another; workers make some of them ahead.
+    """
+    if cluster is None:
+        return ds
+    if not isinstance(cluster, Cluster):
+        raise TypeError(f"cluster= takes a cluster, such as hr.cluster.local(4), not {cluster!r}")
+    _check_plan(ds._node)
+    cut = find_ordered_cut(ds._node)
+    count = max(1, min(RANGES, -(-int(cut.base.cardinality) // cut.lot)))
+    how = ("in_order", 1, EVERY_ROW, cluster, RANGES_AHEAD)
+    return ds._then(DistributeOver, SplitNumbers(0, count), count, cut.kind, cut.lot, *how)
+
+
+RANGES_AHEAD = 15
+"""So many ranges are made before their turn has come."""
+EVERY_ROW = 1 << 62
+
+
 def _check_plan(plan: Node) -> None:
     for node in walk(plan):
         if node.outlives:
@@ -102,6 +127,7 @@ class DistributeOver(Node):
     cycle_length: int = 1
     block_length: int = 1
     cluster: Cluster = field(default_factory=Cluster, repr=False, metadata=TUNING)
+    ahead: int = field(default=0, repr=False, metadata=TUNING)
 
     pure = True  # rows are made ahead, elsewhere, and made again: that is what was asked for
     ready_made = True
@@ -126,13 +152,18 @@ class DistributeOver(Node):
     @cached_property
     def cut(self) -> Cut:
         """Where the plan is cut."""
-        return find_cut(self.plan, self.splits if self.mode == "distributed_epoch" else 1)
+        return self._cut_of(self.plan)
+
+    def _cut_of(self, plan: Node) -> Cut:
+        if self.mode == "in_order":
+            return find_ordered_cut(plan)
+        return find_cut(plan, self.splits if self.mode == "distributed_epoch" else 1)
 
     @cached_property
     def fragment(self) -> Fragment:
         """What workers run."""
         plan = with_fixed_seeds(self.plan)
-        return Fragment(plan, find_cut(plan, self.splits if self.mode == "distributed_epoch" else 1), self.splits)
+        return Fragment(plan, self._cut_of(plan), self.splits)
 
     @cached_property
     def cardinality(self) -> Cardinality:
@@ -143,6 +174,8 @@ class DistributeOver(Node):
         return reduce(Cardinality.plus, (self.fragment.split(i).cardinality for i in range(self.splits)))
 
     def remark(self) -> str | None:
+        if self.mode == "in_order":
+            return f"{self.splits} ranges of rows of {self.cut.base.operation}, one after another"
         if self.mode == "parallel_epochs":
             return f"{self.splits} passes over everything, each in an order of its own"
         cut = self.cut
@@ -246,7 +279,7 @@ class DistributeOverStream(Stream):
     def __init__(self, node: DistributeOver, ctx: Context, at: At) -> None:
         written = ctx.prepared.as_written(node)
         assert isinstance(written, DistributeOver)
-        self._session = Session(written.fragment, written.mode, node.cluster, ctx, node)
+        self._session = Session(written.fragment, written.mode, node.cluster, ctx, node, node.cycle_length + node.ahead)
         own: TurnsMark | None = at.own
         try:
             self._expect(own, node)
@@ -263,7 +296,7 @@ class DistributeOverStream(Stream):
         oldest = min((number for _, number, _ in live), default=0)
         first = 0 if own is None else (oldest + own.read if live else None)
         if first is not None:
-            for number in range(first, min(node.splits, first + node.cycle_length - len(live))):
+            for number in range(first, min(node.splits, first + node.cycle_length - len(live) + node.ahead)):
                 self._session.expect(number, SplitStart(START, 0))
 
     def pull(self, want: int) -> Made:

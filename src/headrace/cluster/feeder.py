@@ -24,9 +24,10 @@ class Feeder:
         self._told = False
         self._thread = threading.Thread(target=self._feed, name=f"headrace-worker-{member.name}", daemon=True)
 
-    def start(self) -> None:
-        """Begin to ask."""
-        self._thread.start()
+    def begin(self) -> None:
+        """Begin to ask, if it has not begun."""
+        if self._thread.ident is None:
+            self._thread.start()
 
     def _feed(self) -> None:
         session, member = self._session, self._member

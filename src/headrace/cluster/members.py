@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from headrace.cluster.metrics import MetricsServer
 from headrace.cluster.parcels import Label, read_label
-from headrace.cluster.requests import PUT_BYTES, PackedFragment, Poll, Release
+from headrace.cluster.requests import PUT_BYTES, RESPONSE_SECONDS, PackedFragment, Poll, Release
 from headrace.errors import WorkerError
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class ClusterWorker:
 
         descriptor = flight.FlightDescriptor.for_command(pickle.dumps(request, protocol=5))
         with self._faults():
-            writer, reader = self._connected().do_exchange(descriptor, self._options())
+            writer, reader = self._connected().do_exchange(descriptor, self._options(self.timeout + RESPONSE_SECONDS))
             self._under_way[reader] = request.session
             try:
                 writer.done_writing()

@@ -64,7 +64,10 @@ class DaskCluster(Cluster):
             return False
         found = self._client.scheduler_info(n_workers=-1)["workers"]
         with self._changed:
-            there = {member.handle for member in self._members}
+            there = {member.handle: member for member in self._members}
+        for worker, member in there.items():
+            if worker not in found:
+                self.report(member, "Dask has it no more")
         for worker, about in found.items():
             if worker not in there:
                 self._begin(worker, about)

@@ -32,6 +32,10 @@ class RayWorker:
         """Where it listens."""
         return self._address
 
+    def stay(self) -> None:
+        """Nothing, for as long as the actor lives: who waits for it hears of its end."""
+        threading.Event().wait()
+
 
 class RayCluster(Cluster):
     """Actors, one worker each. One that ends, or does not answer, is replaced."""
@@ -66,23 +70,22 @@ class RayCluster(Cluster):
         actor = ray.remote(RayWorker).options(**self._options).remote(self._token, cpus)
         with self._changed:
             self._actors[actor] = None
-        threading.Thread(
-            target=_await_address, args=(weakref.ref(self), actor), name="an actor's address", daemon=True
-        ).start()
+        threading.Thread(target=_follow, args=(weakref.ref(self), actor), name="an actor of Ray", daemon=True).start()
 
-    def begin(self, actor: Any, address: str) -> None:
-        """An actor listens."""
+    def begin(self, actor: Any, address: str) -> ClusterWorker | None:
+        """An actor listens; the worker that it is, if it is wanted still."""
         member = ClusterWorker(f"grpc://{address}", token=self._token, timeout=self.timeout)
         member.handle = actor
         with self._changed:
             known = actor in self._actors and not self._closed
             if known:
                 self._actors[actor] = member
-        if known:
-            self.join(member)
-        else:
+        if not known:
             member.close()
             _kill(actor)
+            return None
+        self.join(member)
+        return member
 
     def fail(self, actor: Any, problem: str) -> None:
         """An actor could not be started: another is, unless there is no end to that."""
@@ -115,7 +118,7 @@ class RayCluster(Cluster):
         self._finalizer()
 
 
-def _await_address(known: weakref.ref[RayCluster], actor: Any) -> None:
+def _follow(known: weakref.ref[RayCluster], actor: Any) -> None:
     import ray
 
     try:
@@ -128,8 +131,17 @@ def _await_address(known: weakref.ref[RayCluster], actor: Any) -> None:
     cluster = known()
     if cluster is None:
         _kill(actor)
-    else:
-        cluster.begin(actor, address)
+        return
+    member = cluster.begin(actor, address)
+    if member is None:
+        return
+    del cluster
+    try:
+        ray.get(actor.stay.remote())
+    except Exception as error:  # it died, was killed, or Ray is shut down
+        cluster = known()
+        if cluster is not None:
+            cluster.report(member, type(error).__name__)
 
 
 def _kill(actor: Any) -> None:

@@ -17,8 +17,9 @@ from headrace.plan.prepared import Prepared
 
 POLL_SECONDS = 0.1
 """How long a worker that has nothing ready waits before it says so: then the trainer knows that it lives."""
-RESPONSE_BYTES = 16 << 20
-"""About how much one answer holds."""
+RESPONSE_BYTES = 64 << 20
+RESPONSE_SECONDS = 1.0
+"""About how much one answer holds, and how long it goes on."""
 PUT_BYTES = 8 << 20
 """How much of a fragment goes in one message."""
 

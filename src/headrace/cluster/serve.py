@@ -45,7 +45,7 @@ def warm_up(work: WorkerService) -> None:
     prepare = import_module(RULES).prepare
     setting = Setting(fragment.digest, "distributed_epoch", ROOT, 0, False, Options(), prepare, None)
     work.add_fragment(*fragment)
-    work.poll(Poll("warm", [SplitWant(0, 0, 1, SplitOpening(START, 0, {}))], setting, wait=1.0))
+    list(work.poll(Poll("warm", [SplitWant(0, 0, 1, SplitOpening(START, 0, {}))], setting, wait=1.0)))
     work.release(Release("warm"))
 
 

@@ -17,7 +17,7 @@ from traceback import format_exception
 from typing import TYPE_CHECKING, Any
 
 from headrace.cluster.parcels import Label, Parcel, pack_by_value
-from headrace.cluster.requests import RESPONSE_BYTES, Poll, Release, Setting, digest_of
+from headrace.cluster.requests import RESPONSE_BYTES, RESPONSE_SECONDS, Poll, Release, Setting, digest_of
 from headrace.cluster.runner import Runner
 from headrace.cluster.splits import Fragment
 from headrace.errors import WorkerError
@@ -71,32 +71,50 @@ class WorkerService:
             self._fragments[digest] = made
         return made
 
-    def poll(self, request: Poll) -> list[Parcel]:
-        """What is ready of the splits that are wanted; none, where nothing is for as long as the trainer waits."""
-        parcels = self._open(request)
-        if parcels:
-            return parcels
-        until = time.monotonic() + request.wait
+    def poll(self, request: Poll) -> Iterator[Parcel]:
+        """What is ready of the splits that are wanted, and what becomes ready while that is sent.
+
+        It ends where nothing has come for as long as the trainer waits, and where there is no more room for one of
+        the splits: what there is room for by then, the trainer says with the next request.
+        """
+        first = self._open(request)
+        if first:
+            yield from first
+            return
         with self._ready:
             session = self._sessions.get(request.session)
             if session is None:
-                return []
+                return
+            wanted = [(session.runners[want.split], want.room) for want in request.wants]
+        began, room, schema = time.monotonic(), RESPONSE_BYTES, None
+        while min(room, *(left for _, left in wanted)) > 0 and time.monotonic() - began < RESPONSE_SECONDS:
+            taken, schema = self._take(wanted, room, schema, request.wait)
+            if not any(taken):
+                return
             session.used = time.monotonic()
-            wanted = [(want, session.runners[want.split]) for want in request.wants]
-            while not any(runner.has_rows for _, runner in wanted):
+            sizes = [sum(parcel.nbytes for parcel in parcels) for parcels in taken]
+            wanted = [(runner, left - size) for (runner, left), size in zip(wanted, sizes, strict=True)]
+            room -= sum(sizes)
+            for parcels in taken:
+                yield from parcels
+
+    def _take(self, wanted: list[tuple[Runner, int]], room: int, schema: Any, wait: float) -> tuple[list[Any], Any]:
+        """What lies ready of each, once any of them has something; nothing, where none has in time."""
+        until = time.monotonic() + wait
+        taken: list[list[Parcel]] = []
+        with self._ready:
+            while not any(runner.has_rows for runner, _ in wanted):
                 left = until - time.monotonic()
                 if left <= 0 or not self._ready.wait(left):
                     break
-            room = RESPONSE_BYTES
-            schema = None
-            for want, runner in wanted:
-                taken = runner.take(min(room, want.room), schema) if room > 0 else []
-                room -= sum(parcel.nbytes for parcel in taken)
-                schema = schema or next((p.data.schema for p in taken if p.data is not None), None)
-                parcels += taken
-            self._rows += sum(parcel.rows for parcel in parcels)
-            self._nbytes += sum(parcel.nbytes for parcel in parcels)
-        return parcels
+            for runner, most in wanted:
+                parcels = runner.take(min(room, most), schema) if room > 0 else []
+                taken.append(parcels)
+                room -= sum(parcel.nbytes for parcel in parcels)
+                schema = schema or next((p.data.schema for p in parcels if p.data is not None), None)
+                self._rows += sum(parcel.rows for parcel in parcels)
+                self._nbytes += sum(parcel.nbytes for parcel in parcels)
+        return taken, schema
 
     def _open(self, request: Poll) -> list[Parcel]:
         """Have every split that is wanted open where it is wanted; what the trainer must say first."""

@@ -6,9 +6,11 @@ came.
 
 from __future__ import annotations
 
+import random
 import threading
 import uuid
 from collections import deque
+from hashlib import blake2b
 from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -36,6 +38,11 @@ TRIES = 4
 """A split that so many workers in turn were lost over, without a row between, is not tried again."""
 CHECK_SECONDS = 0.25
 """How often somebody who waits for a split looks whether another worker could have it."""
+
+
+WINDOW_SECONDS = 10.0
+SLOW = 0.2
+"""How often somebody looks back, and which part of the time must have been waiting for a split to be moved."""
 
 
 class SplitStart(NamedTuple):
@@ -77,7 +84,9 @@ class Split:
 class Session:
     """The splits of one pass."""
 
-    def __init__(self, fragment: Fragment, mode: str, cluster: Cluster, ctx: Context, node: Node) -> None:
+    def __init__(
+        self, fragment: Fragment, mode: str, cluster: Cluster, ctx: Context, node: Node, at_a_time: int
+    ) -> None:
         self.name = uuid.uuid4().hex
         self.packed = PackedFragment.of(fragment)
         run = ctx.run
@@ -94,9 +103,11 @@ class Session:
         self._ended: list[Feeder] = []
         self._closed = False
         self._waits_for: int | None = None
+        self._waited: dict[int, float] = {}
+        self._window = monotonic()
         self._lonely: float | None = monotonic()
         self.changed = threading.Condition(threading.RLock())
-        self._room = max(LEAST_BYTES, BUFFER_BYTES // max(1, getattr(node, "cycle_length", 1)))
+        self._room = max(LEAST_BYTES, BUFFER_BYTES // max(1, at_a_time))
         run.watch(self)
         for member in cluster.listen(self):
             self.joined(member)
@@ -126,7 +137,10 @@ class Session:
                 self._check_waiting(split, began)
                 self._waits_for = number
                 self.changed.wait(CHECK_SECONDS)
-            self._waits_for = None
+            if self._waits_for is not None:
+                now, self._waits_for = monotonic(), None
+                self._waited[number] = self._waited.get(number, 0.0) + now - began
+                self._look_back(now)
             if split.items:
                 return self._taken(split, want)
             if split.raised is not None:
@@ -163,8 +177,34 @@ class Session:
             return
         idle = [m for m in self._feeders if m is not split.member and not any(map(self._wanted, self._active_of(m)))]
         if idle:
-            split.member, split.opened, split.moved = min(idle, key=lambda m: len(self._active_of(m))), False, True
+            split.moved = True
+            self._give(split, self._least_loaded(idle))
             self.changed.notify_all()
+
+    def _look_back(self, now: float) -> None:
+        """Once in a while: a worker that most of the waiting was for is slow, or busy for others, and has one less."""
+        if now - self._window < WINDOW_SECONDS:
+            return
+        waited, self._waited, self._window = self._waited, {}, now
+        total = sum(waited.values())
+        if total < SLOW * WINDOW_SECONDS or len(self._feeders) < 2:
+            return
+        by_member: dict[ClusterWorker, float] = {}
+        for number, seconds in waited.items():
+            member = self._splits[number].member if number in self._splits else None
+            if member is not None:
+                by_member[member] = by_member.get(member, 0.0) + seconds
+        worst = max(by_member, key=lambda m: by_member[m], default=None)
+        if worst is None or by_member[worst] < total * (1 + 1 / len(self._feeders)) / 2:
+            return
+        mine = [s for s in self._active_of(worst) if s.number in waited]
+        if mine:
+            slowest = max(mine, key=lambda s: waited[s.number])
+            self._give(slowest, self._least_loaded([m for m in self._feeders if m is not worst]))
+
+    def _least_loaded(self, members: list[ClusterWorker]) -> ClusterWorker:
+        load = {member: len(self._active_of(member)) for member in members}
+        return random.choice([member for member in members if load[member] == min(load.values())])
 
     def _wanted(self, split: Split) -> bool:
         return split.active and (not split.items or split.nbytes < self._room)
@@ -242,11 +282,10 @@ class Session:
         with self.changed:
             if self._closed or member in self._feeders or not member.alive:
                 return
-            self._feeders[member] = feeder = Feeder(self, member)
+            self._feeders[member] = Feeder(self, member)
             self._lonely = None
             self._balance(member)
             self._assign()
-            feeder.start()
 
     def left(self, member: ClusterWorker) -> None:
         """One worker less: its splits go on elsewhere."""
@@ -285,10 +324,19 @@ class Session:
             return
         load = {member: len(self._active_of(member)) for member in self._feeders}
         for split in waiting:
-            split.member = least = min(load, key=lambda m: load[m])
-            split.opened = False
+            least = min(load, key=lambda m: (load[m], self._rank(m)))
+            self._give(split, least)
             load[least] += 1
         self.changed.notify_all()
+
+    def _rank(self, member: ClusterWorker) -> bytes:
+        """Which of equals is chosen: not the same by all trainers of a large cluster."""
+        return blake2b(f"{self.name} {member.location}".encode(), digest_size=8).digest()
+
+    def _give(self, split: Split, member: ClusterWorker) -> None:
+        """Have a worker asked for a split; one that has none need not be connected to."""
+        split.member, split.opened = member, False
+        self._feeders[member].begin()
 
     def _balance(self, new: ClusterWorker) -> None:
         """Take splits from those who have most, until the new one has its share."""
@@ -299,7 +347,7 @@ class Session:
             if most is None or len(by_member[most]) <= len(self._active_of(new)) + 1:
                 return
             split = min(by_member[most], key=lambda s: s.nbytes and s.number)
-            split.member, split.opened = new, False
+            self._give(split, new)
 
     def has(self, member: ClusterWorker) -> bool:
         """Whether this worker is one of those that are asked."""

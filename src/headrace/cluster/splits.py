@@ -60,6 +60,28 @@ def find_cut(plan: Node, splits: int) -> Cut:
     return Cut(node, "elements", lot, in_step)
 
 
+def find_ordered_cut(plan: Node) -> Cut:
+    """Where to cut a plan so that its splits, one after another, are its rows in the order of one process.
+
+    Raises ValueError, with the operation that looks beyond the rows of one split, where there is no such place.
+    """
+    node, lot, parts, batched = plan, 1, None, False
+    while True:
+        steps = node.divides and (node.one_to_one or node.transparent or node.waits_for is not None)
+        if not steps and node.addressable and node.cardinality.known:
+            return Cut(node, "ranges", lot, True, parts)
+        if len(node.inputs) != 1 or not (steps or (node.keeps_runs and not batched)):
+            where = f" ({node.site})" if node.site else ""
+            raise ValueError(
+                f"{node.operation}{where} cannot be done to one range of rows after another: leave out cluster=, or "
+                "write what comes before it first"
+            )
+        if node.waits_for is not None:
+            lot, batched = lot * node.waits_for, True
+        parts = node if node.tells_inputs else parts
+        (node,) = node.inputs
+
+
 def _by_number(cut: Cut) -> Cut:
     """In ranges where rows lie one after another in files, and the order of the plan is theirs."""
     inside = list(walk(cut.base))

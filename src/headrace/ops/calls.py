@@ -140,6 +140,7 @@ class MappingCalls(ParallelCalls):
     """Up to so many rows are handed over at a time where calls are quick; 1 where nobody may hold a row back."""
 
     divides = True
+    keeps_runs = True
 
     one_to_one = True
 

@@ -82,6 +82,7 @@ class Filter(Deciding, ParallelCalls):
     idle: IdleWorkers = field(default_factory=IdleWorkers, kw_only=True, repr=False, metadata=TUNING)
 
     divides = True
+    keeps_runs = True
 
     @property
     def decides(self) -> Graph | None:

@@ -50,6 +50,7 @@ class FlatMap(BuildingNode):
     """What the function makes of any row, where one call of it is as good as many."""
 
     divides = True
+    keeps_runs = True
 
     @cached_property
     def pure(self) -> bool:

@@ -41,6 +41,7 @@ class IgnoreErrors(UnchangedRows):
     log_warning: bool = field(default=False, metadata=TUNING)
 
     divides = True
+    keeps_runs = True
 
     @property
     def operation(self) -> str:

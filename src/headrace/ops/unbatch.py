@@ -51,6 +51,7 @@ class Unbatch(Node):
     input: Node
 
     divides = True
+    keeps_runs = True
 
     @property
     def spec(self) -> Spec:

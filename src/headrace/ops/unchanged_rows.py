@@ -46,6 +46,7 @@ class PassThrough(UnchangedRows):
     """All rows, one for one, and no trace in states; a subclass says how it is opened."""
 
     divides = True
+    keeps_runs = True
 
     transparent = True
     one_to_one = True

@@ -65,6 +65,7 @@ class Node(ABC):
     - `waits_for`: so many rows of its one input make one of its own, and none comes before they are all there.
     - `process`: where its rows are the share of one process: which, of how many, and how many elements it has a step.
     - `divides`: done to shares of its input one by one, it makes of each row what it makes of it among all others.
+    - `keeps_runs`: done to runs of its input one by one, it gives what it makes of them end to end.
     - `coarse`: fetching one row reads many, so that scattered ones are better asked for many at a time.
     """
 
@@ -85,6 +86,7 @@ class Node(ABC):
     transparent = False
     tells_inputs = False
     divides = False
+    keeps_runs = False
     process: ClassVar[tuple[int, int, int] | None] = None
 
     @property

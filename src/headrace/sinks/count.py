@@ -5,8 +5,10 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
+from headrace.cluster.members import Cluster
 from headrace.execute.budget import cpus
 from headrace.execute.passes import Pass
+from headrace.ops.count_rows import CountRows
 from headrace.ops.with_options import merge_options
 from headrace.optimise.rules import prepare
 from headrace.options import Options
@@ -19,14 +21,17 @@ if TYPE_CHECKING:
 AT_ONCE = 1 << 15
 
 
-def count(self: Dataset) -> int:
+def count(self: Dataset, *, cluster: Cluster | None = None) -> int:
     """How many elements a pass gives, elements that cannot be made included, as `len(ds)` says where that is known.
 
-    Records of files are read and their checksums verified, but no Python objects are made of them.
+    Records of files are read and their checksums verified, but no Python objects are made of them. With a `cluster` its
+    workers pass over the elements, each over its splits, and say how many there were.
 
     >>> hr.Dataset.range(10).filter(lambda x: x % 3 == 0).count()
     4
     """
+    if cluster is not None:
+        return sum(int(rows) for rows in self._then(CountRows).distribute_over(cluster))
     node, options = self._node, merge_options(self._node)
     if not isinstance(node, Files) or node.files is None or node.on_error is not None:
         return _rows(node, options)

@@ -7,6 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from headrace.block import Block
+from headrace.cluster.distribute_over import in_order_over
+from headrace.cluster.members import Cluster
 from headrace.execute.budget import cpus
 from headrace.feature_column.gather import gather
 from headrace.plan.structure import flatten
@@ -49,12 +51,14 @@ def statistics(
     state: Any = None,
     save_every: float = 30.0,
     progress: bool | None = None,
+    cluster: Cluster | None = None,
 ) -> Statistics:
     """What each component holds: how many values, missing ones, bounds, mean, quartiles, a histogram, most frequent.
 
     The dataset is read once; components are summed up side by side. What comes out does not depend on how rows were cut
     into blocks. Quartiles and histograms are exact up to a million different numbers. With `state`, the name of a
-    file, a pass that is broken off goes on from there when it is called again.
+    file, a pass that is broken off goes on from there when it is called again. With a `cluster` its workers make the
+    elements, which are summed up here.
 
     >>> ds = hr.Dataset.from_tensor_slices({"age": [20.0, 30.0, np.nan], "name": ["b", "a", "b"]})
     >>> found = ds.statistics()
@@ -73,7 +77,7 @@ def statistics(
 
         purpose = f"statistics of {', '.join(names)}"
         how = {"state": state, "save_every": save_every, "progress": progress}
-        gather(self, summaries, take, purpose=purpose, task="statistics", **how)
+        gather(in_order_over(self, cluster), summaries, take, purpose=purpose, task="statistics", **how)
     rows = max([each.rows for each in summaries], default=0)
     found = {name: each.statistics(bins, most_frequent) for name, each in zip(names, summaries, strict=True)}
     return Statistics(found, rows)

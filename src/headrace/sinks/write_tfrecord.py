@@ -13,6 +13,8 @@ import numpy as np
 from headrace import _native
 from headrace.arrow_text import parts
 from headrace.block import Block, concat
+from headrace.cluster.distribute_over import in_order_over
+from headrace.cluster.members import Cluster
 from headrace.columns import values
 from headrace.io.binary import bytes_column
 from headrace.io.examples import encode_examples
@@ -40,6 +42,7 @@ def write_tfrecord(
     processes: int | None = None,
     overwrite: bool = False,
     progress: bool | None = None,
+    cluster: Cluster | None = None,
 ) -> list[str]:
     """Write all elements to TFRecord files `PATH-00000-of-00010.tfrecord` and so on; returns their names.
 
@@ -57,7 +60,8 @@ def write_tfrecord(
     is on this machine and not compressed (`hr.io.build_index`). Encoding, checksums and compression run on
     `num_parallel_writes` threads (None: one for each CPU); as these do not hold Python's lock, processes would gain
     nothing, and `processes` is another name for the same number. A bar is shown if standard error is a terminal, or as
-    `progress` says.
+    `progress` says. With a `cluster` its workers make the elements, in the same order: the files are the same, to the
+    byte.
 
     >>> ds = hr.Dataset.range(5).map(lambda x: {"x": x, "name": str(x)})
     >>> [file.split("/")[-1] for file in ds.write_tfrecord(folder / "train", shards=2)]
@@ -69,7 +73,8 @@ def write_tfrecord(
         raise ValueError(f'compression is None, "GZIP", "ZLIB" or "ZSTD", not {compression!r}')
     threads = processes if num_parallel_writes is None else num_parallel_writes
     encoding = TFRecordEncoding(compression or "", index)
-    return write(self, path, encoding, shards=shards, threads=threads, overwrite=overwrite, progress=progress)
+    ds = in_order_over(self, cluster)
+    return write(ds, path, encoding, shards=shards, threads=threads, overwrite=overwrite, progress=progress)
 
 
 class Packed(NamedTuple):

@@ -160,6 +160,7 @@ class Files(Node):
     storage_options: StorageOptions | None = field(default=None, repr=False, metadata=TUNING)
 
     divides = True
+    keeps_runs = True
 
     seed = SEED
     block_length = 1
@@ -280,6 +281,8 @@ class Files(Node):
 @dataclass(frozen=True, eq=False)
 class FilesInTurn(Files):
     """Files of which several take turns."""
+
+    keeps_runs = False
 
 
 @dataclass(frozen=True, eq=False)

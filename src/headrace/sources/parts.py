@@ -60,6 +60,7 @@ class Parts(Node):
     elements: Spec = field(repr=False)
 
     divides = True
+    keeps_runs = True
 
     seed = SEED
     block_length = TURN_ROWS
@@ -116,6 +117,8 @@ class Parts(Node):
 @dataclass(frozen=True, eq=False)
 class PartsInTurn(Parts):
     """Parts of which several take turns."""
+
+    keeps_runs = False
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,64 @@
+"""How many rows there are, as a row: what workers of a cluster say of their splits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from headrace.block import scalar_block
+from headrace.execute.context import Context
+from headrace.execute.registry import opens
+from headrace.execute.stream import END, Made, Stream
+from headrace.plan.cardinality import Cardinality
+from headrace.plan.marks import At
+from headrace.plan.node import Node
+from headrace.plan.spec import Spec, TensorSpec
+from headrace.plan.structure import LEAF
+
+AT_ONCE = 1 << 15
+
+
+@dataclass(frozen=True, eq=False)
+class CountRows(Node):
+    """One row: the number of the input's, failures included."""
+
+    input: Node
+
+    divides = True
+
+    @property
+    def operation(self) -> str:
+        return "count"
+
+    @property
+    def spec(self) -> Spec:
+        return Spec(LEAF, (TensorSpec((), np.int64),))
+
+    @property
+    def cardinality(self) -> Cardinality:
+        return Cardinality(1)
+
+
+@opens(CountRows)
+class CountStream(Stream):
+    """Passes over all rows, once somebody asks."""
+
+    def __init__(self, node: CountRows, ctx: Context, at: At) -> None:  # noqa: ARG002 - a place is a number
+        self._node = node
+        self._ctx = ctx
+        self._given = False
+
+    def pull(self, want: int) -> Made:  # noqa: ARG002
+        if self._given:
+            return END
+        self._given = True
+        rows = self._ctx.open(self._node.input)
+        while rows.skip(AT_ONCE) == AT_ONCE:
+            pass
+        return scalar_block(np.array([rows.ordinal]), self._ctx.ids_between(0, 1))
+
+    def skip(self, count: int, *, replay: bool = False) -> int:  # noqa: ARG002
+        done = min(count, int(not self._given))
+        self._given = self._given or done > 0
+        return done
