@@ -35,7 +35,7 @@ class Curve:
     along: str
     unit: str
     what: str
-    points: Sequence[int]
+    points: tuple[int, ...]
     rate: Callable[[int], float]
 
 
@@ -127,8 +127,8 @@ def by_depth(depth: int) -> float:
 
 def curves(most: int) -> list[Curve]:
     cores = os.cpu_count() or 1
-    threads = [n for n in (1, 2, 4, 8, 16) if n <= 2 * cores]
-    rows = [n for n in (10**3, 10**4, 10**5, 10**6, 10**7) if n <= most]
+    threads = tuple(n for n in (1, 2, 4, 8, 16) if n <= 2 * cores)
+    rows = tuple(n for n in (10**3, 10**4, 10**5, 10**6, 10**7) if n <= most)
     return [
         Curve("rows", "rows", "rows/s", "slices shuffled, mapped, batch(128)", rows, by_rows),
         Curve("row size", "bytes a row", "MB/s", "slices mapped, shuffled, batch(16)", SIZES, by_size),
