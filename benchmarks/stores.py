@@ -131,8 +131,8 @@ def ours(store: Callable[[], Store], reads: int | None, **options: Any) -> Calla
     return job
 
 
-def cached(store: Callable[[], Store], reads: int | None) -> Callable[[], int]:
-    return ours(store, reads, remote_cache=str(Path(_folder.name, "cache")))
+def cached(store: Callable[[], Store], reads: int | None, valid: float | None = None) -> Callable[[], int]:
+    return ours(store, reads, remote_cache=str(Path(_folder.name, "cache")), remote_cache_valid=valid)
 
 
 @cache
@@ -179,6 +179,12 @@ CASES: list[Case | Bound] = [
             RECORDS,
         )
         for how, reads in (("in order", None), ("4 reads", 4))
+    ),
+    Case(
+        "S3, second pass from the cache, answers of a minute count",
+        {"local files": 0.8},
+        {"headrace": cached(s3, None, 60), "local files": local(None)},
+        RECORDS,
     ),
     Bound("cache over its bound", 0, "bytes", over_bound),
 ]

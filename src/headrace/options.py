@@ -50,7 +50,8 @@ class Options:
     - `storage_options`: what file systems are told, such as credentials: `{"s3": {"anon": True}}`, by protocol or by
       what a URL begins with. They are shown nowhere.
     - `remote_cache`: a folder where ranges of remote files are kept for the next pass, of this process or another, up
-      to `remote_cache_bytes` (10 GiB): what was not used for longest goes first.
+      to `remote_cache_bytes` (10 GiB): what was not used for longest goes first. Each pass asks the store whether its
+      files are still the same; with `remote_cache_valid` it relies on what was said in the last so many seconds.
     - `frozen`: what an iterator's `tuning()` gave: AUTOTUNE means those numbers.
 
     They are given here or set afterwards, as in tf.data; `with_options` takes them as they are at that moment.
@@ -76,6 +77,7 @@ class Options:
     storage_options: Mapping[str, Mapping[str, Any]] | None = field(default=None, repr=False)
     remote_cache: str | None = None
     remote_cache_bytes: int | None = None
+    remote_cache_valid: float | None = None
 
     def __setattr__(self, name: str, value: Any) -> None:
         if self.__dict__.get("_fixed"):
@@ -190,8 +192,8 @@ def _valid(name: str, value: Any) -> Any:
             raise TypeError(f"{name} is a whole number, not {value!r}")
         if value < 1:
             raise OptionsError(f"{name} must be at least 1, not {value!r}")
-    if name == "retries" and value < 0:
-        raise OptionsError(f"retries must be at least 0, not {value!r}")
+    if name in ("retries", "remote_cache_valid") and not value >= 0:
+        raise OptionsError(f"{name} must be at least 0, not {value!r}")
     if name == "timeout" and not value > 0:
         raise OptionsError(f"timeout must be more than 0 seconds, not {value!r}")
     for where, options in value.items() if name == "storage_options" else ():

@@ -1,6 +1,7 @@
 """Large rows: each is copied as seldom as can be, and nobody's memory is written over."""
 
 import itertools
+import threading
 
 import numpy as np
 import pytest
@@ -188,12 +189,14 @@ def test_images_are_mirrored_alike_in_every_way(run, calls, fn):
     assert rows.tobytes() == np.stack(list(plain)).tobytes()
 
 
-BUFFER = np.zeros((64, 64), np.float64)
+BUFFERS = threading.local()  # one for all threads would change under the function's own feet
 
 
 def reuses_its_array(x):
-    BUFFER[:] = x
-    return BUFFER
+    if not hasattr(BUFFERS, "array"):
+        BUFFERS.array = np.zeros((64, 64), np.float64)
+    BUFFERS.array[:] = x
+    return BUFFERS.array
 
 
 def changes_shape(x):

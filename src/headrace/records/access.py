@@ -94,7 +94,7 @@ def _ranges(path: str, index: Index, bounds: Offsets, shared: dict[Any, Any], vi
         file = RemoteFile(path, via)
         _check(path, file.identity(), index)
         shared[path] = file
-    return file.read_ranges([(start, stop) for start, stop in bounds.tolist()])
+    return [bytes(each) for each in file.read_ranges([(start, stop) for start, stop in bounds.tolist()])]
 
 
 def _check(path: str, found: Identity, index: Index) -> None:

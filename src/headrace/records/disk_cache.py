@@ -49,7 +49,11 @@ class DiskCache:
     folder: str
     limit: int = LIMIT
 
-    def get(self, path: str, stamp: str, start: int, stop: int) -> bytes | None:
+    def has(self, path: str, stamp: str, start: int, stop: int) -> bool:
+        """Whether a range seems to be kept."""
+        return self._file(path, stamp, start, stop).exists()
+
+    def get(self, path: str, stamp: str, start: int, stop: int) -> memoryview | None:
         """The bytes of a range, None where they are not kept."""
         file = self._file(path, stamp, start, stop)
         try:
@@ -160,13 +164,13 @@ def header_of(data: bytes) -> dict[str, Any] | None:
         return None
 
 
-def _checked(data: bytes, size: int) -> bytes | None:
+def _checked(data: bytes, size: int) -> memoryview | None:
     """The bytes that a file of the cache holds, None where they are not what was written."""
     told = header_of(data)
     if told is None or len(data) < size:
         return None
     body = memoryview(data)[len(data) - size :]
-    return bytes(body) if told["stop"] - told["start"] == size and _native.crc32c(body) == told["crc"] else None
+    return body if told["stop"] - told["start"] == size and _native.crc32c(body) == told["crc"] else None
 
 
 def is_whole(file: Path) -> bool:

@@ -18,7 +18,7 @@ from headrace.options import Options
 from headrace.plan.display import VALUE_WIDTH, as_many_as_fit
 from headrace.records.identity import Identity, Token, local_identity, open_identity, signature
 from headrace.records.redact import show_path
-from headrace.records.remote import RemoteFile, Seekable, remote_identities, remote_identity
+from headrace.records.remote import Seekable, open_remote, remote_identities, remote_identity
 from headrace.records.transport import ALONE, StorageOptions, Transport
 from headrace.storage.files import naming, whole_file
 
@@ -147,10 +147,10 @@ def broken(path: str, size: int) -> OSError:
     return OSError(errno.EIO, "a part of the file could not be read, or had shrunk away in between", path)
 
 
-def open_path(path: str, via: Transport = ALONE) -> File:
-    """The file, open for reading."""
+def open_path(path: str, via: Transport = ALONE, start: int = 0) -> File:
+    """The file, open for reading in order from `start` on."""
     local = local_path(path)
-    return RemoteFile(path, via) if local is None else LocalFile(local)
+    return open_remote(path, via, start=start) if local is None else LocalFile(local)
 
 
 def arrow_file(path: str, via: Transport = ALONE) -> Any:
@@ -158,7 +158,7 @@ def arrow_file(path: str, via: Transport = ALONE) -> Any:
     import pyarrow as pa
 
     local = local_path(path)
-    return pa.PythonFile(Seekable(RemoteFile(path, via)), mode="r") if local is None else pa.OSFile(os.fsencode(local))
+    return pa.PythonFile(Seekable(open_remote(path, via)), mode="r") if local is None else pa.OSFile(os.fsencode(local))
 
 
 def read_all(path: str, via: Transport = ALONE) -> bytes:
@@ -173,7 +173,7 @@ def read_range(path: str, start: int, stop: int | None, via: Transport = ALONE) 
         with Path(local).open("rb") as file:
             file.seek(start)
             return file.read(-1 if stop is None else stop - start)
-    far = RemoteFile(path, via)
+    far = open_remote(path, via)
     try:
         return far.read_range(start, stop)
     finally:

@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import inspect
 import threading
+import time
 from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from contextlib import suppress
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from headrace.records.faults import ReplacedError
-from headrace.records.transport import Future, Transport
+
+if TYPE_CHECKING:
+    from headrace.records.transport import Transport
 
 BLOCK, BLOCKS = 4 << 20, 4
 """The cache of an open file: so many bytes a block, so many blocks."""
+
+MOST_ANSWERS = 1 << 17
+"""Of so many files it is known what their stores said, where that counts for a while."""
 
 T = TypeVar("T")
 Info = dict[str, Any]
@@ -65,6 +73,68 @@ def ask(via: Transport, system: Any, name: str) -> Info:
     return via.wait(begin_asking(via, system, name))
 
 
+class Opening(NamedTuple):
+    """What a store says of a file, and the file's first bytes where they came with it."""
+
+    info: Info
+    first: bytes | None = None
+
+
+_answers: dict[tuple[Any, str], tuple[float, Opening]] = {}
+"""What stores have said, and when; only for those who want to rely on it for a while."""
+
+
+def begin_opening(via: Transport, system: Any, name: str, *, first: int = 0) -> Future[Opening]:
+    """Ask what a file is; its `first` bytes come along where one request can do both."""
+    told = _answers.get((getattr(system, "_fs_token", None), name)) if via.valid else None
+    if told is not None and time.monotonic() - told[0] < via.valid:
+        return done(lambda: told[1])
+    if is_asynchronous(system):
+        future = via.begin(system, _open_object(system, name, first))
+    else:
+        future = done(lambda: Opening(begin_asking(via, system, name).result()))
+    if via.valid:
+        future.add_done_callback(partial(_remember_answer, system, name))
+    return future
+
+
+async def _open_object(system: Any, name: str, first: int) -> Opening:
+    system.invalidate_cache(name)
+    if first and "s3" in _protocols(system):
+        with suppress(Exception):  # there is none, or it is empty, or a folder: then it is asked in so many words
+            return await _open_s3(system, name, first)
+    return Opening(await _info(system, name))
+
+
+async def _open_s3(system: Any, name: str, first: int) -> Opening:
+    answer = await _get_s3(system, name, 0, first)
+    try:
+        size = int(answer["ContentRange"].rpartition("/")[2])
+        info = {"ETag": answer["ETag"], "LastModified": answer["LastModified"], "size": size, "type": "file"}
+        return Opening(info, await answer["Body"].read())
+    finally:
+        answer["Body"].close()
+
+
+async def _get_s3(system: Any, name: str, start: int, stop: int, **asked: Any) -> Any:
+    bucket, key, version = system.split_path(name)
+    asked |= {"VersionId": version} if version else {}
+    which = {"Bucket": bucket, "Key": key, "Range": f"bytes={start}-{stop - 1}"}
+    return await system._call_s3("get_object", **which, **asked, **system.req_kw)
+
+
+def _remember_answer(system: Any, name: str, future: Future[Opening]) -> None:
+    if not future.cancelled() and future.exception() is None:
+        if len(_answers) >= MOST_ANSWERS:
+            _answers.clear()
+        _answers[system._fs_token, name] = time.monotonic(), Opening(future.result().info)
+
+
+def forget_answer(system: Any, name: str) -> None:
+    """What was said of a file is not so any more."""
+    _answers.pop((getattr(system, "_fs_token", None), name), None)
+
+
 def done(work: Callable[[], T]) -> Future[T]:
     """What `work` gives or raises, as if somebody else had done it."""
     future: Future[T] = Future()
@@ -78,13 +148,23 @@ def done(work: Callable[[], T]) -> Future[T]:
 class Requests:
     """One request a range, of the object that was opened and no other.
 
-    Some stores take its tag with the request and refuse another. Of the others it is asked after each range, but that
-    at the beginning, whether it still is the same.
+    Some stores take its tag with the request and refuse another. Of the others it is asked after each range whether it
+    still is the same, but that at the beginning, if the file was `just_asked` about.
     """
 
     ahead = True
 
-    def __init__(self, via: Transport, system: Any, name: str, info: Info, is_this: Callable[[Info], bool]) -> None:
+    def __init__(
+        self,
+        via: Transport,
+        system: Any,
+        name: str,
+        info: Info,
+        is_this: Callable[[Info], bool],
+        *,
+        just_asked: bool,
+    ) -> None:
+        self._just_asked = just_asked
         self._via = via
         self._system = system
         self._name = name
@@ -96,7 +176,7 @@ class Requests:
 
     async def _checked(self, start: int, stop: int) -> bytes:
         data: bytes = await self._system._cat_file(self._name, start=start, end=stop)
-        if start > 0 and not self._is_this(await _info(self._system, self._name)):
+        if (start > 0 or not self._just_asked) and not self._is_this(await _info(self._system, self._name)):
             raise ReplacedError
         return data
 
@@ -116,17 +196,7 @@ def _pin_object(system: Any, name: str, info: Info) -> FetchRange | None:
 
 
 async def _from_s3(system: Any, name: str, tag: str, start: int, stop: int) -> bytes:
-    bucket, key, version = system.split_path(name)
-    asked = {"VersionId": version} if version else {}
-    answer = await system._call_s3(
-        "get_object",
-        Bucket=bucket,
-        Key=key,
-        Range=f"bytes={start}-{stop - 1}",
-        IfMatch=tag,
-        **asked,
-        **system.req_kw,
-    )
+    answer = await _get_s3(system, name, start, stop, IfMatch=tag)
     try:
         if answer.get("ETag", tag) != tag:
             raise ReplacedError

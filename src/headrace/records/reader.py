@@ -75,7 +75,7 @@ class Reader:
         self._usual = 0
         self._more = False
         self._number, self._line = at.number, at.line
-        self._file = open_path(path, via)
+        self._file = open_path(path, via, at.offset)
         self.token = self._file.token
         self.identity = self._file.identity
         self._over = False

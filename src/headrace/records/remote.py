@@ -15,11 +15,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.errors import TransportError
+from headrace.records.disk_cache import DiskCache
 from headrace.records.faults import LengthError
 from headrace.records.identity import Identity, Token
-from headrace.records.ranges import Handle, Ranges, Requests, ask, begin_asking, done, is_asynchronous
+from headrace.records.ranges import (
+    Handle,
+    Opening,
+    Ranges,
+    Requests,
+    ask,
+    begin_asking,
+    begin_opening,
+    done,
+    forget_answer,
+    is_asynchronous,
+)
 from headrace.records.redact import show_path
-from headrace.records.transport import FEWEST_IN_FLIGHT, Future, Transport
+from headrace.records.transport import Future, Transport
 
 BLOCK = 4 << 20
 """A remote file is read in ranges of this size, the next one while this one is used."""
@@ -42,6 +55,7 @@ STAMPS = (
 """What stores know a file's content by, the best first."""
 
 Bounds = tuple[int, int]
+Buffer = bytes | memoryview
 PendingRanges = dict[Bounds, Future[bytes]]
 
 
@@ -80,11 +94,13 @@ def _answer(path: str, via: Transport, begun: dict[str, Future[dict[str, Any]]])
 class RemoteFile:
     """A file in whatever place fsspec knows. Where it is read in order the next range is fetched ahead of need."""
 
-    def __init__(self, path: str, via: Transport) -> None:
+    def __init__(self, path: str, via: Transport, opening: Opening | None = None, *, just_asked: bool = True) -> None:
         self._path = path
         self._via = via
-        system, name = via.system(path)
-        info = via.attempt(path, lambda: ask(via, system, name))
+        self._system, self._name = system, name = via.system(path)
+        if opening is None:
+            opening = via.attempt(path, lambda: via.wait(begin_opening(via, system, name)))
+        info = opening.info
         if info.get("type") == "directory":
             raise IsADirectoryError(errno.EISDIR, "Is a directory", show_path(path))
         self._identity = identity_of(info)
@@ -92,12 +108,16 @@ class RemoteFile:
         self.token = Token(path, self._identity.token)
         self._ranges: Ranges
         if is_asynchronous(system) and self.size is not None:
-            self._ranges = Requests(via, system, name, info, self._is_this)
+            just_asked = just_asked and not via.valid
+            self._ranges = Requests(via, system, name, info, self._is_this, just_asked=just_asked)
         else:
             self._ranges = Handle(via, system, name, self._is_this)
         self._begun: PendingRanges = {}
-        self._start, self._block = 0, b""
-        self._from_disk: set[Bounds] = set()
+        self._start = 0
+        self._block: Buffer = b""
+        first = opening.first
+        if first is not None and len(first) == min(BLOCK, self.size or 0):
+            self._begun[self._bounds(0)] = done(lambda: first)
 
     def identity(self) -> Identity:
         """Which file it is."""
@@ -121,13 +141,27 @@ class RemoteFile:
             piece = self._block[at - self._start : at - self._start + left - done]
             out[done : done + len(piece)] = np.frombuffer(piece, np.uint8)
             done += len(piece)
-            if at + len(piece) - self._start > AHEAD:
-                wanted = self._via.in_flight.ranges
-                for number in range(1, 1 + (wanted if self._start or wanted > FEWEST_IN_FLIGHT else 1)):
-                    self._begin(self._bounds(self._start + number * BLOCK), self._begun)
+            if at + len(piece) - self._start > AHEAD or at + len(piece) == self.size:
+                self._read_on()
         return done
 
-    def _next_block(self, bounds: Bounds) -> bytes:
+    def _read_on(self) -> None:
+        """Have as many ranges under way as have proved good: of this file, then of those that come behind it."""
+        wanted = self._via.in_flight.ranges
+        wanted -= self.begin_first(wanted, self._start + BLOCK)
+        if wanted:
+            self._via.coming.begin_next(self._path, wanted, AT_ONCE)
+
+    def begin_first(self, count: int, start: int = 0) -> int:
+        """Have so many ranges from one place on under way; how many there are."""
+        if not self._ranges.ahead or self.size is None:
+            return 0
+        starts = range(start, min(start + count * BLOCK, self.size), BLOCK)
+        for each in starts:
+            self._begin(self._bounds(each), self._begun, ahead=True)
+        return len(starts)
+
+    def _next_block(self, bounds: Bounds) -> Buffer:
         """The bytes of a block; more are asked for at a time where this one is still on its way."""
         for passed in [each for each in self._begun if each[0] < bounds[0]]:
             self._begun.pop(passed).cancel()
@@ -138,26 +172,31 @@ class RemoteFile:
     def _bounds(self, start: int) -> Bounds:
         return start, start + BLOCK if self.size is None else min(start + BLOCK, self.size)
 
-    def _begin(self, bounds: Bounds, begun: PendingRanges) -> None:
-        if bounds[0] < bounds[1] and bounds not in begun:
-            kept = self._kept(bounds)
-            begun[bounds] = self._ranges.begin(*bounds) if kept is None else done(lambda: kept)
+    def _begin(self, bounds: Bounds, begun: PendingRanges, *, ahead: bool = False) -> None:
+        if bounds[0] >= bounds[1] or bounds in begun:
+            return
+        cache = self._cache
+        if not ahead or cache is None or not cache.has(self._path, self._stamp, *bounds):
+            begun[bounds] = self._ranges.begin(*bounds)
 
-    def _kept(self, bounds: Bounds) -> bytes | None:
-        """The bytes between these bounds from the cache on disk."""
-        cache, known = self._via.cache, self._identity
-        if cache is None or known.size is None:
-            return None
-        found = cache.get(self._path, f"{known.size} {known.stamp}", *bounds)
-        if found is not None:
-            self._from_disk.add(bounds)
-        return found
+    @property
+    def _cache(self) -> DiskCache | None:
+        """Where ranges of it are kept."""
+        return self._via.cache if self._identity.size is not None else None
 
-    def _fetched(self, bounds: Bounds, begun: PendingRanges) -> bytes:
-        """The bytes between these bounds, all of them; they may be under way already."""
+    @property
+    def _stamp(self) -> str:
+        return f"{self._identity.size} {self._identity.stamp}"
+
+    def _fetched(self, bounds: Bounds, begun: PendingRanges) -> Buffer:
+        """The bytes between these bounds, all of them; they may be under way already, or lie on disk."""
         start, stop = bounds
         if start >= stop:
             return b""
+        if self._cache is not None and bounds not in begun:
+            kept = self._cache.get(self._path, self._stamp, *bounds)
+            if kept is not None:
+                return kept
 
         def fetch() -> bytes:
             self._begin(bounds, begun)
@@ -169,24 +208,26 @@ class RemoteFile:
             self._ranges.close()  # which may have kept it
             raise LengthError(f"{len(data)} bytes came of the {stop - start} from byte {start} on that were asked for")
 
-        return self._via.attempt(self._path, fetch, opened=True)
+        try:
+            return self._via.attempt(self._path, fetch, opened=True)
+        except TransportError:
+            forget_answer(self._system, self._name)
+            raise
 
     def _keep(self, bounds: Bounds, data: bytes) -> bytes:
-        cache, known = self._via.cache, self._identity
-        if cache is not None and known.size is not None and bounds not in self._from_disk:
-            cache.put(self._path, f"{known.size} {known.stamp}", *bounds, data)
-        self._from_disk.discard(bounds)
+        if self._cache is not None:
+            self._cache.put(self._path, self._stamp, *bounds, data)
         return data
 
-    def read_ranges(self, bounds: Sequence[Bounds]) -> list[bytes]:
+    def read_ranges(self, bounds: Sequence[Bounds]) -> list[Buffer]:
         """The bytes between each of these bounds, several asked for at a time; from whatever thread."""
         begun: PendingRanges = {}
         runs = list(_runs(bounds))
-        found: list[bytes] = []
+        found: list[Buffer] = []
         try:
             for i, run in enumerate(runs):
                 for _, start, stop in runs[i : i + AT_ONCE] if self._ranges.ahead else ():
-                    self._begin((start, stop), begun)
+                    self._begin((start, stop), begun, ahead=True)
                 count, first, last = run
                 data = self._fetched((first, last), begun)
                 parts = bounds[len(found) : len(found) + count]
@@ -229,13 +270,30 @@ def _runs(bounds: Sequence[Bounds]) -> Iterator[tuple[int, int, int]]:
         yield count, first, last
 
 
+def open_remote(path: str, via: Transport, *, start: int | None = None) -> RemoteFile:
+    """A file in a store, open; the first bytes may come along where it is read in order from `start` on."""
+    begun = via.coming.take(path)
+    if begun is not None and begun.file is not None:
+        return begun.file
+    first = BLOCK if start is not None and start < BLOCK and via.cache is None else 0
+    just_asked = begun is None
+    system, name = via.system(path)
+
+    def opening() -> Opening:
+        nonlocal begun
+        future, begun = None if begun is None else begun.future, None
+        return via.wait(future or begin_opening(via, system, name, first=first))
+
+    return RemoteFile(path, via, via.attempt(path, opening), just_asked=just_asked)
+
+
 class Seekable(io.RawIOBase):
     """A remote file as those read it who seek: small reads share a range, large ones have their own."""
 
     def __init__(self, file: RemoteFile) -> None:
         self._file = file
         self._at = 0
-        self._pieces: deque[tuple[int, bytes]] = deque(maxlen=PIECES)
+        self._pieces: deque[tuple[int, Buffer]] = deque(maxlen=PIECES)
 
     def readable(self) -> bool:
         return True
@@ -263,7 +321,7 @@ class Seekable(io.RawIOBase):
         self._at += count
         return count
 
-    def _piece(self, start: int, stop: int) -> tuple[int, bytes]:
+    def _piece(self, start: int, stop: int) -> tuple[int, Buffer]:
         """A range with these bytes in it, and where it begins."""
         for first, piece in self._pieces:
             if first <= start and stop <= first + len(piece):

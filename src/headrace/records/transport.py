@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from headrace.errors import TransportError
 from headrace.execute.channel import Cancelled
 from headrace.options import Options
+from headrace.records.coming import Coming
 from headrace.records.disk_cache import LIMIT, DiskCache
 from headrace.records.faults import is_gone, is_passing, is_replaced, origin
 from headrace.records.redact import hide_secrets, show_path
@@ -30,9 +31,8 @@ StorageOptions = Mapping[str, Any]
 
 EXTRAS = {"s3": "s3", "s3a": "s3", "gs": "gcs", "gcs": "gcs"}
 """What installs the file system of a protocol."""
-FEWEST_IN_FLIGHT = 2
-MOST_IN_FLIGHT = 16
-"""So many ranges of a file are under way at the most, and no more than fit in their share of the memory."""
+FEWEST_IN_FLIGHT, FIRST_IN_FLIGHT, MOST_IN_FLIGHT = 2, 8, 16
+"""So many ranges are under way at first and at the most; fewer, down to the least, where memory is short."""
 RAM_SHARE = 128 << 20
 """Of so many bytes that a pass may hold, one range."""
 RETRIES = 5
@@ -46,11 +46,11 @@ class InFlight:
     """How many ranges of a file have proved good to have under way: the next file begins with as many."""
 
     def __init__(self) -> None:
-        self.ranges = FEWEST_IN_FLIGHT
+        self.ranges = FIRST_IN_FLIGHT
 
     def grow(self, most: int) -> None:
         """One was still waited for: more at a time."""
-        self.ranges = min(4 * self.ranges, most)
+        self.ranges = min(2 * self.ranges, most)
 
 
 class Transport:
@@ -71,6 +71,8 @@ class Transport:
             self.cache = DiskCache(options.remote_cache, options.remote_cache_bytes or LIMIT)
         self.most_in_flight = MOST_IN_FLIGHT
         self.in_flight = InFlight()
+        self.coming = Coming()
+        self.valid = options.remote_cache_valid or 0.0
         self._stopped = threading.Event()
         self._waiting: set[Future[Any]] = set()
         self._lock = threading.Lock()
@@ -80,6 +82,7 @@ class Transport:
         """That of a pass, with the options that one reader has for itself."""
         made: Transport = run.shared.get(cls) or run.shared.setdefault(cls, cls(run.options))
         made.most_in_flight = max(FEWEST_IN_FLIGHT, min(MOST_IN_FLIGHT, run.memory.limit // RAM_SHARE))
+        made.in_flight.ranges = min(made.in_flight.ranges, made.most_in_flight)
         run.watch(made)
         if run.cancelled:
             made.cancel()
@@ -95,6 +98,7 @@ class Transport:
 
     def __reduce__(self) -> tuple[Any, ...]:
         kept = (None, None) if self.cache is None else (self.cache.folder, self.cache.limit)
+        kept = (*kept, self.valid)
         return _rebuild, (self.retries, self.timeout, self._stores, self._own, *kept)
 
     def system(self, path: str) -> tuple[Any, str]:
@@ -179,6 +183,7 @@ class Transport:
     def cancel(self) -> None:
         """Give up whatever is waited for."""
         self._stopped.set()
+        self.coming.close()
         with self._lock:
             waiting = list(self._waiting)
         for future in waiting:
@@ -186,10 +191,10 @@ class Transport:
 
 
 def _rebuild(
-    retries: int, timeout: float, stores: Any, own: StorageOptions, folder: str | None, limit: int | None
+    retries: int, timeout: float, stores: Any, own: StorageOptions, folder: str | None, limit: int | None, valid: float
 ) -> Transport:
     """In another process: the same options, and nothing that waits."""
-    kept = {"remote_cache": folder, "remote_cache_bytes": limit}
+    kept = {"remote_cache": folder, "remote_cache_bytes": limit, "remote_cache_valid": valid}
     return Transport(Options(retries=retries, timeout=timeout, storage_options=stores, **kept)).using(own)  # type: ignore[arg-type]
 
 

@@ -55,7 +55,10 @@ class OneFile(Node):
 
     def via(self, ctx: Context) -> Transport:
         """How the file is reached."""
-        return Transport.of(ctx.run, self.storage_options)
+        via = Transport.of(ctx.run, self.storage_options)
+        if self.files is not None and local_path(self.path) is None:
+            via.coming.expect(self.files.names, via)
+        return via
 
     def remember(self, found: Callable[[], Identity]) -> None:
         """What a remote file is when a pass opens it counts for its states."""
