@@ -72,6 +72,13 @@ nb::tuple text_ngrams(ConstBytes values, ConstInts offsets, ConstInts rows, std:
   return word_arrays(made);
 }
 
+nb::tuple cut_lines(ConstBytes data, int64_t most, bool final) {
+  require(most >= 0, "most");
+  auto made = released<headrace::LinesCut>(
+      [&](headrace::LinesCut& out) { headrace::cut_lines(data.data(), data.shape(0), most, final, out); });
+  return nb::make_tuple(numpy(made.lines.values), numpy(made.lines.offsets), numpy(made.starts), made.used, made.more);
+}
+
 nb::tuple text_cut(ConstBytes values, ConstInts offsets, int64_t start, int64_t length, bool characters, bool whole) {
   require(length >= 0, "length");
   headrace::CutFailure failure{};
@@ -173,6 +180,7 @@ void bind_text(nb::module_& m) {
         headrace::count_characters(text, out.data());
       },
       "values"_a, "offsets"_a, "out"_a.noconvert(), Released());
+  m.def("cut_lines", &cut_lines, "data"_a, "most"_a, "final"_a);
   m.def("text_cut", &text_cut, "values"_a, "offsets"_a, "start"_a, "length"_a, "characters"_a, "whole"_a);
   m.def("text_decode", &text_decode, "values"_a, "offsets"_a, "malformed"_a, "replacement"_a, "replace_control"_a);
   m.def("text_characters", &text_characters, "values"_a, "offsets"_a, "malformed"_a, "replacement"_a);

@@ -253,4 +253,41 @@ template int64_t to_numbers(const TextRows&, int64_t*);
 template int64_t to_numbers(const TextRows&, float*);
 template int64_t to_numbers(const TextRows&, double*);
 
+void cut_lines(const uint8_t* data, size_t size, int64_t most, bool final, LinesCut& out) {
+  uint8_t* const begin = out.lines.values.extend(size);
+  uint8_t* to = begin;
+  const auto put = [&](const uint8_t* from, size_t count) {
+    const void* found = std::memchr(from, '\r', count);
+    if (!found) {
+      std::memcpy(to, from, count);
+      to += count;
+    } else {
+      to = std::remove_copy(from, from + count, to, uint8_t('\r'));
+    }
+    out.lines.offsets.push(to - begin);
+  };
+  size_t at = 0;
+  out.starts.push(0);
+  for (int64_t lines = 0; at < size; ++lines) {
+    const auto* end = static_cast<const uint8_t*>(std::memchr(data + at, '\n', size - at));
+    if (!end) break;
+    if (lines == most) {
+      out.more = true;
+      break;
+    }
+    put(data + at, size_t(end - data) - at);
+    at = size_t(end - data) + 1;
+    out.starts.push(int64_t(at));
+  }
+  if (final && !out.more) {
+    if (std::any_of(data + at, data + size, [](uint8_t c) { return c != '\r'; })) {
+      put(data + at, size - at);
+      out.starts.push(int64_t(size) + 1);  // as if it had a line feed
+    }
+    at = size;
+  }
+  out.used = at;
+  out.lines.values.shrink(size_t(to - begin));
+}
+
 }  // namespace headrace

@@ -28,6 +28,17 @@ struct TextMade {
   void end_row() { offsets.push(int64_t(values.size())); }
 };
 
+// Lines of a file, each up to a line feed, without carriage returns; `starts` says where in the file each begins, and
+// where the last one ends. Those behind the last line feed are a line only where the file ends, and holds more than
+// carriage returns there.
+struct LinesCut {
+  TextMade lines;
+  Growing<int64_t> starts;
+  size_t used = 0;
+  bool more = false;  // there are line feeds beyond the lines that were asked for
+};
+void cut_lines(const uint8_t* data, size_t size, int64_t most, bool final, LinesCut& out);
+
 // The same of rows that hold any number of texts; `rows` says how many came before each row.
 struct WordsMade : TextMade {
   Growing<int64_t> rows;

@@ -2,6 +2,7 @@
 #include "../../src/native/text.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
 #include <vector>
 
@@ -42,6 +43,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   const int64_t rows = int64_t(offsets.size()) - 1;
   const TextRows text{bytes.data(), offsets.data(), rows};
+
+  LinesCut cut;
+  cut_lines(bytes.data(), bytes.size(), option < 0 ? INT64_MAX : option, data[1] % 2 == 0, cut);
+  const int64_t lines = int64_t(cut.starts.size()) - 1;
+  check_rows(cut.lines, lines);
+  CHECK(cut.used <= bytes.size() && cut.starts[size_t(lines)] <= int64_t(cut.used) + 1);
+  for (const uint8_t byte : bytes_of(cut.lines.values)) CHECK(byte != '\r' && byte != '\n');
 
   std::vector<uint16_t> map(256);
   for (int i = 0; i < 256; ++i) map[size_t(i)] = uint16_t(i | (i % 5 == option ? kDrop : 0) | (i == ' ' ? kSpace : 0));

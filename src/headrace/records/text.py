@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from headrace import _native
 from headrace.arrow_text import binary, parts
 from headrace.columns import Column, text_column
 from headrace.plan.spec import Spec, TensorSpec
@@ -67,29 +68,9 @@ class Lines(Format):
         return scan._replace(parts=parts, used=scan.used + lead) if scan.used or hints.final else scan
 
     def _scan(self, data: Bytes, hints: ScanHints) -> ScanResult:
-        ends = np.flatnonzero(data == LF)
-        more = len(ends) > hints.most
-        final = hints.final and not more
-        ends = ends[: hints.most]
-        used = len(data) if final else int(ends[-1]) + 1 if len(ends) else 0
-        if not used:
-            return ScanResult([], 0)
-        raw = data[:used].tobytes()
-        if final and raw[int(ends[-1]) + 1 if len(ends) else 0 :].strip(b"\r"):
-            ends = np.append(ends, used)
-        offsets = np.empty(len(ends) + 1, np.int64)
-        offsets[0] = 0
-        np.subtract(ends, np.arange(len(ends)), out=offsets[1:])
-        if b"\r" in raw:
-            offsets[1:] -= np.searchsorted(np.flatnonzero(data[:used] == CR), ends)
-            values = raw.translate(None, b"\r\n")
-        else:
-            values = raw.replace(b"\n", b"")
-        if not len(ends):
+        values, offsets, starts, used, more = _native.cut_lines(np.ascontiguousarray(data), hints.most, hints.final)
+        if len(offsets) == 1:
             return ScanResult([], used)
-        starts = np.empty(len(ends) + 1, np.int64)
-        starts[0] = 0
-        np.add(ends, 1, out=starts[1:])
         return ScanResult(self._parts(binary(values, offsets), starts), used, more=more)
 
     def _parts(self, lines: pa.Array, starts: Offsets) -> list[ScanPart]:
