@@ -159,6 +159,7 @@ class Iterator(PythonIterator[Any]):
         self._resumed = bool(mark.marks())
         self._described: list[str] | None = None
         self._functions: dict[str, Any] = {}
+        self._seeds: list[int] = []
         self._process: tuple[int, int, int] | None = None
         self._standing: Standing = (mark, delivered, 0, _NOTHING_LEFT)
         self._rows = iter(())
@@ -324,11 +325,12 @@ class Iterator(PythonIterator[Any]):
         if self._described is None:
             self._described = states.description(self._plan)
             self._process = states.process_of(self._plan)
+            self._seeds = states.drawn_seeds(self._plan)
             self._functions = {} if merge_options(self._plan).on_change == "ignore" else changes.digests(self._plan)
         over = self._over  # looked at first: what is given out before the end stays given out
         delivered, place = _place(self._standing)
         return states.make_state(
-            self._plan,
+            self._seeds,
             self._described,
             self._epoch,
             delivered,

@@ -97,7 +97,7 @@ def process_of(plan: Node) -> tuple[int, int, int] | None:
 
 
 def make_state(
-    plan: Node,
+    seeds: list[int],
     described: list[str],
     epoch: int,
     delivered: int,
@@ -110,13 +110,14 @@ def make_state(
 ) -> dict[str, Any]:
     """The state of a pass; `described` is the plan's description, `sizes` what was chosen that changes the order.
 
-    `functions` tells those of the plan, and its data, from others; `process` whose share it is.
+    `seeds` are those that nobody chose; `functions` tells those of the plan, and its data, from others; `process` says
+    whose share it is.
     """
     state: dict[str, Any] = {
         "headrace": VERSION,
         "plan": described,
         **({"functions": functions} if functions else {}),
-        "seeds": drawn_seeds(plan),
+        "seeds": list(seeds),
         **({"sizes": dict(sizes)} if sizes else {}),
         **({"process": list(process)} if process else {}),
         "epoch": epoch,
@@ -124,7 +125,8 @@ def make_state(
         "over": over,
         "marks": {} if over else to_json(marks),
     }
-    return sealed(state)
+    state["crc"] = _checksum(state)
+    return state
 
 
 def sealed(state: dict[str, Any]) -> dict[str, Any]:
@@ -133,8 +135,11 @@ def sealed(state: dict[str, Any]) -> dict[str, Any]:
     return {**state, "crc": _checksum(state)}
 
 
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
+
+
 def _checksum(state: dict[str, Any]) -> int:
-    return zlib.crc32(json.dumps(state, sort_keys=True, separators=(",", ":")).encode())
+    return zlib.crc32(_ENCODER.encode(state).encode())
 
 
 _FORM: dict[str, Callable[[Any], bool]] = {

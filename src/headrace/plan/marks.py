@@ -38,7 +38,7 @@ class OwnMark:
 
     def to_json(self) -> list[Any]:
         """As JSON holds it."""
-        return [_plain(getattr(self, f.name)) for f in fields(self)]
+        return [_plain(getattr(self, name)) for name in _names(type(self))]  # type: ignore[arg-type]  # a class can be hashed
 
     @classmethod
     def from_json(cls, data: Any) -> Self:
@@ -47,6 +47,11 @@ class OwnMark:
         if not isinstance(data, list) or len(data) != len(readers):
             raise StateError(f"the state is damaged: {data!r:.80} is no {cls.__name__}")
         return cls(*(read(value) for read, value in zip(readers, data, strict=True)))
+
+
+@cache
+def _names(kind: type[OwnMark]) -> tuple[str, ...]:
+    return tuple(f.name for f in fields(kind))
 
 
 Own: TypeAlias = OwnMark | list[Any]
@@ -114,7 +119,7 @@ class Mark:
         Rows that are read again to pass them over may be others by then: where it can be said how to do without, that
         is what is said, else whoever can is asked for a witness.
         """
-        exact = self._exact() or self
+        exact = (self._exact() or self) if self.offset else self
         own, again = exact.own, again or exact.offset > 0
         if again and isinstance(own, OwnMark):
             own = own.witness()
