@@ -73,18 +73,18 @@ def ask(via: Transport, system: Any, name: str) -> Info:
     return via.wait(begin_asking(via, system, name))
 
 
-class Opening(NamedTuple):
+class FirstAnswer(NamedTuple):
     """What a store says of a file, and the file's first bytes where they came with it."""
 
     info: Info
     first: bytes | None = None
 
 
-_answers: dict[tuple[Any, str], tuple[float, Opening]] = {}
+_answers: dict[tuple[Any, str], tuple[float, FirstAnswer]] = {}
 """What stores have said, and when; only for those who want to rely on it for a while."""
 
 
-def begin_opening(via: Transport, system: Any, name: str, *, first: int = 0) -> Future[Opening]:
+def begin_opening(via: Transport, system: Any, name: str, *, first: int = 0) -> Future[FirstAnswer]:
     """Ask what a file is; its `first` bytes come along where one request can do both."""
     told = _answers.get((getattr(system, "_fs_token", None), name)) if via.valid else None
     if told is not None and time.monotonic() - told[0] < via.valid:
@@ -92,26 +92,26 @@ def begin_opening(via: Transport, system: Any, name: str, *, first: int = 0) -> 
     if is_asynchronous(system):
         future = via.begin(system, _open_object(system, name, first))
     else:
-        future = done(lambda: Opening(begin_asking(via, system, name).result()))
+        future = done(lambda: FirstAnswer(begin_asking(via, system, name).result()))
     if via.valid:
         future.add_done_callback(partial(_remember_answer, system, name))
     return future
 
 
-async def _open_object(system: Any, name: str, first: int) -> Opening:
+async def _open_object(system: Any, name: str, first: int) -> FirstAnswer:
     system.invalidate_cache(name)
     if first and "s3" in _protocols(system):
         with suppress(Exception):  # there is none, or it is empty, or a folder: then it is asked in so many words
             return await _open_s3(system, name, first)
-    return Opening(await _info(system, name))
+    return FirstAnswer(await _info(system, name))
 
 
-async def _open_s3(system: Any, name: str, first: int) -> Opening:
+async def _open_s3(system: Any, name: str, first: int) -> FirstAnswer:
     answer = await _get_s3(system, name, 0, first)
     try:
         size = int(answer["ContentRange"].rpartition("/")[2])
         info = {"ETag": answer["ETag"], "LastModified": answer["LastModified"], "size": size, "type": "file"}
-        return Opening(info, await answer["Body"].read())
+        return FirstAnswer(info, await answer["Body"].read())
     finally:
         answer["Body"].close()
 
@@ -123,11 +123,11 @@ async def _get_s3(system: Any, name: str, start: int, stop: int, **asked: Any) -
     return await system._call_s3("get_object", **which, **asked, **system.req_kw)
 
 
-def _remember_answer(system: Any, name: str, future: Future[Opening]) -> None:
+def _remember_answer(system: Any, name: str, future: Future[FirstAnswer]) -> None:
     if not future.cancelled() and future.exception() is None:
         if len(_answers) >= MOST_ANSWERS:
             _answers.clear()
-        _answers[system._fs_token, name] = time.monotonic(), Opening(future.result().info)
+        _answers[system._fs_token, name] = time.monotonic(), FirstAnswer(future.result().info)
 
 
 def forget_answer(system: Any, name: str) -> None:

@@ -20,8 +20,8 @@ from headrace.records.disk_cache import DiskCache
 from headrace.records.faults import LengthError
 from headrace.records.identity import Identity, Token
 from headrace.records.ranges import (
+    FirstAnswer,
     Handle,
-    Opening,
     Ranges,
     Requests,
     ask,
@@ -94,7 +94,9 @@ def _answer(path: str, via: Transport, begun: dict[str, Future[dict[str, Any]]])
 class RemoteFile:
     """A file in whatever place fsspec knows. Where it is read in order the next range is fetched ahead of need."""
 
-    def __init__(self, path: str, via: Transport, opening: Opening | None = None, *, just_asked: bool = True) -> None:
+    def __init__(
+        self, path: str, via: Transport, opening: FirstAnswer | None = None, *, just_asked: bool = True
+    ) -> None:
         self._path = path
         self._via = via
         self._system, self._name = system, name = via.system(path)
@@ -279,7 +281,7 @@ def open_remote(path: str, via: Transport, *, start: int | None = None) -> Remot
     just_asked = begun is None
     system, name = via.system(path)
 
-    def opening() -> Opening:
+    def opening() -> FirstAnswer:
         nonlocal begun
         future, begun = None if begun is None else begun.future, None
         return via.wait(future or begin_opening(via, system, name, first=first))
