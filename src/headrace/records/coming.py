@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from headrace.records.ranges import begin_opening, is_asynchronous
 
 if TYPE_CHECKING:
-    from headrace.records.ranges import Opening
+    from headrace.records.ranges import FirstAnswer
     from headrace.records.remote import RemoteFile
     from headrace.records.transport import Transport
 
@@ -38,7 +38,7 @@ class Begun:
     """A file that was asked about at some time; `file` once it is open."""
 
     since: float
-    future: Future[Opening]
+    future: Future[FirstAnswer]
     file: RemoteFile | None = None
 
     @property
@@ -139,7 +139,7 @@ class Coming:
         return Coming, ()
 
 
-def _opened(path: str, via: Transport, opening: Opening) -> RemoteFile | None:
+def _opened(path: str, via: Transport, opening: FirstAnswer) -> RemoteFile | None:
     from headrace.records.remote import RemoteFile
 
     try:
