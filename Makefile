@@ -97,7 +97,7 @@ bench: $(VENV)/.installed-bench
 	$(BIN)/python benchmarks/service.py
 
 soak: $(VENV)/.installed-test
-	HEADRACE_TESTS=soak $(BIN)/python -m pytest -n $(WORKERS) --timeout 7200 tests/test_properties.py
+	HEADRACE_TESTS=soak $(BIN)/python -m pytest -n $(WORKERS) --timeout 7200 tests/test_properties.py tests/cluster/test_cluster_properties.py
 
 kills: $(VENV)/.installed-test
 	$(BIN)/python tests/storage/kills.py --kills 200
