@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import itertools
 import re
 import socket
 import struct
@@ -46,8 +47,7 @@ class Proxy:
 
     def __init__(self, upstream: str | None = None) -> None:
         self.upstream = upstream
-        self.files: dict[str, bytes] = {}
-        self.tags: dict[str, str] = {}
+        self.files: dict[str, tuple[str, bytes]] = {}
         self.requests: list[Request] = []
         self.faults = 0
         self.ranges = self.lengths = True
@@ -55,6 +55,7 @@ class Proxy:
         self.before: Callable[[Request], None] = lambda request: None
         self.closed = threading.Event()
         self._lock = threading.Lock()
+        self._tags = itertools.count()
         proxy = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -76,8 +77,7 @@ class Proxy:
 
     def put(self, name: str, data: bytes) -> str:
         """Have a file of our own, as another one than was there before; its URL."""
-        self.tags[f"/{name}"] = f'"{len(self.tags)}-{id(data)}-{len(self.requests)}"'
-        self.files[f"/{name}"] = data
+        self.files[f"/{name}"] = f'"{next(self._tags)}"', data  # both at once
         return f"{self.url}/{name}"
 
     def handle(self, handler: BaseHTTPRequestHandler) -> None:
@@ -104,10 +104,10 @@ class Proxy:
 
     def own(self, handler: BaseHTTPRequestHandler) -> Answer:
         path = urlsplit(handler.path).path
-        data = self.files.get(path)
-        if data is None:
+        if path not in self.files:
             return Answer(404)
-        headers = [("ETag", self.tags[path]), ("Accept-Ranges", "bytes")]
+        tag, data = self.files[path]
+        headers = [("ETag", tag), ("Accept-Ranges", "bytes")]
         bounds = re.fullmatch(r"bytes=(\d+)-(\d+)", handler.headers.get("Range") or "")
         if not self.lengths:
             return Answer(200, [("Transfer-Encoding", "chunked")], data)

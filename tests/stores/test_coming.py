@@ -42,9 +42,6 @@ def test_small_files_are_fetched_many_at_a_time(http, urls):
     assert sum(request.is_data for request in http.proxy.requests) == FILES
 
 
-@pytest.mark.xfail(
-    strict=False, reason="a known fault: who goes on after the error may, rarely, get rows of the new file"
-)
 def test_a_file_replaced_before_it_is_opened_is_itself_or_an_error(http, urls):
     """What was asked ahead is of the old one: that is read whole, or its absence is told, never half of each."""
     it = iter(hr.TextLineDataset(urls).with_options(http.patient(retries=0)))

@@ -143,6 +143,6 @@ def _opened(path: str, via: Transport, opening: FirstAnswer) -> RemoteFile | Non
     from headrace.records.remote import RemoteFile
 
     try:
-        return RemoteFile(path, via, opening, just_asked=False)
+        return RemoteFile(path, via, opening)
     except OSError:  # who opens it is told
         return None

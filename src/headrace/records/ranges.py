@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 BLOCK, BLOCKS = 4 << 20, 4
 """The cache of an open file: so many bytes a block, so many blocks."""
 
+HAS_STAMP = (200, 206, 416)
+"""Answers of HTTP that tell which file they are of: all of it, a range, no such range."""
 MOST_ANSWERS = 1 << 17
 """Of so many files it is known what their stores said, where that counts for a while."""
 
@@ -148,23 +150,13 @@ def done(work: Callable[[], T]) -> Future[T]:
 class Requests:
     """One request a range, of the object that was opened and no other.
 
-    Some stores take its tag with the request and refuse another. Of the others it is asked after each range whether it
-    still is the same, but that at the beginning, if the file was `just_asked` about.
+    Some stores take its tag with the request and refuse another, or say with the bytes whose they are. Of the others it
+    is asked after each range whether the object still is the same.
     """
 
     ahead = True
 
-    def __init__(
-        self,
-        via: Transport,
-        system: Any,
-        name: str,
-        info: Info,
-        is_this: Callable[[Info], bool],
-        *,
-        just_asked: bool,
-    ) -> None:
-        self._just_asked = just_asked
+    def __init__(self, via: Transport, system: Any, name: str, info: Info, is_this: Callable[[Info], bool]) -> None:
         self._via = via
         self._system = system
         self._name = name
@@ -176,7 +168,7 @@ class Requests:
 
     async def _checked(self, start: int, stop: int) -> bytes:
         data: bytes = await self._system._cat_file(self._name, start=start, end=stop)
-        if (start > 0 or not self._just_asked) and not self._is_this(await _info(self._system, self._name)):
+        if not self._is_this(await _info(self._system, self._name)):
             raise ReplacedError
         return data
 
@@ -192,6 +184,8 @@ def _pin_object(system: Any, name: str, info: Info) -> FetchRange | None:
     generation = info.get("generation")
     if "gs" in protocols and generation and "generation" in inspect.signature(system.url).parameters:
         return lambda start, stop: system._cat_file(name, start=start, end=stop, generation=generation)
+    if {"http", "https"} & protocols and info.get("ETag", info.get("Last-Modified")):
+        return partial(_from_http, system, name, info)
     return None
 
 
@@ -206,6 +200,24 @@ async def _from_s3(system: Any, name: str, tag: str, start: int, stop: int) -> b
         answer["Body"].close()
 
 
+async def _from_http(system: Any, name: str, info: Info, start: int, stop: int) -> bytes:
+    stamp = "ETag" if info.get("ETag") else "Last-Modified"
+    how = dict(system.kwargs)
+    headers = {**how.pop("headers", {}), "Range": f"bytes={start}-{stop - 1}", "Accept-Encoding": "identity"}
+    session = await system.set_session()
+    async with session.get(system.encode_url(name), headers=headers, **how) as answer:
+        data: bytes = await answer.read()
+        found = answer.headers.get(stamp)
+        size = answer.headers.get("Content-Range", "").rpartition("/")[2]
+        is_other = found not in (None, info[stamp]) or size not in ("", "*", str(info["size"]))
+        if is_other and answer.status in HAS_STAMP:
+            raise ReplacedError
+        system._raise_not_found_for_status(answer, name)
+    if found is None and (await _info(system, name)).get(stamp) != info[stamp]:
+        raise ReplacedError
+    return data
+
+
 class Handle:
     """A file that some other file system has opened; opened again after a fault."""
 
@@ -217,7 +229,7 @@ class Handle:
         self._name = name
         self._is_this = is_this
         self._file: Any = None
-        self._checked = 0
+        self._checked = -1
         self._lock = threading.RLock()
 
     def begin(self, start: int, stop: int) -> Future[bytes]:

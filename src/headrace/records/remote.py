@@ -94,9 +94,7 @@ def _answer(path: str, via: Transport, begun: dict[str, Future[dict[str, Any]]])
 class RemoteFile:
     """A file in whatever place fsspec knows. Where it is read in order the next range is fetched ahead of need."""
 
-    def __init__(
-        self, path: str, via: Transport, opening: FirstAnswer | None = None, *, just_asked: bool = True
-    ) -> None:
+    def __init__(self, path: str, via: Transport, opening: FirstAnswer | None = None) -> None:
         self._path = path
         self._via = via
         self._system, self._name = system, name = via.system(path)
@@ -110,8 +108,7 @@ class RemoteFile:
         self.token = Token(path, self._identity.token)
         self._ranges: Ranges
         if is_asynchronous(system) and self.size is not None:
-            just_asked = just_asked and not via.valid
-            self._ranges = Requests(via, system, name, info, self._is_this, just_asked=just_asked)
+            self._ranges = Requests(via, system, name, info, self._is_this)
         else:
             self._ranges = Handle(via, system, name, self._is_this)
         self._begun: PendingRanges = {}
@@ -278,7 +275,6 @@ def open_remote(path: str, via: Transport, *, start: int | None = None) -> Remot
     if begun is not None and begun.file is not None:
         return begun.file
     first = BLOCK if start is not None and start < BLOCK and via.cache is None else 0
-    just_asked = begun is None
     system, name = via.system(path)
 
     def opening() -> FirstAnswer:
@@ -286,7 +282,7 @@ def open_remote(path: str, via: Transport, *, start: int | None = None) -> Remot
         future, begun = None if begun is None else begun.future, None
         return via.wait(future or begin_opening(via, system, name, first=first))
 
-    return RemoteFile(path, via, via.attempt(path, opening), just_asked=just_asked)
+    return RemoteFile(path, via, via.attempt(path, opening))
 
 
 class Seekable(io.RawIOBase):
