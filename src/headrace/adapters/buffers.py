@@ -8,16 +8,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace import _native
 from headrace.adapters.feed import framework
 from headrace.adapters.tensors import Casts, readable
+from headrace.columns.dense import MUCH
 
 ALIGNED = 256
 """Where a component may begin in a buffer: what CUDA's own allocator gives."""
 SMALL_BYTES = 64 << 10
 """Components up to this size travel in one copy. They share memory then, so no large one may be among them: who keeps
 the labels of an epoch does not want to keep its images."""
-LARGE_BYTES = 4 << 20
-"""From this size on several threads copy into a buffer; below, to wake them up takes longer than the copy."""
 
 
 class BufferPart(NamedTuple):
@@ -53,15 +53,16 @@ class Room:
         self._tensor = memory[place].view(route.travels_as).view(part.array.shape)
         begin = place.start // route.travels_as.itemsize
         self._cut = (self._tensor.shape, self._tensor.stride(), begin) if shared else None
-        alone = route.travels_as is route.own and place.stop - place.start < LARGE_BYTES
-        self._array = self._tensor.numpy() if alone else None
+        self._array = self._tensor.numpy() if route.travels_as is route.own else None
 
     def fill(self, part: BufferPart) -> None:
         """Copy an array into the buffer; the GIL is free meanwhile."""
-        if self._array is not None:
-            np.copyto(self._array, part.array)
-        else:
+        if self._array is None:
             self._tensor.copy_(readable(part.array, part.path))
+        elif part.array.ndim and part.array.nbytes >= MUCH:  # by our threads: those of torch spin when they are done
+            _native.copy_rows(part.array, self._array)
+        else:
+            np.copyto(self._array, part.array)
 
     def on_device(self, together: dict[Any, Any], device: Any) -> Any:
         """The array on the device: by itself, or cut from those that travelled `together`, seen as its dtype."""
