@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from headrace.execute.autotune import MOST, Climb, Depth
 from headrace.execute.channel import Limits
 from headrace.execute.context import Context
-from headrace.execute.stream import Pace, Source
+from headrace.execute.stream import CROWD, Pace, Source
 from headrace.execute.unordered import Delivery, Remaining, Unordered
 from headrace.execute.workers import Work, WorkerStream, do_nothing
 from headrace.options import AUTOTUNE
@@ -121,7 +121,8 @@ def _stage(
     Unless nobody sees them before there is a whole `lot`.
     """
     threads = width if isinstance(width, int) else width.most
-    pace = Pace(1) if one_by_one else ctx.run.pace(threads=max(1, threads), remote=remote is not None)
+    crowd = max(1, threads, min(ctx.sharers, CROWD))
+    pace = Pace(1) if one_by_one else ctx.run.pace(threads=crowd, remote=remote is not None)
     if one_by_one and lot > 1 and ctx.run.block_rows is None:
         pace = Pace(most=lot, threads=max(1, threads))
     return WorkerStream(

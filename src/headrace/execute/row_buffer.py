@@ -11,7 +11,7 @@ from headrace.execute.autotune import Climb
 from headrace.execute.context import Context
 from headrace.execute.inputs import Input
 from headrace.execute.parallel import tuned_width
-from headrace.execute.stream import END, Pace, Pending, Pulled, Source
+from headrace.execute.stream import CROWD, END, Pace, Pending, Pulled, Source
 from headrace.execute.workers import WorkerStream
 from headrace.plan.marks import Mark
 
@@ -23,14 +23,16 @@ class RowBuffer:
     """An input whose rows nobody sees being made: read in blocks, and given out as they are wanted.
 
     For those who are asked for few rows at a time. Without `in_blocks` somebody sees them, and none is read too early.
-    Of a `brief` input all rows are read at once, or nearly so.
+    Of a `brief` input all rows are read at once, or nearly so. Inputs that are alike may share a `pace`.
     """
 
-    def __init__(self, source: Source, *, in_blocks: bool = True, brief: bool = False) -> None:
+    def __init__(
+        self, source: Source, *, in_blocks: bool = True, brief: bool = False, pace: Pace | None = None
+    ) -> None:
         self._source = source
         self._in_blocks = in_blocks
         self._rows = Pending()
-        self._pace = Pace(BRIEF_ROWS if brief else None)
+        self._pace = Pace(BRIEF_ROWS) if brief else pace or Pace()
 
     def pull(self, want: int) -> Pulled:
         """The next rows."""
@@ -92,6 +94,10 @@ class ReadersAhead:
         self._climb = width if isinstance(width, Climb) else None
         self._count = width.width if isinstance(width, Climb) else width
         self._heard = threading.Event()
+
+    def pace(self, ctx: Context) -> Pace:
+        """How many rows to ask each of them for: they are alike, and what one has shown counts for the next."""
+        return ctx.run.pace(threads=CROWD) if self.needs_thread(0) else Pace()
 
     def needs_thread(self, index: int) -> bool:
         """Whether this one may ever be read ahead."""

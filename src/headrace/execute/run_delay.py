@@ -9,7 +9,7 @@ from time import perf_counter_ns
 SCHEDULED = Path("/proc/thread-self/schedstat")
 """Nanoseconds on a processor, and of waiting for one, of the thread that reads it."""
 
-EVERY_NANOSECONDS = 5_000_000
+EVERY_NANOSECONDS = 20_000_000
 """The system is asked this often at most, by each thread."""
 
 

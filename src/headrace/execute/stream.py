@@ -60,6 +60,10 @@ class Source(Protocol):
     def close(self) -> None: ...
 
 
+CROWD = 2
+"""Readers of several inputs at a time hand over as if there were so many threads: there is memory for all of them."""
+
+
 class Pace:
     """How many rows to ask for when the choice is ours: about a millisecond of work, and blocks that stay in cache.
 

@@ -131,6 +131,7 @@ class InterleaveStream(Stream):
         self._slots: list[RowBuffer | None] = [None] * (node.cycle_length or 1)
         self._parent_marks: list[Mark | None] = [None] * len(self._slots)
         self._ahead = ReadersAhead(ctx, node.num_parallel_calls, most=len(self._slots))
+        self._pace = self._ahead.pace(ctx)
         own = at.own or TurnsMark(0, 0, 0, ())
         self._turn: int = own.turn
         self._given: int = own.given
@@ -166,7 +167,7 @@ class InterleaveStream(Stream):
 
         self._parent_marks[index] = row.mark
         child = open_child(self._node, self._ctx.one_of(len(self._slots)), row, mark, ahead=ahead)
-        self._slots[index] = slot = RowBuffer(child, in_blocks=pure, brief=brief)
+        self._slots[index] = slot = RowBuffer(child, in_blocks=pure, brief=brief, pace=self._pace)
         self._ahead.begin(index, slot)
         self._changed.add(index)
         self._oldest = None
