@@ -635,6 +635,10 @@ Columns ExampleParser::parse(const uint8_t* values, const int64_t* offsets, int6
       }
     }
     same_again.learn(features);
+    if (row == 0) {  // the others will be much the same, but never more than there is
+      const size_t all = size_t(offsets[rows] - offsets[0]);
+      for (Column& column : made.columns) column.bytes.expect(std::min(all, column.bytes.size() * size_t(rows)));
+    }
   }
   return made;
 }

@@ -3,11 +3,12 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdlib>
 #include <cstring>
 #include <new>
 #include <type_traits>
 #include <utility>
+
+#include "pool.h"
 
 namespace headrace {
 
@@ -27,7 +28,9 @@ class Growing {
     std::swap(capacity_, other.capacity_);
     return *this;
   }
-  ~Growing() { std::free(data_); }
+  ~Growing() {
+    if (data_) pool_give(data_);
+  }
 
   T* data() { return data_; }
   const T* data() const { return data_; }
@@ -37,6 +40,11 @@ class Growing {
   void push(T value) {
     if (size_ == capacity_) reserve(size_ + 1);
     data_[size_++] = value;
+  }
+
+  // There will be so many, more or less.
+  void expect(size_t size) {
+    if (size > capacity_ && size < kMost) reserve(size);
   }
 
   // Room for `count` more; they hold what the memory held.
@@ -54,10 +62,10 @@ class Growing {
 
   void shrink(size_t size) { size_ = size; }
 
-  // The memory belongs to the caller, who frees it.
+  // The memory belongs to the caller, who gives it back to the pool. A little of it may be more than is needed.
   T* release() {
-    T* memory = static_cast<T*>(std::realloc(data_, (size_ ? size_ : 1) * sizeof(T)));
-    if (!memory) throw std::bad_alloc();
+    T* memory = data_;
+    if (!memory || size_ < capacity_ - capacity_ / 4) memory = resized(size_ ? size_ : 1);
     data_ = nullptr;
     size_ = capacity_ = 0;
     return memory;
@@ -66,12 +74,16 @@ class Growing {
  private:
   static constexpr size_t kMost = size_t(-1) / 2 / sizeof(T);
 
+  T* resized(size_t count) {
+    void* memory = data_ ? pool_resize(data_, count * sizeof(T)) : pool_take(count * sizeof(T));
+    if (!memory) throw std::bad_alloc();
+    return static_cast<T*>(memory);
+  }
+
   [[gnu::noinline]] void reserve(size_t needed) {
     if (needed > kMost) throw std::bad_alloc();
-    const size_t wanted = std::max<size_t>(needed, std::min(kMost, capacity_ + capacity_ / 2 + 16));
-    T* memory = static_cast<T*>(std::realloc(data_, wanted * sizeof(T)));
-    if (!memory) throw std::bad_alloc();
-    data_ = memory;
+    const size_t wanted = std::max<size_t>(needed, std::min(kMost, 2 * capacity_ + 16));
+    data_ = resized(wanted);
     capacity_ = wanted;
   }
 

@@ -221,6 +221,17 @@ void pool_give(void* memory) {
 
 void* pool_resize(void* memory, size_t bytes) {
   if (!memory) return pool_take(bytes);
+  const uint64_t number = class_of(memory);
+  if (number == kSmall ? bytes < kLarge : bytes >= kLarge && bytes <= class_bytes(int(number)) &&
+                                              bytes > class_bytes(int(number)) / 2) {
+    if (number == kSmall) {
+      char* moved = static_cast<char*>(std::realloc(static_cast<char*>(memory) - kSmallPrefix, bytes + kSmallPrefix));
+      if (!moved) return nullptr;
+      memory = moved + kSmallPrefix;
+    }
+    size_of(memory) = bytes;
+    return memory;
+  }
   void* made = pool_take(bytes);
   if (!made) return nullptr;
   std::memcpy(made, memory, std::min<size_t>(bytes, size_of(memory)));

@@ -70,7 +70,7 @@ template <typename T>
 nb::object numpy(headrace::Growing<T>& array) {
   const size_t size = array.size();
   T* memory = array.release();
-  nb::capsule owner(memory, [](void* held) noexcept { std::free(held); });
+  nb::capsule owner(memory, [](void* held) noexcept { headrace::pool_give(held); });
   nb::object made = nb::cast(nb::ndarray<nb::numpy, T, nb::ndim<1>>(memory, {size}, owner));
   if constexpr (!std::is_same_v<T, int64_t>) return made;
   // NumPy has two types of this size, and gets the one that nobody else uses

@@ -60,13 +60,13 @@ def build(cxx, folder):
         return made
 
     with ThreadPoolExecutor(2) as pool:
-        driver = pool.submit(compiled, HERE / "driver.cc", *PLAIN)
+        common = [pool.submit(compiled, HERE / f"{name}.cc", *PLAIN) for name in ("driver", "memory")]
         objects = {name: [pool.submit(compiled, HERE / f"{name}.cc", *CHECKS)] for name in KERNELS}
         for name, kernels in KERNELS.items():
             watched = [*CHECKS, "-fsanitize-coverage=trace-pc"]
             objects[name] += [pool.submit(compiled, NATIVE / f"{kernel}.cc", *watched) for kernel in kernels]
         for name, jobs in objects.items():
-            subprocess.run([cxx, *CHECKS, *(j.result() for j in (driver, *jobs)), "-o", folder / name], check=True)
+            subprocess.run([cxx, *CHECKS, *(j.result() for j in (*common, *jobs)), "-o", folder / name], check=True)
     return {name: folder / name for name in KERNELS}
 
 
