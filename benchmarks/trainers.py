@@ -10,7 +10,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from time import perf_counter, thread_time
 from typing import Any
@@ -31,6 +31,7 @@ SMALL, WIDE = 32, 64
 """Channels of the first layer. To launch the kernels of the small net takes as long as to run them."""
 WORKERS = (0, 4, 8, 16)
 RESIDENT = "one batch on the GPU"
+PICTURES, PICTURE_BATCH = 12_000, 256
 
 
 @dataclass(frozen=True)
@@ -247,9 +248,51 @@ def convnet(width: int) -> Callable[[Any, Any], None]:
     return step
 
 
-def training(batches: Callable[[], Iterable[Any]], width: int = SMALL) -> Job:
+def resnet() -> Callable[[Any, Any], None]:
+    """One training step of a ResNet-18 in bfloat16, on images as bytes."""
+    torch = gpu()
+    nn = torch.nn
+    torch.manual_seed(0)
+
+    class Residual(nn.Module):  # type: ignore[name-defined,misc]
+        def __init__(self, before: int, after: int, stride: int) -> None:
+            super().__init__()
+            self.main = nn.Sequential(
+                nn.Conv2d(before, after, 3, stride, 1, bias=False), nn.BatchNorm2d(after), nn.ReLU(inplace=True),
+                nn.Conv2d(after, after, 3, 1, 1, bias=False), nn.BatchNorm2d(after),
+            )  # fmt: skip
+            alike = stride == 1 and before == after
+            shortcut = [nn.Conv2d(before, after, 1, stride, bias=False), nn.BatchNorm2d(after)]
+            self.shortcut = nn.Identity() if alike else nn.Sequential(*shortcut)
+
+        def forward(self, x: Any) -> Any:
+            return nn.functional.relu(self.main(x) + self.shortcut(x), inplace=True)
+
+    widths = [64, 64, 64, 128, 128, 256, 256, 512, 512]
+    blocks = [Residual(a, b, 1 if a == b else 2) for a, b in zip(widths, widths[1:], strict=False)]
+    stem = [nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64), nn.ReLU(inplace=True), nn.MaxPool2d(3, 2, 1)]
+    head = [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, 1000)]
+    model = nn.Sequential(*stem, *blocks, *head).cuda().to(memory_format=torch.channels_last)
+    optimizer = torch.optim.SGD(model.parameters(), 0.01, momentum=0.9)
+
+    def step(x: Any, y: Any) -> None:
+        with torch.autocast("cuda", torch.bfloat16):
+            pixels = x.permute(0, 3, 1, 2).to(torch.bfloat16).div_(255)
+            loss = nn.functional.cross_entropy(model(pixels), y)
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        optimizer.step()
+
+    return step
+
+
+def training(
+    batches: Callable[[], Iterable[Any]],
+    width: int = SMALL,
+    net: Callable[[], Callable[[Any, Any], None]] | None = None,
+) -> Job:
     """A job: a few epochs of training on what `batches` makes once; counts rows."""
-    made = cache(lambda: (convnet(width), batches()))
+    made = cache(lambda: ((net or partial(convnet, width))(), batches()))
 
     def job() -> int:
         torch = gpu()
@@ -360,6 +403,29 @@ def step_alone(width: int) -> Callable[[int], Sequence[float]]:
     return measure
 
 
+@cache
+def pictures() -> tuple[np.ndarray, np.ndarray]:
+    """Large ones."""
+    generator = np.random.default_rng(0)
+    return generator.integers(0, 256, (PICTURES, 224, 224, 3), np.uint8), generator.integers(0, 1000, PICTURES)
+
+
+def flip(image: Any, label: Any, rng: Any) -> tuple[Any, Any]:
+    return (image[:, ::-1] if rng.random() < 0.5 else image), label
+
+
+def flipped() -> Iterable[Any]:
+    gpu()
+    ds = hr.Dataset.from_tensor_slices(pictures()).shuffle().random_map(flip, num_parallel_calls=hr.AUTOTUNE)
+    return ds.batch(PICTURE_BATCH, drop_remainder=True).repeat(EPOCHS).prefetch(hr.AUTOTUNE).to_torch("cuda")
+
+
+def resident_pictures() -> Iterable[Any]:
+    torch = gpu()
+    x, y = (torch.from_numpy(part[:PICTURE_BATCH]).cuda() for part in pictures())
+    return [(x, y)] * (EPOCHS * (PICTURES // PICTURE_BATCH))
+
+
 PINNED = "copies of a pinned buffer"
 
 ITEMS: list[Case | Bound] = [
@@ -384,6 +450,12 @@ ITEMS: list[Case | Bound] = [
         EPOCHS * STEPS * BATCH,
     ),
     trained("training a convnet on arrays", MEMORY, {}),
+    Case(
+        "training a ResNet-18 in bfloat16 on 224×224 images, shuffled and flipped",
+        {RESIDENT: 0.97},
+        {"headrace": training(flipped, net=resnet), RESIDENT: training(resident_pictures, net=resnet)},
+        EPOCHS * (PICTURES // PICTURE_BATCH) * PICTURE_BATCH,
+    ),
     Bound("a step of the convnet", None, "ms", step_alone(SMALL)),
     Bound("a step of the wider convnet", None, "ms", step_alone(WIDE)),
     Bound("a batch of the pipeline on TFRecords, nobody computing", None, "ms", pipeline_alone(RECORDS)),

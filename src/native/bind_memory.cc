@@ -3,6 +3,8 @@
 #include <nanobind/stl/optional.h>
 #include <numpy/arrayobject.h>
 
+#include <functional>
+#include <numeric>
 #include <optional>
 #include <vector>
 
@@ -13,6 +15,8 @@
 
 namespace headrace::python {
 namespace {
+
+constexpr int64_t kWorthReleasing = 256 << 10;  // bytes
 
 void* take(void*, size_t bytes) { return headrace::pool_take(bytes); }
 void* take_zeroed(void*, size_t count, size_t size) {
@@ -80,7 +84,10 @@ void copy_rows(nb::object from, nb::object to, std::optional<ConstInts> indices,
   const std::vector<int64_t> sizes(PyArray_DIMS(rows) + 1, PyArray_DIMS(rows) + axes);
   const std::vector<int64_t> steps(PyArray_STRIDES(rows) + 1, PyArray_STRIDES(rows) + axes);
   const int64_t row_step = PyArray_STRIDE(rows, 0), item = PyArray_ITEMSIZE(rows);
-  nb::gil_scoped_release released;
+  std::optional<nb::gil_scoped_release> released;  // to wait for the lock again takes longer than a small copy
+  if (count * item * std::accumulate(sizes.begin(), sizes.end(), int64_t(1), std::multiplies<>()) >= kWorthReleasing) {
+    released.emplace();
+  }
   headrace::copy_strided(data, row_step, indices ? indices->data() : nullptr, count, sizes.data(), steps.data(), axes - 1,
                          item, places ? places->data() : nullptr, into);
 }

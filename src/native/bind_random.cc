@@ -1,3 +1,5 @@
+#include <optional>
+
 #include "kernels.h"
 #include "python.h"
 
@@ -11,42 +13,53 @@ headrace::RowDraws row_draws(uint64_t key, const ConstIds& ids, uint64_t first, 
   return {key, ids.data(), int64_t(ids.shape(0)), first, int64_t(out.shape(1))};
 }
 
+// To let go of Python's lock, and to wait for it again, takes far longer than a few draws.
+constexpr int64_t kMany = 1024;
+
+template <class Draw>
+void without_lock(const headrace::RowDraws& draws, Draw&& draw) {
+  std::optional<nb::gil_scoped_release> released;
+  if (draws.rows * draws.count >= kMany) released.emplace();
+  draw(draws);
+}
+
 }  // namespace
 
 void bind_random(nb::module_& m) {
   m.def(
       "random_words",
       [](uint64_t key, ConstIds ids, uint64_t first, Words out) {
-        headrace::random_words(row_draws(key, ids, first, out), out.data());
+        without_lock(row_draws(key, ids, first, out), [&](auto& draws) { headrace::random_words(draws, out.data()); });
       },
-      "key"_a, "ids"_a, "first"_a, "out"_a.noconvert(), Released());
+      "key"_a, "ids"_a, "first"_a, "out"_a.noconvert());
   m.def(
       "random_uniform",
       [](uint64_t key, ConstIds ids, uint64_t first, Doubles out) {
-        headrace::random_uniform(row_draws(key, ids, first, out), out.data());
+        without_lock(row_draws(key, ids, first, out), [&](auto& draws) { headrace::random_uniform(draws, out.data()); });
       },
-      "key"_a, "ids"_a, "first"_a, "out"_a.noconvert(), Released());
+      "key"_a, "ids"_a, "first"_a, "out"_a.noconvert());
   m.def(
       "random_normal",
       [](uint64_t key, ConstIds ids, uint64_t first, Doubles out) {
-        headrace::random_normal(row_draws(key, ids, first, out), out.data());
+        without_lock(row_draws(key, ids, first, out), [&](auto& draws) { headrace::random_normal(draws, out.data()); });
       },
-      "key"_a, "ids"_a, "first"_a, "out"_a.noconvert(), Released());
+      "key"_a, "ids"_a, "first"_a, "out"_a.noconvert());
   m.def(
       "random_integers",
       [](uint64_t key, ConstIds ids, uint64_t first, ConstWords low, ConstWords span, Words out) {
-        const auto draws = row_draws(key, ids, first, out);
         const bool each = low.shape(0) != 1;
         require(low.shape(0) == span.shape(0) && (!each || low.shape(0) == out.size()), "bounds do not fit");
-        headrace::random_integers(draws, low.data(), span.data(), each, out.data());
+        without_lock(row_draws(key, ids, first, out), [&](auto& draws) {
+          headrace::random_integers(draws, low.data(), span.data(), each, out.data());
+        });
       },
-      "key"_a, "ids"_a, "first"_a, "low"_a, "span"_a, "out"_a.noconvert(), Released());
+      "key"_a, "ids"_a, "first"_a, "low"_a, "span"_a, "out"_a.noconvert());
   m.def(
       "random_permutation",
       [](uint64_t key, ConstIds ids, uint64_t first, Numbers out) {
-        headrace::random_permutation(row_draws(key, ids, first, out), out.data());
+        without_lock(row_draws(key, ids, first, out), [&](auto& draws) { headrace::random_permutation(draws, out.data()); });
       },
-      "key"_a, "ids"_a, "first"_a, "out"_a.noconvert(), Released());
+      "key"_a, "ids"_a, "first"_a, "out"_a.noconvert());
 }
 
 }  // namespace headrace::python

@@ -162,13 +162,16 @@ def copy_in_order(array: Dense) -> Dense:
 
 
 def copy_into(array: Dense, out: Dense) -> None:
-    """Copy an array into another one of its shape and dtype, which is in C order."""
-    if not _in_pieces(array):
-        out[...] = array
-    elif array.nbytes < MUCH:
+    """Copy an array into another one of its shape and dtype, which is in C order.
+
+    A small one under Python's lock: where many threads want it, the copy is done before it would come back.
+    """
+    if array.nbytes < MUCH and array.ndim and not array.dtype.hasobject:
         _native.copy_rows(array[None], out[None])
-    else:
+    elif _in_pieces(array):
         _native.copy_rows(array, out)
+    else:
+        out[...] = array
 
 
 def _in_pieces(array: Dense) -> bool:
