@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
+from itertools import pairwise
 from pathlib import Path
 from time import perf_counter, thread_time
 from typing import Any
@@ -269,7 +270,7 @@ def resnet() -> Callable[[Any, Any], None]:
             return nn.functional.relu(self.main(x) + self.shortcut(x), inplace=True)
 
     widths = [64, 64, 64, 128, 128, 256, 256, 512, 512]
-    blocks = [Residual(a, b, 1 if a == b else 2) for a, b in zip(widths, widths[1:], strict=False)]
+    blocks = [Residual(a, b, 1 if a == b else 2) for a, b in pairwise(widths)]
     stem = [nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64), nn.ReLU(inplace=True), nn.MaxPool2d(3, 2, 1)]
     head = [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, 1000)]
     model = nn.Sequential(*stem, *blocks, *head).cuda().to(memory_format=torch.channels_last)
