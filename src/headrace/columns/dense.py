@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -121,11 +122,24 @@ def choose_rows(chosen: Dense, yes: Dense, no: Dense) -> Dense:
         rows = np.flatnonzero(chosen)
         made[rows] = yes[rows]
         return made
-    much = yes.nbytes >= MUCH
-    made = pooled(yes.shape, yes.dtype) if much else np.empty(yes.shape, yes.dtype)
+    made = room_for(yes.shape, yes.dtype)
     for side, rows in ((yes, np.flatnonzero(chosen)), (no, np.flatnonzero(np.logical_not(chosen)))):
         _native.copy_rows(side, made, rows, rows)
     return made
+
+
+def room_for(shape: tuple[int, ...], dtype: Any) -> Dense:
+    """A new array, from the pool where it is large."""
+    made = np.dtype(dtype).itemsize * math.prod(shape)
+    return pooled(shape, dtype) if made >= MUCH else np.empty(shape, dtype)
+
+
+def put_rows(out: Dense, places: Indices, column: Dense, indices: Indices | None) -> None:
+    """Copy rows of a column, those with these indices or all, to these places of an array in C order."""
+    if out[:1].nbytes < FAIR or out.dtype.hasobject:
+        out[places] = column if indices is None else column[indices]
+    else:
+        _native.copy_rows(column, out, indices, places)
 
 
 def neighbours(columns: Sequence[Dense]) -> Dense | None:

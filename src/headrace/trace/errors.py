@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import dis
+
+from headrace.trace.purity import pure_builtins
+
 
 class Untraceable(BaseException):
     """The function must run row by row. No `Exception`, so that a user's `except` does not take it for its own."""
@@ -30,3 +34,21 @@ class Resized(Exception):  # noqa: N818
 
 class Mismatch(Exception):  # noqa: N818
     """Rows turned out other than the trace said."""
+
+
+def is_raised_by_user(error: BaseException) -> bool:
+    """Whether a `raise` or an `assert` of the traced function's own code raised it."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    if trace is None or trace.tb_frame.f_builtins is not pure_builtins():
+        return False
+    return dis.opname[trace.tb_frame.f_code.co_code[trace.tb_lasti]] == "RAISE_VARARGS"
+
+
+def describe_error(error: BaseException) -> str:
+    """What was raised; without its message where that would hold text of data."""
+    try:
+        return f"{type(error).__name__} ({error})"
+    except Untraceable:
+        return type(error).__name__

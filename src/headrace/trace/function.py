@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 
 from headrace.block import Block, element, own_leaf
-from headrace.columns import Column
+from headrace.columns import Column, take
 from headrace.plan.node import function_name
 from headrace.plan.spec import Spec
 from headrace.trace.errors import OPAQUE, Mismatch, Resized, VectorisedError
+from headrace.trace.fork import Taken
 from headrace.trace.graph import Graph, column_spec, trace
 from headrace.trace.known import KNOWN
 
@@ -116,7 +117,7 @@ class Function:
     def settled_graph(self, spec: Spec) -> Graph | None:
         """The graph for such rows, once it is seen to give what calls give, and as long as it does."""
         found = self._graphs.get(spec)
-        return found if isinstance(found, Graph) and not found.rows_to_verify and found.current() else None
+        return found if isinstance(found, Graph) and not any(found.unverified) and found.current() else None
 
     def columns(
         self, block: Block, rows: Callable[[Block], Iterable[tuple[bool, Any]]], *more: Column
@@ -139,32 +140,34 @@ class Function:
         if isinstance(graph, str):
             self.check(spec)
             return None
+        taken: Taken = []
         try:
-            graph, made = self._run(graph, spec, [*block.columns, *more], block.rows)
+            graph, made = self._run(graph, spec, [*block.columns, *more], block.rows, taken)
         except Mismatch:
             self.give_up(spec, "gave rows of other shapes than the first")
             return None
         except Exception:  # whatever it is, calling row by row finds the row at fault, or that there is none
             return None
-        if graph.rows_to_verify:
-            some = min(block.rows, graph.rows_to_verify)
-            head = Block(graph.structure, [c[:some] for c in made], some)
-            if self.mode == "auto" and not _same(head, rows(block.slice(0, some))):
+        verified = graph.rows_to_verify(taken, block.rows)
+        if verified:
+            some = np.sort(np.concatenate([rows for _, rows in verified]))
+            head = Block(graph.structure, [take(c, some) for c in made], len(some))
+            if self.mode == "auto" and not _same(head, rows(block.take(some))):
                 self.give_up(spec, "gave other values when run on a block")
                 return None
-            graph.rows_to_verify -= some
+            graph.note_verified(verified)
         return graph, made
 
-    def _run(self, graph: Graph, spec: Spec, columns: list[Column], n: int) -> tuple[Graph, list[Column]]:
+    def _run(self, graph: Graph, spec: Spec, columns: list[Column], n: int, taken: Taken) -> tuple[Graph, list[Column]]:
         """The result of the graph, or of one for rows of the length that these have, and which it was."""
         latest = self._latest.get(spec) if graph.sizes else None
         graph = latest if latest is not None and latest.current() else graph
         for _ in graph.sizes:
             try:
-                return graph, graph.run(columns, n)
+                return graph, graph.run(columns, n, taken)
             except Resized as other:
                 graph = self._latest[spec] = self._resized(spec, {**graph.sizes, other.number: other.size})
-        return graph, graph.run(columns, n)
+        return graph, graph.run(columns, n, taken)
 
     def _resized(self, spec: Spec, sizes: dict[int, int]) -> Graph:
         key = (spec, *sizes.values())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
 from typing import Any
@@ -16,14 +16,20 @@ from headrace.columns import Column, Varied, copy_in_order, kind_of
 from headrace.plan.spec import DatasetSpec, LeafSpec, Spec, TensorSpec, leaf_spec
 from headrace.plan.structure import Structure, flatten
 from headrace.trace.capture import Capture, Guard
+from headrace.trace.decisions import MOST_PATHS
 from headrace.trace.draws import TracedGenerator
-from headrace.trace.errors import Mismatch, Untraceable
+from headrace.trace.errors import Mismatch, Untraceable, describe_error, is_raised_by_user
+from headrace.trace.fork import Piece, Segment, Taken, join_pieces
+from headrace.trace.paths import Path, all_steps, grow_tree, slots_done_again
 from headrace.trace.recorder import Recorder
 from headrace.trace.rules import chooser
 from headrace.trace.rules.elementwise import EXACT
 from headrace.trace.sizes import Sizes, fit_sizes, is_settled
 from headrace.trace.symbols import Symbol
-from headrace.trace.values import KINDS, Fresh, Kernel, Step, Value, Values, dummy, leaves, map_arguments
+from headrace.trace.values import KINDS, Fresh, Kernel, Step, Value, Values, do_steps, dummy, leaves, map_arguments
+
+TO_VERIFY = 8
+"""So many rows of each path are made both ways and compared."""
 
 
 @dataclass(eq=False)
@@ -40,7 +46,8 @@ class Graph:
     guards: list[Guard]
     sizes: dict[int, int]
     """The lengths that are supposed of rows, by the number of the operation that makes them."""
-    rows_to_verify: int = 8
+    unverified: list[int] = field(default_factory=lambda: [TO_VERIFY])
+    """For each path through the function, how many of its rows are yet to be compared with what calls give."""
 
     def current(self) -> bool:
         """Whether what the function holds on to is still what it was."""
@@ -49,33 +56,40 @@ class Graph:
     @property
     def summary(self) -> str:
         """For `explain`."""
-        named = [s for s in self.steps if s.name]
+        named = [s for s in (self.steps if self.tree is None else all_steps(self.tree)) if s.name]
         alone = [s.name for s in named if s.rowwise]
         text = f"vectorised: {len(named)} operation{'s' * (len(named) != 1)}"
+        text += f", {len(self.unverified)} paths" if self.tree is not None else ""
         text += f", {', '.join(sorted(set(alone)))} row by row" if alone else ""
         return text + (", of rows of one length" if self.sizes else "")
 
-    def run(self, columns: Sequence[Column], n: int) -> list[Column]:
-        """The columns of the result for a block of `n` rows."""
+    def run(self, columns: Sequence[Column], n: int, taken: Taken | None = None) -> list[Column]:
+        """The columns of the result for a block of `n` rows; `taken` gets the paths that they took."""
         values = self.template.copy()
         for i, column in enumerate(columns):
             values[i] = np.ascontiguousarray(column) if isinstance(column, np.ndarray) else column
         for value, array in self.captured:
             values[value.slot] = array
         if not self.operations or not self.numbers:
-            self._do_steps(values, n)
-            return self._given(values, n, {})
-        with FRESH.note() as fresh:
-            self._do_steps(values, n)
-            return self._given(values, n, fresh)
+            do_steps(self.steps, values, n)
+            made = self._given(values, n, {})
+        else:
+            with FRESH.note() as fresh:
+                do_steps(self.steps, values, n)
+                made = self._given(values, n, fresh)
+        if taken is not None:
+            taken += [(0, None)] if self.tree is None else values[self.steps[0].slot]
+        return made
 
-    def _do_steps(self, values: Values, n: int) -> None:
-        for step in self.steps:
-            if step.errors:
-                with np.errstate(**step.errors):
-                    values[step.slot] = step.kernel(values, n)
-            else:
-                values[step.slot] = step.kernel(values, n)
+    def rows_to_verify(self, taken: Taken, n: int) -> Taken:
+        """Of the rows of a block that took these paths, those to compare with what calls give."""
+        wanted = [(path, rows, self.unverified[path]) for path, rows in taken]
+        return [(path, np.arange(min(n, k)) if rows is None else rows[:k]) for path, rows, k in wanted if k]
+
+    def note_verified(self, verified: Taken) -> None:
+        """These rows are what calls give. Threads may compare rows at the same time: one too many does no harm."""
+        for path, rows in verified:
+            self.unverified[path] = max(0, self.unverified[path] - (0 if rows is None else len(rows)))
 
     def _given(self, values: Values, n: int, fresh: dict[int, Bytes]) -> list[Column]:
         """The columns, each in memory of its own, as results of the function would be."""
@@ -118,6 +132,8 @@ class Graph:
     """Whether all that is given are numbers."""
     apart: bool = False
     """Whether the outputs are all that operations of ours, or one of them, gave, once each, in memory of their own."""
+    tree: Segment | None = None
+    """Of a function that branches on data, its paths: all there is to do is one step."""
 
 
 def _owner(array: np.ndarray[Any, Any]) -> Any:
@@ -181,10 +197,45 @@ def _trace(
     then: Sequence[Callable[..., Any]],
     sizes: Sizes,
 ) -> Graph | str:
-    assert spec.structure is not None
-    recorder = Recorder(chooser(exact), Symbol, sizes)
+    paths: list[Path] = []
+    graphs: list[Graph] = []
+    answers: list[bool] | None = []
     try:
-        capture = Capture(recorder)
+        while answers is not None:
+            if len(paths) == MOST_PATHS:
+                return f"branches on data in more than {MOST_PATHS} ways"
+            recorder = Recorder(chooser(exact), Symbol, sizes, answers)
+            path = Path(recorder, Capture(recorder))
+            paths.append(path)
+            made = _trace_path(path, fn, spec, draws, fill, then)
+            if recorder.failed is not None:
+                return recorder.failed
+            graphs += [] if made is None else [made]
+            answers = recorder.decisions.next_path()
+        if len(paths) > 1:
+            return _join_paths(paths, graphs)
+        kept = {o for o in graphs[0].outputs if isinstance(o, int)}
+        reuse_memory(paths[0].steps, kept, frozenset(chain(*paths[0].recorder.own)))
+        return graphs[0]
+    except Untraceable as signal:
+        return signal.reason
+    finally:
+        for path in paths:
+            path.recorder.release()
+
+
+def _trace_path(
+    path: Path,
+    fn: Callable[..., Any],
+    spec: Spec,
+    draws: bool,
+    fill: int | None,
+    then: Sequence[Callable[..., Any]],
+) -> Graph | None:
+    """The graph of one path. None, and the recorder says why it failed, unless it is that the path raises."""
+    assert spec.structure is not None
+    recorder, capture, sizes = path.recorder, path.capture, path.recorder.sizes
+    try:
         for kind in _classes(spec.structure):
             capture.check_class(kind)
         symbols = [recorder.input(dummy(s, fill=fill), s) for s in spec.leaves if isinstance(s, TensorSpec)]
@@ -192,23 +243,94 @@ def _trace(
         args = list(element) if spec.structure.unpacks else [element]
         args += [TracedGenerator(recorder)] if draws else []
         del symbols, element
-        result = _call_alone(capture.callable(fn), args)
-        for other in then:
-            result = _call_alone(capture.callable(other), _hand_on_all(recorder, capture, result))
+        try:
+            result = _call_alone(capture.callable(fn), args)
+            for other in then:
+                result = _call_alone(capture.callable(other), _hand_on_all(recorder, capture, result))
+        except Exception as error:
+            if not recorder.decisions.made or not is_raised_by_user(error):
+                raise
+            capture.check_lists()
+            return None
         recorder.returned = True
         if sizes.read and capture.decides:
             recorder.failed = recorder.failed or f"may decide by a length that only the rows tell at {sizes.read}"
+        if sizes.used and recorder.decisions.made:
+            recorder.failed = recorder.failed or "branches on data, and makes rows of a length that only they tell"
         if recorder.failed is None:
-            return _finish_graph(recorder, capture, result)
+            graph, path.outputs = _finish_graph(recorder, capture, result)
+            return graph
     except Untraceable as signal:
         recorder.failed = recorder.failed or signal.reason
     except RecursionError:
         recorder.failed = "calls itself too often"
     except Exception as error:
-        recorder.failed = recorder.failed or f"raises {type(error).__name__} ({error}) for such elements"
-    finally:
-        recorder.release()
-    return recorder.failed or ""
+        recorder.failed = recorder.failed or f"raises {describe_error(error)} for such elements"
+    return None
+
+
+def _join_paths(paths: list[Path], graphs: list[Graph]) -> Graph:
+    """One graph of all paths: a step that has each row take its own."""
+    if not graphs:
+        raise Untraceable("branches on data, and raises on all paths")
+    first = graphs[0]
+    for other in graphs[1:]:
+        if other.structure != first.structure or other.spec != first.spec:
+            raise Untraceable(f"branches on data, and gives {first.spec} on one path and {other.spec} on another")
+    inputs = first.inputs
+    ends = [path.outputs for path in paths if path.outputs is not None]
+    passed = [_passed_on([end[i] for end in ends], inputs) for i in range(len(first.outputs))]
+    made = [i for i, slot in enumerate(passed) if slot is None]
+    for path in paths:
+        path.outputs = path.outputs and [path.outputs[i] for i in made]
+    if any(
+        s.dtype is None or s.dtype.kind not in KINDS or s.shape is None for s in (first.spec.leaves[i] for i in made)
+    ):
+        raise Untraceable("branches on data, and gives what is no dense array of known shape")
+    tree = grow_tree(paths)
+    again = slots_done_again(tree)
+    for path in paths:
+        own = frozenset(chain(*path.recorder.own))
+        reuse_memory(path.steps, path.kept_for(paths) | again, own)
+    captured = [array for path in paths for _, array in path.recorder.captured]
+    start = inputs + len(captured)
+    stop = start + len(made)
+
+    def kernel(values: Values, n: int) -> Taken:
+        pieces: list[Piece] = []
+        tree.run(values[:inputs], n, None, pieces)
+        values[start:stop] = join_pieces(pieces, n)
+        return [(piece.path, piece.rows) for piece in pieces]
+
+    outputs = [start + made.index(i) if slot is None else slot for i, slot in enumerate(passed)]
+    raises = len(graphs) < len(paths)
+    return Graph(
+        first.structure,
+        first.spec,
+        tuple(outputs),
+        [Step("branch", stop, kernel)],
+        [None] * (stop + 1),
+        [(Value(inputs + i, array, batched=False), array) for i, array in enumerate(captured)],
+        [guard for path in paths for guard in [*path.capture.guards, *path.recorder.layout_guards()]],
+        {},
+        [TO_VERIFY if path.outputs is not None else 0 for path in paths],
+        inputs=inputs,
+        reads=frozenset(slot for slot in passed if slot is not None).union(*map(_slots_read, paths)),
+        infallible=not raises and all(graph.infallible for graph in graphs),
+        operations=any(graph.operations for graph in graphs),
+        numbers=first.numbers,
+        tree=tree,
+    )
+
+
+def _slots_read(path: Path) -> set[int]:
+    return {value.slot for value in path.needs_after(0) if value.slot < path.recorder.inputs}
+
+
+def _passed_on(outputs: list[Any], inputs: int) -> int | None:
+    """The slot of the argument's component that a component of the result is on all paths; None where it is another."""
+    slots = {o.slot if isinstance(o, Value) and o.slot < inputs else None for o in outputs}
+    return slots.pop() if len(slots) == 1 else None
 
 
 def _call_alone(fn: Callable[..., Any], args: list[Any]) -> Any:
@@ -251,7 +373,7 @@ def _classes(structure: Structure) -> set[type]:
     return found | ({structure.kind} if structure.kind not in (None, tuple, dict, type(None)) else set())
 
 
-def _finish_graph(recorder: Recorder, capture: Capture, result: Any) -> Graph:
+def _finish_graph(recorder: Recorder, capture: Capture, result: Any) -> tuple[Graph, list[Any]]:
     if result is None:
         raise recorder.refuse("returns None")
     capture.check_lists()
@@ -261,10 +383,12 @@ def _finish_graph(recorder: Recorder, capture: Capture, result: Any) -> Graph:
     for kind in _classes(structure):
         capture.check_class(kind)
     outputs: list[Any] = []
+    kept: list[Any] = []
     specs: list[LeafSpec] = []
     unbatched = set()
     for item in found:
         output, spec = _output(recorder, item)
+        kept.append(output)
         outputs.append(output.slot if isinstance(output, Value) else (output,))
         if isinstance(output, Value) and not output.batched:
             unbatched.add(output.slot)
@@ -273,15 +397,14 @@ def _finish_graph(recorder: Recorder, capture: Capture, result: Any) -> Graph:
     used = {value.slot for step in recorder.steps for value in step.uses}
     given = recorder.inputs
     reads = used.union(o for o in outputs if isinstance(o, int)).intersection(range(given))
-    guards = [*capture.guards, *[_same_layout(array) for _, array in recorder.captured]]
-    return Graph(
+    graph = Graph(
         structure,
         made.without_sizes() if recorder.loose else made,
         tuple(outputs),
-        reuse_memory(recorder.steps, {o for o in outputs if isinstance(o, int)}, frozenset(chain(*recorder.own))),
+        recorder.steps,
         recorder.template,
         recorder.captured,
-        guards,
+        [*capture.guards, *recorder.layout_guards()],
         recorder.sizes.used,
         inputs=given,
         reads=frozenset(reads),
@@ -294,16 +417,12 @@ def _finish_graph(recorder: Recorder, capture: Capture, result: Any) -> Graph:
         and not used.intersection(outputs)
         and sorted(outputs) in ([*chain(*recorder.own)], *map(list, recorder.own)),
     )
+    return graph, kept
 
 
 def _cannot_raise(step: Step) -> bool:
     """Whether a step is one of those that only ever compute; unless the user has it raise where a number overflows."""
     return step.name in EXACT and not step.rowwise and "raise" not in step.errors.values()
-
-
-def _same_layout(array: np.ndarray[Any, Any]) -> Guard:
-    layout = (array.shape, array.dtype, array.strides)
-    return lambda: (array.shape, array.dtype, array.strides) == layout
 
 
 def reuse_memory(steps: list[Step], kept: set[int], own: frozenset[int] = frozenset()) -> list[Step]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ import numpy as np
 
 from headrace.plan.spec import TensorSpec
 from headrace.plan.structure import flatten
+from headrace.trace.decisions import MOST_IN_A_ROW, Decisions
 from headrace.trace.errors import OPAQUE, Resized, Untraceable
 from headrace.trace.sizes import Sizes, sizes_in
 from headrace.trace.uneven import change_of_values
@@ -49,7 +50,13 @@ Chooser = Callable[[Call], tuple[Kernel, bool, bool]]
 class Recorder:
     """Records what a function does to symbols."""
 
-    def __init__(self, choose: Chooser, symbol: Callable[[Recorder, Value], Any], sizes: Sizes | None = None) -> None:
+    def __init__(
+        self,
+        choose: Chooser,
+        symbol: Callable[[Recorder, Value], Any],
+        sizes: Sizes | None = None,
+        answers: Sequence[bool] = (),
+    ) -> None:
         self.template: Values = []
         self.steps: list[Step] = []
         self.captured: list[tuple[Value, np.ndarray[Any, Any]]] = []
@@ -59,6 +66,7 @@ class Recorder:
         self.loose = False
         self.returned = False
         self.sizes = sizes or Sizes({})
+        self.decisions = Decisions(answers)
         self._choose = choose
         self._symbol = symbol
         self._live: list[weakref.ref[Any]] = []
@@ -138,6 +146,20 @@ class Recorder:
             return self._constants(call.sample, name)
         return self.record(call)
 
+    def decide(self, value: Value) -> bool:
+        """What the function is told where it asks whether a value is true, on the path that is traced."""
+        if self.failed is not None:
+            raise Untraceable(self.failed)
+        one = not value.opaque and not self.returned and np.size(value.sample) == 1
+        if not one or value.sample.dtype.kind not in "biufc":
+            raise self.refuse("branches on data")
+        if self.sizes.used:
+            raise self.refuse("branches on data, of rows of a length that only they tell")
+        answer = self.decisions.answer(value, len(self.steps), len(self.template))
+        if answer is None:
+            raise self.refuse(f"branches on data more than {MOST_IN_A_ROW} times in a row")
+        return answer
+
     def note_shape_read(self, value: Value) -> None:
         """The function asks for the shape of a value."""
         if value.sized and not self.sizes.read:
@@ -191,7 +213,7 @@ class Recorder:
         for i, one in enumerate(value.sample):
             item = self._value(one, batched=value.batched)
             item.faithful, item.sized = value.faithful, value.sized
-            self.steps.append(Step("", item.slot, _picker(value.slot, i)))
+            self.steps.append(Step("", item.slot, _picker(value.slot, i), uses=(value,)))
             made.append(self.wrap(item))
         return type(value.sample)(made)
 
@@ -262,6 +284,10 @@ class Recorder:
         if any(_overlap(memory, s._value.sample) for s in others):
             raise self.refuse("writes to an array while another name or view of it is in use")
 
+    def layout_guards(self) -> list[Callable[[], bool]]:
+        """Whether captured arrays still have the layout that they had."""
+        return [_same_layout(array) for _, array in self.captured]
+
     def release(self) -> None:
         """Let go of the samples' memory: stand-ins for NumPy's types hold on to it until the collector comes."""
         for step in self.steps:
@@ -275,6 +301,11 @@ class Recorder:
         """The value of a call whose sample is known: a constant where all that goes in is."""
         made = self.constant(call.sample) if all(v.static for v in call.values) else self.record(call)
         return made._value  # type: ignore[no-any-return]
+
+
+def _same_layout(array: np.ndarray[Any, Any]) -> Callable[[], bool]:
+    layout = (array.shape, array.dtype, array.strides)
+    return lambda: (array.shape, array.dtype, array.strides) == layout
 
 
 def _plain_if_static(item: Any) -> Any:

@@ -171,7 +171,8 @@ class Symbol:
         return iter([self[i] for i in range(len(self))])
 
     def __bool__(self) -> bool:
-        return bool(self._known("branches on data"))
+        value = self._value
+        return bool(value.sample) if value.static else self._recorder.decide(value)
 
     def __index__(self) -> int:
         return operator.index(self._known("makes a Python number of data"))

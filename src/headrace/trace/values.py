@@ -85,6 +85,16 @@ class Step:
     sample: Any = None
 
 
+def do_steps(steps: list[Step], values: Values, n: int) -> None:
+    """Run steps on a block of `n` rows."""
+    for step in steps:
+        if step.errors:
+            with np.errstate(**step.errors):
+                values[step.slot] = step.kernel(values, n)
+        else:
+            values[step.slot] = step.kernel(values, n)
+
+
 def leaves(tree: Any) -> Iterator[Value]:
     """The values in nested arguments."""
     if isinstance(tree, Value):
