@@ -22,6 +22,8 @@ class Decision:
     """How many steps were recorded before."""
     slots: int
     """How many values there were."""
+    line: str
+    """Where in the user's code."""
 
 
 class Decisions:
@@ -31,7 +33,7 @@ class Decisions:
         self._answers = list(answers)
         self.made: list[Decision] = []
 
-    def answer(self, value: Value, steps: int, slots: int) -> bool | None:
+    def answer(self, value: Value, steps: int, slots: int, line: str) -> bool | None:
         """Whether the value is true on this path; None where that is one question too many."""
         for known in self.made:
             if known.value.slot == value.slot:
@@ -40,7 +42,7 @@ class Decisions:
         if place == MOST_IN_A_ROW:
             return None
         answer = self._answers[place] if place < len(self._answers) else True
-        self.made.append(Decision(value, answer, steps, slots))
+        self.made.append(Decision(value, answer, steps, slots, line))
         return answer
 
     def next_path(self) -> list[bool] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dis
+from types import FrameType
 
 from headrace.trace.purity import pure_builtins
 
@@ -52,3 +53,25 @@ def describe_error(error: BaseException) -> str:
         return f"{type(error).__name__} ({error})"
     except Untraceable:
         return type(error).__name__
+
+
+def is_for_raise(frame: FrameType) -> bool:
+    """Whether traced code makes a text only to raise an exception with it, which nothing around it catches."""
+    around: FrameType | None = frame
+    while around is not None and around.f_builtins is pure_builtins():
+        if around.f_code.co_exceptiontable:
+            return False
+        around = around.f_back
+    if frame.f_builtins is not pure_builtins():
+        return False
+    calls = 0
+    for instruction in dis.get_instructions(frame.f_code):
+        if instruction.offset <= frame.f_lasti:
+            continue
+        name = instruction.opname
+        calls += name.startswith("CALL")
+        if name == "RAISE_VARARGS":
+            return calls <= 1
+        if calls > 1 or any(word in name for word in ("JUMP", "RETURN", "STORE", "FOR_ITER", "YIELD", "SEND")):
+            return False
+    return False

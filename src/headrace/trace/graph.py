@@ -203,7 +203,7 @@ def _trace(
     try:
         while answers is not None:
             if len(paths) == MOST_PATHS:
-                return f"branches on data in more than {MOST_PATHS} ways"
+                return f"branches on data in more than {MOST_PATHS} ways at {recorder.decisions.made[-1].line}"
             recorder = Recorder(chooser(exact), Symbol, sizes, answers)
             path = Path(recorder, Capture(recorder))
             paths.append(path)
@@ -271,22 +271,22 @@ def _trace_path(
 
 def _join_paths(paths: list[Path], graphs: list[Graph]) -> Graph:
     """One graph of all paths: a step that has each row take its own."""
+    where = f"branches on data at {paths[0].decisions[0].line}"
     if not graphs:
-        raise Untraceable("branches on data, and raises on all paths")
+        raise Untraceable(f"{where}, and raises on all paths")
     first = graphs[0]
-    for other in graphs[1:]:
-        if other.structure != first.structure or other.spec != first.spec:
-            raise Untraceable(f"branches on data, and gives {first.spec} on one path and {other.spec} on another")
     inputs = first.inputs
     ends = [path.outputs for path in paths if path.outputs is not None]
+    for other, end in zip(graphs, ends, strict=True):
+        if other.structure != first.structure or _kinds_of_rows(end) != _kinds_of_rows(ends[0]):
+            raise Untraceable(f"{where}, and gives {first.spec} on one path, {other.spec} on another")
+    spec = first.spec if all(other.spec == first.spec for other in graphs) else first.spec.without_sizes()
     passed = [_passed_on([end[i] for end in ends], inputs) for i in range(len(first.outputs))]
     made = [i for i, slot in enumerate(passed) if slot is None]
+    if any(_kinds_of_rows(ends[0])[i] is None for i in made):
+        raise Untraceable(f"{where}, and gives what is no dense array of known shape")
     for path in paths:
         path.outputs = path.outputs and [path.outputs[i] for i in made]
-    if any(
-        s.dtype is None or s.dtype.kind not in KINDS or s.shape is None for s in (first.spec.leaves[i] for i in made)
-    ):
-        raise Untraceable("branches on data, and gives what is no dense array of known shape")
     tree = grow_tree(paths)
     again = slots_done_again(tree)
     for path in paths:
@@ -306,7 +306,7 @@ def _join_paths(paths: list[Path], graphs: list[Graph]) -> Graph:
     raises = len(graphs) < len(paths)
     return Graph(
         first.structure,
-        first.spec,
+        spec,
         tuple(outputs),
         [Step("branch", stop, kernel)],
         [None] * (stop + 1),
@@ -325,6 +325,13 @@ def _join_paths(paths: list[Path], graphs: list[Graph]) -> Graph:
 
 def _slots_read(path: Path) -> set[int]:
     return {value.slot for value in path.needs_after(0) if value.slot < path.recorder.inputs}
+
+
+def _kinds_of_rows(outputs: Sequence[Any]) -> list[Any]:
+    """Of each component the dtype and shape; None where it is no dense array."""
+    samples = [o.sample if isinstance(o, Value) else o for o in outputs]
+    dense = [isinstance(s, np.ndarray | np.generic) and s.dtype.kind in KINDS for s in samples]
+    return [(s.dtype, s.shape) if fine else None for s, fine in zip(samples, dense, strict=True)]
 
 
 def _passed_on(outputs: list[Any], inputs: int) -> int | None:

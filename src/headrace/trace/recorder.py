@@ -155,7 +155,7 @@ class Recorder:
             raise self.refuse("branches on data")
         if self.sizes.used:
             raise self.refuse("branches on data, of rows of a length that only they tell")
-        answer = self.decisions.answer(value, len(self.steps), len(self.template))
+        answer = self.decisions.answer(value, len(self.steps), len(self.template), user_line())
         if answer is None:
             raise self.refuse(f"branches on data more than {MOST_IN_A_ROW} times in a row")
         return answer

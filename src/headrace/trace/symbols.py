@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import operator
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
-from headrace.trace.errors import OPAQUE, Untraceable
+from headrace.trace.errors import OPAQUE, Untraceable, is_for_raise
 from headrace.trace.recorder import Recorder
 from headrace.trace.values import KINDS, Call, Value, map_arguments
 
@@ -190,10 +191,15 @@ class Symbol:
         return item in self._known("branches on data")
 
     def __repr__(self) -> str:
-        return repr(self._known("makes text of data"))
+        return self._text() or repr(self._known("makes text of data"))
 
     def __format__(self, spec: str) -> str:
-        return format(self._known("makes text of data"), spec)
+        return self._text() or format(self._known("makes text of data"), spec)
+
+    def _text(self) -> str:
+        """Something in place of the text of data, in an error on a path which blocks do not take: "" elsewhere."""
+        fine = not self._value.static and self._recorder.decisions.made and is_for_raise(sys._getframe(2))
+        return "data" if fine else ""
 
     def __array__(self, *args: Any, **kwargs: Any) -> Any:
         raise self._recorder.refuse("hands data to a function that is not traced")
