@@ -97,7 +97,7 @@ def test_a_function_whose_elements_are_not_known_is_decided_at_the_first_rows():
 
     signature = hr.TensorSpec(None, np.float64)
     ds = D.from_generator(vague, output_signature=signature).map(lambda v: v * 2)
-    after = D.range(9).map(lambda x: x if x > 1 else -x).map(lambda x: x + 1)
+    after = D.range(9).map(lambda x: x if x > 1 else 0.5).map(lambda x: x + 1)
     for undecided in (ds, after):
         assert "[decided at the first rows]" in undecided.explain()
     assert "[eager: branches on data" in after.explain()

@@ -99,6 +99,30 @@ def pad_and_crop(x, rng):
     return x[i : i + 8, j : j + 8]
 
 
+def draws_by_branch(x, rng):
+    if rng.random() < 0.5:
+        x = x + rng.normal(size=7)
+    elif rng.bernoulli(0.3):
+        return x * rng.uniform(1, 2), rng.integers(9)
+    return x[::-1] * 2, rng.integers(9)
+
+
+def turns(x, rng):
+    if rng.bernoulli():
+        x = x[:, ::-1]
+    if rng.random() < 0.5:
+        x = x[::-1]
+    return x
+
+
+def crops_and_turns(x, rng):
+    top = rng.integers(0, 3)
+    x = x[top : top + 2]
+    if rng.random() < 0.5:
+        x = x[:, ::-1]
+    return x if rng.bernoulli(0.7) else 255 - x
+
+
 def crop_and_flip(x, rng):
     i = rng.integers(3, endpoint=True)
     x = x[..., 1 + i : i + 4, ::-1]
@@ -188,10 +212,13 @@ FUNCTIONS = {
     "an empty draw": (lambda x, rng: (rng.random(0), rng.random(), x), LABEL),
     "a size from a shape": (lambda x, rng: rng.normal(size=x.shape) * len(x), COLOUR),
     "asks for the class": (lambda x, rng: x if isinstance(rng, int) else -x, LABEL),
+    "branch": (lambda x, rng: x if rng.random() < 0.5 else -x, VECTOR),
+    "coin": (lambda x, rng: x[::-1] if rng.bernoulli() else x, VECTOR),
+    "draws by branch": (draws_by_branch, VECTOR),
+    "turns": (turns, COLOUR),
+    "crops and turns": (crops_and_turns, COLOUR),
 }
 EAGER = {
-    "branch": (lambda x, rng: x if rng.random() < 0.5 else -x, VECTOR, "branches on data"),
-    "coin": (lambda x, rng: x[::-1] if rng.bernoulli() else x, VECTOR, "branches on data"),
     "python number": (lambda x, rng: x[int(rng.integers(3)) :], VECTOR, "makes a Python number of data"),
     "a length by data": (lambda x, rng: x[: rng.integers(3)], VECTOR, "slices by data"),
     "a growing slice": (lambda x, y, rng: x[y : 2 * y], (VECTOR, LABEL), "slices by data"),

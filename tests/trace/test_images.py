@@ -155,11 +155,11 @@ FUNCTIONS = {
     "total variation": (lambda x: np.abs(np.diff(x.astype(np.int32), axis=0)).sum(), GREY),
     "minmax": (lambda x: (x - x.min()) / (x.max() - x.min() + 1e-8), FLOATS),
     "nan to num": (lambda x: np.nan_to_num(x, nan=0.0, posinf=1.0, neginf=-1.0), FLOATS),
+    "bright only": (lambda x: x if x.mean() > 100 else np.zeros_like(x), GREY),
     "corner mean": (lambda x: x[:2, :2].astype(np.float32).mean(), GREY),
 }
 EAGER = {
     "bounding box": (lambda x: np.argwhere(x > 127).sum(), GREY, "argwhere"),
-    "bright only": (lambda x: x if x.mean() > 100 else np.zeros_like(x), GREY, "branches on data"),
     "list of rows": (lambda x: x.tolist(), GREY, ".tolist"),
 }
 

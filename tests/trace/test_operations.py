@@ -98,20 +98,23 @@ def test_explain_says_how_each_function_runs():
         .filter(lambda x: x % 2 == 0)
         .map(lambda x: np.log1p(x) * 2)
         .map(lambda x: x if x > 1 else -x)
+        .map(lambda x: x if x > 1 else 0)
         .take_while(lambda x: x < 100)
         .explain()
     )
     assert "vectorised: 2 operations]" in text
     assert "vectorised: 2 operations, log1p row by row" in text
+    assert "vectorised: 2 operations, 2 paths" in text
     assert "eager: branches on data at " in text
     assert "test_operations.py:" in text
     assert "decided at the first rows" in text
 
 
 def test_the_modes():
-    branch = lambda x: x if x > 1 else -x  # noqa: E731
+    branch = lambda x: x if x > 1 else 0.5  # noqa: E731
     assert "as asked for" in D.range(3).map(lambda x: x, mode="eager").explain()
     assert list(D.range(3).map(lambda x: x + 1, mode="vectorized")) == [1, 2, 3]
+    assert list(D.range(4).map(lambda x: x if x > 1 else -x, mode="vectorized")) == [0, -1, 2, 3]
     with pytest.raises(TypeError, match=r"cannot be vectorised: branches on data at .*test_operations\.py"):
         D.range(3).map(branch, mode="vectorized")
     unknown = D.range(9).map(lambda x: x, mode="eager").map(branch, mode="vectorized")

@@ -77,7 +77,7 @@ def tries(x):
 
 def tries_to_hide(x):
     try:
-        if x > 0:
+        if float(x) > 0:
             x = x * 2
     except BaseException:
         return x
@@ -247,11 +247,11 @@ TRACED = {
     "a dict of lists": (lambda x: x * SETTINGS["scale"][1], X),
     "a memmap": (lambda y: (MAPPED[y], MAPPED[2:4], MAPPED * y), LABEL),
     "sorted keys": (lambda d: tuple(d[k] for k in sorted(d)), {"b": X, "a": I}),
+    "an if on data": (branches, X),
 }
 EAGER = {
-    "an if on data": (branches, X, "branches on data"),
     "an early return on data": (returns_early_on_data, V, "branches on data"),
-    "a trace error in a bare except": (tries_to_hide, X, "branches on data"),
+    "a trace error in a bare except": (tries_to_hide, X, "Python number"),
     "recursion on data": (recursive_on_data, np.abs(X[:9]).clip(0, 3), "branches on data"),
     "a write to a view": (writes_to_a_view, V, "another name or view"),
     "a view kept": (keeps_a_view, V, "another name or view"),
@@ -271,12 +271,10 @@ EAGER = {
     "float()": (lambda x: float(x) * 2, X, "Python number"),
     "int()": (lambda x: int(x) % 3, I, "Python number"),
     "text": (lambda x: f"{x}", I, "text"),
-    "min of two": (lambda x: min(x, 3), I, "branches on data"),
     "a mask": (lambda v: v[v > 0], V, "mask"),
     "unique": (lambda v: np.unique(v), V, "unique"),
     "a slice by data": (lambda v, y: v[: y + 1], (V, LABEL), "slices by data"),
     "a range by data": (lambda y: np.arange(y), LABEL, "not traced|arange|Python number|raises"),
-    "and": (lambda x: x > 0 and x < 1, X, "branches on data"),
     "item": (lambda x: x.item(), X, ".item"),
     "an import": (lambda x: __import__("math").pi * x, X, "__import__"),
     "a method of a record": (lambda n: n.doubled(), Noisy(V), "Noisy.doubled"),

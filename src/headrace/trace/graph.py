@@ -203,7 +203,7 @@ def _trace(
     try:
         while answers is not None:
             if len(paths) == MOST_PATHS:
-                return f"branches on data in more than {MOST_PATHS} ways at {recorder.decisions.made[-1].line}"
+                return f"branches on data in more than {MOST_PATHS} ways at {paths[0].decisions[0].line}"
             recorder = Recorder(chooser(exact), Symbol, sizes, answers)
             path = Path(recorder, Capture(recorder))
             paths.append(path)
