@@ -137,6 +137,30 @@ def _by_list(*args):
     return args[0] * FACTORS[1] + len(FACTORS)
 
 
+def _forked(*args):
+    it = args[0]
+    if np.sum(it) % 3 > 1:
+        return it * 2, np.sum(it)
+    return (it + it, np.max(it)) if np.max(it) > 4 else (it, np.sum(it))
+
+
+def _picky(*args):
+    if np.sum(args[0]) % 5 == 4:
+        raise ValueError(f"bad {args[0]}")
+    return args
+
+
+def _stays(x):
+    return True if np.max(x) < 3 else np.sum(x) % 3 != 1
+
+
+def _turned(*args):
+    it, rng = args[0], args[-1]
+    if rng.random() < 0.5:
+        it = it * rng.integers(3) if rng.bernoulli(0.3) else it + it
+    return it, rng.integers(1000)
+
+
 def _words(*args):
     return hr.text.split(hr.text.upper(args[0]), sep="I"), hr.text.length(args[0])
 
@@ -204,7 +228,7 @@ def _on_pictures(d, fn, calls=None, seed=None):
 TABLE = np.arange(20.0)
 FACTORS = [1.0, 0.5, TABLE[:2]]
 VOCABULARY = hr.text.Vocabulary(["line", "a", "1"], num_oov_buckets=2)
-TRACED = [_first, _doubled, _arithmetic, _table, _fixed, _reduced, _by_list, _words, _word_ids]
+TRACED = [_first, _doubled, _arithmetic, _table, _fixed, _reduced, _by_list, _forked, _picky, _words, _word_ids]
 
 
 def _count_to(n):
@@ -402,6 +426,10 @@ def steps(other):
             )
         ),
         st.integers(2, 4).map(lambda n: lambda d: d.map(_leaf).filter(lambda x: np.sum(x) % n != 1)),
+        st.sampled_from([None, 2, hr.AUTOTUNE]).map(
+            lambda n: lambda d: d.map(_leaf).filter(_stays, num_parallel_calls=n)
+        ),
+        st.tuples(seeds, st.sampled_from([None, 2, hr.AUTOTUNE])).map(lambda a: lambda d: d.random_map(_turned, *a)),
         st.just(lambda d: d.map(_leaf).take_while(lambda x: np.max(x) < 9)),
         counts.map(
             lambda n: (
