@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.trace.checks import check, ordinary, rows, small
 
 import headrace as hr
-from headrace.testing import difference, outcomes, reference_outcomes
+from headrace.testing import check_transformation, difference, our_threads, outcomes, reference_outcomes
 from headrace.trace.graph import TO_VERIFY, Graph
 
 D = hr.Dataset
@@ -405,3 +405,28 @@ def test_random_functions_of_many_paths(source, seed):
     assert reason is None, source
     found = ds._node.function.graph(ds._node.input.spec)
     assert "gave other" not in str(found), source
+
+
+def turned(image, rng):
+    return image[:, ::-1] if rng.random() < 0.5 else image
+
+
+@pytest.mark.parametrize("calls", [None, 2, hr.AUTOTUNE])
+def test_pipelines_keep_every_promise(calls):
+    """Resume, random access and the order, wherever rows of different paths are cut apart."""
+    numbers = D.from_tensor_slices(ordinary("f8", 60))
+    images = D.from_tensor_slices(GREY)
+    for ds in (
+        numbers.map(early_return, calls).batch(7),
+        numbers.map(raises, calls).map(helper).batch(4),
+        numbers.shuffle(20, seed=1).map(helper, calls).filter(lambda x: x > 1 and x < 50, num_parallel_calls=calls),
+        images.shuffle(seed=3).random_map(turned, 5, calls).batch(8),
+        numbers.random_map(lambda x, rng: rng.normal() if x > 0 else rng.random() + x, 1, calls).batch(6),
+    ):
+        check_transformation(ds, cuts=6, limit=60)
+    assert our_threads() == []
+
+
+def test_processes_call_it_on_each_row():
+    ds = D.from_tensor_slices(ordinary("f8", 60)).map(early_return, 2, mode="process").batch(7)
+    assert difference(outcomes(iter(ds)), reference_outcomes(ds)) is None
