@@ -54,9 +54,10 @@ def map(
     finds that it, or what it captures, has changed here. If a worker dies, the elements it had are tried once more, one
     by one; one that kills its worker again is an error.
 
-    A function of plain NumPy code runs on whole blocks of elements, with the same results to the last bit; one that has
-    effects, or decides by data, is called on each (`explain()` says which and why). `mode="eager"` has it called on
-    each in any case; `mode="vectorized"` never, last bits may differ, and what cannot be vectorised is an error.
+    A function of plain NumPy code runs on whole blocks of elements, with the same results to the last bit; an `if` on
+    data has each element take its own path. One that has effects, loops by data, or gives another structure, dtype or
+    shape on another path is called on each (`explain()` says which and why). `mode="eager"` has it called on each in
+    any case; `mode="vectorized"` never, last bits may differ, and what cannot be vectorised is an error.
 
     >>> list(hr.Dataset.range(3).map(lambda x: (x, x * x)))
     [(np.int64(0), np.int64(0)), (np.int64(1), np.int64(1)), (np.int64(2), np.int64(4))]

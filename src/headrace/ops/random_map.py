@@ -47,7 +47,7 @@ def random_map(
     alike, so that images and their masks can be turned alike; two such maps in one chain do not.
 
     As for `map`, a function of plain NumPy code runs on whole blocks of elements, with one kernel call for each draw of
-    all of them: `np.where(rng.bernoulli(), x[:, ::-1], x)` does, `if rng.bernoulli(): ...` decides by data.
+    all of them. `if rng.bernoulli(): ...` is fine: each element takes its own path.
 
     >>> ds = hr.Dataset.range(4).random_map(lambda x, rng: x + rng.uniform(-0.1, 0.1), seed=1)
     >>> [round(x) for x in ds], list(ds) == list(ds)
