@@ -16,7 +16,8 @@ from harness import Bound, Case, batches, elements, main
 from peers import tensorflow, untuned
 
 import headrace as hr
-from headrace.trace.graph import Graph, trace
+from headrace.trace.graph import Graph
+from headrace.trace.tracing import trace
 
 IMAGES = 60_000
 BUFFER = 10_000

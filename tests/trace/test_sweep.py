@@ -7,7 +7,8 @@ import pytest
 from tests.trace.checks import rows
 
 from headrace.plan.spec import Spec, TensorSpec
-from headrace.trace.graph import Graph, trace
+from headrace.trace.graph import Graph
+from headrace.trace.tracing import trace
 
 DTYPES = ["?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8", "F", "D"]
 SHAPES = [(), (1,), (5,), (33,), (3, 7), (2, 3, 4)]

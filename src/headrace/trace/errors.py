@@ -58,8 +58,8 @@ def describe_error(error: BaseException) -> str:
 def is_for_raise(frame: FrameType) -> bool:
     """Whether traced code makes a text only to raise an exception with it, which nothing around it catches."""
     around: FrameType | None = frame
-    while around is not None and around.f_builtins is pure_builtins():
-        if around.f_code.co_exceptiontable:
+    while around is not None:
+        if around.f_builtins is pure_builtins() and around.f_code.co_exceptiontable:
             return False
         around = around.f_back
     if frame.f_builtins is not pure_builtins():

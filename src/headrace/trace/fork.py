@@ -97,6 +97,11 @@ class Segment:
         return np.broadcast_to(value, (n, *np.shape(value))) if output in self.unbatched else value
 
 
+def all_steps(tree: Segment) -> list[Step]:
+    """Every step once."""
+    return [*tree.steps, *[step for side in tree.sides or () for step in all_steps(side)]]
+
+
 def _truth(column: Any, n: int) -> np.ndarray[Any, Any]:
     """What `bool` says of each row; a value that all rows share is the same for all."""
     found: np.ndarray[Any, Any] = np.asarray(column) != 0  # true of NaN, as `bool` is

@@ -15,8 +15,9 @@ from headrace.plan.node import function_name
 from headrace.plan.spec import Spec
 from headrace.trace.errors import OPAQUE, Mismatch, Resized, VectorisedError
 from headrace.trace.fork import Taken
-from headrace.trace.graph import Graph, column_spec, trace
+from headrace.trace.graph import Graph, column_spec
 from headrace.trace.known import KNOWN
+from headrace.trace.tracing import trace
 
 MODES = ("auto", "vectorized", "eager")
 FEW = 3

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,11 @@ import numpy as np
 from headrace.trace.capture import Capture
 from headrace.trace.decisions import Decision
 from headrace.trace.errors import Untraceable
-from headrace.trace.fork import Segment
+from headrace.trace.fork import Piece, Segment, Taken, join_pieces
+from headrace.trace.graph import TO_VERIFY, Graph
 from headrace.trace.recorder import Recorder
-from headrace.trace.values import Step, Value
+from headrace.trace.reuse import reuse_memory
+from headrace.trace.values import KINDS, Step, Value, Values
 
 VIEWS = frozenset({"getitem", "T", "transpose", "permute_dims", "swapaxes", "moveaxis", "flip", "fliplr", "flipud"})
 """Operations that NumPy does by strides, where what goes in is one array of rows."""
@@ -62,21 +65,87 @@ class Path:
         return kept
 
 
-def grow_tree(paths: Sequence[Path]) -> Segment:
+def join_paths(paths: list[Path], graphs: list[Graph]) -> Graph:
+    """One graph of all paths: a step that has each row take its own."""
+    where = f"branches on data at {paths[0].decisions[0].line}"
+    if not graphs:
+        raise Untraceable(f"{where}, and raises on all paths")
+    first = graphs[0]
+    inputs = first.inputs
+    ends = [path.outputs for path in paths if path.outputs is not None]
+    for other, end in zip(graphs, ends, strict=True):
+        if other.structure != first.structure or _kinds_of_rows(end) != _kinds_of_rows(ends[0]):
+            raise Untraceable(f"{where}, and gives {first.spec} on one path, {other.spec} on another")
+    spec = first.spec if all(other.spec == first.spec for other in graphs) else first.spec.without_sizes()
+    passed = [_passed_on([end[i] for end in ends], inputs) for i in range(len(first.outputs))]
+    made = [i for i, slot in enumerate(passed) if slot is None]
+    if any(_kinds_of_rows(ends[0])[i] is None for i in made):
+        raise Untraceable(f"{where}, and gives what is no dense array of known shape")
+    for path in paths:
+        path.outputs = path.outputs and [path.outputs[i] for i in made]
+    tree = _grow_tree(paths)
+    again = _slots_done_again(tree)
+    for path in paths:
+        own = frozenset(chain(*path.recorder.own))
+        reuse_memory(path.steps, path.kept_for(paths) | again, own)
+    captured = [array for path in paths for _, array in path.recorder.captured]
+    start = inputs + len(captured)
+    stop = start + len(made)
+
+    def kernel(values: Values, n: int) -> Taken:
+        pieces: list[Piece] = []
+        tree.run(values[:inputs], n, None, pieces)
+        values[start:stop] = join_pieces(pieces, n)
+        return [(piece.path, piece.rows) for piece in pieces]
+
+    outputs = [start + made.index(i) if slot is None else slot for i, slot in enumerate(passed)]
+    raises = len(graphs) < len(paths)
+    return Graph(
+        first.structure,
+        spec,
+        tuple(outputs),
+        [Step("branch", stop, kernel)],
+        [None] * (stop + 1),
+        [(Value(inputs + i, array, batched=False), array) for i, array in enumerate(captured)],
+        [guard for path in paths for guard in [*path.capture.guards, *path.recorder.layout_guards()]],
+        {},
+        [TO_VERIFY if path.outputs is not None else 0 for path in paths],
+        inputs=inputs,
+        reads=frozenset(slot for slot in passed if slot is not None).union(*map(_slots_read, paths)),
+        infallible=not raises and all(graph.infallible for graph in graphs),
+        operations=any(graph.operations for graph in graphs),
+        numbers=first.numbers,
+        tree=tree,
+    )
+
+
+def _slots_read(path: Path) -> set[int]:
+    return {value.slot for value in path.needs_after(0) if value.slot < path.recorder.inputs}
+
+
+def _kinds_of_rows(outputs: Sequence[Any]) -> list[Any]:
+    """Of each component the dtype and shape; None where it is no dense array."""
+    samples = [o.sample if isinstance(o, Value) else o for o in outputs]
+    dense = [isinstance(s, np.ndarray | np.generic) and s.dtype.kind in KINDS for s in samples]
+    return [(s.dtype, s.shape) if fine else None for s, fine in zip(samples, dense, strict=True)]
+
+
+def _passed_on(outputs: list[Any], inputs: int) -> int | None:
+    """The slot of the argument's component that a component of the result is on all paths; None where it is another."""
+    slots = {o.slot if isinstance(o, Value) and o.slot < inputs else None for o in outputs}
+    return slots.pop() if len(slots) == 1 else None
+
+
+def _grow_tree(paths: Sequence[Path]) -> Segment:
     """The segments of all paths, those that several share once; what is done again is kept from being written over."""
     return _grow(paths, list(paths), 0, 0, 0)
 
 
-def slots_done_again(tree: Segment) -> set[int]:
+def _slots_done_again(tree: Segment) -> set[int]:
     """What the steps that are done again on some rows look at."""
     sides = tree.sides or ()
     own = {value.slot for step in tree.again for value in step.uses}
-    return own.union(*[slots_done_again(side) for side in sides])
-
-
-def all_steps(tree: Segment) -> list[Step]:
-    """Every step once."""
-    return [*tree.steps, *[step for side in tree.sides or () for step in all_steps(side)]]
+    return own.union(*[_slots_done_again(side) for side in sides])
 
 
 def _grow(paths: Sequence[Path], group: list[Path], depth: int, steps: int, slots: int) -> Segment:

@@ -1,0 +1,252 @@
+"""From a user's function to its graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from headrace.block import leaf
+from headrace.plan.spec import DatasetSpec, LeafSpec, Spec, TensorSpec, leaf_spec
+from headrace.plan.structure import Structure, flatten
+from headrace.trace.capture import Capture
+from headrace.trace.decisions import MOST_PATHS
+from headrace.trace.draws import TracedGenerator
+from headrace.trace.errors import Untraceable, describe_error, is_raised_by_user
+from headrace.trace.graph import Graph
+from headrace.trace.paths import Path, join_paths
+from headrace.trace.recorder import Recorder
+from headrace.trace.reuse import reuse_memory
+from headrace.trace.rules import chooser
+from headrace.trace.rules.elementwise import EXACT
+from headrace.trace.sizes import Sizes, fit_sizes, is_settled
+from headrace.trace.symbols import Symbol
+from headrace.trace.values import KINDS, Step, Value, dummy, leaves, map_arguments
+
+
+def trace(
+    fn: Callable[..., Any],
+    spec: Spec,
+    *,
+    exact: bool,
+    draws: bool = False,
+    sizes: dict[int, int] | None = None,
+    then: Sequence[Callable[..., Any]] = (),
+) -> Graph | str:
+    """The graph of `fn` for elements of this spec, and a generator if it `draws`; or why there is none.
+
+    `then` are functions of which each gets, as an element, what the one before it gave. `sizes` are those of rows whose
+    length the spec does not tell; without them some that suit the function are found.
+    """
+    if spec.structure is None:
+        return "eager: its elements are not known before they are there"
+    if any(isinstance(s, DatasetSpec) for s in spec.leaves):
+        return "eager: its elements hold datasets"
+    reason = ""
+    for fill in (None, 0):
+        attempt = partial(_trace, fn, spec, exact, draws, fill, then)
+        made, found = fit_sizes(attempt, {}) if sizes is None else (attempt(Sizes(sizes)), None)
+        if isinstance(made, Graph):
+            if found is not None and found.used and not is_settled(attempt, found, lambda m: isinstance(m, Graph)):
+                made.spec = made.spec.without_sizes()
+            return made
+        reason = reason or made
+        if "raises IndexError" not in made:
+            break
+    return f"eager: {reason}"
+
+
+def _trace(
+    fn: Callable[..., Any],
+    spec: Spec,
+    exact: bool,
+    draws: bool,
+    fill: int | None,
+    then: Sequence[Callable[..., Any]],
+    sizes: Sizes,
+) -> Graph | str:
+    paths: list[Path] = []
+    graphs: list[Graph] = []
+    answers: list[bool] | None = []
+    try:
+        while answers is not None:
+            if len(paths) == MOST_PATHS:
+                return f"branches on data in more than {MOST_PATHS} ways at {paths[0].decisions[0].line}"
+            recorder = Recorder(chooser(exact), Symbol, sizes, answers)
+            path = Path(recorder, Capture(recorder))
+            paths.append(path)
+            made = _trace_path(path, fn, spec, draws, fill, then)
+            if recorder.failed is not None:
+                return recorder.failed
+            graphs += [] if made is None else [made]
+            answers = recorder.decisions.next_path()
+        if len(paths) > 1:
+            return join_paths(paths, graphs)
+        kept = {o for o in graphs[0].outputs if isinstance(o, int)}
+        reuse_memory(paths[0].steps, kept, frozenset(chain(*paths[0].recorder.own)))
+        return graphs[0]
+    except Untraceable as signal:
+        return signal.reason
+    finally:
+        for path in paths:
+            path.recorder.release()
+
+
+def _trace_path(
+    path: Path,
+    fn: Callable[..., Any],
+    spec: Spec,
+    draws: bool,
+    fill: int | None,
+    then: Sequence[Callable[..., Any]],
+) -> Graph | None:
+    """The graph of one path. None, and the recorder says why it failed, unless it is that the path raises."""
+    assert spec.structure is not None
+    recorder, capture, sizes = path.recorder, path.capture, path.recorder.sizes
+    try:
+        for kind in _classes(spec.structure):
+            capture.check_class(kind)
+        symbols = [recorder.input(dummy(s, fill=fill), s) for s in spec.leaves if isinstance(s, TensorSpec)]
+        element = spec.structure.pack(symbols)
+        args = list(element) if spec.structure.unpacks else [element]
+        args += [TracedGenerator(recorder)] if draws else []
+        del symbols, element
+        try:
+            result = _call_alone(capture.callable(fn), args)
+            for other in then:
+                result = _call_alone(capture.callable(other), _hand_on_all(recorder, capture, result))
+        except Exception as error:
+            if not recorder.decisions.made or not is_raised_by_user(error):
+                raise
+            capture.check_lists()
+            return None
+        recorder.returned = True
+        if sizes.read and capture.decides:
+            recorder.failed = recorder.failed or f"may decide by a length that only the rows tell at {sizes.read}"
+        if sizes.used and recorder.decisions.made:
+            recorder.failed = recorder.failed or "branches on data, and makes rows of a length that only they tell"
+        if recorder.failed is None:
+            graph, path.outputs = _finish_graph(recorder, capture, result)
+            return graph
+    except Untraceable as signal:
+        recorder.failed = recorder.failed or signal.reason
+    except RecursionError:
+        recorder.failed = "calls itself too often"
+    except Exception as error:
+        recorder.failed = recorder.failed or f"raises {describe_error(error)} for such elements"
+    return None
+
+
+def _call_alone(fn: Callable[..., Any], args: list[Any]) -> Any:
+    """The function's result, the function alone holding its arguments: so it shows which it has let go."""
+    args.reverse()
+    match len(args):
+        case 1:
+            return fn(args.pop())
+        case 2:
+            return fn(args.pop(), args.pop())
+        case 3:
+            return fn(args.pop(), args.pop(), args.pop())
+    return fn(*reversed(args))
+
+
+def _hand_on_all(recorder: Recorder, capture: Capture, result: Any) -> list[Any]:
+    """What one function gave, as the arguments that the next one gets: an element, in memory of its own."""
+    if result is None:
+        raise recorder.refuse("returns None")
+    structure, found = flatten(tuple(result) if type(result) is list else result)
+    for kind in _classes(structure):
+        capture.check_class(kind)
+    element = structure.pack([_hand_on(recorder, item) for item in found])
+    return list(element) if structure.unpacks else [element]
+
+
+def _hand_on(recorder: Recorder, item: Any) -> Any:
+    output, _ = _output(recorder, item)
+    if not isinstance(output, Value):
+        return recorder.constant(output) if isinstance(output, np.ndarray | np.generic) else output
+    sample = output.sample
+    as_element = output.opaque or isinstance(sample, np.generic) or (sample.ndim and sample.flags.c_contiguous)
+    if not as_element or not output.batched or output.sized:
+        raise recorder.refuse("gives an array that another function would get in another layout")
+    return recorder.wrap(output)
+
+
+def _classes(structure: Structure) -> set[type]:
+    found = {kind for child in structure.children for kind in _classes(child)}
+    return found | ({structure.kind} if structure.kind not in (None, tuple, dict, type(None)) else set())
+
+
+def _finish_graph(recorder: Recorder, capture: Capture, result: Any) -> tuple[Graph, list[Any]]:
+    if result is None:
+        raise recorder.refuse("returns None")
+    capture.check_lists()
+    if type(result) is list:
+        result = tuple(result)
+    structure, found = flatten(result)
+    for kind in _classes(structure):
+        capture.check_class(kind)
+    outputs: list[Any] = []
+    kept: list[Any] = []
+    specs: list[LeafSpec] = []
+    unbatched = set()
+    for item in found:
+        output, spec = _output(recorder, item)
+        kept.append(output)
+        outputs.append(output.slot if isinstance(output, Value) else (output,))
+        if isinstance(output, Value) and not output.batched:
+            unbatched.add(output.slot)
+        specs.append(spec)
+    made = Spec(structure, tuple(specs))
+    used = {value.slot for step in recorder.steps for value in step.uses}
+    given = recorder.inputs
+    reads = used.union(o for o in outputs if isinstance(o, int)).intersection(range(given))
+    graph = Graph(
+        structure,
+        made.without_sizes() if recorder.loose else made,
+        tuple(outputs),
+        recorder.steps,
+        recorder.template,
+        recorder.captured,
+        [*capture.guards, *recorder.layout_guards()],
+        recorder.sizes.used,
+        inputs=given,
+        reads=frozenset(reads),
+        infallible=not recorder.own and not recorder.loose and all(map(_cannot_raise, recorder.steps)),
+        unbatched=frozenset(unbatched),
+        operations=bool(recorder.own),
+        numbers=all(s.dtype is not None and s.dtype.kind in KINDS for s in specs),
+        apart=all(isinstance(o, int) for o in outputs)
+        and not unbatched
+        and not used.intersection(outputs)
+        and sorted(outputs) in ([*chain(*recorder.own)], *map(list, recorder.own)),
+    )
+    return graph, kept
+
+
+def _cannot_raise(step: Step) -> bool:
+    """Whether a step is one of those that only ever compute; unless the user has it raise where a number overflows."""
+    return step.name in EXACT and not step.rowwise and "raise" not in step.errors.values()
+
+
+def _output(recorder: Recorder, item: Any) -> tuple[Any, LeafSpec]:
+    """The value of a component that the function returned, or the constant that it is, and its spec."""
+    if isinstance(item, list) and any(True for _ in leaves(map_arguments(item, recorder.value_of))):
+        item = recorder.call(np.asarray, "asarray", (item,), {})
+    value = recorder.value_of(item)
+    if isinstance(value, Value):
+        if value.opaque:
+            return value, value.spec or TensorSpec(None, None)
+        if value.static:
+            kept = leaf(value.sample)
+            return kept, leaf_spec(kept)
+        return value, TensorSpec(np.shape(value.sample), value.sample.dtype)
+    if not isinstance(item, bool | int | float | complex | str | bytes | list):
+        raise recorder.refuse(f"returns a {type(item).__name__}")
+    kept = leaf(item)
+    if isinstance(kept, np.ndarray | np.generic) and kept.dtype.kind not in "biufcmM":
+        raise recorder.refuse(f"returns an array of {kept.dtype}")
+    return kept, leaf_spec(kept)
