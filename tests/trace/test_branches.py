@@ -350,61 +350,67 @@ def test_chains_and_filters():
 
 
 @st.composite
-def programs(draw):
-    """Source of a function of a vector: assignments, writes in place and ifs, of which the paths share values."""
-    lines = ["def fn(v, rng):", "    a, b, c = v + 1.0, v[::-1], v * 0.5"]
+def programs(draw, square):
+    """Source of a function of a vector, or a `square` of which the order in memory matters.
+
+    Assignments, writes in place and ifs, of which the paths share values.
+    """
+    at = "[{0}, {0}]" if square else "[{0}]"
+    lines = ["def fn(v, rng):", "    a, b, c = v + 1, v.T, v[::-1] * 0.5"]
     names = st.sampled_from("abcv")
-    numbers = st.sampled_from(["0.5", "-1.0", "2.0", "t", "rng.normal()", "rng.random(4)", "v.sum()"])
-    conditions = st.sampled_from(
-        ["{}[0] > 0", "{}.sum() > {}[1]", "{}.max() > 2 and {}[2] < 1", "rng.random() < 0.5", "not {}[3]"]
-    )
+    numbers = st.sampled_from(["0.5", "-1.0", "2.0", "t", "rng.normal()", "rng.random(9)", "v.sum()"])
+    conditions = st.sampled_from([
+        "{}" + at.format(0) + " > 0", "{}.sum() > {}" + at.format(1), "{}.max() > 2 and {}" + at.format(2) + " < 1",
+        "rng.random() < 0.5", "not {}" + at.format(3),
+    ])  # fmt: skip
+    forms = st.sampled_from([
+        "{} = {} + {}", "{} = {} * {}", "{} = {}[::-1] - {}", "{} = np.abs({}) * {}", "{} = np.cumsum({}, 0) + {}",
+        "{} = np.sort({}) + {}", "{} = {}.T + {}", "{} = v * 0 + {}.sum(axis=0) + {}",
+        "{} = v * 2 + {}.T.mean(axis=0) * {}",
+    ])  # fmt: skip
 
     def assign():
-        form = draw(st.sampled_from([
-            "{} = {} + {}", "{} = {} * {}", "{} = {}[::-1] - {}", "{} = np.abs({}) * {}", "{} = np.cumsum({}) + {}",
-            "{} = np.sort({}) + {}",
-        ]))  # fmt: skip
-        return form.format(draw(names), draw(names), draw(st.one_of(names, numbers)))
+        return draw(forms).format(draw(names), draw(names), draw(names if draw(st.booleans()) else numbers))
 
     def write():
-        name = draw(names)
-        return draw(
-            st.sampled_from(
-                [f"{name} = {name}.copy(); {name}[1] = {draw(names)}[2]", f"{name} = {name} * 1.0; {name} += 1"]
-            )
-        )
+        name, other = draw(names), draw(names)
+        copied = f"{name} = {name}.copy(); {name}[1] = {other}[2] * 2"
+        return draw(st.sampled_from([copied, f"{name} = {name} * 1; {name} += 1"]))
 
     def block(indent, ifs):
+        space = " " * indent
         for _ in range(draw(st.integers(1, 3))):
-            lines.append(" " * indent + draw(st.sampled_from([assign, assign, write]))())
+            lines.append(space + draw(st.sampled_from([assign, assign, write]))())
         if ifs:
             condition = draw(conditions)
-            lines.append(" " * indent + f"if {condition.format(*[draw(names) for _ in range(condition.count('{}'))])}:")
+            lines.append(f"{space}if {condition.format(*[draw(names) for _ in range(condition.count('{}'))])}:")
             block(indent + 4, draw(st.integers(0, ifs - 1)))
             if draw(st.booleans()):
-                lines.append(" " * indent + "else:")
+                lines.append(f"{space}else:")
                 block(indent + 4, draw(st.integers(0, ifs - 1)))
             if draw(st.integers(0, 3)) == 0:
-                lines.append(" " * (indent + 4) + f"return {draw(names)}, {draw(names)}")
-            lines.append(" " * indent + assign())
+                lines.append(f"{space}    return {draw(names)} + v * 0, {draw(names)}.sum()")
+            lines.append(space + assign())
 
     block(4, 2)
-    lines.append(f"    return {draw(names)}, {draw(names)}")
+    lines.append(f"    return {draw(names)} + v * 0, {draw(names)}.sum()")
     return "\n".join(lines)
 
 
-@settings(max_examples=150, deadline=None)
-@given(programs(), st.integers(0, 99))
+@settings(max_examples=60, deadline=None)
+@given(st.booleans().flatmap(lambda square: st.tuples(st.just(square), programs(square))), st.integers(0, 99))
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-def test_random_functions_of_many_paths(source, seed):
-    fn = compiled(source, np=np, t=np.array([1.0, -1.0, 0.5, 3.0]))
-    data = np.random.default_rng(seed).normal(0, 2, (60, 4))
+def test_random_functions_of_many_paths(program, seed):
+    square, source = program
+    fn = compiled(source, np=np, t=np.linspace(-1, 2, 9))
+    data = np.random.default_rng(seed).normal(0, 2, (60, 9, 9) if square else (60, 9)).astype("f4" if square else "f8")
     ds = D.from_tensor_slices(data).random_map(fn, seed)
     with np.errstate(all="ignore"):
         reason = difference(outcomes(iter(ds)), reference_outcomes(ds))
     assert reason is None, source
-    found = ds._node.function.graph(ds._node.input.spec)
-    assert "gave other" not in str(found), source
+    if not square:  # a sum over what was written to in another order than C may be given up, which the rows do not show
+        found = ds._node.function.graph(ds._node.input.spec)
+        assert "gave other" not in str(found), source
 
 
 def turned(image, rng):
