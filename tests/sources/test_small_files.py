@@ -9,10 +9,6 @@ from headrace.sources.small_files import SmallFiles
 from headrace.testing import check_transformation
 
 KINDS = {"lines": hr.TextLineDataset, "bytes": lambda files: hr.TextLineDataset(files, encoding=None)}
-    "records": hr.TFRecordDataset,
-    "lines": hr.TextLineDataset,
-    "bytes": lambda f: hr.TextLineDataset(f, encoding=None),
-}
 
 
 def records(path, *rows):
