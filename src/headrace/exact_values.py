@@ -106,8 +106,10 @@ class ExactRows:
         self._exact = exact
         self._columns = [pooled((room, *shape), dtype) for _, dtype, shape in exact.wanted]
         self._small = exact.row_bytes < FAIR
-        self._array = self._columns[0] if exact.structure.kind is None and exact.wanted[0][2] else None
-        self._shape = exact.wanted[0][2] if exact.wanted else ()
+        single = exact.structure.kind is None
+        self._shape = exact.wanted[0][2] if single else ()
+        self._array = self._columns[0] if self._shape else None
+        self._number = exact.wanted[0][1].type if single and not self._shape else None
 
     def add(self, value: Any) -> bool:
         """Copy an element; False where it is not just what was promised."""
@@ -120,6 +122,8 @@ class ExactRows:
                 array[i] = value
             else:
                 copy_into(value, array[i])
+        elif type(value) is self._number:
+            self._columns[0][i] = value
         else:
             parts = self._exact.parts(value)
             if parts is None:
