@@ -17,6 +17,7 @@ LAYERS = [
     {"identity"},
     {"columns"},
     {"block"},
+    {"exact_values"},
     {"trace"},
     {"execute"},
     {"storage"},

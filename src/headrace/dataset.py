@@ -18,7 +18,7 @@ from headrace.iterator import Epochs, Iterator, Settings
 from headrace.names import KnownNames, MissingNameError
 from headrace.ops.batch import batch
 from headrace.ops.bucket import bucket_by_sequence_length
-from headrace.ops.by_number import count_rows
+from headrace.ops.by_number import counted_plan
 from headrace.ops.cache import cache
 from headrace.ops.choose import choose_from_datasets, sample_from_datasets
 from headrace.ops.concatenate import concatenate
@@ -232,7 +232,7 @@ class Dataset(metaclass=KnownNames):
     @cached_property
     def _counted(self) -> Node:
         """The plan with elements found by number, counted where need be."""
-        return count_rows(self._node)
+        return counted_plan(self._node)
 
     def _iterator(self, settings: Settings, state: dict[str, Any] | None = None) -> Iterator:
         return Iterator(self._node, self._epochs, settings, state)

@@ -8,7 +8,7 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from functools import cache, cached_property
+from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeAlias
 
@@ -16,6 +16,7 @@ from headrace.errors import ElementError, what_there_is
 from headrace.options import Options
 from headrace.plan.cardinality import Cardinality
 from headrace.plan.display import parameter_text
+from headrace.plan.once import cached_property
 from headrace.plan.spec import Probe, Spec
 
 _PACKAGE = str(Path(__file__).parents[1]) + os.sep
