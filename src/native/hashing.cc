@@ -3,6 +3,7 @@
 #include <charconv>
 #include <cstring>
 #include <new>
+#include <stdexcept>
 
 #include "kernels.h"
 
@@ -266,58 +267,106 @@ void TextTable::ids(const uint8_t* values, const int64_t* offsets, int64_t rows,
   }
 }
 
-TextCounter::TextCounter() : offsets_{0}, slots_(1024, Slot{0, -1}) {}
+namespace {
+
+constexpr uint32_t kInSlot = 16;  // so many bytes of a text a slot holds itself
+constexpr uint32_t kEmpty = UINT32_MAX, kLong = kInSlot + 1;
+constexpr uint64_t kAny[4] = {~uint64_t(0), ~uint64_t(0), 0, 0};
+
+// A text of a few bytes as two numbers; bytes may be read up to `limit`.
+void load_short(const uint8_t* text, size_t size, const uint8_t* limit, uint64_t* low, uint64_t* high) {
+  uint64_t bytes[2] = {0, 0}, mask[2];
+  if (size_t(limit - text) >= kInSlot) {
+    std::memcpy(bytes, text, kInSlot);
+    std::memcpy(mask, reinterpret_cast<const uint8_t*>(kAny) + kInSlot - size, kInSlot);
+    *low = bytes[0] & mask[0];
+    *high = bytes[1] & mask[1];
+    return;
+  }
+  if (size) std::memcpy(bytes, text, size);
+  *low = bytes[0];
+  *high = bytes[1];
+}
+
+}  // namespace
+
+TextCounter::TextCounter() : offsets_{0}, slots_(1024, Slot{0, 0, 0, 0, kEmpty}) {}
+
+TextCounter::Key TextCounter::key_of(const uint8_t* text, size_t size, const uint8_t* limit) {
+  Key key{0, 0, 0, uint32_t(size)};
+  if (size > kInSlot) {
+    key.low = key.place = fingerprint64(text, size);
+    key.high = size;
+    key.size = kLong;
+    return key;
+  }
+  load_short(text, size, limit, &key.low, &key.high);
+  key.place = fold(key.low + size, key.high, k2);
+  return key;
+}
 
 void TextCounter::grow() {
-  std::vector<Slot> larger(slots_.size() * 2, Slot{0, -1});
+  std::vector<Slot> larger(slots_.size() * 2, Slot{0, 0, 0, 0, kEmpty});
   const size_t mask = larger.size() - 1;
+  const uint8_t* const limit = values_.data() + values_.size();
   for (const Slot& slot : slots_) {
-    if (slot.row < 0) continue;
-    size_t at = slot.hash & mask;
-    while (larger[at].row >= 0) at = (at + 1) & mask;
+    if (slot.size == kEmpty) continue;
+    const size_t start = size_t(offsets_[slot.row]), size = size_t(offsets_[slot.row + 1]) - start;
+    size_t at = key_of(values_.data() + start, size, limit).place & mask;
+    while (larger[at].size != kEmpty) at = (at + 1) & mask;
     larger[at] = slot;
   }
   slots_.swap(larger);
 }
 
-void TextCounter::count(uint64_t hash, const uint8_t* text, size_t size, int64_t times) {
+void TextCounter::count(const Key& key, const uint8_t* text, size_t size, int64_t times) {
   const size_t mask = slots_.size() - 1;
-  size_t at = hash & mask;
-  for (; slots_[at].row >= 0; at = (at + 1) & mask) {
-    if (slots_[at].hash != hash) continue;
-    const size_t row = size_t(slots_[at].row), start = size_t(offsets_[row]);
-    if (size_t(offsets_[row + 1]) - start == size && (!size || !std::memcmp(values_.data() + start, text, size))) {
-      counts_[row] += times;
+  size_t at = key.place & mask;
+  for (; slots_[at].size != kEmpty; at = (at + 1) & mask) {
+    Slot& slot = slots_[at];
+    if (slot.low != key.low || slot.high != key.high || slot.size != key.size) continue;
+    if (size <= kInSlot || !std::memcmp(values_.data() + offsets_[slot.row], text, size)) {
+      slot.count += times;
       return;
     }
   }
-  if (counts_.size() * 2 >= slots_.size()) {
+  const size_t row = offsets_.size() - 1;
+  if (row * 2 >= slots_.size()) {
     grow();
-    count(hash, text, size, times);
+    count(key, text, size, times);
     return;
   }
+  if (row == kEmpty) throw std::length_error("more than 4,294,967,295 different texts");
   values_.insert(values_.end(), text, text + size);
   offsets_.push_back(int64_t(values_.size()));
-  counts_.push_back(times);
-  slots_[at] = Slot{hash, int64_t(counts_.size()) - 1};
+  slots_[at] = Slot{key.low, key.high, times, uint32_t(row), key.size};
 }
 
 void TextCounter::add(const uint8_t* values, const int64_t* offsets, int64_t rows, const int64_t* counts) {
   constexpr int64_t kTogether = 16;  // as for TextTable::ids
   const std::lock_guard<std::mutex> turn(turn_);
-  uint64_t hashes[kTogether];
+  const uint8_t* const limit = values + offsets[rows];
+  Key keys[kTogether];
   for (int64_t first = 0; first < rows; first += kTogether) {
     const int64_t group = std::min(kTogether, rows - first);
     for (int64_t i = 0; i < group; ++i) {
       const int64_t* const cut = offsets + first + i;
-      hashes[i] = fingerprint64(values + cut[0], size_t(cut[1] - cut[0]));
-      __builtin_prefetch(&slots_[hashes[i] & (slots_.size() - 1)]);
+      keys[i] = key_of(values + cut[0], size_t(cut[1] - cut[0]), limit);
+      __builtin_prefetch(&slots_[keys[i].place & (slots_.size() - 1)]);
     }
     for (int64_t i = 0; i < group; ++i) {
       const int64_t* const cut = offsets + first + i;
-      count(hashes[i], values + cut[0], size_t(cut[1] - cut[0]), counts ? counts[first + i] : 1);
+      count(keys[i], values + cut[0], size_t(cut[1] - cut[0]), counts ? counts[first + i] : 1);
     }
   }
+}
+
+std::vector<int64_t> TextCounter::counts() const {
+  std::vector<int64_t> made(size());
+  for (const Slot& slot : slots_) {
+    if (slot.size != kEmpty) made[slot.row] = slot.count;
+  }
+  return made;
 }
 
 std::vector<int64_t> TextCounter::most_frequent(size_t limit, int64_t least) const {
@@ -327,12 +376,12 @@ std::vector<int64_t> TextCounter::most_frequent(size_t limit, int64_t least) con
     int64_t row;
   };
   std::vector<Place> places;
-  for (size_t row = 0; row < counts_.size(); ++row) {
-    if (counts_[row] < least) continue;
-    const size_t start = size_t(offsets_[row]), size = size_t(offsets_[row + 1]) - start;
+  for (const Slot& slot : slots_) {
+    if (slot.size == kEmpty || slot.count < least) continue;
+    const size_t start = size_t(offsets_[slot.row]), size = size_t(offsets_[slot.row + 1]) - start;
     uint64_t head = 0;
     for (size_t i = 0; i < 8; ++i) head = head << 8 | (i < size ? values_[start + i] : 0);
-    places.push_back({counts_[row], head, int64_t(row)});
+    places.push_back({slot.count, head, int64_t(slot.row)});
   }
   const auto before = [this](const Place& a, const Place& b) {
     if (a.count != b.count) return a.count > b.count;
