@@ -61,9 +61,9 @@ def ours(at_once: bool = False) -> Any:
     def load(record: Any) -> Any:
         row = hr.io.parse_single_example(record, features)
         if at_once:
-            return hr.image.decode_and_resize(row["image"], SIZE) / np.float32(255), row["label"]
+            return hr.image.decode_and_resize(row["image"], SIZE) / 255.0, row["label"]
         pixels = hr.image.decode_jpeg(row["image"], channels=3)
-        return hr.image.resize(pixels, SIZE) / np.float32(255), row["label"]
+        return hr.image.resize(pixels, SIZE) / 255.0, row["label"]
 
     return hr.TFRecordDataset(jpeg_files()).map(load, num_parallel_calls=hr.AUTOTUNE).batch(BATCH).prefetch(hr.AUTOTUNE)
 
