@@ -41,7 +41,8 @@ class JpegDecoder:
             column = Varied(new_images(shapes, np.uint8)[0], shapes)
         for i, into in enumerate(column):
             self.decode(values[cuts[i] : cuts[i + 1]], into, headers[i], i)
-        return column  # type: ignore[no-any-return]
+        made: Column = column
+        return made
 
     def decode(self, content: Bytes, into: NDArray[np.uint8], header: NDArray[np.int64], row: int) -> None:
         """Fill `into` at its size: that of the image, or one that a scaled transform gives."""
