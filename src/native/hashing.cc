@@ -3,7 +3,6 @@
 #include <charconv>
 #include <cstring>
 #include <new>
-#include <stdexcept>
 
 #include "kernels.h"
 
@@ -269,51 +268,44 @@ void TextTable::ids(const uint8_t* values, const int64_t* offsets, int64_t rows,
 
 namespace {
 
-constexpr uint32_t kInSlot = 16;  // so many bytes of a text a slot holds itself
-constexpr uint32_t kEmpty = UINT32_MAX, kLong = kInSlot + 1;
+constexpr size_t kInSlot = 15;  // so many bytes of a text a slot holds itself, and their number
+constexpr size_t kLoaded = 16;
 constexpr uint64_t kAny[4] = {~uint64_t(0), ~uint64_t(0), 0, 0};
-
-// A text of a few bytes as two numbers; bytes may be read up to `limit`.
-void load_short(const uint8_t* text, size_t size, const uint8_t* limit, uint64_t* low, uint64_t* high) {
-  uint64_t bytes[2] = {0, 0}, mask[2];
-  if (size_t(limit - text) >= kInSlot) {
-    std::memcpy(bytes, text, kInSlot);
-    std::memcpy(mask, reinterpret_cast<const uint8_t*>(kAny) + kInSlot - size, kInSlot);
-    *low = bytes[0] & mask[0];
-    *high = bytes[1] & mask[1];
-    return;
-  }
-  if (size) std::memcpy(bytes, text, size);
-  *low = bytes[0];
-  *high = bytes[1];
-}
 
 }  // namespace
 
-TextCounter::TextCounter() : offsets_{0}, slots_(1024, Slot{0, 0, 0, 0, kEmpty}) {}
+TextCounter::TextCounter() : offsets_{0}, slots_(1024, Slot{}) {}
 
+// Bytes may be read up to `limit`.
 TextCounter::Key TextCounter::key_of(const uint8_t* text, size_t size, const uint8_t* limit) {
-  Key key{0, 0, 0, uint32_t(size)};
+  uint64_t bytes[2] = {0, 0};
   if (size > kInSlot) {
-    key.low = key.place = fingerprint64(text, size);
-    key.high = size;
-    key.size = kLong;
-    return key;
+    const uint64_t hash = fingerprint64(text, size);
+    return {hash, uint64_t(kInSlot + 2) << 56, hash};
   }
-  load_short(text, size, limit, &key.low, &key.high);
-  key.place = fold(key.low + size, key.high, k2);
-  return key;
+  if (size_t(limit - text) >= kLoaded) {
+    uint64_t mask[2];
+    std::memcpy(bytes, text, kLoaded);
+    std::memcpy(mask, reinterpret_cast<const uint8_t*>(kAny) + kLoaded - size, kLoaded);
+    bytes[0] &= mask[0];
+    bytes[1] &= mask[1];
+  } else if (size) {
+    std::memcpy(bytes, text, size);
+  }
+  const uint64_t high = bytes[1] | uint64_t(size + 1) << 56;
+  const uint64_t mixed = (bytes[0] ^ right(high * k1, 23)) * k2;
+  return {bytes[0], high, mixed ^ mixed >> 32};
 }
 
 void TextCounter::grow() {
-  std::vector<Slot> larger(slots_.size() * 2, Slot{0, 0, 0, 0, kEmpty});
+  std::vector<Slot> larger(slots_.size() * 2, Slot{});
   const size_t mask = larger.size() - 1;
   const uint8_t* const limit = values_.data() + values_.size();
   for (const Slot& slot : slots_) {
-    if (slot.size == kEmpty) continue;
-    const size_t start = size_t(offsets_[slot.row]), size = size_t(offsets_[slot.row + 1]) - start;
+    if (slot.empty()) continue;
+    const size_t start = size_t(offsets_[size_t(slot.row)]), size = size_t(offsets_[size_t(slot.row) + 1]) - start;
     size_t at = key_of(values_.data() + start, size, limit).place & mask;
-    while (larger[at].size != kEmpty) at = (at + 1) & mask;
+    while (!larger[at].empty()) at = (at + 1) & mask;
     larger[at] = slot;
   }
   slots_.swap(larger);
@@ -322,13 +314,15 @@ void TextCounter::grow() {
 void TextCounter::count(const Key& key, const uint8_t* text, size_t size, int64_t times) {
   const size_t mask = slots_.size() - 1;
   size_t at = key.place & mask;
-  for (; slots_[at].size != kEmpty; at = (at + 1) & mask) {
+  for (; !slots_[at].empty(); at = (at + 1) & mask) {
     Slot& slot = slots_[at];
-    if (slot.low != key.low || slot.high != key.high || slot.size != key.size) continue;
-    if (size <= kInSlot || !std::memcmp(values_.data() + offsets_[slot.row], text, size)) {
-      slot.count += times;
-      return;
+    if (slot.low != key.low || slot.high != key.high) continue;
+    if (size > kInSlot) {
+      const size_t start = size_t(offsets_[size_t(slot.row)]);
+      if (size_t(offsets_[size_t(slot.row) + 1]) - start != size || std::memcmp(values_.data() + start, text, size)) continue;
     }
+    slot.count += times;
+    return;
   }
   const size_t row = offsets_.size() - 1;
   if (row * 2 >= slots_.size()) {
@@ -336,10 +330,9 @@ void TextCounter::count(const Key& key, const uint8_t* text, size_t size, int64_
     count(key, text, size, times);
     return;
   }
-  if (row == kEmpty) throw std::length_error("more than 4,294,967,295 different texts");
   values_.insert(values_.end(), text, text + size);
   offsets_.push_back(int64_t(values_.size()));
-  slots_[at] = Slot{key.low, key.high, times, uint32_t(row), key.size};
+  slots_[at] = Slot{key.low, key.high, times, int64_t(row)};
 }
 
 void TextCounter::add(const uint8_t* values, const int64_t* offsets, int64_t rows, const int64_t* counts) {
@@ -364,7 +357,7 @@ void TextCounter::add(const uint8_t* values, const int64_t* offsets, int64_t row
 std::vector<int64_t> TextCounter::counts() const {
   std::vector<int64_t> made(size());
   for (const Slot& slot : slots_) {
-    if (slot.size != kEmpty) made[slot.row] = slot.count;
+    if (!slot.empty()) made[size_t(slot.row)] = slot.count;
   }
   return made;
 }
@@ -377,11 +370,11 @@ std::vector<int64_t> TextCounter::most_frequent(size_t limit, int64_t least) con
   };
   std::vector<Place> places;
   for (const Slot& slot : slots_) {
-    if (slot.size == kEmpty || slot.count < least) continue;
-    const size_t start = size_t(offsets_[slot.row]), size = size_t(offsets_[slot.row + 1]) - start;
+    if (slot.empty() || slot.count < least) continue;
+    const size_t start = size_t(offsets_[size_t(slot.row)]), size = size_t(offsets_[size_t(slot.row) + 1]) - start;
     uint64_t head = 0;
     for (size_t i = 0; i < 8; ++i) head = head << 8 | (i < size ? values_[start + i] : 0);
-    places.push_back({slot.count, head, int64_t(slot.row)});
+    places.push_back({slot.count, head, slot.row});
   }
   const auto before = [this](const Place& a, const Place& b) {
     if (a.count != b.count) return a.count > b.count;

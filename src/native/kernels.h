@@ -330,15 +330,14 @@ class TextCounter {
   std::vector<int64_t> most_frequent(size_t limit, int64_t least) const;
 
  private:
-  // A text: itself where it is short, else its hash and size; and where it is looked for.
+  // A text: its bytes and their number where it is short, else its hash; and where it is looked for.
   struct Key {
     uint64_t low, high, place;
-    uint32_t size;
   };
   struct Slot {
-    uint64_t low, high;
-    int64_t count;
-    uint32_t row, size;
+    uint64_t low, high;  // a key's, which is never 0
+    int64_t count, row;
+    bool empty() const { return high == 0; }
   };
   static Key key_of(const uint8_t* text, size_t size, const uint8_t* limit);
   void grow();
