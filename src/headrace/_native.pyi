@@ -211,7 +211,9 @@ def copy_rows(
 
 __all__: list[Any]
 
-def image_headers(values: NDArray[uint8], offsets: NDArray[int64], out: NDArray[int64]) -> None: ...
+def image_headers(
+    values: NDArray[uint8], offsets: NDArray[int64], only: int, most: float, out: NDArray[int64]
+) -> int: ...
 def decode_pngs(
     values: NDArray[uint8],
     offsets: NDArray[int64],

@@ -93,7 +93,7 @@ class Frequencies(Learner):
         if len(self._texts) and not self._has_integers:
             limit = len(self._texts) if limit is None else limit
             found, _ = self._frequent_texts(limit + len(without), least)
-            return [text for text in found if text not in without][:limit]
+            return [text for text in found if text not in without][:limit] if without else found
         known = self._settle()
         if known is None:
             return []

@@ -43,8 +43,9 @@ class Vocabulary(PreprocessingLayer):
 
     def __post_init__(self) -> None:
         given = tuple(self.tokens)
-        readable = set(map(type, given)) == {str}
-        made = tuple([text.encode() for text in given] if readable else map(_token, given))
+        kinds = set(map(type, given))
+        readable = kinds == {str}
+        made = given if kinds == {bytes} else tuple([t.encode() for t in given] if readable else map(_token, given))
         if not made:
             raise ValueError("Vocabulary: there are no tokens")
         if len(set(made)) < len(made):
@@ -160,7 +161,7 @@ def _token(value: Any) -> bytes:
 
 def _all_readable(tokens: tuple[bytes, ...]) -> tuple[str | bytes, ...]:
     try:
-        return tuple([token.decode() for token in tokens])
+        return tuple(map(bytes.decode, tokens))
     except UnicodeDecodeError:
         return tuple(map(_readable, tokens))
 
