@@ -1,9 +1,7 @@
 """Any pipeline that can be split keeps every promise on a cluster: order, errors, ids, states, closing."""
 
-import os
 import warnings
 
-import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from tests.pipelines import pipelines
@@ -11,9 +9,11 @@ from tests.pipelines import pipelines
 from headrace.plan.spec import Spec
 from headrace.testing import check_transformation, our_threads, reference_outcomes
 
+EXAMPLES = 40 if settings.default.max_examples < 1000 else settings.default.max_examples
 
-@pytest.mark.skipif(os.environ.get("HEADRACE_TESTS") != "soak", reason="random pipelines on a cluster: make soak")
+
 @settings(
+    max_examples=EXAMPLES,
     suppress_health_check=[HealthCheck.function_scoped_fixture, *settings.default.suppress_health_check],
 )
 @given(

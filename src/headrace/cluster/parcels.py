@@ -48,12 +48,13 @@ class ParcelLayout(NamedTuple):
 
 
 class Parcel(NamedTuple):
-    """Ready to be sent: `data` has the rows, `label` the rest."""
+    """Ready to be sent: `data` has the rows, `label` the rest. Nothing comes after the `last` of a split."""
 
     label: bytes
-    data: pa.RecordBatch | None
-    nbytes: int
-    rows: int
+    data: pa.RecordBatch | None = None
+    nbytes: int = 0
+    rows: int = 0
+    last: bool = False
 
 
 def pack_by_value(value: Any) -> bytes:

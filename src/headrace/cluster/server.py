@@ -126,17 +126,15 @@ class WorkerService:
             missing = [w for w in request.wants if session is None or not self._has(session, w.split, w.ordinal)]
             unknown = [w for w in missing if w.opening is None or session is None]
         if unknown or not missing or session is None:
-            return [Parcel(pack_by_value(Label(w.split, "unknown")), None, 0, 0) for w in unknown]
+            return [Parcel(pack_by_value(Label(w.split, "unknown"))) for w in unknown]
         try:
             fragment = self._fragment(session.setting.fragment)
         except Exception as error:  # such as a module that is not there
             value = Raised.of(WorkerError(f"a worker cannot use what it was sent: {type(error).__name__}: {error}"))
             value.trace = "".join(format_exception(error)).rstrip()
-            return [
-                Parcel(pack_by_value(Label(w.split, "raised", w.ordinal, value=value)), None, 0, 0) for w in missing
-            ]
+            return [Parcel(pack_by_value(Label(w.split, "raised", w.ordinal, value=value))) for w in missing]
         if fragment is None:
-            return [Parcel(pack_by_value(Label(-1, "no fragment")), None, 0, 0)]
+            return [Parcel(pack_by_value(Label(-1, "no fragment")))]
         for want in missing:
             assert want.opening is not None
             runner = Runner(fragment, session.setting, want.split, want.opening, self._ready)

@@ -36,6 +36,8 @@ BUFFER_BYTES = 64 << 20
 LEAST_BYTES = 256 << 10
 TRIES = 4
 """A split that so many workers in turn were lost over, without a row between, is not tried again."""
+FIRST_ROWS = 1 << 48
+"""Splits count their rows from multiples of this: what was asked for of one start is never taken for another's."""
 CHECK_SECONDS = 0.25
 """How often somebody who waits for a split looks whether another worker could have it."""
 
@@ -57,14 +59,14 @@ class SplitStart(NamedTuple):
 
 
 class Split:
-    """What is known of one split."""
+    """What is known of one split. Its rows are counted from `first` on, which is another for every start."""
 
-    def __init__(self, number: int, start: SplitStart) -> None:
+    def __init__(self, number: int, start: SplitStart, first: int) -> None:
         self.number = number
         self.start = start
         self.place: Marked = SavedMark(start.marks)
         self.skip = start.skip
-        self.ordinal = 0
+        self.first = self.ordinal = first
         self.items: deque[Item] = deque()
         self.nbytes = 0
         self.member: ClusterWorker | None = None
@@ -74,6 +76,11 @@ class Split:
         self.losses: list[str] = []
         self.moved = False
         self.came = monotonic()
+
+    @property
+    def rows(self) -> int:
+        """How many have come."""
+        return self.ordinal - self.first
 
     @property
     def active(self) -> bool:
@@ -99,6 +106,7 @@ class Session:
         self._cluster = cluster
         self._sizes_of = f"{ctx.stage.path} split "
         self._splits: dict[int, Split] = {}
+        self._begun = 0
         self._feeders: dict[ClusterWorker, Feeder] = {}
         self._ended: list[Feeder] = []
         self._closed = False
@@ -116,7 +124,8 @@ class Session:
         """Somebody will want this split: have it begun."""
         with self.changed:
             if number not in self._splits and not self._closed:
-                self._splits[number] = Split(number, start)
+                self._begun += 1
+                self._splits[number] = Split(number, start, self._begun * FIRST_ROWS)
                 self._assign()
 
     def begin(self, number: int, start: SplitStart) -> None:
@@ -309,7 +318,7 @@ class Session:
                 if len(split.losses) >= TRIES:
                     split.raised = WorkerError(
                         f"distribute_over: split {split.number} was begun by {TRIES} workers at its row "
-                        f"{split.ordinal}, and each was gone before the next row: {'; '.join(split.losses)}"
+                        f"{split.rows}, and each was gone before the next row: {'; '.join(split.losses)}"
                     )
             if not self._feeders:
                 self._lonely = monotonic()
@@ -372,7 +381,7 @@ class Session:
                     {
                         "split": s.number,
                         "worker": None if s.member is None else s.member.name,
-                        "rows": s.ordinal,
+                        "rows": s.rows,
                         "ready_bytes": s.nbytes,
                         "over": s.over,
                     }
