@@ -8,6 +8,7 @@ from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any, Literal
 
 from headrace.cluster.members import Cluster
+from headrace.cluster.parcels import with_own_arrays
 from headrace.cluster.session import Session, SplitStart
 from headrace.cluster.splits import Cut, Fragment, find_cut, find_ordered_cut, with_fixed_seeds
 from headrace.execute.context import Context
@@ -300,7 +301,8 @@ class DistributeOverStream(Stream):
                 self._session.expect(number, SplitStart(START, 0))
 
     def pull(self, want: int) -> Made:
-        return self._rows.pull(want)
+        made = self._rows.pull(want)  # of several splits at once, which are copied into one
+        return made if made is END or isinstance(made, list) else with_own_arrays(made)
 
     def close(self) -> None:
         self._session.close()

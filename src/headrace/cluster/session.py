@@ -10,6 +10,7 @@ import random
 import threading
 import uuid
 from collections import deque
+from collections.abc import Callable
 from hashlib import blake2b
 from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -221,11 +222,11 @@ class Session:
     def _active_of(self, member: ClusterWorker | None) -> list[Split]:
         return [s for s in self._splits.values() if s.member is member and s.active]
 
-    def wants(self, member: ClusterWorker) -> list[SplitWant]:
-        """What to ask of a worker; the caller holds the lock."""
+    def wants(self, member: ClusterWorker, asked: Callable[[int], bool]) -> list[SplitWant]:
+        """What to ask of a worker, of the splits that are `asked` for; the caller holds the lock."""
         found = []
         for split in self._active_of(member):
-            if self._wanted(split):
+            if asked(split.number) and self._wanted(split):
                 opening = None if split.opened else self._opening(split)
                 found.append(SplitWant(split.number, split.ordinal, self._room - split.nbytes, opening))
         return found
@@ -345,7 +346,7 @@ class Session:
     def _give(self, split: Split, member: ClusterWorker) -> None:
         """Have a worker asked for a split; one that has none need not be connected to."""
         split.member, split.opened = member, False
-        self._feeders[member].begin()
+        self._feeders[member].begin(split.number)
 
     def _balance(self, new: ClusterWorker) -> None:
         """Take splits from those who have most, until the new one has its share."""
