@@ -59,7 +59,8 @@ def scaling(workers, seconds):
             there, waited = rows_a_second(made, rows * busy)
             took, work = time.perf_counter() - began, cpu_seconds(cluster) - before
             measured.append((here, there, there / here, waited, took, work / took / busy, work / (rows * busy) / used))
-    here, there, ratio, waited, took, at_work, cost = (statistics.median(column) for column in zip(*measured))
+    medians = [statistics.median(column) for column in zip(*measured, strict=True)]
+    here, there, ratio, waited, took, at_work, cost = medians
     return {
         "workers": workers,
         "processors": cpus(),

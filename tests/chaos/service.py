@@ -255,7 +255,8 @@ def one_pass(chance, folder, cluster, faults, done, most):
     """A pass over a random pipeline; the trainer starts again now and then, with a state and nothing else."""
     plan, splits = pipeline(chance, folder), chance.choice([1, 2, 5, 9])
     mode = chance.choice(["distributed_epoch"] * 4 + ["parallel_epochs"])
-    ds = plan.distribute_over(cluster, splits, mode, block_length=chance.choice([None, 3]))
+    how = {"block_length": chance.choice([None, 3]), "shared": chance.random() < 0.3}
+    ds = plan.distribute_over(cluster, splits, mode, **how)
     want = reference_outcomes(ds)
     torturer = Torturer(chance, cluster, faults, most, done)
     torturer.start()

@@ -42,6 +42,7 @@ class Runner:
         self._parcels: deque[Parcel] = deque()
         self._nbytes = 0
         self._stopped = False
+        self.failed = False
         self._run: Pass | None = None
         self._thread = threading.Thread(target=self._make, name=f"split {split}", daemon=True)
 
@@ -57,6 +58,7 @@ class Runner:
             pass
         except BaseException as error:
             if not self._stopped:
+                self.failed = True
                 label = Label(self.split, "raised", self._made, value=Raised.of(error))
                 self._put(Parcel(pack_by_value(label), last=True))
         finally:
@@ -107,6 +109,11 @@ class Runner:
     @property
     def _full(self) -> bool:
         return len(self._parcels) >= AHEAD_PARCELS or self._nbytes >= AHEAD_BYTES
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """What was chosen here, or for it, that changes the order."""
+        return {**self._opening.sizes, **(self._run.sizes if self._run is not None else {})}
 
     @property
     def waiting_bytes(self) -> int:

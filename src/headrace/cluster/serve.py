@@ -21,8 +21,8 @@ from headrace.sources.range import Range
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 """Addresses that only this machine can reach."""
 SWITCH_SECONDS = 2e-3
-"""How long a thread that makes rows has the interpreter while others wait for it: the shorter, the sooner rows are sent,
-but each change costs some fifty microseconds where processors are idle, and every split has a thread."""
+"""How long a thread that makes rows has the interpreter while others wait for it. The shorter, the sooner rows go
+out; but each change costs some fifty microseconds where processors are idle, and every split has a thread."""
 RULES = "headrace.optimise.rules"
 """Whose `prepare` trainers mostly ask for; the rules know nothing of clusters, and clusters nothing of rules."""
 

@@ -49,10 +49,11 @@ SLOW = 0.2
 
 
 class SplitStart(NamedTuple):
-    """Where a split begins: `skip` rows behind these positions."""
+    """Where a split begins: `skip` rows behind these positions, which are those of its row number `row`."""
 
     marks: Marks
     skip: int
+    row: int = 0
 
     def same(self, other: SplitStart) -> bool:
         """Whether both are one place."""
@@ -93,14 +94,31 @@ class Session:
     """The splits of one pass."""
 
     def __init__(
-        self, fragment: Fragment, mode: str, cluster: Cluster, ctx: Context, node: Node, at_a_time: int
+        self,
+        fragment: Fragment,
+        mode: str,
+        cluster: Cluster,
+        ctx: Context,
+        node: Node,
+        at_a_time: int,
+        *,
+        shared: bool = False,
     ) -> None:
         self.name = uuid.uuid4().hex
         self.packed = PackedFragment.of(fragment)
         run = ctx.run
         self.setting = Setting(
-            self.packed.digest, mode, ctx.path, ctx.level, ctx.with_ids, run.options, run.prepare, run.block_rows
+            self.packed.digest,
+            mode,
+            ctx.path,
+            ctx.level,
+            ctx.with_ids,
+            run.options,
+            run.prepare,
+            run.block_rows,
+            shared,
         )
+        self._is_shared = shared
         self._splits_in_all = fragment.splits
         self._node = node
         self._run = run
@@ -126,7 +144,8 @@ class Session:
         with self.changed:
             if number not in self._splits and not self._closed:
                 self._begun += 1
-                self._splits[number] = Split(number, start, self._begun * FIRST_ROWS)
+                first = start.row + start.skip if self._is_shared else self._begun * FIRST_ROWS
+                self._splits[number] = Split(number, start, first)
                 self._assign()
 
     def begin(self, number: int, start: SplitStart) -> None:
@@ -178,7 +197,7 @@ class Session:
                 f"distribute_over: no worker for {self._cluster.patience:.0f} seconds: {self._cluster.why_not()}"
             )
         waited = now - max(began, split.came)
-        if split.member is not None and waited > 4 * CHECK_SECONDS and not split.moved:
+        if split.member is not None and waited > 4 * CHECK_SECONDS and not (split.moved or self._is_shared):
             self._move_to_idle(split)
 
     def _move_to_idle(self, split: Split) -> None:
@@ -193,7 +212,7 @@ class Session:
 
     def _look_back(self, now: float) -> None:
         """Once in a while: a worker that most of the waiting was for is slow, or busy for others, and has one less."""
-        if now - self._window < WINDOW_SECONDS:
+        if self._is_shared or now - self._window < WINDOW_SECONDS:
             return
         waited, self._waited, self._window = self._waited, {}, now
         total = sum(waited.values())
@@ -245,21 +264,24 @@ class Session:
             if label.what == "unknown":
                 split.opened = False
                 return
-            if label.ordinal != split.ordinal or not split.active:
+            here = split.ordinal
+            behind = here - label.ordinal  # a shared parcel may begin before the row that a state has led to
+            if not 0 <= behind < max(1, label.rows) or not split.active:
                 return
         item = None if label.what in ("over", "raised") else unpack_item(label, data, self._error_of(member))
         with self.changed:
-            if split.member is not member or label.ordinal != split.ordinal:
+            if split.member is not member or split.ordinal != here:
                 return
+            if item is not None and behind:
+                item = item.slice(behind, item.rows)
             split.opened, split.losses, split.moved, split.came = True, [], False, monotonic()
             for name, size in (label.sizes or {}).items():
                 self._run.sizes[f"{self._sizes_of}{split.number} {name}"] = size
             if item is not None:
-                assert isinstance(label.mark, Mark)
                 split.items.append(item)
                 split.nbytes += item.nbytes
                 split.ordinal += item.rows
-                split.place, split.skip = label.mark.later(item.rows), 0
+                split.place, split.skip = item.mark.later(item.rows), 0
             elif label.what == "over":
                 split.over = True
                 self._expect_next()
@@ -294,7 +316,8 @@ class Session:
                 return
             self._feeders[member] = Feeder(self, member)
             self._lonely = None
-            self._balance(member)
+            if not self._is_shared:
+                self._balance(member)
             self._assign()
 
     def left(self, member: ClusterWorker) -> None:
@@ -328,7 +351,10 @@ class Session:
         member.cancel(self.name)
 
     def _assign(self) -> None:
-        """Give splits that nobody has to those who have least."""
+        """Give splits that nobody has to those who have least; of shared ones, each to whom all trainers ask for it."""
+        if self._is_shared:
+            self._agree()
+            return
         waiting = [s for s in self._splits.values() if s.member is None and s.active]
         if not waiting or not self._feeders:
             return
@@ -337,6 +363,15 @@ class Session:
             least = min(load, key=lambda m: (load[m], self._rank(m)))
             self._give(split, least)
             load[least] += 1
+        self.changed.notify_all()
+
+    def _agree(self) -> None:
+        """Have every split with the worker that other trainers who know of the same workers find for it, too."""
+        members = sorted(self._feeders, key=lambda member: member.location)
+        for split in self._splits.values() if members else ():
+            member = members[split.number % len(members)]
+            if split.active and split.member is not member:
+                self._give(split, member)
         self.changed.notify_all()
 
     def _rank(self, member: ClusterWorker) -> bytes:
