@@ -175,6 +175,7 @@ def on_dask(chance):
         Client(engine) as client,
         hr.cluster.dask(client, timeout=2 * TIMEOUT, patience=PATIENCE) as cluster,
     ):
+        engine.adapt(minimum=2, maximum=2)  # Dask gives up a worker that is killed while it starts
         cluster.wait_for(1)
         yield cluster, {"kill": kill, "halt": halt_and_go_on}
 
