@@ -19,7 +19,6 @@ import random
 import select
 import signal
 import socket
-import sys
 import tempfile
 import threading
 import time
@@ -319,10 +318,6 @@ def torture(name, kills, chance):
     return done
 
 
-def shared_memory():
-    return set(Path("/dev/shm").glob("*")) if Path("/dev/shm").is_dir() else set()
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=200, help="how many workers to kill, halt or cut off in all")
@@ -331,7 +326,7 @@ def main():
     options = parser.parse_args()
     seed = random.randrange(10**9) if options.seed is None else options.seed
     hr.set_random_seed(seed)
-    before, memory = children(), shared_memory()
+    before = children()
     names = [name for name, share in SHARES.items() for _ in range(share)] if options.on == "all" else [options.on]
     for name in dict.fromkeys(names):
         began = time.monotonic()
@@ -345,8 +340,8 @@ def main():
     assert not left, f"processes are left: {left}"
     sockets = [c for c in psutil.Process().net_connections() if c.status == psutil.CONN_LISTEN]
     assert not sockets, f"sockets are left: {sockets}"
-    if sys.platform == "linux" and len(names) == 1:
-        assert shared_memory() <= memory, f"shared memory is left: {shared_memory() - memory}"
+    held = [f.path for f in psutil.Process().open_files() if "shm" in f.path or "memfd" in f.path]
+    assert not held, f"shared memory is left: {held}"
     print("nothing is left behind: no process, thread, socket or shared memory", flush=True)
 
 
