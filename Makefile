@@ -115,10 +115,7 @@ CHAOS_SECONDS ?= 1800
 CHAOS_KILLS ?= 200
 chaos: $(VENV)/.installed-test
 	$(BIN)/python -m tests.chaos.run --seconds $(CHAOS_SECONDS)
-	$(BIN)/python -m tests.chaos.service --kills $(CHAOS_KILLS)
-	$(BIN)/python -m tests.chaos.service --kills $(CHAOS_KILLS) --on proxied
-	$(BIN)/python -m tests.chaos.service --kills 50 --on dask
-	$(BIN)/python -m tests.chaos.service --kills 50 --on ray
+	$(BIN)/python -m tests.chaos.service --kills $(CHAOS_KILLS) --on all
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
