@@ -6,7 +6,6 @@ import io
 import json
 import os
 import tarfile
-from concurrent.futures import ThreadPoolExecutor
 from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
@@ -67,9 +66,11 @@ class TarEncoding(Encoding):
     def part(self, file: IO[bytes]) -> FileWriter:
         return Archive(file)
 
-    def after_publishing(self, paths: list[str], pool: ThreadPoolExecutor) -> None:
+    def after_naming(self, path: str) -> None:
         if self._index:
-            list(pool.map(lambda path: index_file(path, TarSamples()), paths))
+            index_file(path, TarSamples())
+
+    def after_publishing(self, paths: list[str]) -> None:
         drop_orphans(paths[0])
 
 
