@@ -134,7 +134,7 @@ def run_jobs(cluster: Cluster, jobs: Sequence[Node], options: Options, epoch: in
                 raise item.error.copy()
             assert isinstance(item, Block)
             (made,) = item.columns[0]
-            yield pickle.loads(made if isinstance(made, bytes) else made.as_py())
+            yield pickle.loads(made) if isinstance(made, bytes) else made
     finally:
         session.close()
         run.close()

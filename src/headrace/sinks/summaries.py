@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from headrace.arrow_text import parts
 from headrace.columns import Column, RaggedText, Stacked, Varied, text_column
 from headrace.columns.text import holds_text
-from headrace.feature_column.learners import EXACT, Arrays, Frequencies, Learner, Moments, Quantiles
+from headrace.feature_column.learners import EXACT, Arrays, Frequencies, Learner
 from headrace.feature_column.raw import Raw
 from headrace.ragged import Ragged
+from headrace.sinks.spread import Spread
 
-QUARTILES = 4
 LARGEST_EXACT = 1 << 53
 """Integers up to here are themselves as float64."""
 
@@ -46,26 +46,6 @@ class ColumnStatistics:
     """The least, mean and greatest length of rows; of single texts, in bytes."""
 
 
-class Spread:
-    """Mean, deviation, quartiles and a histogram of numbers."""
-
-    def __init__(self) -> None:
-        self.moments, self.quantiles = Moments(), Quantiles()
-
-    def take(self, values: NDArray[Any]) -> None:
-        """Numbers of one axis."""
-        self.moments.take(values)
-        self.quantiles.take(values)
-
-    def known(self) -> tuple[float, float, tuple[float, ...], NDArray[np.float64], NDArray[np.int64]] | None:
-        """Mean, deviation, quartiles, and the different numbers with how often each came; None if there were none."""
-        moments = self.moments.moments()
-        if moments is None:
-            return None
-        values, counts = self.quantiles.counted()
-        return float(moments[0]), float(np.sqrt(moments[1])), self.quantiles.at(QUARTILES), values, counts
-
-
 class Summary(Learner):
     """All that there is to know of one component."""
 
@@ -76,6 +56,7 @@ class Summary(Learner):
         self.low: Any = None
         self.high: Any = None
         self.measured, self.total, self.least, self.greatest = 0, 0, -1, -1
+        self.varies = False  # whether rows may differ in length, though none should
         self.spread = Spread()
         self.texts = Frequencies()
 
@@ -93,7 +74,8 @@ class Summary(Learner):
             self.count += len(column)
             return
         self._be("numbers")
-        if lengths is not None:
+        self.varies = self.varies or isinstance(column, Ragged | Varied)
+        if lengths is not None:  # of arrays of one shape, too: whether there are others, the next block tells
             self._take_lengths(lengths)
         self._take_numbers(values)
 
@@ -106,10 +88,10 @@ class Summary(Learner):
         self.missing += len(values) - len(there)
         self.whole = self.whole and values.dtype.kind != "f"
         if len(there):
-            low, high = there.min().item(), there.max().item()
+            low, high = there.min().item() + 0, there.max().item() + 0  # of two zeros, the one without a sign
             self.low = low if self.low is None else min(low, self.low)
             self.high = high if self.high is None else max(high, self.high)
-        self.spread.take(values)  # those that are missing, too: where a run of them ends depends on nothing else
+        self.spread.take(values)
 
     def _take_text(self, text: Any, column: Column) -> None:
         content, cuts = parts(text)
@@ -119,6 +101,7 @@ class Summary(Learner):
         self.whole = self.whole and "string" in str(text.type)
         self.texts.take(Raw(len(text), text=(content, cuts)))
         self.spread.take(sizes)
+        self.varies = True
         self._take_lengths(np.diff(column.offsets) if isinstance(column, RaggedText) else sizes)
 
     def _take_lengths(self, lengths: NDArray[np.int64]) -> None:
@@ -131,7 +114,8 @@ class Summary(Learner):
 
     def statistics(self, bins: int, frequent: int) -> ColumnStatistics:
         """What is known."""
-        lengths = (self.least, self.total / self.measured, self.greatest) if self.measured else None
+        differ = self.measured and (self.varies or self.least < self.greatest)
+        lengths = (self.least, self.total / self.measured, self.greatest) if differ else None
         made: dict[str, Any] = {"kind": self.kind or "other", "rows": self.rows, "count": self.count}
         if self.kind not in ("numbers", "text"):
             return ColumnStatistics(**made)
@@ -156,7 +140,7 @@ class Summary(Learner):
     def arrays(self) -> Arrays:
         """All of it."""
         plain = [self.rows, self.count, self.missing, self.measured, self.total, self.least, self.greatest]
-        made: Arrays = {"plain": np.array([*plain, self.whole], np.int64), "kind": np.array([self.kind])}
+        made: Arrays = {"plain": np.array([*plain, self.whole, self.varies], np.int64), "kind": np.array([self.kind])}
         if self.low is not None:
             made["bounds"] = np.array([self.low, self.high])
         for name, learner in self._parts().items():
@@ -164,19 +148,41 @@ class Summary(Learner):
         return made
 
     def _parts(self) -> dict[str, Learner]:
-        return {"moments": self.spread.moments, "quantiles": self.spread.quantiles, "texts": self.texts}
+        return {"spread": self.spread, "texts": self.texts}
 
     def restore(self, arrays: Arrays) -> None:
         """All of it."""
         self.__init__()  # type: ignore[misc]
         plain = arrays["plain"].tolist()
         self.rows, self.count, self.missing, self.measured, self.total, self.least, self.greatest = plain[:7]
-        self.whole, self.kind = bool(plain[7]), str(arrays["kind"][0])
+        self.whole, self.varies, self.kind = bool(plain[7]), bool(plain[8]), str(arrays["kind"][0])
         if "bounds" in arrays:
             self.low, self.high = arrays["bounds"].tolist()
         for name, learner in self._parts().items():
-            share = {key.removeprefix(f"{name} "): each for key, each in arrays.items() if key.startswith(f"{name} ")}
-            learner.restore(share)
+            learner.restore(_share(arrays, name))
+
+    def merge(self, arrays: Arrays) -> None:
+        """All of another."""
+        other = Summary()
+        other.restore(arrays)
+        if other.kind:
+            self._be(other.kind)
+        self.rows, self.count, self.missing = (
+            mine + its
+            for mine, its in ((self.rows, other.rows), (self.count, other.count), (self.missing, other.missing))
+        )
+        self.whole, self.varies = self.whole and other.whole, self.varies or other.varies
+        self.low = min((each for each in (self.low, other.low) if each is not None), default=None)
+        self.high = max((each for each in (self.high, other.high) if each is not None), default=None)
+        self.least = min((each for each in (self.least, other.least) if each >= 0), default=-1)
+        self.greatest = max(self.greatest, other.greatest)
+        self.measured, self.total = self.measured + other.measured, self.total + other.total
+        for name, learner in self._parts().items():
+            learner.merge(_share(arrays, name))
+
+
+def _share(arrays: Arrays, name: str) -> Arrays:
+    return {key.removeprefix(f"{name} "): each for key, each in arrays.items() if key.startswith(f"{name} ")}
 
 
 def _text_of(column: Column) -> Any:
@@ -191,7 +197,7 @@ def _text_of(column: Column) -> Any:
 
 
 def _numbers_of(column: Column) -> tuple[NDArray[Any] | None, NDArray[np.int64] | None]:
-    """The numbers of a column, and how many each row has if they differ."""
+    """The numbers of a column, and how many each row has; of single numbers, None."""
     lengths = None
     if isinstance(column, Varied):
         return (column.packed(), column.sizes) if column.dtype.kind in "biuf" else (None, None)
@@ -201,4 +207,6 @@ def _numbers_of(column: Column) -> tuple[NDArray[Any] | None, NDArray[np.int64] 
         column = column.values
     if not isinstance(column, np.ndarray) or column.dtype.kind not in "biuf":
         return None, None
+    if lengths is None and column.ndim > 1:
+        lengths = np.full(len(column), int(np.prod(column.shape[1:])))
     return column.reshape(-1), lengths
