@@ -63,6 +63,8 @@ from headrace.plan.spec import Spec
 from headrace.sinks.count import count
 from headrace.sinks.save import save
 from headrace.sinks.statistics import statistics
+from headrace.sinks.to_dask import to_dask
+from headrace.sinks.to_ray import to_ray
 from headrace.sinks.values import apply, get_single_element, reduce
 from headrace.sinks.write_parquet import write_parquet
 from headrace.sinks.write_sql import write_sql
@@ -177,8 +179,10 @@ class Dataset(metaclass=KnownNames):
     take = take
     take_while = take_while
     throttle = throttle
+    to_dask = to_dask
     to_jax = to_jax
     to_keras = to_keras
+    to_ray = to_ray
     to_torch = to_torch
     unbatch = unbatch
     unique = unique
