@@ -85,6 +85,7 @@ from headrace.sources.memory import from_tensor_slices, from_tensors
 from headrace.sources.pandas import from_pandas
 from headrace.sources.polars import from_polars
 from headrace.sources.range import range
+from headrace.sources.spark import from_spark
 from headrace.sources.sql.from_sql import from_sql
 from headrace.sources.stored import load
 from headrace.sources.text_folder import from_text_folder
@@ -128,6 +129,7 @@ class Dataset(metaclass=KnownNames):
     from_pandas = staticmethod(from_pandas)
     from_polars = staticmethod(from_polars)
     from_ray = staticmethod(from_ray)
+    from_spark = staticmethod(from_spark)
     from_sql = staticmethod(from_sql)
     from_text_folder = staticmethod(from_text_folder)
     from_tfrecord = staticmethod(from_tfrecord)
