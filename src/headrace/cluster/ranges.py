@@ -10,7 +10,7 @@ RANGES = 64
 """Into so many a plan is cut, if it has as many rows."""
 
 
-class Ranges:
+class PlanRanges:
     """A plan that is cut by the numbers of the rows of one of its sources.
 
     Raises ValueError, with the operation that looks beyond a range, where it cannot be. With `any_order` operations

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from headrace.cluster.members import Cluster
-from headrace.cluster.ranges import Ranges
+from headrace.cluster.ranges import PlanRanges
 from headrace.execute.budget import cpus
 from headrace.execute.passes import Pass
 from headrace.iterator import for_pass
@@ -35,7 +35,7 @@ def count(self: Dataset, *, cluster: Cluster | None = None) -> int:
     """
     node, options = self._node, merge_options(self._node)
     if cluster is not None:
-        jobs = [CountRows(part) for part in Ranges(for_pass(node), any_order=True).parts()]
+        jobs = [CountRows(part) for part in PlanRanges(for_pass(node), any_order=True).parts()]
         return sum(map(int, run_jobs(cluster, jobs, options)))
     if not isinstance(node, Files) or node.files is None or node.on_error is not None:
         return _rows(node, options)

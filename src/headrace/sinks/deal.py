@@ -92,21 +92,21 @@ class RunCutter:
     def add(self, block: Block) -> Iterator[list[Block]]:
         """The runs that are whole with these rows."""
         sizes = row_sizes(block)
-        ends = None if isinstance(sizes, int) else np.cumsum(sizes)
+        ends = np.cumsum(sizes) if isinstance(sizes, np.ndarray) else None
         start = 0
         while start < block.rows:
             if ends is None:
-                assert isinstance(sizes, int)
-                stop = start + -(-self._left // sizes)
+                stop = start + -(-self._left // int(sizes))
+                taken = int(sizes) * (block.rows - start)
             else:
                 before = int(ends[start - 1]) if start else 0
                 stop = int(np.searchsorted(ends, before + self._left)) + 1
-            part = block.slice(start, min(stop, block.rows))
-            self._blocks.append(part)
+                taken = int(ends[-1]) - before
+            self._blocks.append(block.slice(start, min(stop, block.rows)))
             if stop <= block.rows:
                 yield from self.end()
             else:
-                self._left -= sizes * part.rows if ends is None else int(ends[-1]) - before
+                self._left -= taken
             start = stop
 
     def end(self) -> Iterator[list[Block]]:

@@ -33,7 +33,7 @@ from headrace.plan.structure import LEAF
 from headrace.sources.range import Range
 
 
-class Work(ABC):
+class ClusterWork(ABC):
     """Something to do with rows; it travels to the worker that does it."""
 
     @abstractmethod
@@ -46,7 +46,7 @@ class Job(Node):
     """One row: what work on all rows of the input came to, as bytes."""
 
     input: Node
-    work: Work = field(repr=False, metadata=TUNING)
+    work: ClusterWork = field(repr=False, metadata=TUNING)
 
     pure = True
 
@@ -88,7 +88,7 @@ class JobStream(Stream):
             yield item
 
 
-def lone_job(work: Work) -> Job:
+def lone_job(work: ClusterWork) -> Job:
     """A job that needs no rows."""
     return Job(Range(0, 0), work)
 

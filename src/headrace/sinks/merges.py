@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from headrace.block import Block
 from headrace.cluster.members import Cluster
 from headrace.cluster.parcels import pack_by_value
-from headrace.cluster.ranges import Ranges
+from headrace.cluster.ranges import PlanRanges
 from headrace.errors import StateError
 from headrace.execute.state import description, drawn_seeds, with_seeds
 from headrace.feature_column.gather import load_gathered, save_gathered
@@ -20,14 +20,14 @@ from headrace.feature_column.learners import Arrays, Learner
 from headrace.iterator import for_pass
 from headrace.ops.progress import progress_bar
 from headrace.ops.with_options import merge_options
-from headrace.sinks.jobs import Job, Work, run_jobs
+from headrace.sinks.jobs import ClusterWork, Job, run_jobs
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
 
 
 @dataclass(frozen=True)
-class Gather(Work):
+class GatherRows(ClusterWork):
     """What learners come to know of rows. They and the function that tells them are new for each range, hence bytes."""
 
     packed: bytes
@@ -56,11 +56,11 @@ def gather_on(
     """As `gather`, on workers. Learners and `take` travel as they are before the first row."""
     path = None if state is None else Path(state)
     plan = for_pass(ds._node)
-    work = Gather(pack_by_value((learners, take)))
+    work = GatherRows(pack_by_value((learners, take)))
     place = None if path is None else load_gathered(path, purpose, learners)
     seeds = drawn_seeds(plan) if place is None else place["seeds"]
     epoch = ds._epochs.begin() if place is None else place["epoch"]
-    parts = Ranges(with_seeds(plan, seeds), any_order=True).parts()
+    parts = PlanRanges(with_seeds(plan, seeds), any_order=True).parts()
     kept = {"plan": description(plan), "ranges": len(parts), "epoch": epoch, "seeds": seeds}
     if place is not None and any(place.get(name) != each for name, each in kept.items()):
         raise StateError(f"{path} was begun for another dataset, or without a cluster: remove it to begin again")

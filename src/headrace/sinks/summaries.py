@@ -123,7 +123,7 @@ class Summary(Learner):
         known = self.spread.known()
         if known is not None:
             mean, std, quartiles, values, counts = known
-            shown, edges = np.histogram(values, bins, weights=counts)
+            shown, edges = _histogram(values, counts, bins)
             made |= {"quantiles": quartiles, "histogram": (tuple(map(int, shown)), tuple(map(float, edges)))}
             if self.kind == "numbers":
                 made |= {"min": self.low, "max": self.high, "mean": mean, "std": std}
@@ -179,6 +179,16 @@ class Summary(Learner):
         self.measured, self.total = self.measured + other.measured, self.total + other.total
         for name, learner in self._parts().items():
             learner.merge(_share(arrays, name))
+
+
+def _histogram(values: NDArray[np.float64], counts: NDArray[np.int64], bins: int) -> tuple[Any, Any]:
+    """How many of these numbers, which are in order, are in each of as many bins, and the edges of those."""
+    try:
+        return np.histogram(values, bins, weights=counts)
+    except ValueError:  # there are no edges between numbers so near to each other, or they are further apart than any
+        room = float(np.abs(values).max()) * 2.0**-40
+        low, high = float(values[0]) - room, float(values[-1]) + room
+        return np.histogram(values, bins, (low, high), weights=counts) if np.isfinite(high - low) else ((), ())
 
 
 def _share(arrays: Arrays, name: str) -> Arrays:

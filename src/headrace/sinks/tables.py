@@ -14,7 +14,7 @@ import numpy as np
 
 from headrace.block import Block
 from headrace.cluster.parcels import pack_by_value
-from headrace.cluster.ranges import RANGES, Ranges, check_sendable
+from headrace.cluster.ranges import RANGES, PlanRanges, check_sendable
 from headrace.cluster.splits import with_fixed_seeds
 from headrace.columns import Varied
 from headrace.errors import SpecError
@@ -111,11 +111,9 @@ class TableColumns:
         """Rows as a table."""
         for block in blocks:
             for name, column in _named(block).items():
-                shape, found = self._shapes.get(name), getattr(column, "shape", None)
-                if shape and isinstance(column, np.ndarray) and found[1:] != shape:
-                    raise SpecError(_ragged(name, f"{shape} in the first rows and {found[1:]} here"))
-                if shape and not isinstance(column, np.ndarray):
-                    raise SpecError(_ragged(name, f"{shape} in the first rows and others here"))
+                shape, here = self._shapes.get(name), column.shape[1:] if isinstance(column, np.ndarray) else "others"
+                if shape and here != shape:
+                    raise SpecError(_ragged(name, f"{shape} in the first rows and {here} here"))
         return self._encoding.encode(blocks)
 
 
@@ -156,7 +154,7 @@ def _with_shapes(structure: Structure, known: Sequence[Any], shapes: dict[str, t
     return Spec(structure, tuple(leaves))
 
 
-def first_rows(ds: Dataset) -> list[Block]:
+def rows_to_look_at(ds: Dataset) -> list[Block]:
     """The first rows of epoch 0, made here."""
     with PlanIterator(Take(ds._node, PROBED), Epochs()) as it:
         return FirstRows(it.blocks()).peek(PROBED)
@@ -173,7 +171,7 @@ def plan_parts(ds: Dataset, partitions: int | None, row_bytes: float | None) -> 
     if partitions is None and row_bytes is not None and count.known:
         most = min(4096, max(16, int(row_bytes * count) // PARTITION_BYTES))
     try:
-        plans = Ranges(plan).parts(most)
+        plans = PlanRanges(plan).parts(most)
     except ValueError:
         return None
     return [PlanPart(_pack(each), number, len(plans)) for number, each in enumerate(plans)]

@@ -12,8 +12,8 @@ from headrace.sinks.tables import (
     PlanPart,
     TableColumns,
     TablePart,
-    first_rows,
     plan_parts,
+    rows_to_look_at,
     whole_plan,
 )
 from headrace.sources.sql.database import driver
@@ -52,7 +52,7 @@ def to_dask(self: Dataset, partitions: int | None = None, *, collection: Collect
             return bag.from_delayed([delayed(elements_of)(part) for part in parts])
         return bag.from_delayed([delayed(list)(part) for part in _scattered(map(_elements, _runs(self)))])
     frames = driver("dask.dataframe", "dask")
-    first = first_rows(self)
+    first = rows_to_look_at(self)
     columns = TableColumns(self._node.spec, first)
     row_bytes = columns.table(first).nbytes / sum(block.rows for block in first)
     parts = plan_parts(self, partitions, row_bytes)

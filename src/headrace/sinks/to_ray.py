@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from headrace.errors import WorkerError
-from headrace.sinks.tables import TableColumns, TablePart, first_rows, plan_parts, whole_plan
+from headrace.sinks.tables import TableColumns, TablePart, plan_parts, rows_to_look_at, whole_plan
 from headrace.sources.sql.database import driver
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def to_ray(self: Dataset, partitions: int | None = None) -> Any:
     if not ray.is_initialized():
         raise WorkerError("to_ray needs a Ray to run on: call ray.init() first, with an address or without")
     data = driver("ray.data", "ray")
-    first = first_rows(self)
+    first = rows_to_look_at(self)
     columns = TableColumns(self._node.spec, first)
     row_bytes = columns.table(first).nbytes / sum(block.rows for block in first)
     parts = plan_parts(self, partitions, row_bytes) or [whole_plan(self)]
@@ -48,7 +48,7 @@ def _datasource(data: Any, parts: list[TablePart], row_bytes: float, ds: Dataset
     tables = [RayTables(part) for part in parts]
     from ray.data.block import BlockMetadata
 
-    class HeadraceDatasource(data.Datasource):  # type: ignore[name-defined,misc]
+    class HeadraceDatasource(data.Datasource):  # type: ignore[misc]
         """One read task a part, however many Ray would like."""
 
         def get_read_tasks(self, parallelism: int, *_: Any, **__: Any) -> list[Any]:  # noqa: ARG002

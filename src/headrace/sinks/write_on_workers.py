@@ -18,7 +18,7 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from headrace.block import Block
 from headrace.cluster.members import Cluster
-from headrace.cluster.ranges import Ranges
+from headrace.cluster.ranges import PlanRanges
 from headrace.errors import StorageError
 from headrace.iterator import for_pass
 from headrace.ops.progress import progress_bar
@@ -28,7 +28,7 @@ from headrace.ops.with_options import merge_options
 from headrace.plan.node import Node
 from headrace.records.files import local_path, remote
 from headrace.sinks.deal import PROBED, FirstRows, RunCutter, dealing
-from headrace.sinks.jobs import Job, Work, lone_job, run_jobs
+from headrace.sinks.jobs import ClusterWork, Job, lone_job, run_jobs
 from headrace.sinks.shards import Shards, shards_of
 from headrace.sinks.writing import Encoding, bytes_of_a_row
 from headrace.sources.stored import PartList, Stored
@@ -53,7 +53,7 @@ def write_on_workers(
 ) -> list[str]:
     """Write a dataset; returns the names of the files."""
     plan, count = for_pass(ds._node), ds._node.cardinality
-    ranges = Ranges(plan)
+    ranges = PlanRanges(plan)
     options, epoch = merge_options(plan), ds._epochs.begin()
 
     def run(jobs: list[Node]) -> Iterator[Any]:
@@ -81,7 +81,7 @@ def write_on_workers(
         return names
 
 
-def _kept_rows(files: Shards, ranges: Ranges, run: Any) -> Stored:
+def _kept_rows(files: Shards, ranges: PlanRanges, run: Any) -> Stored:
     """The rows of all ranges, made by the workers and kept in files beside those that are to be written."""
     if not files.local:
         raise ValueError(
@@ -107,7 +107,7 @@ def _unseen(path: str) -> str:
 
 
 @dataclass(frozen=True)
-class LookAtFirst(Work):
+class LookAtFirst(ClusterWork):
     """What the first rows tell an encoding of all, and how large one is."""
 
     encoding: Encoding
@@ -118,7 +118,7 @@ class LookAtFirst(Work):
 
 
 @dataclass(frozen=True)
-class KeepRows(Work):
+class KeepRows(ClusterWork):
     """Rows as they are, in a folder of their own."""
 
     place: str
@@ -158,7 +158,7 @@ class WrittenFile(NamedTuple):
 
 
 @dataclass(frozen=True)
-class WriteFile(Work):
+class WriteFile(ClusterWork):
     """Rows as a file."""
 
     encoding: Encoding
@@ -211,7 +211,7 @@ def _remove(path: str) -> None:
 
 
 @dataclass(frozen=True)
-class AfterNaming(Work):
+class AfterNaming(ClusterWork):
     """What an encoding adds to a file that has its name."""
 
     encoding: Encoding

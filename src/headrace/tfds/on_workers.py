@@ -18,7 +18,7 @@ from headrace.errors import StorageError
 from headrace.ops.with_options import merge_options
 from headrace.options import Options
 from headrace.plan.node import Node
-from headrace.sinks.jobs import Job, Work, lone_job, run_jobs
+from headrace.sinks.jobs import ClusterWork, Job, lone_job, run_jobs
 from headrace.sinks.write_on_workers import check_folder
 from headrace.storage.plans import Maker
 from headrace.tfds.feature import FeatureConnector
@@ -68,7 +68,7 @@ def stage_parts(
 
 
 @dataclass(frozen=True)
-class StageRows(Work):
+class StageRows(ClusterWork):
     """The rows of a part as chunks, under names of their own."""
 
     folder: Path
@@ -105,7 +105,7 @@ def write_shards(
 
 
 @dataclass(frozen=True)
-class WriteShard(Work):
+class WriteShard(ClusterWork):
     """Records of chunks as a file, under a name of its own."""
 
     chunks: Sequence[str]

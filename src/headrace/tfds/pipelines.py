@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from headrace.cluster.ranges import Ranges
+from headrace.cluster.ranges import PlanRanges
 from headrace.dataset import Dataset
 from headrace.iterator import for_pass
 from headrace.plan.cardinality import INFINITE
@@ -67,7 +67,7 @@ def row_sources(ds: Dataset, cluster: Any) -> Sequence[RowSource]:
     if cluster is None:
         return [PipelineRows(ds)]
     plan = for_pass(ds._node)
-    return [RangeRows(plan, part, number) for number, part in enumerate(Ranges(plan).parts())]
+    return [RangeRows(plan, part, number) for number, part in enumerate(PlanRanges(plan).parts())]
 
 
 def local_folder(path: Any) -> Path:
