@@ -106,7 +106,7 @@ def test_an_error_says_in_which_partition_it_was_raised():
 @pytest.mark.slow
 def test_what_dask_cannot_cut_goes_to_its_workers_as_it_is_made():
     distributed = pytest.importorskip("distributed", reason="dask.distributed is not installed")
-    how = {"n_workers": 1, "threads_per_worker": 1, "dashboard_address": None, "silence_logs": 50}
+    how = {"n_workers": 1, "threads_per_worker": 1, "dashboard_address": ":0", "silence_logs": 50}
     with distributed.LocalCluster(**how, processes=False) as engine, distributed.Client(engine):
         ds = D.range(90).filter(lambda x: x > 80).map(element, mode="eager").shuffle(3, seed=1)
         assert exact(D.from_dask(ds.to_dask()), list(ds))

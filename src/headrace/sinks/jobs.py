@@ -10,6 +10,7 @@ import pickle
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from time import perf_counter_ns
 from typing import Any, NamedTuple, cast
 
 from headrace.block import Block, Failure
@@ -82,7 +83,12 @@ class JobStream(Stream):
     def _rows(self) -> Iterator[Block]:
         rows = self._ctx.open(self._node.input)
         pace = self._ctx.run.pace()
-        while (item := rows.pull(pace.rows)) is not END:
+        while True:
+            began = perf_counter_ns()
+            item = rows.pull(pace.rows)
+            if item is END:
+                return
+            pace.observe(item, perf_counter_ns() - began)
             if isinstance(item, Failure):
                 raise item.error.copy()
             yield item

@@ -41,6 +41,10 @@ if TYPE_CHECKING:
     from headrace.dataset import Dataset
 
 
+RANGES_EACH = 4
+"""So many ranges of rows a worker makes where rows are kept first: each costs some waiting for the disk."""
+
+
 def write_on_workers(
     ds: Dataset,
     path: Any,
@@ -66,7 +70,7 @@ def write_on_workers(
             if ranges.in_step:
                 plans = [ranges.rows(start, start + rows) for start, rows, _ in how.bounds(int(count))]
             else:
-                kept = _kept_rows(files, ranges, run)
+                kept = _kept_rows(files, ranges.parts(RANGES_EACH * max(2, len(cluster.members()))), run)
                 plans = [Select(kept, *bounds) for bounds in how.bounds(int(kept.cardinality))]
             place = files.place_elsewhere()
             for written in run([Job(each, WriteFile(encoding, place)) for each in plans]):
@@ -81,7 +85,7 @@ def write_on_workers(
         return names
 
 
-def _kept_rows(files: Shards, ranges: PlanRanges, run: Any) -> Stored:
+def _kept_rows(files: Shards, ranges: list[Node], run: Any) -> Stored:
     """The rows of all ranges, made by the workers and kept in files beside those that are to be written."""
     if not files.local:
         raise ValueError(
@@ -91,7 +95,7 @@ def _kept_rows(files: Shards, ranges: PlanRanges, run: Any) -> Stored:
     place = files.place_elsewhere()
     parts: list[Any] = []
     rows = 0
-    for folder in run([Job(each, KeepRows(place)) for each in ranges.parts()]):
+    for folder in run([Job(each, KeepRows(place)) for each in ranges]):
         shelf = Shelf(Path(folder), Types(plainly=True))
         if not shelf.complete:
             raise StorageError(_unseen(folder))
@@ -99,7 +103,7 @@ def _kept_rows(files: Shards, ranges: PlanRanges, run: Any) -> Stored:
             part.start = rows
             parts.append(part)
             rows += part.rows
-    return Stored(ranges.plan.spec, PartList(parts), place)
+    return Stored(ranges[0].spec, PartList(parts), place)
 
 
 def _unseen(path: str) -> str:
