@@ -138,12 +138,14 @@ def test_the_public_names():
         "choose_from_datasets", "class_names", "concatenate", "count", "counter", "distribute", "distribute_over",
         "element_spec", "enumerate", "explain", "filter", "flat_map", "from_arrow", "from_batches", "from_csv",
         "from_dask", "from_generator", "from_huggingface", "from_image_folder", "from_pandas", "from_polars",
-        "from_ray", "from_sql", "from_tensor_slices", "from_tensors", "from_text_folder", "from_tfrecord", "from_torch",
+        "from_ray", "from_spark", "from_sql", "from_tensor_slices", "from_tensors", "from_text_folder", "from_tfrecord",
+        "from_torch",
         "get_single_element", "group_by_window", "ignore_errors", "interleave", "iterator", "list_files",
         "load", "map", "map_batches", "options", "pack", "padded_batch", "prefetch", "progress", "ragged_batch",
         "random", "random_map", "range", "rebatch", "reduce", "rejection_resample", "repeat",
         "sample_from_datasets", "save", "scan", "shard", "shuffle", "skip", "snapshot", "statistics", "take",
-        "take_while", "throttle", "to_jax", "to_keras", "to_torch", "unbatch", "unique", "window", "with_options",
+        "take_while", "throttle", "to_dask", "to_jax", "to_keras", "to_ray", "to_torch", "unbatch", "unique", "window",
+        "with_options",
         "write_parquet", "write_sql", "write_tfds", "write_tfrecord", "write_webdataset", "zip",
     ]  # fmt: skip
 

@@ -18,6 +18,7 @@ from headrace.options import Options
 from headrace.plan.marks import START
 from headrace.sources.range import Range
 
+SHUTDOWN_SECONDS = 5.0
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 """Addresses that only this machine can reach."""
 SWITCH_SECONDS = 2e-3
@@ -54,4 +55,6 @@ def warm_up(work: WorkerService) -> None:
 def stop_server(server: Any) -> None:
     """End it, whatever it is at."""
     server.work.close()
-    threading.Thread(target=server.shutdown, daemon=True).start()
+    ending = threading.Thread(target=server.shutdown, daemon=True)
+    ending.start()
+    ending.join(SHUTDOWN_SECONDS)  # an answer under way would meet the end of the interpreter

@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from headrace.arrow_text import parts
 from headrace.columns import Column, RaggedText, Stacked, Varied, text_column
 from headrace.columns.text import holds_text
-from headrace.feature_column.learners import EXACT, Arrays, Frequencies, Learner, Moments, Quantiles
+from headrace.feature_column.learners import EXACT, Arrays, Frequencies, Learner
 from headrace.feature_column.raw import Raw
 from headrace.preprocessing.adapt import flat
 from headrace.ragged import Ragged
+from headrace.sinks.spread import Spread
 
-QUARTILES = 4
 LARGEST_EXACT = 1 << 53
 """Integers up to here are themselves as float64."""
 
@@ -45,26 +45,6 @@ class ColumnStatistics:
     most_frequent: tuple[tuple[Any, int], ...] = ()
     lengths: tuple[int, float, int] | None = None
     """The least, mean and greatest length of rows along their first axis; of single texts, in bytes."""
-
-
-class Spread:
-    """Mean, deviation, quartiles and a histogram of numbers."""
-
-    def __init__(self) -> None:
-        self.moments, self.quantiles = Moments(), Quantiles()
-
-    def take(self, values: NDArray[Any]) -> None:
-        """Numbers of one axis."""
-        self.moments.take(values)
-        self.quantiles.take(values)
-
-    def known(self) -> tuple[float, float, tuple[float, ...], NDArray[np.float64], NDArray[np.int64]] | None:
-        """Mean, deviation, quartiles, and the different numbers with how often each came; None if there were none."""
-        moments = self.moments.moments()
-        if moments is None:
-            return None
-        values, counts = self.quantiles.counted()
-        return float(moments[0]), float(np.sqrt(moments[1])), self.quantiles.at(QUARTILES), values, counts
 
 
 class Summary(Learner):
@@ -104,10 +84,10 @@ class Summary(Learner):
         self.missing += len(values) - len(there)
         self.whole = self.whole and values.dtype.kind != "f"
         if len(there):
-            low, high = there.min().item(), there.max().item()
+            low, high = there.min().item() + 0, there.max().item() + 0  # of two zeros, the one without a sign
             self.low = low if self.low is None else min(low, self.low)
             self.high = high if self.high is None else max(high, self.high)
-        self.spread.take(values)  # those that are missing, too: where a run of them ends depends on nothing else
+        self.spread.take(values)
 
     def _take_text(self, text: Any, *, measure: bool) -> None:
         content, cuts = parts(text)
@@ -138,7 +118,7 @@ class Summary(Learner):
         known = self.spread.known()
         if known is not None:
             mean, std, quartiles, values, counts = known
-            shown, edges = np.histogram(values, bins, weights=counts)
+            shown, edges = _histogram(values, counts, bins)
             made |= {"quantiles": quartiles, "histogram": (tuple(map(int, shown)), tuple(map(float, edges)))}
             if self.kind == "numbers":
                 made |= {"min": self.low, "max": self.high, "mean": mean, "std": std}
@@ -163,7 +143,7 @@ class Summary(Learner):
         return made
 
     def _parts(self) -> dict[str, Learner]:
-        return {"moments": self.spread.moments, "quantiles": self.spread.quantiles, "texts": self.texts}
+        return {"spread": self.spread, "texts": self.texts}
 
     def restore(self, arrays: Arrays) -> None:
         """All of it."""
@@ -174,8 +154,40 @@ class Summary(Learner):
         if "bounds" in arrays:
             self.low, self.high = arrays["bounds"].tolist()
         for name, learner in self._parts().items():
-            share = {key.removeprefix(f"{name} "): each for key, each in arrays.items() if key.startswith(f"{name} ")}
-            learner.restore(share)
+            learner.restore(_share(arrays, name))
+
+    def merge(self, arrays: Arrays) -> None:
+        """All of another."""
+        other = Summary()
+        other.restore(arrays)
+        if other.kind:
+            self._be(other.kind)
+        self.rows, self.count, self.missing = (
+            mine + its
+            for mine, its in ((self.rows, other.rows), (self.count, other.count), (self.missing, other.missing))
+        )
+        self.whole = self.whole and other.whole
+        self.low = min((each for each in (self.low, other.low) if each is not None), default=None)
+        self.high = max((each for each in (self.high, other.high) if each is not None), default=None)
+        self.least = min((each for each in (self.least, other.least) if each >= 0), default=-1)
+        self.greatest = max(self.greatest, other.greatest)
+        self.measured, self.total = self.measured + other.measured, self.total + other.total
+        for name, learner in self._parts().items():
+            learner.merge(_share(arrays, name))
+
+
+def _histogram(values: NDArray[np.float64], counts: NDArray[np.int64], bins: int) -> tuple[Any, Any]:
+    """How many of these numbers, which are in order, are in each of as many bins, and the edges of those."""
+    try:
+        return np.histogram(values, bins, weights=counts)
+    except ValueError:  # there are no edges between numbers so near to each other, or they are further apart than any
+        room = float(np.abs(values).max()) * 2.0**-40
+        low, high = float(values[0]) - room, float(values[-1]) + room
+        return np.histogram(values, bins, (low, high), weights=counts) if np.isfinite(high - low) else ((), ())
+
+
+def _share(arrays: Arrays, name: str) -> Arrays:
+    return {key.removeprefix(f"{name} "): each for key, each in arrays.items() if key.startswith(f"{name} ")}
 
 
 # What is known of rows must not depend on which others are in their block: rows that happen to be of one shape are an

@@ -286,6 +286,7 @@ class FilesInTurn(Files):
     """Files of which several take turns."""
 
     keeps_runs = False
+    keeps_rows = True
 
 
 @dataclass(frozen=True, eq=False)
