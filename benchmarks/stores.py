@@ -9,10 +9,12 @@ from __future__ import annotations
 import asyncio
 import atexit
 import json
+import multiprocessing
+import os
 import sys
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -29,8 +31,11 @@ from tests.stores import servers
 from tests.stores.faults import running
 
 LATENCY = 0.1
-BLOCK, RECORD, SIZE, FILES = 4 << 20, 1 << 20, 32 << 20, 8
+BLOCK, RECORD, SIZE, FILES = 4 << 20, 1 << 20, 32 << 20, 16
 LARGE, LARGE_FILES = 128 << 20, 8
+KNOWN = {"key": "AKIAEXAMPLEKEY", "secret": "secret", "client_kwargs": {"region_name": "eu-west-1"}}
+SPAWN = multiprocessing.get_context("spawn")
+os.environ["GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT"] = "false"  # which the emulator has not
 _folder = TemporaryDirectory(prefix="headrace-benchmark-")
 _open = ExitStack()
 atexit.register(_open.close)
@@ -43,52 +48,79 @@ def content(number: int, size: int) -> bytes:
 class Store:
     """Files behind the slow proxy; `options` are what its file system is told."""
 
-    def __init__(self, protocol: str, upstream: str | None, options: dict[str, Any]) -> None:
-        self.proxy = _open.enter_context(running(upstream))
-        self.proxy.before = lambda _: time.sleep(LATENCY)
-        self.proxy._is_stale = lambda *_: False  # which would ask the emulator once more for each of our ranges alone
+    def __init__(self, protocol: str, options: dict[str, Any]) -> None:
+        here, there = SPAWN.Pipe()
+        process = SPAWN.Process(target=serve, args=(protocol, there), daemon=True)
+        process.start()
+        there.close()
+        _open.callback(process.join)
+        _open.callback(here.close)
+        try:
+            self.proxy: str = here.recv()
+        except EOFError:
+            raise UnsupportedError(f"the emulator of {protocol} is not installed") from None
         self.protocol = protocol
-        self.options = {name: self.proxy.url if value is ... else value for name, value in options.items()}
+        self.options = {name: self.proxy if value is ... else value for name, value in options.items()}
         self.names = [f"{protocol}://bench/{i}" for i in range(FILES)]
 
 
-@cache
-def s3() -> Store:
-    try:
-        url = _open.enter_context(servers.moto())
-    except ImportError:
-        raise UnsupportedError("moto is not installed") from None
+def serve(protocol: str, pipe: Any) -> None:
+    """A store and the proxy before it, in a process of their own, so that who reads need not share Python with them."""
+    with ExitStack() as stack:
+        upstream = (
+            stack.enter_context(servers.moto() if protocol == "s3" else servers.emulator())
+            if protocol in FILL
+            else None
+        )
+        if upstream is not None:
+            FILL[protocol](upstream)
+        proxy = stack.enter_context(running(upstream))
+        proxy.before = lambda _: time.sleep(LATENCY)
+        proxy._is_stale = lambda *_: False  # type: ignore[method-assign] # one request more for each of our ranges alone
+        if upstream is None:
+            for i in range(LARGE_FILES):
+                proxy.put(f"{i}", content(i, LARGE))
+        pipe.send(proxy.url)
+        with suppress(EOFError):
+            pipe.recv()
+
+
+def fill_s3(url: str) -> None:
     import fsspec
 
-    known = {"key": "AKIAEXAMPLEKEY", "secret": "secret", "client_kwargs": {"region_name": "eu-west-1"}}
-    direct = fsspec.filesystem("s3", **known, endpoint_url=url)
+    direct = fsspec.filesystem("s3", **KNOWN, endpoint_url=url)
     direct.mkdir("bench")
     for i in range(FILES):
         direct.pipe_file(f"bench/{i}", content(i, SIZE))
-    return Store("s3", url, {**known, "endpoint_url": ...})
 
 
-@cache
-def gs() -> Store:
-    try:
-        url = _open.enter_context(servers.emulator())
-    except ImportError:
-        raise UnsupportedError("gcp-storage-emulator is not installed") from None
-
+def fill_gs(url: str) -> None:
     def post(path: str, data: bytes, kind: str) -> None:
         urlopen(Request(f"{url}{path}", data, {"Content-Type": kind}, method="POST")).close()
 
     post("/storage/v1/b?project=p", json.dumps({"name": "bench"}).encode(), "application/json")
     for i in range(FILES):
         post(f"/upload/storage/v1/b/bench/o?uploadType=media&name={i}", content(i, SIZE), "text/plain")
-    return Store("gs", url, {"token": "anon", "project": "p", "endpoint_url": ...})
+
+
+FILL = {"s3": fill_s3, "gs": fill_gs}
+
+
+@cache
+def s3() -> Store:
+    return Store("s3", {**KNOWN, "endpoint_url": ...})
+
+
+@cache
+def gs() -> Store:
+    return Store("gs", {"token": "anon", "project": "p", "endpoint_url": ...})
 
 
 @cache
 def large() -> Store:
     """A gigabyte, of which a pass over local files takes some round trips."""
-    made = Store("http", None, {})
-    made.names = [made.proxy.put(f"{i}", content(i, LARGE)) for i in range(LARGE_FILES)]
+    made = Store("http", {})
+    made.names = [f"{made.proxy}/{i}" for i in range(LARGE_FILES)]
     return made
 
 
