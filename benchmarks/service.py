@@ -6,6 +6,7 @@ python benchmarks/service.py --workers 16 --seconds 10
 
 import argparse
 import json
+import multiprocessing
 import statistics
 import subprocess
 import sys
@@ -39,6 +40,19 @@ def rows_a_second(ds, rows):
     return rows / (time.perf_counter() - began), first
 
 
+def heavy_rows(count):
+    """What a worker does of a function's calls, and nothing else."""
+    for i in range(count):
+        heavy(i)
+
+
+def bare_processes(pool, processes, rows):
+    """Rows a second of as many processes with nothing around them: cores that share one, or its clock, are slower."""
+    began = time.perf_counter()
+    pool.map(heavy_rows, [rows // processes] * processes, chunksize=1)
+    return rows / (time.perf_counter() - began)
+
+
 def scaling(workers, seconds):
     """Rows a second of a function that keeps a processor busy, local and on so many workers, in turn."""
     busy = max(1, min(workers, cpus()))
@@ -46,8 +60,9 @@ def scaling(workers, seconds):
     rows = -(-int(rate * seconds) // (100 * workers)) * 100 * workers  # as many batches for every split
     small = hr.Dataset.range(rows // 2).map(heavy, mode="eager").batch(25)
     plan = hr.Dataset.range(rows * busy).map(heavy, mode="eager").batch(25)
-    with hr.cluster.local(workers) as cluster:
+    with hr.cluster.local(workers) as cluster, multiprocessing.get_context("spawn").Pool(busy) as pool:
         cluster.wait_for(workers)
+        bare_processes(pool, busy, busy * 50)
         made = plan.distribute_over(cluster, splits=4 * workers)
         first = first_batch(cluster)
         measured = []
@@ -58,9 +73,11 @@ def scaling(workers, seconds):
             before, began = cpu_seconds(cluster), time.perf_counter()
             there, waited = rows_a_second(made, rows * busy)
             took, work = time.perf_counter() - began, cpu_seconds(cluster) - before
-            measured.append((here, there, there / here, waited, took, work / took / busy, work / (rows * busy) / used))
+            bare = bare_processes(pool, busy, rows * busy)
+            cost = work / (rows * busy) / used
+            measured.append((here, there, there / here, there / bare, waited, took, work / took / busy, cost))
     medians = [statistics.median(column) for column in zip(*measured, strict=True)]
-    here, there, ratio, waited, took, at_work, cost = medians
+    here, there, ratio, of_bare, waited, took, at_work, cost = medians
     return {
         "workers": workers,
         "processors": cpus(),
@@ -68,6 +85,7 @@ def scaling(workers, seconds):
         "cluster rows/s": round(there),
         "times local": round(ratio, 2),
         "of linear": round(ratio / busy, 2),
+        "of as many bare processes": round(of_bare, 2),
         "pass s": round(took, 1),
         "its first batch s": round(waited, 3),
         "workers busy": round(at_work, 2),

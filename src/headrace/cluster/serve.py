@@ -21,7 +21,7 @@ from headrace.sources.range import Range
 SHUTDOWN_SECONDS = 5.0
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 """Addresses that only this machine can reach."""
-SWITCH_SECONDS = 2e-3
+SWITCH_SECONDS = 0.01
 """How long a thread that makes rows has the interpreter while others wait for it. The shorter, the sooner rows go
 out; but each change costs some fifty microseconds where processors are idle, and every split has a thread."""
 RULES = "headrace.optimise.rules"
