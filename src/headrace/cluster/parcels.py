@@ -64,6 +64,11 @@ def pack_by_value(value: Any) -> bytes:
     return file.getvalue()
 
 
+def unpack_value(data: bytes) -> Any:
+    """What `pack_by_value` was given, from a worker of ours."""
+    return pickle.loads(data)
+
+
 class Packing:
     """Makes parcels of the items of one split; how columns lie is mostly what it was."""
 

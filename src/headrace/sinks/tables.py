@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pickle
 import platform
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from headrace.block import Block
-from headrace.cluster.parcels import pack_by_value
+from headrace.cluster.parcels import pack_by_value, unpack_value
 from headrace.cluster.ranges import RANGES, PlanRanges, check_sendable
 from headrace.cluster.splits import with_fixed_seeds
 from headrace.columns import Varied
@@ -51,7 +50,7 @@ class PlanPart:
     def blocks(self) -> Iterator[Block]:
         """The rows, those of epoch 0."""
         try:
-            with PlanIterator(pickle.loads(self.packed), Epochs()) as it:
+            with PlanIterator(unpack_value(self.packed), Epochs()) as it:
                 yield from it.blocks()
         except Exception as error:
             where = f"process {os.getpid()} on {platform.node()}"
