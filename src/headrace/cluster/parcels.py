@@ -64,7 +64,7 @@ def pack_by_value(value: Any) -> bytes:
     return file.getvalue()
 
 
-def unpack_value(data: bytes) -> Any:
+def unpack_by_value(data: bytes) -> Any:
     """What `pack_by_value` was given, from a worker of ours."""
     return pickle.loads(data)
 

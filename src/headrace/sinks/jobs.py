@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, cast
 
 from headrace.block import Block, Failure
 from headrace.cluster.members import Cluster
-from headrace.cluster.parcels import pack_by_value, unpack_value
+from headrace.cluster.parcels import pack_by_value, unpack_by_value
 from headrace.cluster.session import Session, SplitStart
 from headrace.cluster.splits import Fragment
 from headrace.execute.budget import cpus
@@ -139,7 +139,7 @@ def run_jobs(cluster: Cluster, jobs: Sequence[Node], options: Options, epoch: in
                 raise item.error.copy()
             assert isinstance(item, Block)
             (made,) = item.columns[0]
-            yield unpack_value(made) if isinstance(made, bytes) else made
+            yield unpack_by_value(made) if isinstance(made, bytes) else made
     finally:
         session.close()
         run.close()

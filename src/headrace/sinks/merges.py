@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.block import Block
 from headrace.cluster.members import Cluster
-from headrace.cluster.parcels import pack_by_value, unpack_value
+from headrace.cluster.parcels import pack_by_value, unpack_by_value
 from headrace.cluster.ranges import PlanRanges
 from headrace.errors import StateError
 from headrace.execute.state import description, drawn_seeds, with_seeds
@@ -32,7 +32,7 @@ class GatherRows(ClusterWork):
     packed: bytes
 
     def run(self, rows: Iterator[Block], threads: int) -> tuple[int, list[Arrays]]:  # noqa: ARG002
-        learners, take = unpack_value(self.packed)
+        learners, take = unpack_by_value(self.packed)
         count = 0
         for block in rows:
             take(block)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from headrace.block import Block
-from headrace.cluster.parcels import pack_by_value, unpack_value
+from headrace.cluster.parcels import pack_by_value, unpack_by_value
 from headrace.cluster.ranges import RANGES, PlanRanges, check_sendable
 from headrace.cluster.splits import with_fixed_seeds
 from headrace.columns import Varied
@@ -50,7 +50,7 @@ class PlanPart:
     def blocks(self) -> Iterator[Block]:
         """The rows, those of epoch 0."""
         try:
-            with PlanIterator(unpack_value(self.packed), Epochs()) as it:
+            with PlanIterator(unpack_by_value(self.packed), Epochs()) as it:
                 yield from it.blocks()
         except Exception as error:
             where = f"process {os.getpid()} on {platform.node()}"
