@@ -6,7 +6,7 @@ So is where a run of rows ends that are encoded together: a matter of the rows, 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -115,6 +115,14 @@ class RunCutter:
             blocks, self._blocks = self._blocks, []
             yield blocks
         self._left = self._run_bytes
+
+
+def cut_runs(blocks: Iterable[Block], run_bytes: int) -> Iterator[list[Block]]:
+    """All rows of one file in such runs."""
+    cutter = RunCutter(run_bytes)
+    for block in blocks:
+        yield from cutter.add(block)
+    yield from cutter.end()
 
 
 def dealt(rows: Iterator[Block], how: Dealing, run_bytes: int) -> Iterator[tuple[int, list[Block]]]:

@@ -6,7 +6,6 @@ import os
 import platform
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,10 +21,9 @@ from headrace.iterator import Iterator as PlanIterator
 from headrace.ops.arguments import positive
 from headrace.ops.take import Take
 from headrace.plan.cardinality import INFINITE
-from headrace.plan.node import Node
 from headrace.plan.spec import Spec, TensorSpec
 from headrace.plan.structure import Structure
-from headrace.sinks.deal import PROBED, FirstRows, RunCutter
+from headrace.sinks.deal import PROBED, FirstRows, cut_runs
 from headrace.sinks.write_parquet import ParquetEncoding
 from headrace.sinks.writing import named_columns
 
@@ -71,8 +69,7 @@ class TablePart:
 
     def tables(self) -> Iterator[pa.Table]:
         """One after another, of about 16 MB each; none where there are no rows."""
-        cutter = RunCutter(TABLE_BYTES)
-        for run in chain(chain.from_iterable(map(cutter.add, self.rows.blocks())), cutter.end()):
+        for run in cut_runs(self.rows.blocks(), TABLE_BYTES):
             yield self.columns.table(run)
 
     def whole(self) -> pa.Table:
@@ -173,13 +170,9 @@ def plan_parts(ds: Dataset, partitions: int | None, row_bytes: float | None) -> 
         plans = PlanRanges(plan).parts(most)
     except ValueError:
         return None
-    return [PlanPart(_pack(each), number, len(plans)) for number, each in enumerate(plans)]
+    return [PlanPart(pack_by_value(each), number, len(plans)) for number, each in enumerate(plans)]
 
 
 def whole_plan(ds: Dataset) -> PlanPart:
     """All elements as one part."""
-    return PlanPart(_pack(with_fixed_seeds(for_pass(ds._node))), 0, 1)
-
-
-def _pack(plan: Node) -> bytes:
-    return pack_by_value(plan)
+    return PlanPart(pack_by_value(with_fixed_seeds(for_pass(ds._node))), 0, 1)

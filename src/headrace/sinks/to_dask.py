@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal
 
 from headrace.ops.arguments import one_of
-from headrace.sinks.deal import RunCutter
+from headrace.sinks.deal import cut_runs
 from headrace.sinks.tables import (
     PARTITION_BYTES,
     PlanPart,
@@ -81,8 +80,7 @@ def as_pandas(table: pa.Table) -> Any:
 
 
 def _runs(ds: Dataset) -> Any:
-    cutter = RunCutter(PARTITION_BYTES)
-    return chain(chain.from_iterable(map(cutter.add, whole_plan(ds).blocks())), cutter.end())
+    return cut_runs(whole_plan(ds).blocks(), PARTITION_BYTES)
 
 
 def _elements(run: Any) -> list[Any]:

@@ -12,7 +12,6 @@ from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
@@ -27,7 +26,7 @@ from headrace.ops.take import Take
 from headrace.ops.with_options import merge_options
 from headrace.plan.node import Node
 from headrace.records.files import local_path, remote
-from headrace.sinks.deal import PROBED, FirstRows, RunCutter, dealing
+from headrace.sinks.deal import PROBED, FirstRows, cut_runs, dealing
 from headrace.sinks.jobs import ClusterWork, Job, lone_job, run_jobs
 from headrace.sinks.shards import Shards, shards_of
 from headrace.sinks.writing import Encoding, bytes_of_a_row
@@ -174,9 +173,9 @@ class WriteFile(ClusterWork):
         count = 0
         try:
             with file, ThreadPoolExecutor(threads, "headrace-write") as pool:
-                part, cutter = self.encoding.part(file), RunCutter(self.encoding.run_bytes)
+                part = self.encoding.part(file)
                 waiting: deque[Future[Any]] = deque()
-                for run in chain(chain.from_iterable(map(cutter.add, rows)), cutter.end()):
+                for run in cut_runs(rows, self.encoding.run_bytes):
                     count += sum(block.rows for block in run)
                     waiting.append(pool.submit(self.encoding.encode, run))
                     if len(waiting) > threads:

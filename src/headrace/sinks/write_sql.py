@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from itertools import chain
 from typing import TYPE_CHECKING, Literal
 
 from headrace.iterator import Iterator
 from headrace.plan.cardinality import INFINITE
-from headrace.sinks.deal import RunCutter
+from headrace.sinks.deal import cut_runs
 from headrace.sinks.write_parquet import ParquetEncoding
 from headrace.sources.sql.database import Database
 from headrace.sources.sql.from_sql import attempt, database_of
@@ -45,9 +44,7 @@ def _write(ds: Dataset, database: Database, table: str, if_exists: str) -> int:
     encoding = ParquetEncoding(ds._node.spec, "none")
     written = 0
     with Iterator(ds._node, ds._epochs) as it, writer_of(database, table, if_exists) as writer:
-        cutter = RunCutter(BYTES)
-        runs = chain.from_iterable(map(cutter.add, it.blocks()))
-        for blocks in chain(runs, cutter.end()):
+        for blocks in cut_runs(it.blocks(), BYTES):
             encoded = encoding.encode(blocks)
             writer.write(encoded)
             written += encoded.num_rows

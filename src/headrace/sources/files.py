@@ -39,7 +39,7 @@ from headrace.records.sidecar import is_sidecar
 from headrace.records.transport import ALONE, StorageOptions
 from headrace.sources.file_names import NAME, FileNames, listing
 from headrace.sources.memory import Memory
-from headrace.sources.one_file import by_pattern, is_small, looks_like_pattern
+from headrace.sources.one_file import by_pattern, looks_like_pattern, small_size
 from headrace.sources.records import Records, picked_block
 from headrace.sources.small_files import SmallFiles
 from headrace.storage.swaps import finish_swaps
@@ -250,7 +250,7 @@ class Files(Node):
     def brief(self) -> bool:
         if self.files is None or len(self.files.names) != 1 or not isinstance(self.format, Format):
             return False
-        return not self.format.compression and is_small(self.files.names[0])
+        return not self.format.compression and small_size(self.files.names[0]) is not None
 
     @property
     def fn(self) -> Callable[[Any], Node]:

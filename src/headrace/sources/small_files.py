@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -14,7 +13,7 @@ from headrace.columns import Indices
 from headrace.execute.context import Context
 from headrace.records.files import as_path, local_path
 from headrace.records.format import Format
-from headrace.sources.one_file import SMALL
+from headrace.sources.one_file import small_size
 
 
 @dataclass(frozen=True)
@@ -40,15 +39,15 @@ def read_small(paths: Iterable[str]) -> tuple[bytes, Indices] | None:
     parts = []
     try:
         for path in map(local_path, paths):
-            found = None if path is None else os.stat(path)  # noqa: PTH116 - a Path takes as long again
-            if path is None or found is None or not stat.S_ISREG(found.st_mode) or found.st_size > SMALL:
+            size = None if path is None else small_size(path)
+            if path is None or size is None:
                 return None
             descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
             try:
-                data = os.read(descriptor, found.st_size + 1)
+                data = os.read(descriptor, size + 1)
             finally:
                 os.close(descriptor)
-            if len(data) != found.st_size:  # somebody is writing to it, or the system gave only a part
+            if len(data) != size:  # somebody is writing to it, or the system gave only a part
                 return None
             parts.append(data)
     except OSError:  # it is met again, in the place of that file
