@@ -21,7 +21,7 @@ help:
 	@echo "make soak    many more random pipelines (an hour; HEADRACE_EXAMPLES=... for fewer)"
 	@echo "make kills   kill 200 writers of every kind (minutes)"
 	@echo "make fuzz    broken bytes for kernels, under sanitizers, and for readers of stored rows, tables, text, indexes and states (FUZZ_SECONDS=... each)"
-	@echo "make chaos   random pipelines under random faults, half an hour (CHAOS_SECONDS=...; a seed is printed where one fails), and hundreds of killed workers of clusters (CHAOS_KILLS=...)"
+	@echo "make chaos   random pipelines under random faults, half an hour (CHAOS_SECONDS=...; a seed is printed where one fails), hundreds of killed workers of clusters and faults of databases (CHAOS_KILLS=...), thousands of reads from failing stores (CHAOS_READS=...)"
 	@echo "make clean   remove what the others made"
 
 compiler:
@@ -113,12 +113,13 @@ fuzz: $(VENV)/.installed-test
 
 CHAOS_SECONDS ?= 1800
 CHAOS_KILLS ?= 200
+CHAOS_READS ?= 5000
 chaos: $(VENV)/.installed-test
 	$(BIN)/python -m tests.chaos.run --seconds $(CHAOS_SECONDS)
-	$(BIN)/python -m tests.chaos.service --kills $(CHAOS_KILLS)
-	$(BIN)/python -m tests.chaos.service --kills $(CHAOS_KILLS) --on proxied
-	$(BIN)/python -m tests.chaos.service --kills 50 --on dask
-	$(BIN)/python -m tests.chaos.service --kills 50 --on ray
+	$(BIN)/python -m tests.chaos.service --kills $(CHAOS_KILLS) --on all
+	$(BIN)/python -m tests.chaos.requests --reads $(CHAOS_READS)
+	for kind in postgresql mysql; do $(BIN)/python -m tests.chaos.databases --on $$kind --faults $(CHAOS_KILLS) || exit 1; done
+	for kind in postgresql mysql sqlite duckdb; do $(BIN)/python -m tests.chaos.databases --on $$kind --kills 50 || exit 1; done
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -8,7 +8,6 @@ making the data and building the pipeline are not counted. A line says how many 
 from __future__ import annotations
 
 import os
-import statistics
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
@@ -16,11 +15,10 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import chain
 from pathlib import Path
-from time import perf_counter, process_time
 from typing import Any
 
 import numpy as np
-from harness import Line, fresh, main
+from harness import Line, against_peers, fresh, main, pass_seconds
 from peers import tensorflow
 
 import headrace as hr
@@ -246,12 +244,7 @@ def measure(case: str, side: str) -> float:
     import pyarrow as pa  # imports are not counted, nor is one that headrace leaves until it reads text
 
     assert pa
-    ds = CASES[case]()[side]()
-    clock = process_time if os.environ.get("HEADRACE_CPU") else perf_counter
-    started = clock()
-    for _ in ds:
-        pass
-    return clock() - started
+    return pass_seconds(CASES[case]()[side]())
 
 
 @dataclass(frozen=True)
@@ -266,11 +259,7 @@ class Cold:
         for _ in range(rounds):
             for side in sides:
                 seconds[side].append(float(fresh(__file__, "--measure", self.name, side).split()[-1]))
-        mine = seconds.pop("headrace")
-        for peer, theirs in seconds.items():
-            ratios = [b / a for a, b in zip(mine, theirs, strict=True)]
-            median = statistics.median(ratios)
-            yield Line(self.name, peer, 1.0, "×", median, ratios, median >= 1)
+        yield from against_peers(self.name, seconds, [side for side in sides if side != "headrace"])
 
 
 if __name__ == "__main__":

@@ -139,7 +139,7 @@ SPEED = [
     ),
     Case(
         "stream, shuffled and batched",
-        asked={"tf.data": 5},
+        asked={"tf.data": 8},
         rows=IMAGES,
         sides={
             "headrace": batches(lambda: prefetched(stream(hr))),

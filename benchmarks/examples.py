@@ -174,8 +174,17 @@ CASES: list[Case | Bound] = [
         CLICKS,
     ),
     Case(
+        "Criteo-like, parsed on 2 threads",
+        {"headrace, on one": 1.7},
+        {
+            "headrace": batches(lambda: clicks_one_by_one(2)),
+            "headrace, on one": batches(lambda: clicks_one_by_one(None)),
+        },
+        CLICKS,
+    ),
+    Case(
         "MNIST-like: shuffle, parse, decode, scale, batch(128)",
-        {"tf.data": 8},
+        {"tf.data": 8, "tf.data, batched by hand": 7},
         {
             "headrace": ours(shuffled_digits),
             "tf.data": with_calls(tf_digits),

@@ -19,7 +19,7 @@ from peers import forms, ours, tensorflow
 
 import headrace as hr
 from headrace import _native
-from headrace.records.index import build_index
+from headrace.records.index import index_file
 from headrace.records.sidecar import sidecar_paths
 from headrace.records.tfrecord import TFRecords
 
@@ -91,6 +91,11 @@ def interleaved(data: Any, calls: int | None = None) -> Any:
     return files.interleave(data.TFRecordDataset, cycle_length=SHARDS, num_parallel_calls=calls).batch(1024)
 
 
+def in_turn(data: Any) -> Any:
+    files = data.Dataset.from_tensor_slices(shards())
+    return files.interleave(data.TFRecordDataset, cycle_length=4, block_length=16, num_parallel_calls=2).batch(256)
+
+
 def csv(data: Any) -> Any:
     if data is hr:
         return hr.CsvDataset(table(), [np.float32] * FLOATS + [np.int32] * INTS).batch(1024)
@@ -111,7 +116,7 @@ def indexed(rounds: int) -> list[float]:
             Path(next(sidecar_paths(name))).unlink(missing_ok=True)
         started = perf_counter()
         for name in shards():
-            build_index(name, TFRecords())
+            index_file(name, TFRecords())
         found.append((perf_counter() - started) / sum(Path(name).stat().st_size for name in shards()) * 1e9)
         for name in shards():
             Path(next(sidecar_paths(name))).unlink()
@@ -163,6 +168,12 @@ CASES: list[Case | Bound] = [
             "headrace": ours(lambda: interleaved(hr)),
             "tf.data": forms({n: lambda c=c: interleaved(tensorflow().data, c) for n, c in CALLS.items()}),
         },
+        RECORDS,
+    ),
+    Case(
+        "4 shards in turn by 16 rows, 2 calls, batch(256)",
+        {"tf.data": 5},
+        {"headrace": ours(lambda: in_turn(hr)), "tf.data": forms({"": lambda: in_turn(tensorflow().data)})},
         RECORDS,
     ),
     Case(

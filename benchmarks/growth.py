@@ -1,7 +1,7 @@
 """How the speed of a pass grows: with rows, their size, threads, features, shards and the depth of the plan.
 
 Writes docs/growth.svg, a curve for each, and the table of docs/growth.md. `--only threads` measures some, and writes
-nothing; `--most` bounds how many rows the longest pass has.
+nothing; `--quick` takes a few minutes on 2 cores: passes are shorter, and none has more than a million rows.
 """
 
 from __future__ import annotations
@@ -14,11 +14,10 @@ from dataclasses import dataclass
 from html import escape
 from math import ceil, floor, log10
 from pathlib import Path
-from time import perf_counter
 from typing import Any
 
 import numpy as np
-from harness import number
+from harness import number, pass_seconds
 
 import headrace as hr
 
@@ -36,28 +35,26 @@ class Curve:
     unit: str
     what: str
     points: tuple[int, ...]
-    rate: Callable[[int], float]
+    rate: Callable[[int, int], float]
 
 
 def passes(ds: Any, units: float) -> float:
     """Units a second of the better of two passes."""
-    best = 0.0
-    for _ in range(2):
-        started = perf_counter()
-        for _ in ds:
-            pass
-        best = max(best, units / (perf_counter() - started))
-    return best
+    return max(units / pass_seconds(ds) for _ in range(2))
 
 
-def by_rows(rows: int) -> float:
+QUICK = 4
+"""How many times shorter quick passes are."""
+
+
+def by_rows(rows: int, shorter: int) -> float:  # noqa: ARG001 - rows are what grows
     data = {"x": np.arange(rows, dtype=np.float32), "y": np.arange(rows)}
     ds = D.from_tensor_slices(data).shuffle(10_000, 1).map(lambda e: (e["x"] * 2, e["y"])).batch(128)
     return passes(ds, rows)
 
 
-def by_size(size: int) -> float:
-    rows = max(32, min(20_000, (256 << 20) // size))
+def by_size(size: int, shorter: int) -> float:
+    rows = max(32, min(20_000, (256 << 20) // size) // shorter)
     data = np.zeros((rows, size), np.uint8)
     ds = D.from_tensor_slices(data).map(lambda x: x ^ 1).shuffle(max(16, rows // 8), 1).batch(16)
     return passes(ds, rows * size / 1e6)
@@ -100,29 +97,30 @@ class Files:
 FILES = Files()
 
 
-def by_threads(threads: int) -> float:
-    rows = 40_000
+def by_threads(threads: int, shorter: int) -> float:
+    rows = 40_000 // shorter
     ds = hr.TFRecordDataset(FILES.shards(16, rows), num_parallel_reads=None if threads == 1 else threads)
     return passes(ds.map(parse, num_parallel_calls=threads).shuffle(5_000, 1).batch(128), rows)
 
 
-def by_features(features: int) -> float:
-    rows = 4_000
+def by_features(features: int, shorter: int) -> float:
+    rows = 4_000 // shorter
     described = {f"f{j}": hr.io.FixedLenFeature([], np.int64) for j in range(features)}
     ds = hr.TFRecordDataset(FILES.tables(features, rows)).map(lambda r: hr.io.parse_single_example(r, described))
     return passes(ds.shuffle(1_000, 1).batch(64), rows * features)
 
 
-def by_shards(shards: int) -> float:
+def by_shards(shards: int, shorter: int) -> float:  # noqa: ARG001 - a thousand files have ten rows each
     rows = 10_000
     return passes(hr.TFRecordDataset(FILES.shards(shards, rows), num_parallel_reads=4).map(parse).batch(128), rows)
 
 
-def by_depth(depth: int) -> float:
-    ds = D.range(200_000)
+def by_depth(depth: int, shorter: int) -> float:
+    rows = 200_000 // shorter
+    ds = D.range(rows)
     for i in range(depth):
-        ds = ds.map(lambda x, i=i: x + i).filter(lambda x: x >= 0) if i % 2 else ds.map(lambda x, i=i: x * (i + 1))
-    return passes(ds.batch(256), 200_000)
+        ds = ds.map(lambda x, i=i: x + i).filter(lambda x: x >= 0) if i % 2 else ds.map(lambda x, i=i: x ^ i)
+    return passes(ds.batch(256), rows)
 
 
 def curves(most: int) -> list[Curve]:
@@ -135,13 +133,9 @@ def curves(most: int) -> list[Curve]:
         Curve(
             "threads", "threads", "rows/s", "TFRecords read, parsed, cast, shuffled, batch(128)", threads, by_threads
         ),
-        Curve(
-            "features", "features", "values/s", "Examples parsed, shuffled, batch(64)", (1, 10, 39, 200), by_features
-        ),
+        Curve("features", "features", "values/s", "Examples parsed, shuffled, batch(64)", COLUMNS, by_features),
         Curve("shards", "files", "rows/s", "10,000 records in so many files, 4 read at a time", SHARDS, by_shards),
-        Curve(
-            "depth", "operations", "rows/s", "numbers through maps and filters, batch(256)", (1, 4, 16, 64), by_depth
-        ),
+        Curve("depth", "operations", "rows/s", "numbers through maps and filters, batch(256)", DEPTHS, by_depth),
     ]
 
 
@@ -207,13 +201,18 @@ def table(found: Mapping[Curve, Sequence[float]]) -> str:
 def run() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", action="append", metavar="SUBSTRING", help="the curves with this in their name")
-    parser.add_argument("--most", type=int, default=10**7, metavar="ROWS", help="rows of the longest pass")
+    parser.add_argument("--quick", action="store_true", help="a few minutes on 2 cores")
     options = parser.parse_args()
-    chosen = [c for c in curves(options.most) if any(part in c.name for part in options.only or [""])]
+    shorter = QUICK if options.quick else 1
+    chosen = [c for c in curves(10**7 // shorter) if any(part in c.name for part in options.only or [""])]
     found: dict[Curve, list[float]] = {}
     for curve in chosen:
-        found[curve] = [curve.rate(point) for point in curve.points]
-        print(curve.name, *(f"{p:,}: {number(v)}" for p, v in zip(curve.points, found[curve], strict=True)), sep="  ")
+        print(curve.name, end="", flush=True)
+        found[curve] = []
+        for point in curve.points:
+            found[curve].append(curve.rate(point, shorter))
+            print(f"  {point:,}: {number(found[curve][-1])}", end="", flush=True)
+        print()
     if not options.only:
         (DOCS / "growth.svg").write_text(picture(found))
         page = DOCS / "growth.md"

@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass
 from functools import cache
 from importlib import metadata
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Any
 
 from rich.console import Console
@@ -233,6 +233,27 @@ def elements(build: Callable[[], Any], read: Callable[[Any], Iterable[Any]] = it
         return count
 
     return job
+
+
+CLOCK = process_time if os.environ.get("HEADRACE_CPU") else perf_counter
+"""By wall or, with HEADRACE_CPU=1, by the process's CPUs, which a busy machine disturbs less."""
+
+
+def pass_seconds(ds: Iterable[Any]) -> float:
+    """How long one pass over a dataset takes."""
+    started = CLOCK()
+    for _ in ds:
+        pass
+    return CLOCK() - started
+
+
+def against_peers(name: str, seconds: Mapping[str, list[float]], peers: Iterable[str]) -> Iterator[Line]:
+    """How many times faster headrace's rounds were than those of each of these peers: no slower is asked."""
+    mine = seconds["headrace"]
+    for peer in peers:
+        ratios = [theirs / ours for ours, theirs in zip(mine, seconds[peer], strict=True)]
+        median = statistics.median(ratios)
+        yield Line(name, peer, 1.0, "×", median, ratios, median >= 1)
 
 
 def alternating(rounds: int, *jobs: Callable[[], float]) -> list[tuple[float, ...]]:

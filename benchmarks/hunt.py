@@ -7,20 +7,19 @@ first; `--rounds 3` is enough to look around.
 
 from __future__ import annotations
 
-import os
+import random
 import statistics
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
-from time import perf_counter, process_time
 from typing import Any
 
 import numpy as np
-from harness import Line, main
+from harness import Line, against_peers, main, pass_seconds
 from peers import tensorflow
 
 import headrace as hr
@@ -205,6 +204,18 @@ class Rows:
         return self._each(self._rows[i])
 
 
+def shuffled(rows: Iterable[Any], size: int) -> Iterator[Any]:
+    """What shuffle(size) gives, as one writes it for PyTorch, which shuffles no streams."""
+    draw, rest = random.Random(1), iter(rows)
+    held = list(islice(rest, size))
+    for row in rest:
+        i = draw.randrange(size)
+        held[i], given = row, held[i]
+        yield given
+    draw.shuffle(held)
+    yield from held
+
+
 def loader(source: Source, operation: Operation, size: int | None) -> Iterable[Any]:
     import torch.utils.data as td
 
@@ -216,7 +227,7 @@ def loader(source: Source, operation: Operation, size: int | None) -> Iterable[A
 
     class Stream(td.IterableDataset):
         def __iter__(self) -> Iterator[Any]:
-            return map(each, rows())
+            return map(each, shuffled(rows(), 1_000) if operation.shuffled else rows())
 
     return td.DataLoader(Stream(), batch_size=size)
 
@@ -299,16 +310,6 @@ def padded() -> dict[str, Build]:
     }
 
 
-CLOCK = process_time if os.environ.get("HEADRACE_CPU") else perf_counter
-
-
-def seconds(ds: Iterable[Any]) -> float:
-    started = CLOCK()
-    for _ in ds:
-        pass
-    return CLOCK() - started
-
-
 @dataclass(frozen=True)
 class Hunted:
     """One pipeline against the faster of its peers."""
@@ -318,16 +319,13 @@ class Hunted:
     def run(self, rounds: int) -> Iterator[Line]:
         built = {side: build() for side, build in CASES[self.name]().items()}
         for ds in built.values():
-            seconds(ds)
-        took = {side: [seconds(ds) for _ in range(1)] for side, ds in built.items()}
-        for _ in range(rounds - 1):
+            pass_seconds(ds)
+        took: dict[str, list[float]] = {side: [] for side in built}
+        for _ in range(rounds):
             for side, ds in built.items():
-                took[side].append(seconds(ds))
-        mine = took.pop("headrace")
-        best = min(took, key=lambda side: statistics.median(took[side]))
-        ratios = [b / a for a, b in zip(mine, took[best], strict=True)]
-        median = statistics.median(ratios)
-        yield Line(self.name, best, 1.0, "×", median, ratios, median >= 1)
+                took[side].append(pass_seconds(ds))
+        best = min(took.keys() - {"headrace"}, key=lambda side: statistics.median(took[side]))
+        yield from against_peers(self.name, took, [best])
 
 
 CASES = cases()

@@ -55,17 +55,17 @@ def jpeg_files() -> list[str]:
     return ds.write_tfrecord(folder() / "jpeg", shards=4)
 
 
-def ours(at_once: bool = False) -> Any:
+def ours(calls: int, at_once: bool = False) -> Any:
     features = {"image": hr.io.FixedLenFeature([], "S"), "label": hr.io.FixedLenFeature([], np.int64)}
 
     def load(record: Any) -> Any:
         row = hr.io.parse_single_example(record, features)
         if at_once:
-            return hr.image.decode_and_resize(row["image"], SIZE) / np.float32(255), row["label"]
+            return hr.image.decode_and_resize(row["image"], SIZE) / 255.0, row["label"]
         pixels = hr.image.decode_jpeg(row["image"], channels=3)
-        return hr.image.resize(pixels, SIZE) / np.float32(255), row["label"]
+        return hr.image.resize(pixels, SIZE) / 255.0, row["label"]
 
-    return hr.TFRecordDataset(jpeg_files()).map(load, num_parallel_calls=hr.AUTOTUNE).batch(BATCH).prefetch(hr.AUTOTUNE)
+    return hr.TFRecordDataset(jpeg_files()).map(load, num_parallel_calls=calls).batch(BATCH).prefetch(hr.AUTOTUNE)
 
 
 def theirs(calls: int) -> Any:
@@ -175,11 +175,13 @@ def their_augmentation(threads: int) -> int:
     return len(rows)
 
 
-OUR_JPEGS = {"decode_jpeg, resize": batches(ours), "decode_and_resize": batches(partial(ours, at_once=True))}
-TF_JPEGS = {
-    "as many calls as cores": batches(partial(theirs, cpus())),
-    "AUTOTUNE": batches(partial(theirs, -1)),
+CALLS = {"as many calls as cores": cpus(), "AUTOTUNE": hr.AUTOTUNE}
+OUR_JPEGS = {
+    f"{how}, {name}": batches(partial(ours, calls, at_once))
+    for how, at_once in (("decode_jpeg, resize", False), ("decode_and_resize", True))
+    for name, calls in CALLS.items()
 }
+TF_JPEGS = {name: batches(partial(theirs, calls)) for name, calls in CALLS.items()}
 CASES = [
     Case("JPEG 500×375 → 224×224, batch(32)", {"tf.data": 1.6}, {"headrace": OUR_JPEGS, "tf.data": TF_JPEGS}, JPEGS),
     Case(

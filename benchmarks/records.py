@@ -20,7 +20,7 @@ from peers import tensorflow
 import headrace as hr
 from headrace import _native
 from headrace.cli.scan import scan_records as scan_file
-from headrace.records.index import build_index
+from headrace.records.index import index_file
 from headrace.records.sidecar import sidecar_paths
 from headrace.records.tfrecord import TFRecords
 
@@ -144,15 +144,15 @@ def verify_file() -> None:
     assert scan_file(str(file()), "").records == RECORDS
 
 
-def index_file() -> None:
+def index_of_file() -> None:
     Path(next(sidecar_paths(str(file())))).unlink(missing_ok=True)
-    assert build_index(str(file()), TFRecords()).count == RECORDS
+    assert index_file(str(file()), TFRecords()).count == RECORDS
 
 
 CASES = [
     Bound("verify records of 880 B", 0.5, "s/GB", seconds(scan, GIGABYTES)),
     Bound("headrace verify of a file", 0.5, "s/GB", seconds(verify_file, GIGABYTES)),
-    Bound("index of a file", 0.5, "s/GB", seconds(index_file, GIGABYTES)),
+    Bound("index of a file", 0.5, "s/GB", seconds(index_of_file, GIGABYTES)),
     Bound("verify, the checksum by tables", None, "s/GB", seconds(lambda: _native.crc32c(framed(), True), GIGABYTES)),
     Bound("parse Criteo-like Examples", 1 / 1.5, "µs", seconds(parse, EXAMPLES / 1e6)),
     Case("parse Criteo-like Examples", {}, {"headrace": parse, "tf.io, all cores": parse_with_tensorflow}, EXAMPLES),

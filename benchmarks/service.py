@@ -1,17 +1,19 @@
 """A pipeline on the workers of a cluster: against one process, and against bare Arrow Flight.
 
 python benchmarks/service.py                 2, 4 and 8 workers, as far as there are processors
-python benchmarks/service.py --workers 16
+python benchmarks/service.py --workers 16 --seconds 10
 """
 
 import argparse
 import json
+import multiprocessing
 import statistics
 import subprocess
 import sys
 import time
 
 import numpy as np
+import psutil
 
 import headrace as hr
 from headrace.execute.budget import cpus
@@ -28,34 +30,73 @@ def heavy(x):
 
 
 def rows_a_second(ds, rows):
+    """Rows a second of a whole pass, and the seconds until its first batch."""
     began = time.perf_counter()
-    count = sum(len(batch) for batch in ds)
+    count, first = 0, 0.0
+    for batch in ds:
+        first = first or time.perf_counter() - began
+        count += len(batch)
     assert count == rows, (count, rows)
+    return rows / (time.perf_counter() - began), first
+
+
+def heavy_rows(count):
+    """What a worker does of a function's calls, and nothing else."""
+    for i in range(count):
+        heavy(i)
+
+
+def bare_processes(pool, processes, rows):
+    """Rows a second of as many processes with nothing around them: cores that share one, or its clock, are slower."""
+    began = time.perf_counter()
+    pool.map(heavy_rows, [rows // processes] * processes, chunksize=1)
     return rows / (time.perf_counter() - began)
 
 
-def scaling(workers):
+def scaling(workers, seconds):
     """Rows a second of a function that keeps a processor busy, local and on so many workers, in turn."""
-    plan = hr.Dataset.range(1500 * max(1, min(workers, cpus()))).map(heavy, mode="eager").batch(25)
-    small = hr.Dataset.range(1500).map(heavy, mode="eager").batch(25)
-    with hr.cluster.local(workers) as cluster:
+    busy = max(1, min(workers, cpus()))
+    rate, _ = rows_a_second(hr.Dataset.range(500).map(heavy, mode="eager").batch(25), 500)
+    rows = -(-int(rate * seconds) // (100 * workers)) * 100 * workers  # as many batches for every split
+    small = hr.Dataset.range(rows // 2).map(heavy, mode="eager").batch(25)
+    plan = hr.Dataset.range(rows * busy).map(heavy, mode="eager").batch(25)
+    with hr.cluster.local(workers) as cluster, multiprocessing.get_context("spawn").Pool(busy) as pool:
         cluster.wait_for(workers)
+        bare_processes(pool, busy, busy * 50)
         made = plan.distribute_over(cluster, splits=4 * workers)
         first = first_batch(cluster)
-        pairs = []
+        measured = []
         for _ in range(ROUNDS):
-            here = rows_a_second(small, 1500)
-            pairs.append((here, rows_a_second(made, int(plan._node.input.input.cardinality))))
-    ratio = statistics.median(there / here for here, there in pairs)
+            used = time.process_time()
+            here, _ = rows_a_second(small, rows // 2)
+            used = (time.process_time() - used) / (rows // 2)
+            before, began = cpu_seconds(cluster), time.perf_counter()
+            there, waited = rows_a_second(made, rows * busy)
+            took, work = time.perf_counter() - began, cpu_seconds(cluster) - before
+            bare = bare_processes(pool, busy, rows * busy)
+            cost = work / (rows * busy) / used
+            measured.append((here, there, there / here, there / bare, waited, took, work / took / busy, cost))
+    medians = [statistics.median(column) for column in zip(*measured, strict=True)]
+    here, there, ratio, of_bare, waited, took, at_work, cost = medians
     return {
         "workers": workers,
         "processors": cpus(),
-        "local rows/s": round(statistics.median(p[0] for p in pairs)),
-        "cluster rows/s": round(statistics.median(p[1] for p in pairs)),
+        "local rows/s": round(here),
+        "cluster rows/s": round(there),
         "times local": round(ratio, 2),
-        "of linear": round(ratio / min(workers, cpus()), 2),
-        "first batch s": round(first, 3),
+        "of linear": round(ratio / busy, 2),
+        "of as many bare processes": round(of_bare, 2),
+        "pass s": round(took, 1),
+        "its first batch s": round(waited, 3),
+        "workers busy": round(at_work, 2),
+        "processor time a row, of local": round(cost, 2),
+        "first batch of a cheap plan s": round(first, 3),
     }
+
+
+def cpu_seconds(cluster):
+    """What all workers have used of processors."""
+    return sum(sum(psutil.Process(member.handle).cpu_times()[:2]) for member in cluster.members())
 
 
 def first_batch(cluster):
@@ -90,14 +131,15 @@ def bare_flight(port, megabytes):
         return size / 1e6 / (time.perf_counter() - began)
 
 
-def transport(megabytes=600):
+def transport(seconds):
     """MB/s of rows of a megabyte that cost nothing to make, from one worker, against bare Flight from one process."""
     image = np.zeros((1, 1 << 20), np.uint8)
-    ds = hr.Dataset.from_tensor_slices(image).repeat(megabytes)
     with subprocess.Popen([sys.executable, "-c", FLIGHT], stdout=subprocess.PIPE, text=True) as server:
         port = int(server.stdout.readline())
         with hr.cluster.local(1) as cluster:
             cluster.wait_for(1)
+            megabytes = max(100, int(bare_flight(port, 300) * seconds))
+            ds = hr.Dataset.from_tensor_slices(image).repeat(megabytes)
             made = ds.distribute_over(cluster, splits=2)
             pairs = []
             for _ in range(ROUNDS + 1):
@@ -117,10 +159,11 @@ def transport(megabytes=600):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--workers", type=int, nargs="*", default=[2, 4, 8])
+    parser.add_argument("--seconds", type=float, default=6.0, help="how long a pass takes, about")
     options = parser.parse_args()
-    print(json.dumps({"transport": transport()}), flush=True)
+    print(json.dumps({"transport": transport(options.seconds / 4)}), flush=True)
     for workers in options.workers:
-        print(json.dumps(scaling(workers)), flush=True)
+        print(json.dumps(scaling(workers, options.seconds)), flush=True)
 
 
 if __name__ == "__main__":

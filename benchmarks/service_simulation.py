@@ -1,7 +1,7 @@
 """Clusters that are too large to try: workers and trainers by the hundred, and machines that fail.
 
 python benchmarks/service_simulation.py                1,000 workers, 256 trainers, each machine fails once a day
-python benchmarks/service_simulation.py --measure      the simulator against real passes on 1 and 2 local workers
+python benchmarks/service_simulation.py --measure      the simulator beside real passes on 1, 2, 4 and 8 local workers
 
 The model is that of headrace.cluster: a trainer has `splits` open, which take turns row by row; a worker shares its
 time among its splits that have room in their trainer's buffer; a worker that is gone loses its splits to others, where
@@ -11,7 +11,9 @@ others goes to another worker. There is nobody in the middle: what is held and s
 
 import argparse
 import json
+import threading
 import time
+from functools import partial
 
 import numpy as np
 
@@ -27,25 +29,27 @@ MARK_BYTES = 400
 
 def simulate(  # noqa: PLR0915
     *, workers, trainers, splits, rows_a_second, demand, seconds, failures_a_day=1.0, down=60.0, reopen=2.0,
-    hangs=0.1, timeout=60.0, step=0.05, seed=0, row_bytes=ROW_BYTES,
+    hangs=0.1, timeout=60.0, step=0.05, seed=0, row_bytes=ROW_BYTES, rows=None, opening=0.0,
 ):  # fmt: skip
     """What comes of it: `rows_a_second` is what one worker makes, `demand` what one trainer could use.
 
-    Of the failures a share of `hangs` is noticed only after `timeout` seconds.
+    Of the failures a share of `hangs` is noticed only after `timeout` seconds. A pass of `rows` rows a trainer ends
+    with them, and has opened its splits after `opening` seconds.
     """
     chance = np.random.default_rng(seed)
     streams = trainers * splits
     room = max(1.0, BUFFER_BYTES / splits / row_bytes)
     worker_of = np.concatenate([_spread(splits, np.arange(workers), chance) for _ in range(trainers)])
     ready = np.zeros(streams)  # rows in the trainer's buffer
-    closed_until = np.zeros(streams)
+    closed_until = np.full(streams, opening)
+    left = np.full(streams, np.inf if rows is None else rows / splits)  # that nobody has made yet
     down_until = np.zeros(workers)
     silent = np.zeros(workers, bool)
     given = np.zeros(trainers)
     stalled = np.zeros(trainers)
     waited, window = np.zeros((trainers, splits)), 0.0
     most, lost, moved, now = 0, 0, 0, 0.0
-    while now < seconds:
+    while now < seconds and (rows is None or given.sum() < trainers * rows - 0.5):
         up = down_until <= now
         for worker in np.flatnonzero(chance.random(workers) < failures_a_day * step / DAY):
             if up[worker]:
@@ -64,11 +68,13 @@ def simulate(  # noqa: PLR0915
             worker_of[mine] = worker
             closed_until[mine] = np.maximum(closed_until[mine], now + reopen)
             moved += share
-        running = (closed_until <= now) & (ready < room)
+        running = (closed_until <= now) & (ready < room) & (left > 0)
         load = np.bincount(worker_of[running], minlength=workers)
         most = max(most, int(np.bincount(worker_of, minlength=workers).max()))
         made = np.where(running, rows_a_second * step / np.maximum(1, load[worker_of]), 0.0)
-        ready = np.minimum(room, ready + made)
+        made = np.minimum(np.minimum(made, left), room - ready)
+        left -= made
+        ready += made
         least = ready.reshape(trainers, splits).min(axis=1)  # splits take turns: the slowest sets the pace
         taken = np.minimum(least * splits, demand * step)
         ready -= np.repeat(taken / splits, splits)
@@ -83,6 +89,7 @@ def simulate(  # noqa: PLR0915
             moved += len(behind)
             waited[:], window = 0.0, now
         now += step
+    seconds = now
     rate = given.sum() / seconds
     ideal = min(trainers * demand, workers * rows_a_second)
     a_day = DAY / seconds
@@ -115,27 +122,80 @@ def _spread(splits, workers, chance):
     return np.tile(order, -(-splits // len(order)))[:splits]
 
 
-def measure():
-    """Rows a second of real passes against those of the simulator, with the speed of one process as its only input."""
-    from service import heavy, rows_a_second
+def measure(counts, seconds):
+    """Real passes beside those of the simulator, which knows what was measured of one process, and of opening splits.
+
+    A worker makes a row in the processor time that one process here takes for it, times what it was found to take more
+    on a worker, while it has a processor: which part of the time that was is measured in the middle of the pass, since
+    others use the machine, too. What the simulator adds is the beginning, the end, and who waits for whom.
+    """
+    import psutil
+    from service import cpu_seconds, first_batch, heavy, rows_a_second
 
     import headrace as hr
     from headrace.execute.budget import cpus
 
-    rows = 3000
-    found = []
-    for workers in sorted({1, min(2, cpus()), cpus()}):
-        plan = hr.Dataset.range(rows).map(heavy, mode="eager").batch(25)
+    for workers in counts:
         with hr.cluster.local(workers) as cluster:
             cluster.wait_for(workers)
-            one = rows_a_second(plan.take(40), 1000)
-            real = rows_a_second(plan.distribute_over(cluster, splits=4 * workers), rows)
-        made = simulate(
-            workers=workers, trainers=1, splits=4 * workers, rows_a_second=one, demand=1e9, seconds=rows / real,
-            failures_a_day=0.0, row_bytes=8, step=0.01,
-        )  # fmt: skip
-        found.append({"workers": workers, "one process": round(one), "real": round(real), "simulated": made["rows/s"]})
-    return found
+            opening = min(first_batch(cluster) for _ in range(3))
+            tried = []
+            for _ in range(3):
+                used = psutil.Process().cpu_times()
+                one, _ = rows_a_second(hr.Dataset.range(1000).map(heavy, mode="eager").batch(25), 1000)
+                used = sum(psutil.Process().cpu_times()[:2]) - sum(used[:2])
+                rows = -(-int(one * seconds * min(workers, cpus())) // (100 * workers)) * 100 * workers
+                plan = hr.Dataset.range(rows).map(heavy, mode="eager").batch(25)
+                before = cpu_seconds(cluster)
+                with BusyTime(partial(cpu_seconds, cluster), workers) as busy:
+                    real, _ = rows_a_second(plan.distribute_over(cluster, splits=4 * workers), rows)
+                cost, share = (cpu_seconds(cluster) - before) / rows / (used / 1000), busy.share
+                made = simulate(
+                    workers=workers, trainers=1, splits=4 * workers, demand=1e9, seconds=1e3, failures_a_day=0.0,
+                    rows_a_second=1000 / used / cost * share, row_bytes=8, step=0.005, rows=rows, opening=opening,
+                )  # fmt: skip
+                tried.append((one, real, made["rows/s"], made["rows/s"] / real, cost, share))
+        one, real, simulated, ratio, cost, share = np.median(tried, axis=0)
+        yield {
+            "workers": workers,
+            "processors": cpus(),
+            "one process": round(one),
+            "real": round(real),
+            "simulated": round(simulated),
+            "simulated / real": round(ratio, 2),
+            "processor time a row, of local": round(cost, 2),
+            "had a processor": round(share, 2),
+            "opening s": round(opening, 3),
+        }
+
+
+class BusyTime(threading.Thread):
+    """Looks, while a pass runs, how much of a processor each worker has."""
+
+    def __init__(self, used, workers):
+        super().__init__(daemon=True)
+        self._used, self._workers = used, workers
+        self._over = threading.Event()
+        self._seen = []
+
+    def run(self):
+        while not self._over.wait(0.05):
+            self._seen.append((time.perf_counter(), self._used()))
+
+    def __enter__(self):
+        self.start()
+        return self
+
+    def __exit__(self, *error):
+        self._over.set()
+        self.join()
+
+    @property
+    def share(self):
+        """Which part of the time a worker ran in the middle of the pass, when all have something to do."""
+        fifth = len(self._seen) // 5
+        (began, before), (ended, after) = self._seen[fifth], self._seen[-1 - fifth]
+        return (after - before) / (ended - began) / self._workers
 
 
 def main():
@@ -147,9 +207,11 @@ def main():
     parser.add_argument("--demand", type=float, default=1200.0, help="rows a second that a trainer uses")
     parser.add_argument("--hours", type=float, default=0.5)
     parser.add_argument("--measure", action="store_true")
+    parser.add_argument("--measured", type=int, nargs="*", default=[1, 2, 4, 8], help="workers of real passes")
+    parser.add_argument("--seconds", type=float, default=5.0, help="how long a real pass takes, about")
     options = parser.parse_args()
     if options.measure:
-        for line in measure():
+        for line in measure(options.measured, options.seconds):
             print(json.dumps(line), flush=True)
         return
     for splits in options.splits:

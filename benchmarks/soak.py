@@ -2,13 +2,15 @@
 
 A pipeline of large rows (shuffled, mapped on threads, batched, prefetched) runs for `--batches` batches of
 `--megabytes` each, 10⁶ of 10 MB if nobody says otherwise; now and then one is kept, and looked at again at the end.
-Growth of the resident set is counted from the hundredth batch on, less what is kept. `--device cuda` sends batches to
-a GPU.
+Growth of the resident set is counted from the hundredth batch on, less what is kept; of a shorter run the slope tells
+what a million batches would come to. Nothing of the pool is in use after the pass. `--device cuda` sends batches to a
+GPU.
 """
 
 from __future__ import annotations
 
 import argparse
+import gc
 import sys
 from itertools import islice
 from time import perf_counter
@@ -18,6 +20,7 @@ import numpy as np
 import psutil
 
 import headrace as hr
+from headrace import _native
 
 ROWS = 16
 WARM = 100
@@ -43,26 +46,35 @@ def is_whole(batch: Any) -> bool:
     return bool((rows == rows[:, :1]).all())
 
 
-def soak(batches: int, megabytes: float, device: str | None) -> float:
-    """Megabytes of growth."""
+SAMPLES = 200
+"""How often the resident set is looked at."""
+
+
+def soak(batches: int, megabytes: float, device: str | None) -> tuple[float, float]:
+    """Megabytes of growth, and its slope in megabytes a million batches."""
     ds: Any = pipeline(megabytes)
     ds = ds.to_torch(device) if device else ds
     kept: list[Any] = []
     start = 0.0
     started = perf_counter()
     every = max(1, batches // KEPT)
+    samples: list[tuple[int, float]] = []
     for number, batch in enumerate(islice(ds, batches)):
         if number == WARM:
             start = resident()
         if number > WARM and number % every == 0:
             kept.append(batch)
+        held = 0.0 if device else len(kept) * megabytes
+        if number > WARM and number % max(1, batches // SAMPLES) == 0:
+            samples.append((number, resident() - held))
         if number % max(1, batches // 10) == 0:
-            held = len(kept) * megabytes
             print(f"{number:>9,} batches  {perf_counter() - started:8.1f} s  {resident() - held:8.0f} MB", flush=True)
     growth = resident() - start - (0 if device else len(kept) * megabytes)
     if not all(map(is_whole, kept)):
         raise AssertionError("a batch that was kept has changed")
-    return growth
+    half = samples[len(samples) // 2 :]  # by then buffers and pools have their sizes
+    slope = float(np.polyfit(*zip(*half, strict=True), 1)[0]) * 1e6 if len(half) > 2 else 0.0
+    return growth, slope
 
 
 def run() -> int:
@@ -71,8 +83,12 @@ def run() -> int:
     parser.add_argument("--megabytes", type=float, default=10.0)
     parser.add_argument("--device")
     options = parser.parse_args()
-    growth = soak(options.batches, options.megabytes, options.device)
+    growth, slope = soak(options.batches, options.megabytes, options.device)
     print(f"growth after the first {WARM} batches: {growth:.0f} MB; at most 50 are asked for")
+    print(f"slope over the second half: {slope:.0f} MB in a million batches")
+    gc.collect()
+    stats = _native.pool_stats()
+    print(f"after the pass the pool has {stats['in_use']:,} bytes in use and {stats['idle']:,} idle")
     return 0
 
 

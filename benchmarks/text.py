@@ -8,7 +8,7 @@ take turns in one run.
 from __future__ import annotations
 
 import sys
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -127,9 +127,9 @@ def keras_batches(calls: Any) -> Any:
     return tf.data.TextLineDataset(path()).batch(64).map(layer, calls)
 
 
-def our_vocabulary() -> int:
+def our_vocabulary(calls: int | None) -> int:
     lines = hr.TextLineDataset(path(COUNTED)).map(
-        lambda line: hr.text.split(hr.text.strip_punctuation(hr.text.lower(line))), 2
+        lambda line: hr.text.split(hr.text.strip_punctuation(hr.text.lower(line))), calls
     )
     hr.text.Vocabulary.adapt(lines, KNOWN, progress=False)
     return COUNTED
@@ -162,7 +162,15 @@ ITEMS = [
         },
         LINES,
     ),
-    Case("a vocabulary counted", {"Keras": 20}, {"headrace": our_vocabulary, "Keras": keras_vocabulary}, COUNTED),
+    Case(
+        "a vocabulary counted",
+        {"Keras": 20},
+        {
+            "headrace": {"2 calls": partial(our_vocabulary, 2), "in turn": partial(our_vocabulary, None)},
+            "Keras": keras_vocabulary,
+        },
+        COUNTED,
+    ),
 ]
 
 

@@ -471,6 +471,7 @@ def steps(other):
         counts.map(lambda n: lambda d: d.map(_ragged).bucket_by_sequence_length(len, [2, 3], [n, 2, 3])),
         st.integers(2, 6).map(lambda n: lambda d: d.filter(lambda *a: bool(Sometimes(n)(*a) is not None))),
         st.sampled_from([_few, _shuffled, _cached]).map(lambda f: lambda d: d.flat_map(f)),
+        counts.map(lambda n: lambda d: _sliced(d.batch(n))),
         st.tuples(
             st.sampled_from([_few, _shuffled, _cached]), counts, counts, st.sampled_from([None, 2, hr.AUTOTUNE])
         ).map(lambda a: lambda d: d.interleave(*a)),
@@ -487,6 +488,14 @@ def steps(other):
 
 def _flat(windows):
     return windows.flat_map(lambda *w: D.zip(w) if len(w) > 1 or not isinstance(w[0], dict) else D.zip(w[0]))
+
+
+def _sliced(batches):
+    """Batches taken apart by functions that only slice: those are asked once for many batches."""
+    structure = batches._node.spec.structure
+    if structure is not None and structure.kind is tuple:
+        return batches.flat_map(lambda *parts: D.from_tensor_slices(parts))
+    return batches.flat_map(D.from_tensor_slices)
 
 
 def _batched(windows, n):

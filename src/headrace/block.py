@@ -25,7 +25,7 @@ from headrace.columns import (
     take,
     values,
 )
-from headrace.columns.dense import FAIR, copy_into, neighbours, pooled
+from headrace.columns.dense import FAIR, copy_into, pooled
 from headrace.errors import ElementError, SpecError
 from headrace.plan import mismatch
 from headrace.plan.marks import NOWHERE
@@ -235,7 +235,7 @@ def own_leaf(value: Any) -> Any:
 
 
 class Rooms:
-    """Memory for the large components of so many rows that are made one by one: each is copied once, to its place."""
+    """Memory for the arrays of so many rows that are made one by one: each is copied once, to its place."""
 
     def __init__(self, rows: int) -> None:
         self._rows = rows
@@ -244,32 +244,35 @@ class Rooms:
 
     def keep(self, leaves: list[Any]) -> list[Any]:
         """The components of the next row, copied."""
-        made = []
-        for number, value in enumerate(leaves):
-            large = type(value) is np.ndarray and value.ndim and value.nbytes >= FAIR and value.dtype.kind not in "OSU"
-            made.append(self._kept(number, value) if large else own_leaf(value))
+        made = [
+            self._kept(number, value) if type(value) is np.ndarray and value.ndim else own_leaf(value)
+            for number, value in enumerate(leaves)
+        ]
         self._next += 1
         return made
 
     def _kept(self, number: int, value: NDArray[Any]) -> NDArray[Any]:
-        if value.dtype.hasobject or self._next >= self._rows:
+        if number < len(self._rooms) and (room := self._rooms[number]) is not None:
+            if room.dtype == value.dtype and room.shape[1:] == value.shape and self._next < self._rows:
+                kept: NDArray[Any] = room[self._next]
+                copy_into(value, kept)
+                return kept
             return copy_in_order(value)
+        if value.dtype.hasobject or value.dtype.kind in "SU" or not value.nbytes or self._next >= self._rows:
+            copied: NDArray[Any] = own_leaf(value)
+            return copied
         self._rooms += [None] * (number + 1 - len(self._rooms))
-        room = self._rooms[number]
-        if room is None:
-            room = self._rooms[number] = pooled((self._rows, *value.shape), value.dtype)
-        if room.dtype != value.dtype or room.shape[1:] != value.shape:
-            return copy_in_order(value)
-        copy_into(value, room[self._next])
-        kept: NDArray[Any] = room[self._next]
-        return kept
+        self._rooms[number] = pooled((self._rows, *value.shape), value.dtype)
+        return self._kept(number, value)
 
     def column(self, number: int, rows: list[Any]) -> Column:
         """These components of consecutive rows as a column: where they lie, if they all lie here."""
         room = self._rooms[number] if number < len(self._rooms) else None
-        here = room is not None and all(isinstance(row, np.ndarray) and row.base is room for row in rows)
-        whole = neighbours([row[None] for row in rows]) if here else None
-        return column_of(rows) if whole is None else whole
+        if room is None or not all(type(row) is np.ndarray and row.base is room for row in rows):
+            return column_of(rows)
+        # They lie in the order in which they came: where the first and the last are so far apart, all are between.
+        first, last = ((row.ctypes.data - room.ctypes.data) // room.strides[0] for row in (rows[0], rows[-1]))
+        return room[first : last + 1] if last - first == len(rows) - 1 else column_of(rows)
 
 
 def from_elements(

@@ -18,7 +18,7 @@ from headrace.iterator import Epochs, Iterator, Settings
 from headrace.names import KnownNames, MissingNameError
 from headrace.ops.batch import batch
 from headrace.ops.bucket import bucket_by_sequence_length
-from headrace.ops.by_number import count_rows
+from headrace.ops.by_number import counted_plan
 from headrace.ops.cache import cache
 from headrace.ops.choose import choose_from_datasets, sample_from_datasets
 from headrace.ops.concatenate import concatenate
@@ -63,6 +63,8 @@ from headrace.plan.spec import Spec
 from headrace.sinks.count import count
 from headrace.sinks.save import save
 from headrace.sinks.statistics import statistics
+from headrace.sinks.to_dask import to_dask
+from headrace.sinks.to_ray import to_ray
 from headrace.sinks.values import apply, get_single_element, reduce
 from headrace.sinks.write_parquet import write_parquet
 from headrace.sinks.write_sql import write_sql
@@ -83,6 +85,7 @@ from headrace.sources.memory import from_tensor_slices, from_tensors
 from headrace.sources.pandas import from_pandas
 from headrace.sources.polars import from_polars
 from headrace.sources.range import range
+from headrace.sources.spark import from_spark
 from headrace.sources.sql.from_sql import from_sql
 from headrace.sources.stored import load
 from headrace.sources.text_folder import from_text_folder
@@ -126,6 +129,7 @@ class Dataset(metaclass=KnownNames):
     from_pandas = staticmethod(from_pandas)
     from_polars = staticmethod(from_polars)
     from_ray = staticmethod(from_ray)
+    from_spark = staticmethod(from_spark)
     from_sql = staticmethod(from_sql)
     from_text_folder = staticmethod(from_text_folder)
     from_tfrecord = staticmethod(from_tfrecord)
@@ -177,8 +181,10 @@ class Dataset(metaclass=KnownNames):
     take = take
     take_while = take_while
     throttle = throttle
+    to_dask = to_dask
     to_jax = to_jax
     to_keras = to_keras
+    to_ray = to_ray
     to_torch = to_torch
     unbatch = unbatch
     unique = unique
@@ -232,7 +238,7 @@ class Dataset(metaclass=KnownNames):
     @cached_property
     def _counted(self) -> Node:
         """The plan with elements found by number, counted where need be."""
-        return count_rows(self._node)
+        return counted_plan(self._node)
 
     def _iterator(self, settings: Settings, state: dict[str, Any] | None = None) -> Iterator:
         return Iterator(self._node, self._epochs, settings, state)

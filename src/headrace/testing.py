@@ -18,7 +18,7 @@ import numpy as np
 
 from headrace import reference
 from headrace.adapters.feed import Feed
-from headrace.block import Block
+from headrace.block import Block, Failure
 from headrace.dataset import Dataset
 from headrace.errors import ElementError
 from headrace.execute.passes import Pass
@@ -85,7 +85,9 @@ def difference(got: Sequence[Outcome], want: Sequence[Outcome]) -> str | None:
         if g[0] != w[0] or not (same(g[1], w[1]) if g[0] == "value" else g[1] == w[1]):
             return f"element {i} is {g[1]!r}, not {w[1]!r}"
     if len(got) != len(want):
-        return f"{len(got)} elements, not {len(want)}"
+        kind, value = max(got, want, key=len)[min(len(got), len(want))]
+        which = "the first too many" if len(got) > len(want) else "the first that is missing"
+        return f"{len(got)} elements, not {len(want)}; {which} is the {kind} {value!r}"
     return None
 
 
@@ -102,6 +104,7 @@ def check_transformation(
     - Both executors give the same elements and errors, in every epoch, whatever the block size, optimised or not.
     - A state taken at a cut, sent through JSON and restored under other settings, gives exactly the rest. So does
       a pass that was interrupted there and goes on. All cuts are tried, or `cuts` of them, chosen at random.
+    - Rows that are passed over, anywhere, are as if they had been pulled and dropped.
     - Rows have ids of their own, the same on both executors: randomness is keyed by them.
     - Closing at any cut leaves no stream and no thread.
     - `cardinality`, `element_spec` and `ds[i]` tell the truth.
@@ -118,6 +121,8 @@ def check_transformation(
             _check_closed(it, ds)
         _check_resume(ds, want, epoch, cuts, limit, ordered)
         _check_ids(ds, epoch, limit, ordered)
+        if ordered:
+            _check_skips(ds, want, epoch)
     want = reference_outcomes(ds, 0, limit + 1)
     _check_cardinality(ds, len(want), limit)
     spec = Spec.of_signature(ds.element_spec)
@@ -204,6 +209,41 @@ def _check_ids(ds: Dataset, epoch: int, limit: int, ordered: bool) -> None:
         run.close()
         if (got != want) if ordered else (sorted(got) != sorted(want)):
             raise AssertionError(f"the ids of rows differ from the reference executor's\n{ds.explain()}")
+
+
+def _check_skips(ds: Dataset, want: list[Outcome], epoch: int) -> None:
+    """Pull and pass over rows in turn, some of them as a resume does: the rest is what it was."""
+    for ready in (prepare, Prepared.of):
+        run = Pass(ready)
+        run.open(run.context(ready(ds._node), any_order=False).epoch(epoch))
+        try:
+            at = 0
+            while at < len(want):
+                got = _pulled(run, min(random.choice((1, 1, 2, 5)), len(want) - at), ds, at)
+                _require(difference(got, want[at : at + len(got)]), f"after rows that were passed over, at {at}", ds)
+                at += len(got)
+                count = min(random.randint(0, 4), len(want) - at)
+                passed = run.root.skip(count, replay=random.random() < 0.7)
+                _require(None if passed == count else f"{passed} of {count} rows", f"passing over rows at {at}", ds)
+                at += passed
+        finally:
+            run.close()
+
+
+def _pulled(run: Pass, want: int, ds: Dataset, at: int) -> list[Outcome]:
+    item = run.pull(want)
+    if item is END:
+        return [("error", "the end")]
+    if isinstance(item, Failure):
+        return [("error", item.error.args[0])]
+    got: list[Outcome] = []
+    rows = item.elements()
+    while len(got) < item.rows:
+        try:
+            got.append(("value", next(rows)))
+        except Exception as error:  # of an element that cannot be put together
+            got.append(("error", ds._node.error(error, at + len(got)).args[0]))
+    return got
 
 
 def _check_closed(it: Iterator, ds: Dataset) -> None:

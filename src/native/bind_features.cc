@@ -188,11 +188,12 @@ void bind_features(nb::module_& m) {
             headrace::Growing<uint8_t> values;
             headrace::Growing<int64_t> offsets, counts;
             offsets.push(0);
+            const std::vector<int64_t> times = counter.counts();
             for (const int64_t row : counter.most_frequent(limit, least)) {
               const int64_t start = counter.offsets()[size_t(row)], stop = counter.offsets()[size_t(row) + 1];
               values.append(counter.values().data() + start, size_t(stop - start));
               offsets.push(int64_t(values.size()));
-              counts.push(counter.counts()[size_t(row)]);
+              counts.push(times[size_t(row)]);
             }
             return nb::make_tuple(numpy(values), numpy(offsets), numpy(counts));
           },
@@ -202,7 +203,8 @@ void bind_features(nb::module_& m) {
         headrace::Growing<int64_t> offsets, counts;
         values.append(counter.values().data(), counter.values().size());
         offsets.append(counter.offsets().data(), counter.offsets().size());
-        counts.append(counter.counts().data(), counter.counts().size());
+        const std::vector<int64_t> times = counter.counts();
+        counts.append(times.data(), times.size());
         return nb::make_tuple(numpy(values), numpy(offsets), numpy(counts));
       });
   m.def(

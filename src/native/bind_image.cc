@@ -93,17 +93,22 @@ void bind_resize(nb::module_& m) {
 void bind_image(nb::module_& m) {
   m.def(
       "image_headers",
-      [](ConstBytes values, ConstInts offsets, Numbers out) {
+      [](ConstBytes values, ConstInts offsets, int64_t only, double most, Numbers out) {
         require_offsets(offsets, values.shape(0));
         require(out.shape(0) + 1 == offsets.shape(0) && out.shape(1) == 5, "out does not fit");
-        for (size_t i = 0; i < out.shape(0); ++i) {
+        int64_t refused = -1;
+        for (size_t i = out.shape(0); i-- > 0;) {
           const int64_t start = offsets.data()[i], stop = offsets.data()[i + 1];
           const ImageHeader found = read_image_header(values.data() + start, size_t(stop - start));
           int64_t* row = out.data() + 5 * i;
           row[0] = found.kind, row[1] = found.height, row[2] = found.width, row[3] = found.channels, row[4] = found.depth;
+          const bool wanted = only ? found.kind == only : found.kind != kUnknownImage;
+          const bool sized = found.height >= 1 && found.width >= 1;
+          if (!wanted || !sized || double(found.height) * double(found.width) > most) refused = int64_t(i);
         }
+        return refused;
       },
-      "values"_a, "offsets"_a, "out"_a.noconvert(), Released());
+      "values"_a, "offsets"_a, "only"_a, "most"_a, "out"_a.noconvert(), Released());
   m.def(
       "decode_pngs",
       [](ConstBytes values, ConstInts offsets, Table shapes, ConstInts starts, Flat<uint8_t> out, Flat<bool> made) {

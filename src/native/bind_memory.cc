@@ -92,6 +92,23 @@ void copy_rows(nb::object from, nb::object to, std::optional<ConstInts> indices,
                          item, places ? places->data() : nullptr, into);
 }
 
+// Appends up to `want` values of an iterator to a list, arrays as copies: who makes them may use them again. False at
+// the end of the iterator; the values before an exception are in the list.
+bool fetch_values(nb::object iterator, nb::list values, int64_t want) {
+  require(PyIter_Check(iterator.ptr()), "no iterator");
+  for (int64_t i = 0; i < want; ++i) {
+    PyObject* next = PyIter_Next(iterator.ptr());
+    if (!next) {
+      if (PyErr_Occurred()) throw nb::python_error();
+      return false;
+    }
+    nb::object value = nb::steal(next);
+    if (PyArray_Check(next)) value = value.attr("copy")();
+    values.append(value);
+  }
+  return true;
+}
+
 }  // namespace
 
 void bind_memory(nb::module_& m) {
@@ -99,6 +116,7 @@ void bind_memory(nb::module_& m) {
   m.def("use_pool", &use_pool, "before"_a.none() = nb::none());
   m.def("pool_keep", &headrace::pool_keep, "bytes"_a, Released());
   m.def("pool_stats", &pool_stats);
+  m.def("fetch_values", &fetch_values, "iterator"_a, "values"_a, "want"_a);
   m.def("set_team", &headrace::set_team, "threads"_a);
   m.def("gather", &gather, "rows"_a, "indices"_a, "out"_a.noconvert(), Released());
   m.def("copy_rows", &copy_rows, "rows"_a, "out"_a, "indices"_a.none() = nb::none(), "places"_a.none() = nb::none());

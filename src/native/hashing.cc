@@ -266,58 +266,100 @@ void TextTable::ids(const uint8_t* values, const int64_t* offsets, int64_t rows,
   }
 }
 
-TextCounter::TextCounter() : offsets_{0}, slots_(1024, Slot{0, -1}) {}
+namespace {
+
+constexpr size_t kInSlot = 15;  // so many bytes of a text a slot holds itself, and their number
+constexpr size_t kLoaded = 16;
+constexpr uint64_t kAny[4] = {~uint64_t(0), ~uint64_t(0), 0, 0};
+
+}  // namespace
+
+TextCounter::TextCounter() : offsets_{0}, slots_(1024, Slot{}) {}
+
+// Bytes may be read up to `limit`.
+TextCounter::Key TextCounter::key_of(const uint8_t* text, size_t size, const uint8_t* limit) {
+  uint64_t bytes[2] = {0, 0};
+  if (size > kInSlot) {
+    const uint64_t hash = fingerprint64(text, size);
+    return {hash, uint64_t(kInSlot + 2) << 56, hash};
+  }
+  if (size_t(limit - text) >= kLoaded) {
+    uint64_t mask[2];
+    std::memcpy(bytes, text, kLoaded);
+    std::memcpy(mask, reinterpret_cast<const uint8_t*>(kAny) + kLoaded - size, kLoaded);
+    bytes[0] &= mask[0];
+    bytes[1] &= mask[1];
+  } else if (size) {
+    std::memcpy(bytes, text, size);
+  }
+  const uint64_t high = bytes[1] | uint64_t(size + 1) << 56;
+  const uint64_t mixed = (bytes[0] ^ right(high * k1, 23)) * k2;
+  return {bytes[0], high, mixed ^ mixed >> 32};
+}
 
 void TextCounter::grow() {
-  std::vector<Slot> larger(slots_.size() * 2, Slot{0, -1});
+  std::vector<Slot> larger(slots_.size() * 2, Slot{});
   const size_t mask = larger.size() - 1;
+  const uint8_t* const limit = values_.data() + values_.size();
   for (const Slot& slot : slots_) {
-    if (slot.row < 0) continue;
-    size_t at = slot.hash & mask;
-    while (larger[at].row >= 0) at = (at + 1) & mask;
+    if (slot.empty()) continue;
+    const size_t start = size_t(offsets_[size_t(slot.row)]), size = size_t(offsets_[size_t(slot.row) + 1]) - start;
+    size_t at = key_of(values_.data() + start, size, limit).place & mask;
+    while (!larger[at].empty()) at = (at + 1) & mask;
     larger[at] = slot;
   }
   slots_.swap(larger);
 }
 
-void TextCounter::count(uint64_t hash, const uint8_t* text, size_t size, int64_t times) {
+void TextCounter::count(const Key& key, const uint8_t* text, size_t size, int64_t times) {
   const size_t mask = slots_.size() - 1;
-  size_t at = hash & mask;
-  for (; slots_[at].row >= 0; at = (at + 1) & mask) {
-    if (slots_[at].hash != hash) continue;
-    const size_t row = size_t(slots_[at].row), start = size_t(offsets_[row]);
-    if (size_t(offsets_[row + 1]) - start == size && (!size || !std::memcmp(values_.data() + start, text, size))) {
-      counts_[row] += times;
-      return;
+  size_t at = key.place & mask;
+  for (; !slots_[at].empty(); at = (at + 1) & mask) {
+    Slot& slot = slots_[at];
+    if (slot.low != key.low || slot.high != key.high) continue;
+    if (size > kInSlot) {
+      const size_t start = size_t(offsets_[size_t(slot.row)]);
+      if (size_t(offsets_[size_t(slot.row) + 1]) - start != size || std::memcmp(values_.data() + start, text, size)) continue;
     }
+    slot.count += times;
+    return;
   }
-  if (counts_.size() * 2 >= slots_.size()) {
+  const size_t row = offsets_.size() - 1;
+  if (row * 2 >= slots_.size()) {
     grow();
-    count(hash, text, size, times);
+    count(key, text, size, times);
     return;
   }
   values_.insert(values_.end(), text, text + size);
   offsets_.push_back(int64_t(values_.size()));
-  counts_.push_back(times);
-  slots_[at] = Slot{hash, int64_t(counts_.size()) - 1};
+  slots_[at] = Slot{key.low, key.high, times, int64_t(row)};
 }
 
 void TextCounter::add(const uint8_t* values, const int64_t* offsets, int64_t rows, const int64_t* counts) {
   constexpr int64_t kTogether = 16;  // as for TextTable::ids
   const std::lock_guard<std::mutex> turn(turn_);
-  uint64_t hashes[kTogether];
+  const uint8_t* const limit = values + offsets[rows];
+  Key keys[kTogether];
   for (int64_t first = 0; first < rows; first += kTogether) {
     const int64_t group = std::min(kTogether, rows - first);
     for (int64_t i = 0; i < group; ++i) {
       const int64_t* const cut = offsets + first + i;
-      hashes[i] = fingerprint64(values + cut[0], size_t(cut[1] - cut[0]));
-      __builtin_prefetch(&slots_[hashes[i] & (slots_.size() - 1)]);
+      keys[i] = key_of(values + cut[0], size_t(cut[1] - cut[0]), limit);
+      __builtin_prefetch(&slots_[keys[i].place & (slots_.size() - 1)]);
     }
     for (int64_t i = 0; i < group; ++i) {
       const int64_t* const cut = offsets + first + i;
-      count(hashes[i], values + cut[0], size_t(cut[1] - cut[0]), counts ? counts[first + i] : 1);
+      count(keys[i], values + cut[0], size_t(cut[1] - cut[0]), counts ? counts[first + i] : 1);
     }
   }
+}
+
+std::vector<int64_t> TextCounter::counts() const {
+  std::vector<int64_t> made(size());
+  for (const Slot& slot : slots_) {
+    if (!slot.empty()) made[size_t(slot.row)] = slot.count;
+  }
+  return made;
 }
 
 std::vector<int64_t> TextCounter::most_frequent(size_t limit, int64_t least) const {
@@ -327,12 +369,12 @@ std::vector<int64_t> TextCounter::most_frequent(size_t limit, int64_t least) con
     int64_t row;
   };
   std::vector<Place> places;
-  for (size_t row = 0; row < counts_.size(); ++row) {
-    if (counts_[row] < least) continue;
-    const size_t start = size_t(offsets_[row]), size = size_t(offsets_[row + 1]) - start;
+  for (const Slot& slot : slots_) {
+    if (slot.empty() || slot.count < least) continue;
+    const size_t start = size_t(offsets_[size_t(slot.row)]), size = size_t(offsets_[size_t(slot.row) + 1]) - start;
     uint64_t head = 0;
     for (size_t i = 0; i < 8; ++i) head = head << 8 | (i < size ? values_[start + i] : 0);
-    places.push_back({counts_[row], head, int64_t(row)});
+    places.push_back({slot.count, head, slot.row});
   }
   const auto before = [this](const Place& a, const Place& b) {
     if (a.count != b.count) return a.count > b.count;

@@ -3,6 +3,11 @@
 #include <cstring>
 #include <vector>
 
+#if defined(__x86_64__)
+#include <immintrin.h>
+#define HEADRACE_PAIRS __attribute__((target("avx2")))
+#endif
+
 #include "image.h"
 #include "team.h"
 
@@ -63,20 +68,93 @@ HEADRACE_WIDE void across(const float* row, const Between& x, int64_t width, int
   }
 }
 
+// One row of the input at the columns of the output; memory is taken once for all rows of an image.
 template <typename T>
-void resize_one(const T* image, ImageShape shape, int64_t height, int64_t width, float* out) {
-  const Between y(shape.height, height, 1), x(shape.width, width, shape.channels);
-  const int64_t row = shape.width * shape.channels, made = width * shape.channels;
-  std::vector<float> memory(size_t(row + 1 + 2 * (made + 1)));
-  float* const plain = memory.data();
-  float* rows[2] = {plain + row + 1, plain + row + 1 + made + 1};
+class Across {
+ public:
+  Across(const T* image, ImageShape shape, int64_t width)
+      : image_(image), row_(shape.width * shape.channels), channels_(shape.channels), width_(width),
+        x_(shape.width, width, shape.channels), plain_(size_t(row_ + 1)) {}
+
+  void operator()(int64_t row, float* out) {
+    to_floats(image_ + row * row_, row_, plain_.data());
+    across(plain_.data(), x_, width_, channels_, out);
+  }
+
+ private:
+  const T* image_;
+  const int64_t row_, channels_, width_;
+  const Between x_;
+  std::vector<float> plain_;
+};
+
+#ifdef HEADRACE_PAIRS
+
+inline int32_t load_pixel(const uint8_t* from) {  // and the byte behind it
+  int32_t made;
+  std::memcpy(&made, from, 4);
+  return made;
+}
+
+// The same of colours in bytes: two pixels at a time, which become numbers where they are needed.
+class AcrossBytes {
+ public:
+  static bool fits(ImageShape shape) {
+    static const bool wide = __builtin_cpu_supports("avx2");
+    return wide && shape.channels == 3 && shape.width <= INT32_MAX / 4;
+  }
+
+  AcrossBytes(const uint8_t* image, ImageShape shape, int64_t width)
+      : image_(image), row_(shape.width * 3), last_(shape.height - 1), width_(width), places_(size_t(2 * (width + 1))),
+        parts_(size_t(4 * (width + 1))), end_(size_t(row_ + 1)) {
+    const Between x(shape.width, width, 3);
+    for (int64_t i = 0; i < width; ++i) {
+      places_[size_t(2 * i)] = int32_t(x.lower[size_t(i)]);
+      places_[size_t(2 * i + 1)] = int32_t(x.upper[size_t(i)]);
+      std::fill_n(&parts_[size_t(4 * i)], 4, x.part[size_t(i)]);
+    }
+    std::memcpy(end_.data(), image + last_ * row_, size_t(row_));
+  }
+
+  // Behind the pixels eight more values are written.
+  HEADRACE_PAIRS void operator()(int64_t row, float* out) const {
+    const uint8_t* const from = row == last_ ? end_.data() : image_ + row * row_;  // no byte lies behind the last one
+    const int32_t* place = places_.data();
+    const float* part = parts_.data();
+    for (int64_t i = 0; i < width_; i += 2, place += 4, part += 8, out += 6) {  // if it is odd, the last has a neighbour at 0
+      const __m128i lower = _mm_insert_epi32(_mm_cvtsi32_si128(load_pixel(from + place[0])), load_pixel(from + place[2]), 1);
+      const __m128i upper = _mm_insert_epi32(_mm_cvtsi32_si128(load_pixel(from + place[1])), load_pixel(from + place[3]), 1);
+      const __m256 a = _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(lower)), b = _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(upper));
+      const __m256 made = _mm256_add_ps(a, _mm256_mul_ps(_mm256_sub_ps(b, a), _mm256_loadu_ps(part)));
+      _mm_storeu_ps(out, _mm256_castps256_ps128(made));  // the fourth value of each is written over by the next
+      _mm_storeu_ps(out + 3, _mm256_extractf128_ps(made, 1));
+    }
+  }
+
+ private:
+  const uint8_t* image_;
+  const int64_t row_, last_, width_;
+  std::vector<int32_t> places_;
+  std::vector<float> parts_;
+  std::vector<uint8_t> end_;
+};
+
+#endif
+
+constexpr int64_t kBehind = 8;  // values that may be written behind a row
+
+template <typename Rows>
+void between_all(Rows across, ImageShape shape, int64_t height, int64_t width, float* out) {
+  const Between y(shape.height, height, 1);
+  const int64_t made = width * shape.channels;
+  std::vector<float> memory(size_t(2 * (made + kBehind)));
+  float* rows[2] = {memory.data(), memory.data() + made + kBehind};
   int64_t held[2] = {-1, -1};
   const auto at = [&](int64_t wanted, int64_t keep) -> int {
     if (held[0] == wanted) return 0;
     if (held[1] == wanted) return 1;
     const int slot = held[0] == keep ? 1 : 0;
-    to_floats(image + wanted * row, row, plain);
-    across(plain, x, width, shape.channels, rows[slot]);
+    across(wanted, rows[slot]);
     held[slot] = wanted;
     return slot;
   };
@@ -85,6 +163,17 @@ void resize_one(const T* image, ImageShape shape, int64_t height, int64_t width,
     const float* bottom = rows[at(y.upper[i], y.lower[i])];
     between_rows(top, bottom, y.part[i], made, out);
   }
+}
+
+void resize_one(const float* image, ImageShape shape, int64_t height, int64_t width, float* out) {
+  between_all(Across<float>(image, shape, width), shape, height, width, out);
+}
+
+void resize_one(const uint8_t* image, ImageShape shape, int64_t height, int64_t width, float* out) {
+#ifdef HEADRACE_PAIRS
+  if (AcrossBytes::fits(shape)) return between_all(AcrossBytes(image, shape, width), shape, height, width, out);
+#endif
+  between_all(Across<uint8_t>(image, shape, width), shape, height, width, out);
 }
 
 }  // namespace

@@ -321,23 +321,29 @@ class TextCounter {
   TextCounter();
   // Each row once, or as often as `counts` says, unless it is null; several threads take turns.
   void add(const uint8_t* values, const int64_t* offsets, int64_t rows, const int64_t* counts);
-  size_t size() const { return counts_.size(); }
+  size_t size() const { return offsets_.size() - 1; }
   const std::vector<uint8_t>& values() const { return values_; }
   const std::vector<int64_t>& offsets() const { return offsets_; }
-  const std::vector<int64_t>& counts() const { return counts_; }
+  std::vector<int64_t> counts() const;
   // The texts that came `least` times or more, by number, the most frequent first and of equals the greater; no more than
   // `limit` of them.
   std::vector<int64_t> most_frequent(size_t limit, int64_t least) const;
 
  private:
-  struct Slot {
-    uint64_t hash;
-    int64_t row;
+  // A text: its bytes and their number where it is short, else its hash; and where it is looked for.
+  struct Key {
+    uint64_t low, high, place;
   };
+  struct Slot {
+    uint64_t low, high;  // a key's, which is never 0
+    int64_t count, row;
+    bool empty() const { return high == 0; }
+  };
+  static Key key_of(const uint8_t* text, size_t size, const uint8_t* limit);
   void grow();
-  void count(uint64_t hash, const uint8_t* text, size_t size, int64_t times);
+  void count(const Key& key, const uint8_t* text, size_t size, int64_t times);
   std::vector<uint8_t> values_;
-  std::vector<int64_t> offsets_, counts_;
+  std::vector<int64_t> offsets_;
   std::vector<Slot> slots_;
   std::mutex turn_;
 };

@@ -222,13 +222,15 @@ void pool_give(void* memory) {
 void* pool_resize(void* memory, size_t bytes) {
   if (!memory) return pool_take(bytes);
   const uint64_t number = class_of(memory);
-  if (number == kSmall ? bytes < kLarge : bytes >= kLarge && bytes <= class_bytes(int(number)) &&
-                                              bytes > class_bytes(int(number)) / 2) {
-    if (number == kSmall) {
-      char* moved = static_cast<char*>(std::realloc(static_cast<char*>(memory) - kSmallPrefix, bytes + kSmallPrefix));
-      if (!moved) return nullptr;
-      memory = moved + kSmallPrefix;
-    }
+  if (number == kSmall && bytes < kLarge) {
+    void* moved = std::realloc(static_cast<char*>(memory) - kSmallPrefix, bytes + kSmallPrefix);
+    if (!moved) return nullptr;
+    memory = static_cast<char*>(moved) + kSmallPrefix;
+    size_of(memory) = bytes;
+    return memory;
+  }
+  const size_t room = number == kSmall ? 0 : class_bytes(int(number));
+  if (bytes >= kLarge && bytes <= room && bytes > room / 2) {
     size_of(memory) = bytes;
     return memory;
   }

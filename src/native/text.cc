@@ -7,6 +7,7 @@
 #include <emmintrin.h>
 #endif
 
+#include "byte_map.h"
 #include "parse_number.h"
 
 namespace headrace {
@@ -69,16 +70,16 @@ uint64_t spaces_in(const uint8_t* at) {
 #endif
 }
 
-// Calls `word(begin, size)` for each word of a row.
+// Calls `word(begin, size)` for each word of a row; bytes may be read up to `limit`.
 template <typename Word>
-void each_word(const uint8_t* begin, const uint8_t* end, Word word) {
+void each_word(const uint8_t* begin, const uint8_t* end, const uint8_t* limit, Word word) {
   const uint8_t* start = nullptr;
   for (const uint8_t* at = begin; at < end; at += 64) {
-    uint8_t last[64];
     uint64_t spaces;
-    if (end - at >= 64) {
-      spaces = spaces_in(at);
+    if (limit - at >= 64) {
+      spaces = spaces_in(at) | (end - at < 64 ? ~uint64_t(0) << (end - at) : 0);
     } else {
+      uint8_t last[64];
       std::memset(last, ' ', sizeof last);
       std::memcpy(last, at, size_t(end - at));
       spaces = spaces_in(last);
@@ -101,22 +102,16 @@ void append(TextMade& out, const uint8_t* from, size_t size) { out.values.append
 
 }  // namespace
 
-void map_bytes(const TextRows& text, ByteMap map, TextMade& out) {
-  uint8_t* const first = out.values.extend(text.bytes());
-  int64_t* cut = out.offsets.extend(size_t(text.rows));
-  uint8_t* to = first;
-  for (int64_t row = 0; row < text.rows; ++row) {
-    for (const uint8_t *at = text.begin(row), *end = text.end(row); at < end; ++at) {
-      const uint16_t byte = map[*at];
-      *to = uint8_t(byte);
-      to += !(byte & kDrop);
-    }
-    *cut++ = to - first;
-  }
-  out.values.shrink(size_t(to - first));
-}
+void map_bytes(const TextRows& text, ByteMap map, TextMade& out) { ByteMapper{map}(text, out); }
 
 void map_words(const TextRows& text, ByteMap map, WordsMade& out) {
+  const ByteMapper mapper(map);
+  if (mapper.splits_at_spaces()) {
+    TextMade mapped;
+    mapper(text, mapped);
+    split_spaces({mapped.values.data(), mapped.offsets.data(), text.rows}, -1, out);
+    return;
+  }
   WordWriter words(text, out);
   for (int64_t row = 0; row < text.rows; ++row) {
     uint8_t* to = words.place();
@@ -152,10 +147,11 @@ void strip_spaces(const TextRows& text, TextMade& out) {
 
 void split_spaces(const TextRows& text, int64_t most, WordsMade& out) {
   WordWriter words(text, out);
+  const uint8_t* const limit = text.values + text.offsets[text.rows];
   for (int64_t row = 0; row < text.rows; ++row) {
     const uint8_t *at = text.begin(row), *const end = text.end(row);
     if (most < 0) {
-      each_word(at, end, [&](const uint8_t* begin, size_t size) { words.word(begin, size); });
+      each_word(at, end, limit, [&](const uint8_t* begin, size_t size) { words.word(begin, size); });
       words.end_row();
       continue;
     }

@@ -1,13 +1,17 @@
 """Directories that are not what they say: refused, with the file and what there is."""
 
+import io
 import json
 import shutil
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 import headrace as hr
+from headrace.io.binary import bytes_column
+from headrace.tfds.images import decode_pictures
 
 
 @pytest.fixture
@@ -130,3 +134,36 @@ def test_a_directory_behind_a_url(folder):
     assert [int(row["x"]) for row in ds] == list(range(5, 40))
     assert int(ds[7]["x"]) == 12
     assert sorted(int(row["x"]) for row in ds.shuffle(seed=1)) == list(range(5, 40))
+
+
+def test_pictures_of_more_pixels_than_allowed(tmp_path):
+    features = {
+        "image": hr.tfds.features.Image(shape=(None, None, 3)),
+        "known": hr.tfds.features.Image(shape=(6, 6, 3)),
+    }
+    sizes = [(3, 4), (6, 5), (2, 2)]
+    rows = [{"image": np.zeros((*size, 3), np.uint8), "known": np.zeros((6, 6, 3), np.uint8)} for size in sizes]
+    signature = {"image": hr.TensorSpec((None, None, 3), np.uint8), "known": hr.TensorSpec((6, 6, 3), np.uint8)}
+    ds = hr.Dataset.from_generator(lambda: iter(rows), output_signature=signature)
+    ds.write_tfds(tmp_path, "pictures", features=hr.tfds.features.FeaturesDict(features))
+    for load in (hr.tfds.load, hr.load):
+        made = load("pictures", split="train", data_dir=tmp_path, max_pixels=12)
+        found = [row["image"].shape[:2] for row in made.ignore_errors()]
+        assert sorted(found) == [(2, 2), (3, 4)]  # the size of the other is promised
+        with pytest.raises(hr.HeadraceError, match=r"6 × 5 pixels, more than max_pixels=12"):
+            list(made)
+        assert len(list(load("pictures", split="train", data_dir=tmp_path, max_pixels=None))) == 3
+
+
+def test_frames_count_together():
+    from PIL import Image
+
+    made = io.BytesIO()
+    frames = [Image.new("RGB", (4, 5), (90 * i, 0, 0)) for i in range(3)]
+    frames[0].save(made, "GIF", save_all=True, append_images=frames[1:])
+    rows = bytes_column([made.getvalue()])
+    shape, dtype = (None, 5, 4, 3), np.dtype(np.uint8)
+    assert decode_pictures(rows, shape, dtype, 60).shape == (1, 3, 5, 4, 3)
+    with pytest.raises(hr.HeadraceError, match=r"3 frames of 5 × 4 pixels, more than max_pixels=59"):
+        decode_pictures(rows, shape, dtype, 59)
+    assert decode_pictures(rows, (3, 5, 4, 3), dtype, 1).shape == (1, 3, 5, 4, 3)

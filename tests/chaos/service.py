@@ -3,6 +3,7 @@
 python -m tests.chaos.service --kills 200                   on processes of this machine
 python -m tests.chaos.service --kills 50 --on ray           on Ray's actors, on Dask's workers (--on dask)
 python -m tests.chaos.service --on proxied                  workers at addresses, whose connections are cut
+python -m tests.chaos.service --on all --kills 200          on all of these in turn
 python -m tests.chaos.service --seed 4711 --kills 20        that run again
 
 Every pass must give the rows of the reference executor, in their order, whatever happens; and nothing may be left.
@@ -18,7 +19,6 @@ import random
 import select
 import signal
 import socket
-import sys
 import tempfile
 import threading
 import time
@@ -174,11 +174,14 @@ def on_dask(chance):
         Client(engine) as client,
         hr.cluster.dask(client, timeout=2 * TIMEOUT, patience=PATIENCE) as cluster,
     ):
+        engine.adapt(minimum=2, maximum=2)  # Dask gives up a worker that is killed while it starts
         cluster.wait_for(1)
         yield cluster, {"kill": kill, "halt": halt_and_go_on}
 
 
-ENGINES = {"local": local, "proxied": proxied, "ray": on_ray, "dask": on_dask}
+ENGINES = {"local": local, "proxied": proxied, "dask": on_dask, "ray": on_ray}
+SHARES = {"local": 4, "proxied": 3, "dask": 2, "ray": 1}
+"""How many of ten faults are for which."""
 
 
 def process_of(cluster, chance):
@@ -252,7 +255,8 @@ def one_pass(chance, folder, cluster, faults, done, most):
     """A pass over a random pipeline; the trainer starts again now and then, with a state and nothing else."""
     plan, splits = pipeline(chance, folder), chance.choice([1, 2, 5, 9])
     mode = chance.choice(["distributed_epoch"] * 4 + ["parallel_epochs"])
-    ds = plan.distribute_over(cluster, splits, mode, block_length=chance.choice([None, 3]))
+    how = {"block_length": chance.choice([None, 3]), "shared": chance.random() < 0.3}
+    ds = plan.distribute_over(cluster, splits, mode, **how)
     want = reference_outcomes(ds)
     torturer = Torturer(chance, cluster, faults, most, done)
     torturer.start()
@@ -292,40 +296,54 @@ def children():
     return {p for p in psutil.Process().children(recursive=True) if p.status() != psutil.STATUS_ZOMBIE}
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--kills", type=int, default=200, help="how many workers to kill, halt or cut off")
-    parser.add_argument("--seed", type=int, default=None)
-    parser.add_argument("--on", choices=ENGINES, default="local")
-    options = parser.parse_args()
-    seed = random.randrange(10**9) if options.seed is None else options.seed
-    chance, done, began = random.Random(seed), collections.Counter(), time.monotonic()
-    hr.set_random_seed(seed)
-    before = children()
+def torture(name, kills, chance):
+    """Passes on clusters of one kind until so many workers were killed, halted or cut off; what was done."""
+    done = collections.Counter()
 
     def faults_done():
         return done["kill"] + done["halt"] + done["cut"]
 
-    while faults_done() < options.kills:
-        with ENGINES[options.on](chance) as (cluster, faults):
+    while faults_done() < kills:
+        with ENGINES[name](chance) as (cluster, faults):
             for _ in range(6):
-                if faults_done() < options.kills:
+                if faults_done() < kills:
                     with tempfile.TemporaryDirectory() as folder:
-                        most = min(4, options.kills - faults_done())
-                        one_pass(chance, Path(folder), cluster, faults, done, most)
+                        one_pass(chance, Path(folder), cluster, faults, done, min(4, kills - faults_done()))
         gc.collect()
         assert our_threads() == [], our_threads()
-    if options.on == "ray":
+    if name == "ray":
         import ray
 
         ray.shutdown()
+    return done
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kills", type=int, default=200, help="how many workers to kill, halt or cut off in all")
+    parser.add_argument("--seed", type=int, default=None)
+    parser.add_argument("--on", choices=[*ENGINES, "all"], default="local")
+    options = parser.parse_args()
+    seed = random.randrange(10**9) if options.seed is None else options.seed
+    hr.set_random_seed(seed)
+    before = children()
+    names = [name for name, share in SHARES.items() for _ in range(share)] if options.on == "all" else [options.on]
+    for name in dict.fromkeys(names):
+        began = time.monotonic()
+        done = torture(name, -(-options.kills * names.count(name) // len(names)), random.Random(seed))
+        counts = ", ".join(f"{number} {what}" for what, number in sorted(done.items()))
+        print(
+            f"service chaos on {name}, seed {seed}: {counts}, none wrong, {time.monotonic() - began:.0f} s", flush=True
+        )
     _, left = psutil.wait_procs(children() - before, timeout=60)
     left = [p for p in left if "resource_tracker" not in " ".join(p.cmdline())]
     assert not left, f"processes are left: {left}"
-    counts = ", ".join(f"{number} {name}" for name, number in sorted(done.items()))
-    print(f"service chaos on {options.on}, seed {seed}: {counts}, none wrong, {time.monotonic() - began:.0f} s")
+    sockets = [c for c in psutil.Process().net_connections() if c.status == psutil.CONN_LISTEN]
+    assert not sockets, f"sockets are left: {sockets}"
+    held = [f.path for f in psutil.Process().open_files() if "shm" in f.path or "memfd" in f.path]
+    assert not held, f"shared memory is left: {held}"
+    print("nothing is left behind: no process, thread, socket or shared memory", flush=True)
 
 
 if __name__ == "__main__":
     main()
-    sys.stdout.flush()

@@ -31,3 +31,34 @@ def test_whatever_happens_the_exact_rest_comes_or_an_error(kind):
     assert done.returncode == 0, done.stdout + done.stderr
     runs, wrong = map(int, re.search(r"(\d+) runs, (\d+) of them wrong", done.stdout).groups())
     assert (runs, wrong) == (RUNS[kind], 0)
+
+
+@pytest.mark.parametrize("kind", ["http", "s3", "gs"])
+def test_reads_that_fail_are_counted_and_every_row_comes_once(kind):
+    said = said_by("requests", "--reads", "60", "--on", kind, "--seed", "20")
+    if "not tried" in said:
+        pytest.skip(said)
+    reads, faults = (
+        int(re.search(rf"all: .*?([\d,]+) {what}", said)[1].replace(",", "")) for what in ("reads", "faults")
+    )
+    assert reads >= 60
+    assert faults > 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "how"),
+    [("postgresql", "--faults"), ("mysql", "--faults"), ("sqlite", "--kills"), ("duckdb", "--kills")],
+)
+def test_databases_that_die_lose_no_row_and_leave_no_half_of_a_table(kind, how):
+    said = said_by("databases", "--on", kind, how, "3", "--seed", "20")
+    if "not tried" in said:
+        pytest.skip(said)
+    assert "nothing went wrong" in said
+
+
+def said_by(module, *arguments):
+    """What a command of this folder prints that must succeed."""
+    command = [sys.executable, "-m", f"tests.chaos.{module}", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=Path(__file__).parents[2])
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout

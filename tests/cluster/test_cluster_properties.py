@@ -1,19 +1,20 @@
 """Any pipeline that can be split keeps every promise on a cluster: order, errors, ids, states, closing."""
 
-import os
 import warnings
 
-import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from tests.pipelines import pipelines
 
+from headrace.execute.state import first_unseeded
 from headrace.plan.spec import Spec
 from headrace.testing import check_transformation, our_threads, reference_outcomes
 
+EXAMPLES = 20 if settings.default.max_examples < 1000 else settings.default.max_examples
 
-@pytest.mark.skipif(os.environ.get("HEADRACE_TESTS") != "soak", reason="random pipelines on a cluster: make soak")
+
 @settings(
+    max_examples=EXAMPLES,
     suppress_health_check=[HealthCheck.function_scoped_fixture, *settings.default.suppress_health_check],
 )
 @given(
@@ -22,10 +23,13 @@ from headrace.testing import check_transformation, our_threads, reference_outcom
     cycle_length=st.sampled_from([None, 2]),
     block_length=st.sampled_from([None, 1, 3]),
     mode=st.sampled_from(["distributed_epoch", "distributed_epoch", "parallel_epochs"]),
+    shared=st.booleans(),
 )
-def test_any_pipeline_keeps_every_promise_on_a_cluster(workers, ds, splits, cycle_length, block_length, mode):
+def test_any_pipeline_keeps_every_promise_on_a_cluster(workers, ds, splits, cycle_length, block_length, mode, shared):
+    how = {"cycle_length": cycle_length, "block_length": block_length}
+    how["shared"] = shared and first_unseeded(ds._node) is None
     try:
-        made = ds.distribute_over(workers, splits, mode, cycle_length=cycle_length, block_length=block_length)
+        made = ds.distribute_over(workers, splits, mode, **how)
     except ValueError:
         assume(False)
     spec = Spec.of_signature(ds.element_spec)  # which tells of the first element, where functions say nothing

@@ -9,7 +9,7 @@ import pytest
 import headrace as hr
 
 D = hr.Dataset
-ROWS = 10_000
+ROWS = 20_000
 QUERY = "SELECT id, s FROM changing"
 
 

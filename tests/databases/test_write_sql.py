@@ -31,7 +31,7 @@ def test_what_is_written_is_read(database):
 
 @pytest.mark.parametrize("if_exists", ["append", "replace"])
 def test_an_element_that_fails_leaves_the_table_as_it_was(database, if_exists, monkeypatch):
-    monkeypatch.setattr("headrace.sinks.write_sql.ROWS", 100)
+    monkeypatch.setattr("headrace.sinks.write_sql.BYTES", 1000)
     database.run("DROP TABLE IF EXISTS kept")
     rows(5).write_sql(database.uri, "kept")
     bad = rows(1000, 5).map(lambda row: {**row, "x": 1 / (row["id"] - 900)})

@@ -16,6 +16,7 @@ from headrace.execute.autotune import Climb, Tuner
 from headrace.execute.budget import MemoryBudget
 from headrace.execute.run_delay import RunDelay
 from headrace.iterator import Settings
+from headrace.sources.one_file import SMALL
 from headrace.testing import check_transformation, our_threads
 
 D = hr.Dataset
@@ -234,13 +235,13 @@ def test_a_restless_order_that_is_free_stays_whole(monkeypatch):
 
 
 def slow_files(tmp_path, monkeypatch):
-    """Files whose every read takes its time, as a network's do."""
+    """Files whose every read takes its time, as a network's do, and which are too large to be read without a thread."""
     from headrace.records.reader import Reader
 
     read = Reader.read
     monkeypatch.setattr(Reader, "read", lambda self, want: (time.sleep(0.01), read(self, want))[1])
     for i in range(4):
-        (tmp_path / f"{i}.txt").write_text("".join(f"{i}-{j}\n" for j in range(800)))
+        (tmp_path / f"{i}.txt").write_text("".join(f"{i}-{j:<{2 * SMALL // 800}}\n" for j in range(800)))
     return sorted(map(str, tmp_path.glob("*.txt")))
 
 
@@ -248,7 +249,7 @@ def test_readers_of_slow_files_get_threads_and_keep_the_order(tmp_path, monkeypa
     names = slow_files(tmp_path, monkeypatch)
 
     def lines(**how):
-        return hr.TextLineDataset(names, buffer_size=200, **how)
+        return hr.TextLineDataset(names, buffer_size=2 * SMALL // 24, **how)
 
     it = iter(lines(num_parallel_reads=hr.AUTOTUNE))
     assert list(it) == list(lines(num_parallel_reads=4))

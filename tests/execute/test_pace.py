@@ -1,5 +1,7 @@
 """How many rows are asked for at a time."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from headrace.execute.stream import Pace
@@ -27,3 +29,13 @@ def test_about_a_millisecond_of_work_but_enough_rows_for_a_block(nanoseconds, le
 
 def test_large_rows_come_one_by_one():
     assert settled(1000, 10 << 20) == (1, 1)
+
+
+@pytest.mark.parametrize(("delayed", "rows"), [(50 * MS, 64), (0, 32)])
+def test_time_in_which_others_had_the_processor_does_not_count(monkeypatch, delayed, rows):
+    pace = Pace()
+    while pace.rows < 64:
+        pace.learn(pace.rows, 8, 1)
+    monkeypatch.setattr(Pace, "_delay", SimpleNamespace(since_last=lambda: delayed))
+    pace.learn(32, 8, 50 * MS)
+    assert pace.rows == rows

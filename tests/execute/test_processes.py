@@ -644,3 +644,18 @@ def test_modules_can_be_imported_alone(name):
         capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert (done.stdout, done.stderr) == ("True\n", "")
+
+
+def test_a_class_of_a_script_may_be_abstract():
+    """Modules that lie within the interpreter, as abc does, are imported by any process: they do not travel."""
+    from abc import ABC, abstractmethod
+
+    class Doubling(ABC):
+        @abstractmethod
+        def __call__(self, x): ...
+
+    class Twice(Doubling):
+        def __call__(self, x):
+            return x * 2
+
+    assert list(D.range(3).map(Twice(), mode="process")) == [0, 2, 4]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import headrace as hr
-from headrace.testing import difference, our_threads, outcomes
+from headrace.testing import check_transformation, difference, our_threads, outcomes
 
 D = hr.Dataset
 INT = hr.TensorSpec((), "int64")
@@ -359,3 +359,9 @@ def test_runs_of_calls_give_what_single_calls_give_and_a_state_anywhere_goes_on_
             state = json.loads(json.dumps(it.state()))
             with RUNS[name](calls).iterator(state) as rest:
                 assert difference(outcomes(rest), want[cut:]) is None
+
+
+def test_rows_that_lie_ready_are_passed_over_first():
+    ds = D.range(60).map(lambda x: x + 1, num_parallel_calls=hr.AUTOTUNE)
+    for _ in range(3):
+        check_transformation(ds, cuts=2, epochs=1)

@@ -28,7 +28,7 @@ KERNELS = {
     "csv": ["csv"],
     "hashing": ["features", "hashing", "id_program"],
     "image": ["image_colour", "image_header", "image_resize", "inflate", "png", "team"],
-    "text": ["text", "unicode"],
+    "text": ["byte_map", "text", "unicode"],
 }
 PLAIN = ["-std=c++17", "-O2", "-g1"]
 CHECKS = [*PLAIN, "-fno-omit-frame-pointer", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]

@@ -1,5 +1,6 @@
 // Hashes and ids: any bytes as rows, hashed, looked up, crossed, counted.
 #include <cmath>
+#include <map>
 #include <vector>
 
 #include "../../src/native/id_program.h"
@@ -42,6 +43,26 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   std::vector<int64_t> places(rows);
   table.find(bytes.data(), offsets.data(), rows, hashes.data(), places.data());
   for (int64_t i = 0; i < rows; ++i) CHECK(places[size_t(i)] >= 0 && places[size_t(i)] <= i);
+
+  TextCounter counter;
+  std::map<std::vector<uint8_t>, int64_t> wanted;
+  for (const int64_t times : {1, 3}) {
+    const std::vector<int64_t> each(size_t(rows) + 1, times);
+    counter.add(bytes.data(), offsets.data(), rows, times == 1 ? nullptr : each.data());
+    for (size_t i = 0; i < size_t(rows); ++i) wanted[{bytes.begin() + offsets[i], bytes.begin() + offsets[i + 1]}] += times;
+  }
+  const std::vector<int64_t> times = counter.counts();
+  CHECK(times.size() == wanted.size() && counter.size() == wanted.size());
+  const auto text = [&](int64_t row) {
+    const uint8_t* const values = counter.values().data();
+    return std::vector<uint8_t>(values + counter.offsets()[size_t(row)], values + counter.offsets()[size_t(row) + 1]);
+  };
+  for (size_t i = 0; i < times.size(); ++i) CHECK(wanted[text(int64_t(i))] == times[i]);
+  const std::vector<int64_t> often = counter.most_frequent(step, 2);
+  for (size_t i = 1; i < often.size(); ++i) {
+    const int64_t one = times[size_t(often[i - 1])], other = times[size_t(often[i])];
+    CHECK(one > other || (one == other && text(often[i - 1]) > text(often[i])));
+  }
 
   std::vector<int64_t> cuts{0};  // some ids a row, at most three
   for (size_t i = 0; cuts.back() < rows; ++i) {

@@ -93,6 +93,12 @@ void change_pixels(const std::vector<T>& values, size_t option) {
   const int64_t height = 1 + int64_t(option % 11), wide = 1 + int64_t(option / 11 % 13);
   std::vector<float> resized(size_t(images.count * height * wide * channels));
   resize_bilinear(images, height, wide, resized.data());
+  if constexpr (sizeof(T) == 1) {  // bytes may be gone through otherwise, to the same bits
+    const std::vector<float> numbers(values.begin(), values.end());
+    std::vector<float> wanted(resized.size());
+    resize_bilinear(Images<float>{numbers.data(), starts.data(), shapes.data(), images.count}, height, wide, wanted.data());
+    CHECK(resized == wanted);
+  }
   std::vector<T> adjusted(values.size());
   const std::vector<float> factors(size_t(images.count), float(option) / 100 - 1);
   for (int what = kBrightness; what <= (channels == 3 ? kHue : kContrast); ++what) {

@@ -30,6 +30,38 @@ WordRows words_of(WordsMade& made) {
   return {words, made.rows.data(), int64_t(made.rows.size()) - 1};
 }
 
+// By the meaning of a map, one byte after another.
+void check_map(const TextRows& text, ByteMap map) {
+  TextMade mapped, wanted;
+  WordsMade words, wanted_words;
+  map_bytes(text, map, mapped);
+  map_words(text, map, words);
+  const auto end_word = [&] {
+    if (int64_t(wanted_words.values.size()) != wanted_words.offsets[wanted_words.offsets.size() - 1]) wanted_words.end_row();
+  };
+  for (int64_t row = 0; row < text.rows; ++row) {
+    for (const uint8_t* at = text.begin(row); at < text.end(row); ++at) {
+      const uint16_t byte = map[*at];
+      if (!(byte & kDrop)) wanted.values.push(uint8_t(byte));
+      if (byte & kSpace) {
+        end_word();
+      } else if (!(byte & kDrop)) {
+        wanted_words.values.push(uint8_t(byte));
+      }
+    }
+    wanted.end_row();
+    end_word();
+    wanted_words.end_line();
+  }
+  check_rows(mapped, text.rows);
+  check_words(words, text.rows);
+  CHECK(bytes_of(mapped.values) == bytes_of(wanted.values) && bytes_of(words.values) == bytes_of(wanted_words.values));
+  for (size_t i = 0; i < wanted.offsets.size(); ++i) CHECK(mapped.offsets[i] == wanted.offsets[i]);
+  CHECK(words.offsets.size() == wanted_words.offsets.size());
+  for (size_t i = 0; i < words.offsets.size(); ++i) CHECK(words.offsets[i] == wanted_words.offsets[i]);
+  for (size_t i = 0; i < words.rows.size(); ++i) CHECK(words.rows[i] == wanted_words.rows[i]);
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -53,14 +85,17 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
 
   std::vector<uint16_t> map(256);
   for (int i = 0; i < 256; ++i) map[size_t(i)] = uint16_t(i | (i % 5 == option ? kDrop : 0) | (i == ' ' ? kSpace : 0));
-  TextMade mapped, stripped;
-  map_bytes(text, map.data(), mapped);
-  check_rows(mapped, rows);
+  check_map(text, map.data());
+  for (int i = 0; i < 256; ++i) {  // as capitals become small, punctuation goes and white space splits
+    const bool moved = i >= data[0] && i <= data[0] + step, gone = i >= data[1] && i <= data[1] + option;
+    const bool space = i == ' ' || (i >= '\t' && i <= '\r');
+    map[size_t(i)] = uint16_t((moved && !space ? (i + 32) % 256 : i) | (space ? kSpace : gone ? kDrop : 0));
+  }
+  check_map(text, map.data());
+  TextMade stripped;
   strip_spaces(text, stripped);
   check_rows(stripped, rows);
-  WordsMade words, spaced, pieces;
-  map_words(text, map.data(), words);
-  check_words(words, rows);
+  WordsMade spaced, pieces;
   split_spaces(text, option, spaced);
   check_words(spaced, rows);
 

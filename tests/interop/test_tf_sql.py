@@ -94,6 +94,33 @@ def test_the_same_conversions_at_every_bound(people, kind):
     assert len(got) == 18
 
 
+@pytest.mark.parametrize(
+    ("first", "late", "kinds"),
+    [
+        (7, -1.9, (I8, I64, str)),
+        (7, "12abc", (I64, F64, bool)),
+        (2.5, 3, (F64, I64)),
+        (2.5, "x", (F64, str)),
+        (None, b"\x41", (I64, F64, str)),
+        ("x", 3, (I64, str)),
+    ],
+)
+def test_a_value_of_another_type_long_after_the_first_is_converted_as_theirs(tmp_path, first, late, kinds):
+    path, size = str(tmp_path / "late.db"), 17_000  # rows, more than tell what a column is
+    with sqlite3.connect(path) as db:
+        db.execute("CREATE TABLE late (v, n INTEGER)")
+        db.executemany("INSERT INTO late VALUES (?, ?)", ((first, i) for i in range(size)))
+        db.executemany("INSERT INTO late VALUES (?, ?)", [(late, size), (first, size + 1)])
+    for kind in kinds:
+        query = "SELECT v, n FROM late ORDER BY rowid"
+        told = (tf.string if kind is str else tf.as_dtype(np.dtype(kind)), tf.int64)
+        want = next(tf.data.experimental.SqlDataset("sqlite", path, query, told).batch(size + 2).as_numpy_iterator())
+        got = next(iter(hr.SqlDataset("sqlite", path, query, (kind, I64)).batch(size + 2)))
+        texts = [v.decode() if isinstance(v, bytes) else v for v in want[0].tolist()]
+        assert got[0].tolist() == texts
+        assert got[1].tolist() == want[1].tolist()
+
+
 def test_text_keeps_its_nul(people):
     assert ("A\0B",) in check(people, "SELECT first FROM people ORDER BY id", (str,))
 

@@ -132,3 +132,56 @@ def test_small_children_are_put_together_and_every_promise_kept(parents, rows):
 
 def test_parts_of_batches_are_put_together_and_shuffled():
     check_transformation(D.range(30).batch(7).flat_map(D.from_tensor_slices).shuffle(5, seed=1))
+
+
+ROWS = np.arange(30).reshape(6, 5)
+TABLE = D.from_tensor_slices({"x": np.arange(24.0).reshape(6, 4), "y": np.arange(24).reshape(6, 4), "n": np.arange(6)})
+
+SLICED = {
+    "a row": D.from_tensor_slices(ROWS).flat_map(D.from_tensor_slices),
+    "by a function": D.from_tensor_slices(ROWS).flat_map(lambda row: D.from_tensor_slices(row)),
+    "arrays": D.from_tensor_slices(np.zeros((3, 2, 4))).flat_map(D.from_tensor_slices),
+    "nothing": D.range(3)
+    .map(lambda x: np.zeros((x * 0, 2)), output_signature=hr.TensorSpec((None, 2), np.float64))
+    .flat_map(D.from_tensor_slices),
+    "batches": D.range(20).batch(6).flat_map(D.from_tensor_slices),
+    "some components": TABLE.flat_map(lambda row: D.from_tensor_slices((row["y"], row["x"]))),
+    "one twice": TABLE.flat_map(lambda row: D.from_tensor_slices({"a": row["x"], "b": row["x"]})),
+    "failures among them": D.from_tensor_slices(ROWS).map(lambda r: r // (r[0] - 10)).flat_map(D.from_tensor_slices),
+}
+
+
+@pytest.mark.parametrize("name", SLICED)
+def test_rows_that_are_only_sliced_are_taken_apart_many_at_a_time(name):
+    ds = SLICED[name]
+    assert "windows_at_once" in ds.explain()
+    check_transformation(ds)
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda row: D.from_tensor_slices(row["x"]).skip(row["n"]),
+        lambda row: D.from_tensor_slices((row["x"], row["y"][0])) if row["n"] % 2 else D.from_tensor_slices(row["y"]),
+        lambda row: D.from_tensor_slices(row["x"] + row["y"]),
+        lambda row: D.from_tensors(row["x"]),
+    ],
+)
+def test_a_function_that_does_more_than_slice_sees_every_row(fn):
+    assert "windows_at_once" not in TABLE.flat_map(fn).explain()
+    check_transformation(TABLE.flat_map(fn))
+
+
+def test_components_of_unequal_length_are_an_error_of_each_row():
+    ds = D.from_tensor_slices((np.zeros((3, 2)), np.zeros((3, 4))))
+    ds = ds.flat_map(lambda a, b: D.from_tensor_slices((a, b)))
+    with pytest.raises(hr.ElementError, match="arrays of one length"):
+        next(iter(ds))
+    check_transformation(ds)
+
+
+def test_slices_of_rows_that_show_are_made_of_no_more_rows_than_were_asked_for():
+    SEEN.clear()
+    it = iter(D.from_tensor_slices(ROWS).map(note).flat_map(D.from_tensor_slices))
+    assert numbers(next(it) for _ in range(6)) == list(range(6))
+    assert len(SEEN) == 2

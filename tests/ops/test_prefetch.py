@@ -1,8 +1,14 @@
 """prefetch: elements made before they are asked for."""
 
+import numpy as np
 import pytest
 
 import headrace as hr
+from headrace.block import Block
+from headrace.execute.budget import MemoryBudget
+from headrace.execute.channel import Channel, Limits, Ticket
+from headrace.plan.marks import Mark
+from headrace.plan.structure import LEAF
 
 D = hr.Dataset
 
@@ -27,3 +33,16 @@ def test_errors_pass_through_prefetch_in_their_places():
     with pytest.raises(hr.ElementError):
         next(it)
     assert numbers(it) == [2, 3]
+
+
+@pytest.mark.parametrize(("row_bytes", "ahead"), [(10, 100), (400, 2), (5000, 2)])
+def test_small_rows_go_ahead_by_what_they_weigh_and_large_ones_by_number(row_bytes, ahead):
+    channel = Channel(Limits(8, 2, small=1000), MemoryBudget(None))
+    mark = Mark(0, 0, 0)
+    assert channel.room(64) == 2
+    number = channel.issue(Ticket(mark, 2), mark)
+    channel.put(number, [Block(LEAF, [np.zeros((2, row_bytes), np.uint8)], 2, mark)])
+    assert channel.get()
+    channel.release(2)
+    assert channel.room(1000) == ahead
+    channel.close()

@@ -156,7 +156,7 @@ def test_tuning_is_never_blank():
 def test_stages_of_many_nodes_claim_to_be_none_of_them(tmp_path):
     for name in "ab":
         (tmp_path / name).write_text("x\n")
-    it = iter(hr.TextLineDataset([tmp_path / "a", tmp_path / "b"]))
+    it = iter(hr.TextLineDataset([tmp_path / "a", tmp_path / "b"], buffer_size=100))
     list(it)
     assert "TextLineDataset(…)" in [line["stage"] for line in it.stats()["stages"]]
 

@@ -1,12 +1,17 @@
 """ds.statistics, hr.Normalizer and hr.Discretizer: what NumPy says, however rows are cut, and after a break."""
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import headrace as hr
+from headrace.columns import column_of, text_column
+from headrace.sinks.summaries import Summary
 
 D = hr.Dataset
 RANDOM = np.random.default_rng(5)
@@ -70,6 +75,54 @@ def test_lengths_of_rows_are_known():
 )
 def test_how_rows_are_cut_makes_no_difference(change):
     assert dict(change(rows()).statistics()) == dict(rows().statistics())
+
+
+def words_of(*texts):
+    made = np.empty(len(texts), object)
+    made[:] = texts
+    return made
+
+
+VALUES = {
+    "vectors": st.lists(st.floats(-9, 9), max_size=3).map(np.array),
+    "rows of two": st.integers(0, 3).map(lambda n: np.arange(2.0 * n).reshape(n, 2)),
+    "images": st.tuples(st.integers(0, 2), st.integers(1, 2)).map(lambda hw: np.ones((*hw, 3), np.uint8)),
+    "arrays of several dtypes": st.sampled_from([np.arange(2), np.arange(2.0), np.arange(3), np.ones((1, 2))]),
+    "ragged": st.lists(st.lists(st.integers(0, 5), max_size=2), min_size=1, max_size=3).map(hr.Ragged.from_rows),
+    "numbers of several dtypes": st.sampled_from([np.int64(2), np.float32(1.5), np.float64("nan")]),
+    "texts": st.sampled_from(["", "a", "ä", b"b", b"\xff", "\ud800"]),
+    "words": st.lists(st.sampled_from(["", "a", "bc"]), max_size=3).map(lambda words: words_of(*words)),
+    "anything": st.sampled_from([None, 1j, np.array([1j]), "a", np.ones(2), words_of(None), words_of("a")]),
+}
+
+
+@pytest.mark.parametrize("kind", VALUES)
+@given(data=st.data())
+def test_rows_that_happen_to_be_alike_are_summed_up_like_others(kind, data):
+    rows = data.draw(st.lists(VALUES[kind], min_size=1, max_size=8))
+    cuts = [0, *sorted(data.draw(st.sets(st.integers(1, len(rows)))) | {len(rows)})]
+    found = []
+    for bounds in (cuts, range(len(rows) + 1), [0, len(rows)]):
+        summary = Summary()
+        for start, stop in pairwise(bounds):
+            made = column_of(rows[start:stop])
+            summary.take(text_column(made) if isinstance(made, list) else made)
+        found.append(repr(summary.statistics(4, 3)))  # NaN is no other NaN
+    assert found[0] == found[1] == found[2]
+
+
+CUTS = [lambda ds: ds, lambda ds: ds.map(lambda x: x, mode="eager"), lambda ds: ds.ragged_batch(2).unbatch()]
+
+
+def test_lengths_do_not_depend_on_how_rows_are_cut():
+    lengths = [2, 2, 2, 3, 3, 1, 4, 4]
+    ds = D.from_generator(lambda: (np.arange(n) for n in lengths), output_signature=hr.TensorSpec((None,), np.int64))
+    words = D.from_tensor_slices(["a b"] * 3 + ["c", ""]).map(hr.text.split)
+    for change in CUTS:
+        assert change(ds).statistics()[""].lengths == (1, pytest.approx(np.mean(lengths)), 4)
+        assert change(words).statistics()[""].lengths == (0, pytest.approx(7 / 5), 2)
+    assert D.from_tensor_slices(np.ones((5, 3))).statistics()[""].lengths == (3, 3.0, 3)
+    assert D.from_tensor_slices(["a", "b"] * 3).batch(3).statistics()[""].lengths == (3, 3.0, 3)
 
 
 def test_a_pass_that_broke_off_goes_on(tmp_path):
@@ -179,3 +232,29 @@ def test_ragged_rows_share_one_mean(tmp_path):
     normalizer = hr.Normalizer.adapt(ragged, state=tmp_path / "state")
     assert normalizer.layers[""].mean == 2
     assert [row.tolist() for row in ragged.map(normalizer)][2] == []
+
+
+def vectors(*lengths, width=()):
+    rows = [np.arange(np.prod((n, *width)), dtype=float).reshape(n, *width) for n in lengths]
+    signature = hr.TensorSpec((None, *width), np.float64)
+    return D.from_generator(lambda: iter(rows), output_signature=signature), rows
+
+
+@pytest.mark.parametrize("cut", CUTS)
+def test_a_normalizer_does_not_depend_on_how_rows_are_cut(cut):
+    ds, rows = vectors(2, 2, 3, 3, 1, 1)
+    flat = np.concatenate(rows)
+    assert hr.Normalizer.adapt(cut(ds)).layers[""].mean == pytest.approx(flat.mean())
+    ds, rows = vectors(2, 2, 3, 1, width=(2,))
+    np.testing.assert_allclose(hr.Normalizer.adapt(cut(ds)).layers[""].mean, np.concatenate(rows).mean(0))
+    ds, rows = vectors(3, 3, 3)  # nobody said that all have one length
+    np.testing.assert_allclose(hr.Normalizer.adapt(cut(ds)).layers[""].mean, rows[0])
+
+
+def test_images_of_different_sizes_are_normalised_by_channel():
+    images = [np.full((h, 2, 3), [h, 1, 2], np.float32) for h in (1, 2, 2, 3)]
+    wide = np.zeros((1, 5, 3), np.float32)
+    ds = D.from_generator(lambda: iter([*images, wide]), output_signature=hr.TensorSpec((None, None, 3), np.float32))
+    pixels = np.concatenate([image.reshape(-1, 3) for image in (*images, wide)])
+    np.testing.assert_allclose(hr.Normalizer.adapt(ds).layers[""].mean, pixels.mean(0))
+    assert hr.Discretizer.adapt(ds, num_bins=2).layers[""].bin_boundaries == (np.median(pixels),)

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import headrace as hr
+from headrace.exact_values import ExactValues
 from headrace.plan.spec import Spec
-from headrace.sources.generator import ExactValues, conform
+from headrace.sources.generator import conform
 
 SCALAR = hr.TensorSpec((), np.int64)
 SIGNATURES = [

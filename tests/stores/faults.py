@@ -8,7 +8,9 @@ import itertools
 import re
 import socket
 import struct
+import sys
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -42,6 +44,18 @@ class Answer:
     body: bytes = b""
 
 
+class Server(ThreadingHTTPServer):
+    """Says nothing of clients that are gone: some are meant to be."""
+
+    daemon_threads = True
+    request_queue_size = 128
+    """Many connections may come at once: one that finds no room is tried again after a whole second."""
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)  # type: ignore[arg-type]
+
+
 class Proxy:
     """Passes requests on to `upstream`, or answers from `files`; `fault(request)` names what to do to it, if any."""
 
@@ -49,7 +63,7 @@ class Proxy:
         self.upstream = upstream
         self.files: dict[str, tuple[str, bytes]] = {}
         self.requests: list[Request] = []
-        self.faults = 0
+        self.counts: Counter[str] = Counter()
         self.ranges = self.lengths = True
         self.fault: Callable[[Request], str | None] = lambda request: None
         self.before: Callable[[Request], None] = lambda request: None
@@ -69,8 +83,7 @@ class Proxy:
             def log_message(self, format: str, *arguments: object) -> None:
                 pass
 
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.server.daemon_threads = True
+        self.server = Server(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
         self._thread = threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.01})
         self._thread.start()
@@ -88,7 +101,9 @@ class Proxy:
             self.requests.append(request)
         self.before(request)
         fault = self.fault(request)
-        self.faults += fault is not None
+        if fault is not None:
+            with self._lock:
+                self.counts[fault] += 1
         if fault == "stall":
             self.closed.wait(20)
             handler.close_connection = True
@@ -149,6 +164,11 @@ class Proxy:
             return now is None or now[1].decode() != asked["generation"][0]
         finally:
             connection.close()
+
+    @property
+    def faults(self) -> int:
+        """How many requests something was done to."""
+        return self.counts.total()
 
     def asked(self, *methods: str) -> int:
         """How many requests there were of these methods that were not for data."""

@@ -162,5 +162,17 @@ def test_the_commands(http, tmp_path):
     pruned = run(app, ["cache", "prune", str(tmp_path / "c"), "--to", "200000"])
     assert pruned.exit_code == 0
     assert size_of(tmp_path / "c") <= 200_000
+    assert run(app, ["cache", "prune", str(tmp_path / "c"), "--to", "0.1MB"]).exit_code == 0
+    assert size_of(tmp_path / "c") <= 100_000
     assert run(app, ["cache", "prune", str(tmp_path / "c")]).exit_code == 0
     assert size_of(tmp_path / "c") == 0
+    assert "no number of bytes" in str(run(app, ["cache", "prune", str(tmp_path / "c"), "--to", "much"]).exception)
+
+
+@pytest.mark.parametrize("command", ["ls", "verify", "prune"])
+def test_a_folder_that_is_no_cache_is_left_alone(tmp_path, command):
+    (tmp_path / "mine.range").write_bytes(b"no range at all")
+    done = CliRunner().invoke(app, ["cache", command, str(tmp_path)])
+    assert done.exit_code != 0
+    assert "is no cache of remote files" in str(done.exception)
+    assert [each.name for each in tmp_path.iterdir()] == ["mine.range"]

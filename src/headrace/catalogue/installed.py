@@ -38,10 +38,18 @@ class InstalledBuilder(SplitBuilder):
         )  # fmt: skip
 
     def read_split(
-        self, split: Any, *, decoders: Any, keys: Any, shuffle_files: bool, seed: int | None, order: str
+        self,
+        split: Any,
+        *,
+        decoders: Any,
+        keys: Any,
+        shuffle_files: bool,
+        seed: int | None,
+        order: str,
+        max_pixels: int | None,
     ) -> Dataset:
-        """Of the arrays; they have but one order."""
-        del order
+        """Of the arrays; they have but one order, and are no files of pictures."""
+        del order, max_pixels
         columns: Any = self._columns
         if isinstance(decoders, PartialDecoding):
             chosen: Any = choose_features(self.info.features, decoders.features)

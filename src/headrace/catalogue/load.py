@@ -10,6 +10,7 @@ from headrace.catalogue.folders import catalogue_folders, find_in, folder_index
 from headrace.catalogue.installed import INSTALLED, InstalledBuilder, installed_builder
 from headrace.catalogue.lock import check_locked, lock_entry, read_lock, write_lock
 from headrace.errors import what_there_is
+from headrace.image.codecs import MAX_PIXELS
 from headrace.tfds.builder import ReadOnlyBuilder, SplitBuilder
 from headrace.tfds.versions import DatasetName, Version, parse_name, resolve_version
 
@@ -26,6 +27,7 @@ def load_named(
     decoders: Any = None,
     with_info: bool = False,
     order: str = "tfds",
+    max_pixels: int | None = MAX_PIXELS,
     storage_options: Mapping[str, Any] | None = None,
 ) -> Any:
     """The elements of a dataset by its name: `digits`, `team/big:1.*.*`; the arguments are those of `hr.tfds.load`.
@@ -42,7 +44,7 @@ def load_named(
     found = find_builder(name, data_dir=data_dir, storage_options=storage_options)
     made = found.as_dataset(
         split, batch_size=batch_size, shuffle_files=shuffle_files, seed=seed, decoders=decoders,
-        as_supervised=as_supervised, order=order,
+        as_supervised=as_supervised, order=order, max_pixels=max_pixels,
     )  # fmt: skip
     return (made, found.info) if with_info else made
 

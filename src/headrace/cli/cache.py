@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Annotated
@@ -19,7 +20,10 @@ LOOK = 1 << 16
 def _ranges(folder: str) -> list[Kept]:
     if not Path(folder).is_dir():
         raise FileNotFoundError(f"there is no folder {folder!r}")
-    return DiskCache(folder).kept()
+    cache = DiskCache(folder)
+    if not cache.is_there():
+        raise FileNotFoundError(f"{folder!r} is no cache of remote files: it is the folder of Options(remote_cache=…)")
+    return cache.kept()
 
 
 @cache.command()
@@ -60,8 +64,20 @@ def verify_ranges(folder: Folder) -> None:
 
 
 @cache.command()
-def prune(folder: Folder, to: Annotated[int, typer.Option("--to", help="How many bytes may stay.", min=0)] = 0) -> None:
+def prune(
+    folder: Folder,
+    to: Annotated[str, typer.Option("--to", help="How many bytes may stay: 500000000, 500MB, 20GB.")] = "0",
+) -> None:
     """Remove what was not used for longest, until no more than `--to` bytes are left; all of it by default."""
+    limit = _bytes(to)
     before = sum(each.nbytes for each in _ranges(folder))
-    after = DiskCache(folder).prune(to)
+    after = DiskCache(folder).prune(limit)
     say(f"{bytes_text(before - after)} removed, {bytes_text(after)} left")
+
+
+def _bytes(text: str) -> int:
+    """A number of bytes as people write it."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)B?", text.strip(), re.IGNORECASE)
+    if found is None:
+        raise ValueError(f"--to {text!r} is no number of bytes: write 500000000, 500MB or 20GB")
+    return int(float(found[1]) * 1000 ** ["", "K", "M", "G", "T"].index(found[2].upper()))

@@ -8,10 +8,12 @@ from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any, Literal
 
 from headrace.cluster.members import Cluster
+from headrace.cluster.parcels import with_own_arrays
 from headrace.cluster.session import Session, SplitStart
 from headrace.cluster.splits import Cut, Fragment, find_cut, find_ordered_cut, with_fixed_seeds
 from headrace.execute.context import Context
 from headrace.execute.registry import opens
+from headrace.execute.state import require_seeds
 from headrace.execute.stream import END, Made, Stream
 from headrace.keys import Seed
 from headrace.ops.arguments import one_of, positive
@@ -38,6 +40,7 @@ def distribute_over(
     *,
     cycle_length: int | None = None,
     block_length: int | None = None,
+    shared: bool = False,
     name: str | None = None,
 ) -> Dataset:
     """Have the workers of a cluster make the elements, `splits` shares of them at a time (16 unless you say).
@@ -50,6 +53,9 @@ def distribute_over(
 
     With `mode="parallel_epochs"` every split is a pass over everything, in an order of its own.
 
+    With `shared=True` workers make each element once for all trainers that read the same dataset at about the same
+    place, whichever of them asks first. What each gets is the same with and without.
+
     >>> with hr.cluster.local(2) as workers:
     ...     ds = hr.Dataset.range(6).map(lambda x: x * x).batch(2).distribute_over(workers, splits=3)
     ...     list(ds)
@@ -60,11 +66,14 @@ def distribute_over(
     one_of("mode", mode, Epochs)
     count = SPLITS if splits is None else positive("splits", splits)
     _check_plan(self._node)
+    if shared:
+        require_seeds(self._node, "several trainers share these elements")
     cut = find_cut(self._node, count if mode == "distributed_epoch" else 1)
     turns = count if cycle_length is None else min(count, positive("cycle_length", cycle_length))
     rows = 1 if block_length is None else positive("block_length", block_length)
     numbers = SplitNumbers(0, count)
-    return self._then(DistributeOver, numbers, count, cut.kind, cut.lot, mode, turns, rows, cluster, name=name)
+    how = (mode, turns, rows, cluster, 0, bool(shared))
+    return self._then(DistributeOver, numbers, count, cut.kind, cut.lot, *how, name=name)
 
 
 RANGES = 64
@@ -128,6 +137,7 @@ class DistributeOver(Node):
     block_length: int = 1
     cluster: Cluster = field(default_factory=Cluster, repr=False, metadata=TUNING)
     ahead: int = field(default=0, repr=False, metadata=TUNING)
+    shared: bool = field(default=False, repr=False, metadata=TUNING)
 
     pure = True  # rows are made ahead, elsewhere, and made again: that is what was asked for
     ready_made = True
@@ -240,9 +250,10 @@ class RemoteSplit(Node):
 
 @dataclass(slots=True)
 class SplitMark(OwnMark):
-    """Where the plan of the split stands."""
+    """Where the plan of the split stands, and the number of that row in the split."""
 
     inner: Marked
+    row: int
 
 
 @opens(RemoteSplit, own=SplitMark)
@@ -251,7 +262,9 @@ class RemoteStream(Stream):
 
     def __init__(self, node: RemoteSplit, ctx: Context, at: At) -> None:  # noqa: ARG002
         self._node = node
-        self._start: SplitStart | None = SplitStart(START if at.own is None else at.own.inner.marks(), 0)
+        own: SplitMark | None = at.own
+        self._start: SplitStart | None = SplitStart(START, 0) if own is None else _start_of(own)
+        self._row = self._start.row
 
     def pull(self, want: int) -> Made:
         session, number = self._node.session, self._node.number
@@ -261,7 +274,8 @@ class RemoteStream(Stream):
         item = session.take(number, want)
         if item is END:
             return END
-        item.own, item.mark = SplitMark(item.mark), NOWHERE
+        item.own, item.mark = SplitMark(item.mark, self._row), NOWHERE
+        self._row += item.rows
         return item
 
     def skip(self, count: int, *, replay: bool = False) -> int:
@@ -269,6 +283,7 @@ class RemoteStream(Stream):
         if self._start is None or not replay:
             return 0
         self._start = self._start._replace(skip=self._start.skip + count)
+        self._row += count
         return count
 
 
@@ -279,7 +294,9 @@ class DistributeOverStream(Stream):
     def __init__(self, node: DistributeOver, ctx: Context, at: At) -> None:
         written = ctx.prepared.as_written(node)
         assert isinstance(written, DistributeOver)
-        self._session = Session(written.fragment, written.mode, node.cluster, ctx, node, node.cycle_length + node.ahead)
+        at_a_time = node.cycle_length + node.ahead
+        how = (written.fragment, written.mode, node.cluster, ctx, node, at_a_time)
+        self._session = Session(*how, shared=node.shared)
         own: TurnsMark | None = at.own
         try:
             self._expect(own, node)
@@ -300,7 +317,8 @@ class DistributeOverStream(Stream):
                 self._session.expect(number, SplitStart(START, 0))
 
     def pull(self, want: int) -> Made:
-        return self._rows.pull(want)
+        made = self._rows.pull(want)  # of several splits at once, which are copied into one
+        return made if made is END or isinstance(made, list) else with_own_arrays(made)
 
     def close(self) -> None:
         self._session.close()
@@ -316,4 +334,8 @@ def split_start(marks: Marks) -> SplitStart:
         return SplitStart(START, position.ordinal)
     mark = SplitMark.from_json(own) if isinstance(own, list) else own
     assert isinstance(mark, SplitMark)
-    return SplitStart(mark.inner.marks(), position.offset)
+    return _start_of(mark)._replace(skip=position.offset)
+
+
+def _start_of(mark: SplitMark) -> SplitStart:
+    return SplitStart(mark.inner.marks(), 0, mark.row)

@@ -1,4 +1,4 @@
-"""A thread that asks one worker for rows, as long as a pass wants any of it."""
+"""Threads that ask one worker for rows, as long as a pass wants any of it."""
 
 from __future__ import annotations
 
@@ -7,12 +7,17 @@ import threading
 from typing import TYPE_CHECKING
 
 from headrace.cluster.members import ClusterWorker, Gone
-from headrace.cluster.requests import Poll, Release
+from headrace.cluster.requests import Poll, Release, SplitWant
 
 if TYPE_CHECKING:
     from headrace.cluster.session import Session
 
 JOIN_SECONDS = 5.0
+
+
+STREAMS = 2
+"""So many requests to one worker are under way at a time, each for some of its splits: rows of one come while the other
+is between an answer and the next request."""
 
 
 class Feeder:
@@ -21,21 +26,27 @@ class Feeder:
     def __init__(self, session: Session, member: ClusterWorker) -> None:
         self._session = session
         self._member = member
-        self._told = False
-        self._thread = threading.Thread(target=self._feed, name=f"headrace-worker-{member.name}", daemon=True)
+        self._threads = [
+            threading.Thread(target=self._feed, args=[i], name=f"headrace-worker-{member.name}", daemon=True)
+            for i in range(STREAMS)
+        ]
 
-    def begin(self) -> None:
-        """Begin to ask, if it has not begun."""
-        if self._thread.ident is None:
-            self._thread.start()
+    def begin(self, split: int) -> None:
+        """Begin to ask for this split, if nobody does yet."""
+        thread = self._threads[split % STREAMS]
+        if thread.ident is None:
+            thread.start()
 
-    def _feed(self) -> None:
+    def _feed(self, stream: int) -> None:
         session, member = self._session, self._member
+        known = False
         try:
-            while (request := self._next_request()) is not None:
+            while (wants := self._next_wants(stream)) is not None:
+                request = Poll(session.name, wants, None if known else session.setting)
+                known = True
                 with contextlib.closing(member.poll(request)) as answer:
                     for label, data in answer:
-                        self._told = self._told and label.what != "unknown"
+                        known = known and label.what != "unknown"
                         if label.what == "no fragment":
                             member.send_fragment(session.packed)
                         else:
@@ -50,16 +61,14 @@ class Feeder:
             if member.alive:
                 member.release(Release(session.name))
 
-    def _next_request(self) -> Poll | None:
+    def _next_wants(self, stream: int) -> list[SplitWant] | None:
         """What to ask for next, as soon as there is something; None once nobody wants anything of this worker."""
         session = self._session
         with session.changed:
             while not session.closed and session.has(self._member):
-                wants = session.wants(self._member)
+                wants = session.wants(self._member, lambda split: split % STREAMS == stream)
                 if wants:
-                    setting = None if self._told else session.setting
-                    self._told = True
-                    return Poll(session.name, wants, setting)
+                    return wants
                 session.changed.wait()
             return None
 
@@ -69,6 +78,7 @@ class Feeder:
 
     def end(self) -> None:
         """Wait for it."""
-        if self._thread is not threading.current_thread() and self._thread.ident is not None:
-            with contextlib.suppress(RuntimeError):
-                self._thread.join(JOIN_SECONDS)
+        for thread in self._threads:
+            if thread is not threading.current_thread() and thread.ident is not None:
+                with contextlib.suppress(RuntimeError):
+                    thread.join(JOIN_SECONDS)

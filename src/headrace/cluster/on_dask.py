@@ -63,6 +63,8 @@ class DaskCluster(Cluster):
         if self._closed:
             return False
         found = self._client.scheduler_info(n_workers=-1)["workers"]
+        if not found:
+            self._problem = "Dask has no workers"
         with self._changed:
             there = {member.handle: member for member in self._members}
         for worker, member in there.items():

@@ -48,12 +48,13 @@ class ParcelLayout(NamedTuple):
 
 
 class Parcel(NamedTuple):
-    """Ready to be sent: `data` has the rows, `label` the rest."""
+    """Ready to be sent: `data` has the rows, `label` the rest. Nothing comes after the `last` of a split."""
 
     label: bytes
-    data: pa.RecordBatch | None
-    nbytes: int
-    rows: int
+    data: pa.RecordBatch | None = None
+    nbytes: int = 0
+    rows: int = 0
+    last: bool = False
 
 
 def pack_by_value(value: Any) -> bytes:
@@ -61,6 +62,11 @@ def pack_by_value(value: Any) -> bytes:
     file = io.BytesIO()
     Packer(file, protocol=5).dump(value)
     return file.getvalue()
+
+
+def unpack_by_value(data: bytes) -> Any:
+    """What `pack_by_value` was given, from a worker of ours."""
+    return pickle.loads(data)
 
 
 class Packing:
@@ -120,7 +126,7 @@ def read_label(data: bytes) -> Label:
 
 
 def unpack_item(label: Label, data: pa.RecordBatch | None, error_of: Any) -> Item:
-    """The item of a parcel. Arrays share nothing with what was received: they may be kept, and written to.
+    """The item of a parcel. Its arrays are what was received, and read-only; `with_own_arrays` makes others.
 
     `error_of` makes of an exception that is no ElementError one that is, and has it say which worker it came from.
     """
@@ -134,12 +140,21 @@ def unpack_item(label: Label, data: pa.RecordBatch | None, error_of: Any) -> Ite
         return Block(structure, columns, label.rows, mark, ids)
     layout = _layout(label.layout)
     arrays = [] if data is None else data.columns
-    columns = [_own(decoded(array, notes)) for array, notes in zip(arrays, layout.notes, strict=False)]
+    columns = [_aligned(decoded(array, notes)) for array, notes in zip(arrays, layout.notes, strict=False)]
     made = None
     if layout.with_ids:
         made = np.ascontiguousarray(arrays[-1].flatten().to_numpy(zero_copy_only=False)).reshape(-1, 2).copy()
     return Block(layout.structure, columns, label.rows, mark, made)
 
 
-def _own(column: Any) -> Any:
-    return np.array(column) if type(column) is np.ndarray else column
+def _aligned(column: Any) -> Any:
+    return np.array(column) if type(column) is np.ndarray and not column.flags.aligned else column
+
+
+def with_own_arrays(item: Item) -> Item:
+    """The item with arrays that may be kept, and written to; those that are so already stay."""
+    if isinstance(item, Block):
+        shared = [type(column) is np.ndarray and not column.flags.writeable for column in item.columns]
+        if any(shared):
+            item.columns = [np.array(c) if copy else c for c, copy in zip(item.columns, shared, strict=True)]
+    return item

@@ -25,7 +25,10 @@ PUT_BYTES = 8 << 20
 
 
 class Setting(NamedTuple):
-    """How every split of a session is opened; `path` and `level` are those of the pass."""
+    """How every split of a session is opened; `path` and `level` are those of the pass.
+
+    With `shared`, a worker that makes the same rows for another session gives these.
+    """
 
     fragment: str
     mode: str
@@ -35,6 +38,13 @@ class Setting(NamedTuple):
     options: Options
     prepare: Callable[[Node], Prepared]
     block_rows: int | None
+    shared: bool = False
+
+    @property
+    def rows_key(self) -> str:
+        """What tells sessions from others whose splits have other rows, or other blocks of them."""
+        prepare = f"{self.prepare.__module__}.{self.prepare.__qualname__}"
+        return repr([prepare if name == "prepare" else value for name, value in self._asdict().items()])
 
 
 class SplitOpening(NamedTuple):
@@ -46,7 +56,10 @@ class SplitOpening(NamedTuple):
 
 
 class SplitWant(NamedTuple):
-    """Up to so many bytes of a split, from row `ordinal` on. Who has it open there needs no `opening`."""
+    """Up to so many bytes of a split, from row `ordinal` on. Who has it open there needs no `opening`.
+
+    Of a shared session, rows count from the split's first; of others, from a number that belongs to where it was begun.
+    """
 
     split: int
     ordinal: int

@@ -21,6 +21,8 @@ from headrace.execute.worker import Raised
 AHEAD_BYTES = 8 << 20
 AHEAD_PARCELS = 64
 """So much lies ready at most: what a trainer has not asked for costs a worker memory."""
+SPENT = -1
+"""The ordinal of one that has given out its end: whoever did not get it must have the split opened again."""
 
 
 class Runner:
@@ -40,6 +42,7 @@ class Runner:
         self._parcels: deque[Parcel] = deque()
         self._nbytes = 0
         self._stopped = False
+        self.failed = False
         self._run: Pass | None = None
         self._thread = threading.Thread(target=self._make, name=f"split {split}", daemon=True)
 
@@ -55,8 +58,9 @@ class Runner:
             pass
         except BaseException as error:
             if not self._stopped:
-                value = Raised.of(error)
-                self._put(Parcel(pack_by_value(Label(self.split, "raised", self._made, value=value)), None, 0, 0))
+                self.failed = True
+                label = Label(self.split, "raised", self._made, value=Raised.of(error))
+                self._put(Parcel(pack_by_value(label), last=True))
         finally:
             if self._run is not None:
                 self._run.close()
@@ -85,7 +89,7 @@ class Runner:
             item = run.pull(pace.rows)
             if item is END:
                 label = Label(self.split, "over", self._made, sizes=run.sizes or None)
-                self._put(Parcel(pack_by_value(label), None, 0, 0))
+                self._put(Parcel(pack_by_value(label), last=True))
                 return
             pace.observe(item, perf_counter_ns() - started)
             self._put(packing.parcel(item, self._made, run.sizes))
@@ -96,6 +100,8 @@ class Runner:
         with self._ready:
             while self._full and not self._stopped:
                 self._ready.wait()
+            if self._stopped:  # what a pass gives that is being cancelled is nothing to go by
+                return
             self._parcels.append(parcel)
             self._nbytes += parcel.nbytes
             self._ready.notify_all()
@@ -103,6 +109,11 @@ class Runner:
     @property
     def _full(self) -> bool:
         return len(self._parcels) >= AHEAD_PARCELS or self._nbytes >= AHEAD_BYTES
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """What was chosen here, or for it, that changes the order."""
+        return {**self._opening.sizes, **(self._run.sizes if self._run is not None else {})}
 
     @property
     def waiting_bytes(self) -> int:
@@ -129,7 +140,7 @@ class Runner:
             parcel = self._parcels.popleft()
             room -= parcel.nbytes
             self._nbytes -= parcel.nbytes
-            self.ordinal += parcel.rows
+            self.ordinal = SPENT if parcel.last else self.ordinal + parcel.rows
             taken.append(parcel)
         if taken:
             self._ready.notify_all()

@@ -13,14 +13,17 @@ from headrace import _native
 from headrace.cluster.requests import PackedFragment, Poll, Release, Setting, SplitOpening, SplitWant
 from headrace.cluster.server import WorkerService, start_server
 from headrace.cluster.splits import Cut, Fragment
-from headrace.execute.worker import SWITCH_SECONDS
 from headrace.keys import ROOT
 from headrace.options import Options
 from headrace.plan.marks import START
 from headrace.sources.range import Range
 
+SHUTDOWN_SECONDS = 5.0
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 """Addresses that only this machine can reach."""
+SWITCH_SECONDS = 0.01
+"""How long a thread that makes rows has the interpreter while others wait for it. The shorter, the sooner rows go
+out; but each change costs some fifty microseconds where processors are idle, and every split has a thread."""
 RULES = "headrace.optimise.rules"
 """Whose `prepare` trainers mostly ask for; the rules know nothing of clusters, and clusters nothing of rules."""
 
@@ -52,4 +55,6 @@ def warm_up(work: WorkerService) -> None:
 def stop_server(server: Any) -> None:
     """End it, whatever it is at."""
     server.work.close()
-    threading.Thread(target=server.shutdown, daemon=True).start()
+    ending = threading.Thread(target=server.shutdown, daemon=True)
+    ending.start()
+    ending.join(SHUTDOWN_SECONDS)  # an answer under way would meet the end of the interpreter

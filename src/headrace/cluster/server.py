@@ -9,7 +9,7 @@ import platform
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cache
 from hmac import compare_digest
@@ -17,8 +17,9 @@ from traceback import format_exception
 from typing import TYPE_CHECKING, Any
 
 from headrace.cluster.parcels import Label, Parcel, pack_by_value
-from headrace.cluster.requests import RESPONSE_BYTES, RESPONSE_SECONDS, Poll, Release, Setting, digest_of
+from headrace.cluster.requests import RESPONSE_BYTES, RESPONSE_SECONDS, Poll, Release, Setting, SplitWant, digest_of
 from headrace.cluster.runner import Runner
+from headrace.cluster.shared_split import SharedReader, SharedSplit
 from headrace.cluster.splits import Fragment
 from headrace.errors import WorkerError
 from headrace.execute.worker import Raised
@@ -37,7 +38,7 @@ class ServedSession:
     """One pass of one trainer."""
 
     setting: Setting
-    runners: dict[int, Runner] = field(default_factory=dict)
+    runners: dict[int, Runner | SharedReader] = field(default_factory=dict)
     used: float = field(default_factory=time.monotonic)
 
 
@@ -48,6 +49,7 @@ class WorkerService:
         self._ready = threading.Condition()
         self._fragments: OrderedDict[str, Fragment | bytes] = OrderedDict()
         self._sessions: dict[str, ServedSession] = {}
+        self._shared: dict[tuple[str, int], list[SharedSplit]] = {}
         self._cpus = cpus
         self._rows = self._nbytes = 0
         self._began = time.monotonic()
@@ -98,7 +100,9 @@ class WorkerService:
             for parcels in taken:
                 yield from parcels
 
-    def _take(self, wanted: list[tuple[Runner, int]], room: int, schema: Any, wait: float) -> tuple[list[Any], Any]:
+    def _take(
+        self, wanted: list[tuple[Runner | SharedReader, int]], room: int, schema: Any, wait: float
+    ) -> tuple[list[Any], Any]:
         """What lies ready of each, once any of them has something; nothing, where none has in time."""
         until = time.monotonic() + wait
         taken: list[list[Parcel]] = []
@@ -126,27 +130,46 @@ class WorkerService:
             missing = [w for w in request.wants if session is None or not self._has(session, w.split, w.ordinal)]
             unknown = [w for w in missing if w.opening is None or session is None]
         if unknown or not missing or session is None:
-            return [Parcel(pack_by_value(Label(w.split, "unknown")), None, 0, 0) for w in unknown]
+            return [Parcel(pack_by_value(Label(w.split, "unknown"))) for w in unknown]
         try:
             fragment = self._fragment(session.setting.fragment)
         except Exception as error:  # such as a module that is not there
             value = Raised.of(WorkerError(f"a worker cannot use what it was sent: {type(error).__name__}: {error}"))
             value.trace = "".join(format_exception(error)).rstrip()
-            return [
-                Parcel(pack_by_value(Label(w.split, "raised", w.ordinal, value=value)), None, 0, 0) for w in missing
-            ]
+            return [Parcel(pack_by_value(Label(w.split, "raised", w.ordinal, value=value))) for w in missing]
         if fragment is None:
-            return [Parcel(pack_by_value(Label(-1, "no fragment")), None, 0, 0)]
+            return [Parcel(pack_by_value(Label(-1, "no fragment")))]
         for want in missing:
             assert want.opening is not None
             runner = Runner(fragment, session.setting, want.split, want.opening, self._ready)
             with self._ready:
-                old = session.runners.pop(want.split, None)
-                session.runners[want.split] = runner
-            if old is not None:
-                old.stop()
-            runner.begin(want.ordinal)
+                self._stop(session, [want.split])
+                reader = self._reader(session.setting, runner, want) if session.setting.shared else None
+                session.runners[want.split] = reader or runner
+                if reader is None or reader.reads(runner):
+                    runner.begin(want.ordinal)
         return []
+
+    def _reader(self, setting: Setting, runner: Runner, want: SplitWant) -> SharedReader:
+        """A place in what is made for other sessions already, else in what the runner will make."""
+        assert want.opening is not None
+        known = self._shared.setdefault((setting.rows_key, want.split), [])
+        found = next((s for s in known if not s.runner.failed and s.covers(want.ordinal, want.opening.sizes)), None)
+        if found is None:
+            known.append(found := SharedSplit(runner, want.ordinal))
+        return SharedReader(found, want.ordinal)
+
+    def _stop(self, session: ServedSession, splits: Iterable[int]) -> None:
+        """Have the runners of these splits end; the caller holds the lock."""
+        for number in splits:
+            runner = session.runners.pop(number, None)
+            if runner is not None:
+                runner.stop()
+            if isinstance(runner, SharedReader):
+                key = (session.setting.rows_key, number)
+                self._shared[key] = [shared for shared in self._shared[key] if shared.readers]
+                if not self._shared[key]:
+                    del self._shared[key]
 
     @staticmethod
     def _has(session: ServedSession, split: int, ordinal: int) -> bool:
@@ -164,12 +187,9 @@ class WorkerService:
             session = self._sessions.get(request.session)
             if session is None:
                 return
-            numbers = list(session.runners) if request.splits is None else request.splits
-            closed = [runner for n in numbers if (runner := session.runners.pop(n, None)) is not None]
+            self._stop(session, list(session.runners) if request.splits is None else request.splits)
             if request.splits is None:
                 del self._sessions[request.session]
-        for runner in closed:
-            runner.stop()
 
     def _close_idle(self) -> None:
         old = time.monotonic() - IDLE_SECONDS
@@ -198,6 +218,7 @@ class WorkerService:
                 "rows_sent": self._rows,
                 "bytes_sent": self._nbytes,
                 "fragments": len(self._fragments),
+                "shared_splits": sum(map(len, self._shared.values())),
                 "sessions": sessions,
             }
 

@@ -10,6 +10,7 @@ import random
 import threading
 import uuid
 from collections import deque
+from collections.abc import Callable
 from hashlib import blake2b
 from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -36,6 +37,8 @@ BUFFER_BYTES = 64 << 20
 LEAST_BYTES = 256 << 10
 TRIES = 4
 """A split that so many workers in turn were lost over, without a row between, is not tried again."""
+FIRST_ROWS = 1 << 48
+"""Splits count their rows from multiples of this: what was asked for of one start is never taken for another's."""
 CHECK_SECONDS = 0.25
 """How often somebody who waits for a split looks whether another worker could have it."""
 
@@ -46,10 +49,11 @@ SLOW = 0.2
 
 
 class SplitStart(NamedTuple):
-    """Where a split begins: `skip` rows behind these positions."""
+    """Where a split begins: `skip` rows behind these positions, which are those of its row number `row`."""
 
     marks: Marks
     skip: int
+    row: int = 0
 
     def same(self, other: SplitStart) -> bool:
         """Whether both are one place."""
@@ -57,14 +61,14 @@ class SplitStart(NamedTuple):
 
 
 class Split:
-    """What is known of one split."""
+    """What is known of one split. Its rows are counted from `first` on, which is another for every start."""
 
-    def __init__(self, number: int, start: SplitStart) -> None:
+    def __init__(self, number: int, start: SplitStart, first: int) -> None:
         self.number = number
         self.start = start
         self.place: Marked = SavedMark(start.marks)
         self.skip = start.skip
-        self.ordinal = 0
+        self.first = self.ordinal = first
         self.items: deque[Item] = deque()
         self.nbytes = 0
         self.member: ClusterWorker | None = None
@@ -76,6 +80,11 @@ class Split:
         self.came = monotonic()
 
     @property
+    def rows(self) -> int:
+        """How many have come."""
+        return self.ordinal - self.first
+
+    @property
     def active(self) -> bool:
         """Whether there is more to come."""
         return not self.over and self.raised is None
@@ -85,20 +94,38 @@ class Session:
     """The splits of one pass."""
 
     def __init__(
-        self, fragment: Fragment, mode: str, cluster: Cluster, ctx: Context, node: Node, at_a_time: int
+        self,
+        fragment: Fragment,
+        mode: str,
+        cluster: Cluster,
+        ctx: Context,
+        node: Node,
+        at_a_time: int,
+        *,
+        shared: bool = False,
     ) -> None:
         self.name = uuid.uuid4().hex
         self.packed = PackedFragment.of(fragment)
         run = ctx.run
         self.setting = Setting(
-            self.packed.digest, mode, ctx.path, ctx.level, ctx.with_ids, run.options, run.prepare, run.block_rows
+            self.packed.digest,
+            mode,
+            ctx.path,
+            ctx.level,
+            ctx.with_ids,
+            run.options,
+            run.prepare,
+            run.block_rows,
+            shared,
         )
+        self._is_shared = shared
         self._splits_in_all = fragment.splits
         self._node = node
         self._run = run
         self._cluster = cluster
         self._sizes_of = f"{ctx.stage.path} split "
         self._splits: dict[int, Split] = {}
+        self._begun = 0
         self._feeders: dict[ClusterWorker, Feeder] = {}
         self._ended: list[Feeder] = []
         self._closed = False
@@ -116,7 +143,9 @@ class Session:
         """Somebody will want this split: have it begun."""
         with self.changed:
             if number not in self._splits and not self._closed:
-                self._splits[number] = Split(number, start)
+                self._begun += 1
+                first = start.row + start.skip if self._is_shared else self._begun * FIRST_ROWS
+                self._splits[number] = Split(number, start, first)
                 self._assign()
 
     def begin(self, number: int, start: SplitStart) -> None:
@@ -168,7 +197,7 @@ class Session:
                 f"distribute_over: no worker for {self._cluster.patience:.0f} seconds: {self._cluster.why_not()}"
             )
         waited = now - max(began, split.came)
-        if split.member is not None and waited > 4 * CHECK_SECONDS and not split.moved:
+        if split.member is not None and waited > 4 * CHECK_SECONDS and not (split.moved or self._is_shared):
             self._move_to_idle(split)
 
     def _move_to_idle(self, split: Split) -> None:
@@ -183,7 +212,7 @@ class Session:
 
     def _look_back(self, now: float) -> None:
         """Once in a while: a worker that most of the waiting was for is slow, or busy for others, and has one less."""
-        if now - self._window < WINDOW_SECONDS:
+        if self._is_shared or now - self._window < WINDOW_SECONDS:
             return
         waited, self._waited, self._window = self._waited, {}, now
         total = sum(waited.values())
@@ -212,11 +241,11 @@ class Session:
     def _active_of(self, member: ClusterWorker | None) -> list[Split]:
         return [s for s in self._splits.values() if s.member is member and s.active]
 
-    def wants(self, member: ClusterWorker) -> list[SplitWant]:
-        """What to ask of a worker; the caller holds the lock."""
+    def wants(self, member: ClusterWorker, asked: Callable[[int], bool]) -> list[SplitWant]:
+        """What to ask of a worker, of the splits that are `asked` for; the caller holds the lock."""
         found = []
         for split in self._active_of(member):
-            if self._wanted(split):
+            if asked(split.number) and self._wanted(split):
                 opening = None if split.opened else self._opening(split)
                 found.append(SplitWant(split.number, split.ordinal, self._room - split.nbytes, opening))
         return found
@@ -235,21 +264,24 @@ class Session:
             if label.what == "unknown":
                 split.opened = False
                 return
-            if label.ordinal != split.ordinal or not split.active:
+            here = split.ordinal
+            behind = here - label.ordinal  # a shared parcel may begin before the row that a state has led to
+            if not 0 <= behind < max(1, label.rows) or not split.active:
                 return
         item = None if label.what in ("over", "raised") else unpack_item(label, data, self._error_of(member))
         with self.changed:
-            if split.member is not member or label.ordinal != split.ordinal:
+            if split.member is not member or split.ordinal != here:
                 return
+            if item is not None and behind:
+                item = item.slice(behind, item.rows)
             split.opened, split.losses, split.moved, split.came = True, [], False, monotonic()
             for name, size in (label.sizes or {}).items():
                 self._run.sizes[f"{self._sizes_of}{split.number} {name}"] = size
             if item is not None:
-                assert isinstance(label.mark, Mark)
                 split.items.append(item)
                 split.nbytes += item.nbytes
                 split.ordinal += item.rows
-                split.place, split.skip = label.mark.later(item.rows), 0
+                split.place, split.skip = item.mark.later(item.rows), 0
             elif label.what == "over":
                 split.over = True
                 self._expect_next()
@@ -284,7 +316,8 @@ class Session:
                 return
             self._feeders[member] = Feeder(self, member)
             self._lonely = None
-            self._balance(member)
+            if not self._is_shared:
+                self._balance(member)
             self._assign()
 
     def left(self, member: ClusterWorker) -> None:
@@ -309,7 +342,7 @@ class Session:
                 if len(split.losses) >= TRIES:
                     split.raised = WorkerError(
                         f"distribute_over: split {split.number} was begun by {TRIES} workers at its row "
-                        f"{split.ordinal}, and each was gone before the next row: {'; '.join(split.losses)}"
+                        f"{split.rows}, and each was gone before the next row: {'; '.join(split.losses)}"
                     )
             if not self._feeders:
                 self._lonely = monotonic()
@@ -318,7 +351,10 @@ class Session:
         member.cancel(self.name)
 
     def _assign(self) -> None:
-        """Give splits that nobody has to those who have least."""
+        """Give splits that nobody has to those who have least; of shared ones, each to whom all trainers ask for it."""
+        if self._is_shared:
+            self._agree()
+            return
         waiting = [s for s in self._splits.values() if s.member is None and s.active]
         if not waiting or not self._feeders:
             return
@@ -329,6 +365,15 @@ class Session:
             load[least] += 1
         self.changed.notify_all()
 
+    def _agree(self) -> None:
+        """Have every split with the worker that other trainers who know of the same workers find for it, too."""
+        members = sorted(self._feeders, key=lambda member: member.location)
+        for split in self._splits.values() if members else ():
+            member = members[split.number % len(members)]
+            if split.active and split.member is not member:
+                self._give(split, member)
+        self.changed.notify_all()
+
     def _rank(self, member: ClusterWorker) -> bytes:
         """Which of equals is chosen: not the same by all trainers of a large cluster."""
         return blake2b(f"{self.name} {member.location}".encode(), digest_size=8).digest()
@@ -336,7 +381,7 @@ class Session:
     def _give(self, split: Split, member: ClusterWorker) -> None:
         """Have a worker asked for a split; one that has none need not be connected to."""
         split.member, split.opened = member, False
-        self._feeders[member].begin()
+        self._feeders[member].begin(split.number)
 
     def _balance(self, new: ClusterWorker) -> None:
         """Take splits from those who have most, until the new one has its share."""
@@ -372,7 +417,7 @@ class Session:
                     {
                         "split": s.number,
                         "worker": None if s.member is None else s.member.name,
-                        "rows": s.ordinal,
+                        "rows": s.rows,
                         "ready_bytes": s.nbytes,
                         "over": s.over,
                     }

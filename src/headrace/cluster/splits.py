@@ -38,13 +38,18 @@ class Cut(NamedTuple):
         return self.kind != "ranges" and self.in_step
 
 
+def goes_in_step(node: Node) -> bool:
+    """Whether it is known which rows of its input make which of its rows, before any is made."""
+    return node.divides and (node.one_to_one or node.transparent or node.waits_for is not None)
+
+
 def find_cut(plan: Node, splits: int) -> Cut:
     """Where to cut a plan; raises ValueError where that cannot be without running a user's code several times."""
     if splits == 1:
         return Cut(plan, "whole")
     node, lot, in_step, parts = plan, 1, True, None
     while True:
-        steps = node.divides and (node.one_to_one or node.transparent or node.waits_for is not None)
+        steps = goes_in_step(node)
         if not steps and node.addressable:
             return _by_number(Cut(node, "rows", lot, in_step, parts))
         if not node.divides or len(node.inputs) != 1:
@@ -60,17 +65,19 @@ def find_cut(plan: Node, splits: int) -> Cut:
     return Cut(node, "elements", lot, in_step)
 
 
-def find_ordered_cut(plan: Node) -> Cut:
+def find_ordered_cut(plan: Node, *, any_order: bool = False) -> Cut:
     """Where to cut a plan so that its splits, one after another, are its rows in the order of one process.
 
+    With `any_order` operations that only move rows are no hindrance: it is the rows that count, not their order.
     Raises ValueError, with the operation that looks beyond the rows of one split, where there is no such place.
     """
     node, lot, parts, batched = plan, 1, None, False
     while True:
-        steps = node.divides and (node.one_to_one or node.transparent or node.waits_for is not None)
+        steps = goes_in_step(node)
         if not steps and node.addressable and node.cardinality.known:
             return Cut(node, "ranges", lot, True, parts)
-        if len(node.inputs) != 1 or not (steps or (node.keeps_runs and not batched)):
+        splittable = node.keeps_runs or (any_order and node.keeps_rows)
+        if len(node.inputs) != 1 or not (steps or (splittable and not batched)):
             where = f" ({node.site})" if node.site else ""
             raise ValueError(
                 f"{node.operation}{where} cannot be done to one range of rows after another: leave out cluster=, or "
@@ -126,14 +133,15 @@ def split_plan(plan: Node, cut: Cut, splits: int, index: int) -> Node:
         dealt = Select(cut.base, start, stop - start, 1, site=cut.base.site)
     else:
         dealt = DealOut(cut.base, splits, index, cut.lot, site=cut.base.site)
-    return _with_base(plan, cut.base, dealt, index)
+    return with_base(plan, cut.base, dealt, index)
 
 
-def _with_base(node: Node, base: Node, dealt: Node, index: int) -> Node:
+def with_base(node: Node, base: Node, dealt: Node, index: int) -> Node:
+    """The plan with `dealt` in the place of `base`, below what belongs to split `index` alone."""
     if node is base:
         return dealt
     (below,) = node.inputs
-    made = node.with_inputs((_with_base(below, base, dealt, index),))
+    made = node.with_inputs((with_base(below, base, dealt, index),))
     new: dict[str, Any] = {"stands_for": None}
     if node.scatters:  # two splits with one seed would move their rows alike
         for name in fields_of(type(node), "Seed"):

@@ -33,12 +33,14 @@ class Ticket:
 class Limits:
     """How far ahead of the consumer workers may run; rows count until the consumer has them.
 
-    `prompt` wakes a consumer up for the first row: right where a row is a whole batch.
+    `prompt` wakes a consumer up for the first row: right where a row is a whole batch. More than `rows` may go ahead
+    where all of them take no more than `small` bytes: handing over a row costs as much as making many a small one.
     """
 
     tickets: int
     rows: int | None = None
     prompt: bool = False
+    small: int = 0
 
 
 NO_ROOM = Limits(0)
@@ -56,6 +58,7 @@ class Channel:
         self._limits = limits
         self._memory = memory
         self._expected = 0
+        self._row_bytes = 0
         self._filled = False
         self._delivery = delivery
         # The collector may close a pass from within. It is entered itself, not by its conditions: those are Python, and
@@ -87,17 +90,24 @@ class Channel:
             if not wait and not self._over and not self._has_room(self._least(chunk)):
                 return 0
             self._taking = not self._over
-            most = self._limits.rows
+            most = self._most_rows()
             return chunk if most is None else max(1, min(chunk, most - self._rows))
 
     def _least(self, chunk: int) -> int:
         """For how many rows it is worth to begin."""
-        most = self._limits.rows
+        most = self._most_rows()
         return 1 if most is None else min(chunk, max(1, most // 2))
 
-    def _has_room(self, least: int) -> bool:
+    def _most_rows(self) -> int | None:
+        """How many rows may be ahead, as far as anybody knows how large they are."""
         limits = self._limits
-        if len(self._waiting) >= limits.tickets or (limits.rows is not None and self._rows + least > limits.rows):
+        if limits.rows is None or not self._row_bytes:
+            return limits.rows
+        return max(limits.rows, limits.small // self._row_bytes)
+
+    def _has_room(self, least: int) -> bool:
+        most = self._most_rows()
+        if len(self._waiting) >= self._limits.tickets or (most is not None and self._rows + least > most):
             self._filled = True
             return False
         return not self._waiting or self._memory.has_room(self._expected, id(self), self._wake)
@@ -146,6 +156,8 @@ class Channel:
             too_much = ticket.nbytes - nbytes
             ticket.items = items
             ticket.nbytes = self._expected = nbytes
+            if ticket.rows:
+                self._row_bytes = max(self._row_bytes, -(-nbytes // ticket.rows), 1)
             self._bytes += nbytes
             self._tell()
         self._memory.take(-too_much)

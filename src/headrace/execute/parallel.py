@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 AUTOTUNE_TICKETS = 4
 """Hand-overs of about a millisecond that a prefetch(AUTOTUNE) keeps ready; more of them leave the cache."""
+SMALL_BYTES = 256 << 10
+"""Rows may go ahead up to so many bytes, where a prefetch of few was asked for and nobody can tell."""
 AUTOTUNE_ROWS = 8
 """How many elements it keeps ready where they are handed over one by one."""
 
@@ -50,8 +52,10 @@ def read_ahead(
         depth = Depth(tuner, stage, found or sensible, fixed=found is not None)
     width = tuned_width(ctx, AUTOTUNE, stage=if_it_helps, most=1, hides=True) if if_it_helps else 1
 
+    small = SMALL_BYTES if node.pure and not one_by_one else 0
+
     def limits(size: int) -> Limits:
-        return Limits(max(2, rows or size), rows, prompt=working)
+        return Limits(max(2, rows or size), rows, prompt=working, small=small)
 
     return _stage(ctx, source, work, width, limits, None, one_by_one=one_by_one, depth=depth)
 

@@ -243,4 +243,4 @@ def _importable(name: str, file: str | None) -> bool:
         if spec is None:
             return False
         path = spec.submodule_search_locations
-    return file is None or spec.origin == file
+    return file is None or spec.origin in (file, "frozen")  # within the interpreter, as abc and os are

@@ -9,6 +9,7 @@ from enum import Enum
 from typing import Final, Literal, Protocol, TypeAlias
 
 from headrace.block import Block, Item
+from headrace.execute.run_delay import RunDelay
 from headrace.plan.marks import Mark
 
 
@@ -67,6 +68,8 @@ CROWD = 2
 class Pace:
     """How many rows to ask for when the choice is ours: about a millisecond of work, and blocks that stay in cache.
 
+    The time that a thread waited for a processor, which is others' time, does not count.
+
     Between threads blocks may be larger: a hand-over costs tens of microseconds. Where several `threads` work, the
     Python of all their blocks takes turns, so the work of each must be many times that. To another process a hand-over
     costs a hundred microseconds or more, and is worth several milliseconds of work.
@@ -82,6 +85,8 @@ class Pace:
 
     ALONE = 64
     """So many calls of a user's function go alone before several go together: those of few rows may wait for others."""
+
+    _delay = RunDelay()
 
     def __init__(
         self, fixed: int | None = None, *, threads: int = 0, remote: bool = False, most: int | None = None
@@ -111,6 +116,8 @@ class Pace:
         if self._alone > 0:
             self._alone -= rows
             return
+        if nanoseconds > 4 * self._nanoseconds:  # it may be that others had the processor
+            nanoseconds = max(0, nanoseconds - self._delay.since_last())
         some = self.rows <= self.SOME and nanoseconds < 2 * rows * self._nanoseconds
         if (nanoseconds > 4 * self._nanoseconds and not some) or nbytes > 4 * self._bytes:
             self.rows = max(1, self.rows // 2)

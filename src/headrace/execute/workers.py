@@ -187,7 +187,7 @@ class WorkerStream(Stream):
         return items
 
     def skip(self, count: int, *, replay: bool = False) -> int:
-        if replay and self._one_to_one and not self._threads:
+        if replay and self._one_to_one and not self._threads and not self._pending:
             return self._source.skip(count, replay=True)
         return 0
 

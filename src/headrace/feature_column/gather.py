@@ -18,7 +18,7 @@ from headrace.plan.cardinality import INFINITE
 from headrace.storage.files import whole_file
 
 FORMAT = "headrace.adapt"
-VERSION = 1
+VERSION = 2
 
 
 def gather(
@@ -31,18 +31,26 @@ def gather(
     save_every: float = 30.0,
     progress: bool | None = None,
     task: str = "adapt",
+    cluster: Any = None,
 ) -> None:
     """Have `take` see all blocks of a dataset; `task` is what users call that.
 
     With `state`, a path, what the learners know is kept in that file every `save_every` seconds and when the pass
     breaks off; if there is such a file, of this `purpose`, the pass goes on from there. It is removed at the end.
+    With a `cluster` its workers gather, each of some rows, and what they know is merged.
     """
     from headrace.ops.progress import progress_bar
 
     if ds._node.cardinality == INFINITE:
         raise ValueError(f"{task} reads all of a dataset, and this one is infinite: take(n) some of it")
+    if cluster is not None:
+        from headrace.sinks.merges import gather_on
+
+        how = {"state": state, "save_every": save_every, "progress": progress}
+        gather_on(cluster, ds, learners, take, purpose=purpose, task=task, **how)
+        return
     path = None if state is None else Path(state)
-    place = None if path is None else _load(path, purpose, learners)
+    place = None if path is None else load_gathered(path, purpose, learners)
     with (
         ds.iterator(state=place) as it,
         progress_bar(task, ds._node.cardinality, progress) as advance,
@@ -58,17 +66,18 @@ def gather(
                 settled, known = it.state() if path is not None else None, path is not None
                 advance(block.rows)
                 if path is not None and monotonic() - saved >= save_every:
-                    _save(path, purpose, settled, learners)
+                    save_gathered(path, purpose, settled, learners)
                     saved = monotonic()
         except BaseException:
             if path is not None and known:  # else a learner may have seen the half of a block
-                _save(path, purpose, settled, learners)
+                save_gathered(path, purpose, settled, learners)
             raise
     if path is not None:
         path.unlink(missing_ok=True)
 
 
-def _save(path: Path, purpose: str, place: Any, learners: Sequence[Learner]) -> None:
+def save_gathered(path: Path, purpose: str, place: Any, learners: Sequence[Learner]) -> None:
+    """Keep what learners know of a dataset up to a place."""
     header = {"format": FORMAT, "version": VERSION, "purpose": purpose, "place": place}
     arrays: Arrays = {"header": np.frombuffer(json.dumps(header).encode(), np.uint8)}
     for number, learner in enumerate(learners):
@@ -77,7 +86,7 @@ def _save(path: Path, purpose: str, place: Any, learners: Sequence[Learner]) -> 
         np.savez(file, allow_pickle=False, **arrays)
 
 
-def _load(path: Path, purpose: str, learners: Sequence[Learner]) -> Any:
+def load_gathered(path: Path, purpose: str, learners: Sequence[Learner]) -> Any:
     """The place that a file says, and the learners as it has them; None if there is no file."""
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as kept:

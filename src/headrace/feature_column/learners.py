@@ -31,7 +31,10 @@ EXACT = 1 << 20
 
 
 class Learner(ABC):
-    """What is known of the values so far."""
+    """What is known of the values so far. It travels to other processes as its arrays."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (type(self), self.arrays())
 
     @abstractmethod
     def arrays(self) -> Arrays:
@@ -40,6 +43,16 @@ class Learner(ABC):
     @abstractmethod
     def restore(self, arrays: Arrays) -> None:
         """Know what another did."""
+
+    def merge(self, arrays: Arrays) -> None:  # noqa: ARG002
+        """Know what another does, too, where the order of values is no matter."""
+        raise TypeError(f"what {type(self).__name__} knows depends on the order of values")
+
+
+def _restored(kind: type[Learner], arrays: Arrays) -> Learner:
+    made = kind()
+    made.restore(arrays)
+    return made
 
 
 class Frequencies(Learner):
@@ -93,7 +106,7 @@ class Frequencies(Learner):
         if len(self._texts) and not self._has_integers:
             limit = len(self._texts) if limit is None else limit
             found, _ = self._frequent_texts(limit + len(without), least)
-            return [text for text in found if text not in without][:limit]
+            return [text for text in found if text not in without][:limit] if without else found
         known = self._settle()
         if known is None:
             return []
@@ -143,9 +156,13 @@ class Frequencies(Learner):
 
     def restore(self, arrays: Arrays) -> None:
         """Values and counts."""
+        self.__init__()  # type: ignore[misc]
+        self.merge(arrays)
+
+    def merge(self, arrays: Arrays) -> None:
+        """The values that another counted, too."""
         import pyarrow as pa
 
-        self.__init__()  # type: ignore[misc]
         if "integers" in arrays:
             self._add(pa.array(arrays["integers"]), pa.array(arrays["counts"]))
         elif "cuts" in arrays:
@@ -232,8 +249,9 @@ class Moments(InRuns):
 class Quantiles(InRuns):
     """Numbers in order, each with how often it occurs; NaN and infinity are none.
 
-    Of more than `EXACT` different ones, neighbours are put together so that all groups are about equally large. Over a
-    thousand million numbers a quantile is then off by 0.002 of them at most.
+    Of more than `EXACT` different ones, those that agree in all but their last bits are put together: no more bits than
+    that takes, so what comes out depends on the numbers alone, neither on their order nor on who counted which. Then a
+    quantile is off by less than 0.4 % of itself, and mostly by far less.
     """
 
     run = EXACT // 2
@@ -242,23 +260,37 @@ class Quantiles(InRuns):
         super().__init__()
         self._values: Floats = np.empty(0)
         self._counts = np.empty(0, np.int64)
+        self._dropped = 0
 
     def _fold(self, rows: Floats) -> None:
-        new, counts = np.unique(rows[np.isfinite(rows)], return_counts=True)
-        values, place = np.unique(np.concatenate([self._values, new]), return_inverse=True)
-        total = np.zeros(len(values), np.int64)
-        np.add.at(total, place, np.concatenate([self._counts, counts]))
-        if len(values) > EXACT:
-            values, total = self._thinned(values, total)
-        self._values, self._counts = values, total
+        self.add(*np.unique(rows[np.isfinite(rows)], return_counts=True))
 
-    def _thinned(self, values: Floats, counts: NDArray[np.int64]) -> tuple[Floats, NDArray[np.int64]]:
-        """Half as many groups, each at its median: one that is large stays where it is when others join it."""
-        ends = np.cumsum(counts)
-        group = (ends - 1) * (EXACT // 2) // ends[-1]
-        first = np.flatnonzero(np.diff(group, prepend=-1))
-        total = np.add.reduceat(counts, first)
-        return values[np.searchsorted(ends, np.cumsum(total) - total / 2)], total
+    def add(self, values: Floats, counts: NDArray[np.int64]) -> None:
+        """Numbers in order, and how often each came."""
+        values = np.concatenate([self._values, self._coarse(values)])
+        if not len(values):
+            return
+        order = np.argsort(values, kind="stable")  # two runs that are in order, which it finds
+        self._counts = np.concatenate([self._counts, counts])[order]
+        self._values = values[order]
+        self._put_together()
+        if len(self._values) > EXACT:
+            keys = _bits_in_order(self._values)
+            while np.count_nonzero(np.diff(keys >> self._dropped)) >= EXACT:
+                self._dropped += 1
+            self._values = self._coarse(self._values)
+            self._put_together()
+
+    def _put_together(self) -> None:
+        first = np.flatnonzero(np.concatenate([[True], self._values[1:] != self._values[:-1]]))
+        self._values, self._counts = self._values[first], np.add.reduceat(self._counts, first)
+
+    def _coarse(self, values: Floats) -> Floats:
+        """Each number as the middle of those that count as one with it."""
+        if not self._dropped:
+            return values
+        keys = _bits_in_order(values)
+        return _of_bits((keys >> self._dropped << self._dropped) + (1 << self._dropped - 1))
 
     def quantiles(self, buckets: int) -> list[float]:
         """The boundaries between so many buckets of as equal a size as can be; [] if there was no number."""
@@ -288,9 +320,29 @@ class Quantiles(InRuns):
 
     def arrays(self) -> Arrays:
         """The numbers, and what waits."""
-        return {**super().arrays(), "values": self._values, "counts": self._counts}
+        dropped = np.array(self._dropped)
+        return {**super().arrays(), "values": self._values, "counts": self._counts, "dropped": dropped}
 
     def restore(self, arrays: Arrays) -> None:
         """The numbers, and what waited."""
         super().restore(arrays)
-        self._values, self._counts = arrays["values"], arrays["counts"]
+        self._values, self._counts, self._dropped = arrays["values"], arrays["counts"], int(arrays["dropped"])
+
+    def merge(self, arrays: Arrays) -> None:
+        """The numbers of another, too."""
+        if int(arrays["dropped"]) > self._dropped:
+            self._dropped = int(arrays["dropped"])
+            self._values = self._coarse(self._values)
+        self.add(arrays["values"], arrays["counts"])
+        if "waiting" in arrays:
+            self.take(arrays["waiting"])
+
+
+def _bits_in_order(values: Floats) -> NDArray[np.int64]:
+    """Integers that are in the order of these numbers, and neighbours where they are."""
+    bits = np.ascontiguousarray(values).view(np.int64)
+    return np.where(bits < 0, np.int64(-(1 << 63)) - bits, bits)
+
+
+def _of_bits(keys: NDArray[np.int64]) -> Floats:
+    return np.where(keys < 0, -np.abs(keys).view(np.float64), np.abs(keys).view(np.float64))

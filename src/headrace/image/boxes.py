@@ -39,7 +39,7 @@ def _block(*args: Any, **named: Any) -> Any:
         made = []
         for row in zip(*map(values, columns), strict=True):
             filled, keywords = _filled((args, named), iter(row))
-            made.append(_cut_boxes(*filled, **keywords))
+            made.append(crop_and_resize(*filled, **keywords))
         return column_of(made)
 
     return run
@@ -68,17 +68,6 @@ def crop_and_resize(
     array([[0., 2.],
            [6., 8.]], dtype=float32)
     """
-    return _cut_boxes(image, boxes, box_indices, crop_size, method, extrapolation_value)
-
-
-def _cut_boxes(
-    image: Any,
-    boxes: Any,
-    box_indices: Any,
-    crop_size: Any,
-    method: str = "bilinear",
-    extrapolation_value: float = 0.0,
-) -> Float:
     images, corners = np.asarray(image), np.asarray(boxes, np.float32)
     images = images[None] if images.ndim == 3 else images
     numbers = np.asarray(box_indices, np.int64)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import math
 from functools import cache
 from typing import Any
 
@@ -36,30 +37,23 @@ def image_library(module: str) -> Any:
 
 def read_headers(values: Bytes, offsets: Offsets, max_pixels: int | None, only: int | None = None) -> NDArray[np.int64]:
     """Kind, height, width, channels and depth of each image; refuses what is none, or larger than `max_pixels`."""
-    found = np.zeros((len(offsets) - 1, 5), np.int64)
-    _native.image_headers(values, offsets, found)
-    wrong = found[:, 0] == 0 if only is None else found[:, 0] != only
-    if wrong.any():
-        row = int(wrong.argmax())
-        size = int(offsets[row + 1] - offsets[row])
-        head = values[offsets[row] : offsets[row] + min(size, 8)].tobytes()
-        wanted = "an image in a known format" if only is None else KINDS[only]
-        what = (
-            f"it is {KINDS[found[row, 0]]}" if found[row, 0] else f"it begins with {head!r}" if size else "it is empty"
-        )
-        raise ParseError(f"{wanted} is needed, and {what}", row)
-    empty = (found[:, 1:3] < 1).any(1)
-    if empty.any():
-        row = int(empty.argmax())
-        raise ParseError(f"a {KINDS[found[row, 0]]} that ends before it says how large it is", row)
-    if max_pixels is not None:
-        large = found[:, 1].astype(np.float64) * found[:, 2] > max_pixels
-        if large.any():
-            row = int(large.argmax())
-            height, width = found[row, 1:3].tolist()
-            raise ParseError(
-                f"an image of {height} × {width} pixels, more than max_pixels={max_pixels}: give a larger one if it is "
-                "to be trusted",
-                row,
-            )
+    found = np.empty((len(offsets) - 1, 5), np.int64)
+    row = _native.image_headers(values, offsets, only or 0, math.inf if max_pixels is None else max_pixels, found)
+    if row >= 0:
+        kind, height, width = found[row, :3].tolist()
+        content = values[offsets[row] : offsets[row + 1]]
+        raise ParseError(_why_refused(content, kind, (height, width), max_pixels, only), row)
     return found
+
+
+def _why_refused(content: Bytes, kind: int, size: tuple[int, int], max_pixels: int | None, only: int | None) -> str:
+    if not kind or (only is not None and kind != only):
+        wanted = "an image in a known format" if only is None else KINDS[only]
+        begins = f"it begins with {content[:8].tobytes()!r}" if len(content) else "it is empty"
+        return f"{wanted} is needed, and {f'it is {KINDS[kind]}' if kind else begins}"
+    if min(size) < 1:
+        return f"a {KINDS[kind]} that ends before it says how large it is"
+    return (
+        f"an image of {size[0]} × {size[1]} pixels, more than max_pixels={max_pixels}: give a larger one if it is "
+        "to be trusted"
+    )

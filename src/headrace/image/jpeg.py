@@ -8,10 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.arrow_text import Bytes, Offsets
-from headrace.columns import Column
+from headrace.columns import Column, Varied
+from headrace.columns.dense import pooled
 from headrace.errors import ParseError
 from headrace.image.codecs import image_library
-from headrace.image.images import column_of_images, new_images
+from headrace.image.images import new_images
 
 
 class JpegDecoder:
@@ -27,19 +28,28 @@ class JpegDecoder:
         self, values: Bytes, offsets: Offsets, headers: NDArray[np.int64], channels: int = 0, ratio: int = 1
     ) -> Column:
         """All of a column, whose headers have been read, into one array."""
-        shapes = -(-headers[:, 1:4] // (ratio, ratio, 1))
-        shapes[:, 2] = channels or np.where(headers[:, 3] == 1, 1, 3)
-        data, starts = new_images(shapes, np.uint8)
-        for i, (start, size) in enumerate(zip(starts.tolist(), shapes.prod(1).tolist(), strict=True)):
-            into = data[start : start + size].reshape(shapes[i])
-            self.decode(values[offsets[i] : offsets[i + 1]], into, headers[i], i)
-        return column_of_images(data, shapes)
+        sizes = [
+            (-(-height // ratio), -(-width // ratio), channels or (1 if stored == 1 else 3))
+            for _, height, width, stored, _ in headers.tolist()
+        ]
+        cuts = offsets.tolist()
+        column: Any
+        if len(set(sizes)) == 1:
+            column = pooled((len(sizes), *sizes[0]), np.uint8)
+        else:
+            shapes = np.array(sizes, np.int64).reshape(len(sizes), 3)
+            column = Varied(new_images(shapes, np.uint8)[0], shapes)
+        for i, into in enumerate(column):
+            self.decode(values[cuts[i] : cuts[i + 1]], into, headers[i], i)
+        made: Column = column
+        return made
 
     def decode(self, content: Bytes, into: NDArray[np.uint8], header: NDArray[np.int64], row: int) -> None:
         """Fill `into` at its size: that of the image, or one that a scaled transform gives."""
         height, width, channels = into.shape
-        scaled = (height, width) != (int(header[1]), int(header[2]))
-        if int(header[3]) == 4:
+        _, whole_height, whole_width, stored, _ = header.tolist()
+        scaled = (height, width) != (whole_height, whole_width)
+        if stored == 4:
             self._decode_cmyk(content, into, row)
             return
         how = {

@@ -41,7 +41,7 @@ ENDLESS = 1 << 62
 """More rows than there can be: of a turn that takes all, or of a dataset without end."""
 
 
-def count_rows(node: Node) -> Node:
+def counted_plan(node: Node) -> Node:
     """A plan with the same elements, found by number where counting makes that possible: datasets that take turns.
 
     Counting asks for every dataset and for its length, once; it reads no rows but those that datasets are made of.
@@ -176,7 +176,7 @@ def _child(node: Parent, ctx: Context, row: Item, number: int) -> _Child:
     if isinstance(made, Failure):
         return _Child(ctx, made)
     where, plan = made
-    plan = count_rows(plan)
+    plan = counted_plan(plan)
     blocker = obstacle(plan)
     assert isinstance(node, Node)
     if blocker is not None:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
-from itertools import repeat
+from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from headrace.block import Block, Failure, Item, Rooms, concat, element, from_elements, rows_one_by_one
 from headrace.columns import Column, Indices, values
+from headrace.columns.dense import FAIR
 from headrace.errors import SpecError
+from headrace.exact_values import ExactRows, ExactValues
 from headrace.execute.channel import Cancelled
 from headrace.execute.context import Context
 from headrace.execute.origin import Origin
@@ -200,6 +202,8 @@ def _private(column: Column, keep: bool) -> Iterator[Any]:
         return values(column)
     if isinstance(shared, np.ndarray) and shared.flags.writeable and not keep:
         return values(column)
+    if shared is column and isinstance(shared, np.ndarray) and shared[:1].nbytes < FAIR and not shared.dtype.hasobject:
+        return iter(shared.copy())  # one copy takes less than many; who keeps a row keeps few others
     return (_own(row, keep) for row in values(column))
 
 
@@ -307,7 +311,13 @@ def make_rows(
     rooms: Rooms | None = None,
 ) -> Iterator[RowMade]:
     """What a function makes of each row, or of its id and it, in turn; copied into `rooms`."""
-    for fine, value in call_each_row(fn, block, with_ids=with_ids):
+    return _check_each(fn, signature, call_each_row(fn, block, with_ids=with_ids), rooms)
+
+
+def _check_each(
+    fn: Callable[..., Any], signature: Spec | None, called: Iterable[CallOutcome], rooms: Rooms | None
+) -> Iterator[RowMade]:
+    for fine, value in called:
         if not fine:
             yield value
             continue
@@ -326,14 +336,44 @@ def call_on_rows(
     with_ids: bool = False,
     cancelled: Callable[[], bool] | None = None,
 ) -> list[Block | Exception]:
-    """What a function makes of each row, or of its id and it; nothing more of the rest once the pass is `cancelled`."""
-    rows = []
-    rooms = Rooms(block.rows)
-    for made in make_rows(fn, signature, block, with_ids=with_ids, rooms=rooms):
-        if cancelled is not None and cancelled():
+    """What a function makes of each row, or of its id and it; nothing more of the rest once the pass is `cancelled`.
+
+    Elements that are all alike are copied to where they lie in columns, the others looked at one by one.
+    """
+    called = call_each_row(fn, block, with_ids=with_ids)
+    if cancelled is not None:
+        called = _unless(cancelled, called)
+    alike: ExactRows | None = None
+    odd: list[CallOutcome] = []
+    if signature is None:
+        for outcome in called:
+            fine, value = outcome
+            if alike is None and fine:
+                alike = _room_like(value, block.rows)
+            if alike is None or not fine or not alike.add(value):
+                odd = [outcome]
+                break
+    rooms = Rooms(block.rows - (alike.count if alike else 0))
+    rest = join_rows(list(_check_each(fn, signature, chain(odd, called), rooms)), rooms)
+    return [alike.block(), *rest] if alike is not None and alike.count else rest
+
+
+def _unless(cancelled: Callable[[], bool], called: Iterator[CallOutcome]) -> Iterator[CallOutcome]:
+    for outcome in called:
+        if cancelled():
             raise Cancelled
-        rows.append(made)
-    return join_rows(rows, rooms)
+        yield outcome
+
+
+def _room_like(value: Any, rows: int) -> ExactRows | None:
+    """Room for rows like this one; None where they must be looked at one by one."""
+    if value is None:
+        return None
+    try:
+        exact = ExactValues.like(*element(value))
+    except Exception:  # it is met again, in its place
+        return None
+    return None if exact is None else ExactRows(exact, rows)
 
 
 def join_rows(rows: list[RowMade], rooms: Rooms | None = None) -> list[Block | Exception]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from headrace import keys
 from headrace.block import Block, Item, concat
@@ -17,6 +17,7 @@ from headrace.execute.row_buffer import RowBuffer
 from headrace.execute.stream import END, Made, Pending, Pulled, Stream
 from headrace.ops.arguments import function
 from headrace.ops.children import OneRow, Parent, open_child
+from headrace.ops.row_slices import RowSlices
 from headrace.ops.template import BuildingNode, Template
 from headrace.ops.window import as_datasets
 from headrace.plan.cardinality import UNKNOWN, Cardinality
@@ -46,7 +47,7 @@ class FlatMap(BuildingNode):
     seed: keys.Seed = field(repr=False, metadata=TUNING)
 
     probe: Probe = field(repr=False, default_factory=lambda: Probe(None))
-    template: Template | None = field(default=None, repr=False, metadata=TUNING)
+    template: Template | RowSlices | None = field(default=None, repr=False, metadata=TUNING)
     """What the function makes of any row, where one call of it is as good as many."""
 
     divides = True
@@ -69,7 +70,10 @@ class FlatMap(BuildingNode):
 
     def asked_once(self) -> Node | None:
         windows, structure = self.input.stacked_windows(), self.input.spec.structure
-        if windows is None or structure is None:
+        if windows is None:
+            slices = self.building.slices(self.input.spec)
+            return None if slices is None else replace(self, template=slices, stands_for=self)
+        if structure is None:
             return None
         template = Template.of(self.fn, structure, windows[1])
         return None if template is None else replace(self, input=windows[0], template=template, stands_for=self)
@@ -88,21 +92,38 @@ def open_flat_map(node: FlatMap, ctx: Context, at: At) -> Stream:
     return FlatMapStream(node, ctx, at, node.template)
 
 
+class ManyAtOnce(Protocol):
+    """Makes the rows of many parents in one go."""
+
+    @property
+    def rows(self) -> int | None:
+        """How many rows each parent has, where that is known."""
+
+    @property
+    def most(self) -> int | None:
+        """How many parents it takes at a time."""
+
+    def fill(self, ctx: Context, parents: Block) -> Block | None:
+        """The rows of all these, one parent after the other; None where they must be looked at one by one."""
+
+
 SMALL = 64
 """Children of fewer rows are put together: a block costs as much as so many rows."""
 
 
 class FlatMapStream(Stream):
-    """One child at a time, or many windows at once."""
+    """One child at a time, or many windows or rows at once."""
 
-    def __init__(self, node: Parent, ctx: Context, at: At, template: Template | None = None) -> None:
+    def __init__(self, node: Parent, ctx: Context, at: At, template: ManyAtOnce | None = None) -> None:
         self._node = node
         self._ctx = ctx
-        self._stacked = template is not None
+        self._stacked = isinstance(template, Template)
         self._template = None if ctx.with_ids else template
+        self._rows_each = 1
         parents = ctx.open(node.input, at.inputs, with_ids=True)
         self._parents = RowBuffer(parents) if node.input.pure else parents
         self._waiting = Pending()
+        self._left: Block | None = None
         self._child: Input | OneRow | None = None
         self._unseen = node.pure
         self._parent: Mark
@@ -126,17 +147,21 @@ class FlatMapStream(Stream):
             self._child = None
 
     def _at_once(self, want: int) -> Block | None:
-        """The rows of as many windows as are wanted; where that cannot be done, they wait."""
-        if self._template is None or self._waiting:
+        """The rows of as many parents as are wanted; where that cannot be done, they wait."""
+        template = self._template
+        if template is None or self._waiting:
             return None
-        windows = self._parents.pull(-(-want // self._template.rows))
-        if windows is END:
+        each = template.rows or (self._rows_each if self._node.input.pure else want)
+        count = -(-want // each)
+        parents = self._parents.pull(count if template.most is None else min(count, template.most))
+        if parents is END:
             return None
-        made = self._template.fill(self._ctx, windows) if isinstance(windows, Block) else None
+        made = template.fill(self._ctx, parents) if isinstance(parents, Block) else None
         if made is None:
-            self._waiting.add([windows])
+            self._waiting.add([parents])
             return None
-        made.mark = windows.mark
+        self._rows_each = max(1, made.rows // parents.rows)
+        made.mark = parents.mark
         return made
 
     def pull(self, want: int) -> Made:
@@ -157,6 +182,9 @@ class FlatMapStream(Stream):
         return [made, *rest]
 
     def _pull(self, want: int) -> Pulled:
+        left, self._left = self._left, None
+        if left is not None:
+            return left
         while True:
             if self._child is not None:
                 item = self._child.pull(want)
@@ -165,16 +193,25 @@ class FlatMapStream(Stream):
                     return item
                 self._close_child()
             made = self._at_once(want)
-            if made is not None:
+            if made is None:
+                if not self._next():
+                    return END
+            elif made.rows:
                 return made
-            if not self._next():
-                return END
 
     def skip(self, count: int, *, replay: bool = False) -> int:
-        if self._template is not None:
+        if self._left is not None:  # it is pulled
             return 0
         done = 0
-        while done < count and (self._child is not None or self._next()):
+        while done < count:
+            made = self._at_once(count - done) if self._child is None else None
+            if made is not None:
+                passed = min(made.rows, count - done)
+                self._left = made.cut(passed, made.rows) if passed < made.rows else None
+                done += passed
+                continue
+            if self._child is None and not self._next():
+                break
             assert self._child is not None
             done += self._child.skip(count - done, replay=replay)
             if done < count:

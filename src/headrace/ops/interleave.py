@@ -77,6 +77,7 @@ class Interleave(BuildingNode):
     probe: Probe = field(repr=False, default_factory=lambda: Probe(None))
 
     divides = True
+    keeps_rows = True
 
     @cached_property
     def pure(self) -> bool:

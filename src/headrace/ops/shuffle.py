@@ -102,6 +102,7 @@ class Shuffle(MovedRows):
     reshuffle: bool = True
 
     divides = True
+    keeps_rows = True
 
     scatters = True
 

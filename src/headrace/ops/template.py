@@ -16,6 +16,7 @@ from headrace.block import Block
 from headrace.execute.context import Context
 from headrace.keys import ROOT, keyed_seeds
 from headrace.ops.calls import rows_as_arguments
+from headrace.ops.row_slices import RowSlices
 from headrace.plan.cardinality import UNKNOWN, Cardinality
 from headrace.plan.datasets import dataset_of, is_dataset
 from headrace.plan.node import Node, rebuild
@@ -143,7 +144,7 @@ class BuildingFunction:
 
     def __init__(self, fn: Callable[..., Any]) -> None:
         self._fn = fn
-        self._made: dict[Spec, Node | None] = {}
+        self._made: dict[Spec, tuple[Node | None, list[Any]]] = {}
 
     def spec(self, rows: Spec) -> Spec:
         """Of the datasets it builds on rows of this spec."""
@@ -156,13 +157,20 @@ class BuildingFunction:
         made = self._asked(rows)
         return made is not None and made.pure and not any(isinstance(leaf, DatasetSpec) for leaf in rows.leaves)
 
+    def slices(self, rows: Spec) -> RowSlices | None:
+        """Where all it does to rows of this spec is to slice them: how."""
+        made = self._asked(rows)
+        return (
+            None if made is None or rows.structure is None else RowSlices.of(made, rows.structure, self._made[rows][1])
+        )
+
     def _asked(self, rows: Spec) -> Node | None:
         """What it builds on rows that stand for all of this spec; each kind is asked for once."""
         if rows not in self._made:
             stands = [_stand_in(i, leaf) for i, leaf in enumerate(rows.leaves)]
             vague = any(stand is None for stand in stands)
-            self._made[rows] = None if vague else ask_once(self._fn, rows.structure, stands)
-        return self._made[rows]
+            self._made[rows] = (None if vague else ask_once(self._fn, rows.structure, stands), stands)
+        return self._made[rows][0]
 
 
 class BuildingNode(Node):
@@ -210,6 +218,8 @@ class Template:
     size: int
     plan: Node
     rows: int
+
+    most = None
 
     @classmethod
     def of(cls, fn: Callable[..., Any], structure: Structure, size: int) -> Template | None:

@@ -57,8 +57,8 @@ def apply_rules(plan: Node, applied: list[Applied] | None = None) -> Node:
 
 
 def prepare(plan: Node) -> Prepared:
-    """The plan made ready to run, after all rules."""
-    return Prepared.of(plan, apply_rules)
+    """The plan made ready to run, after all rules; in a source by itself there is nothing to rewrite."""
+    return Prepared.of(plan, apply_rules if plan.inputs else None)
 
 
 def prepare_root(plan: Node) -> Prepared:

@@ -1,4 +1,4 @@
-"""Windows that only go through a plain chain of operations: many at a time."""
+"""Windows that only go through a plain chain of operations, and rows that are only sliced: many at a time."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from headrace.plan.node import Node
 
 
 def windows_at_once(node: Node) -> Node | None:
-    """The function only builds on its windows: it is asked once, and its answer holds for many windows at a time."""
+    """The function only builds on its windows, or slices rows: it is asked once, and that holds for many at a time."""
     return node.asked_once()

@@ -8,7 +8,7 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from functools import cache, cached_property
+from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeAlias
 
@@ -16,6 +16,7 @@ from headrace.errors import ElementError, what_there_is
 from headrace.options import Options
 from headrace.plan.cardinality import Cardinality
 from headrace.plan.display import parameter_text
+from headrace.plan.once import cached_property
 from headrace.plan.spec import Probe, Spec
 
 _PACKAGE = str(Path(__file__).parents[1]) + os.sep
@@ -66,6 +67,7 @@ class Node(ABC):
     - `process`: where its rows are the share of one process: which, of how many, and how many elements it has a step.
     - `divides`: done to shares of its input one by one, it makes of each row what it makes of it among all others.
     - `keeps_runs`: done to runs of its input one by one, it gives what it makes of them end to end.
+    - `keeps_rows`: done to shares of its input one by one, it gives the same rows as of all of it, in whatever order.
     - `coarse`: fetching one row reads many, so that scattered ones are better asked for many at a time.
     """
 
@@ -87,6 +89,7 @@ class Node(ABC):
     tells_inputs = False
     divides = False
     keeps_runs = False
+    keeps_rows = False
     process: ClassVar[tuple[int, int, int] | None] = None
 
     @property

@@ -28,12 +28,15 @@ class How:
     state: Any = None
     save_every: float = 30.0
     progress: bool | None = None
+    cluster: Any = None
 
 
 def learn(layer: Any, data: Any, learners: Sequence[Learner], take: Callable[[Any, int], None], how: How) -> None:
     """Have `take` see columns, and how many axes an element of them has: of a dataset, or of one array of rows."""
     name = (layer if isinstance(layer, type) else type(layer)).__name__
     if not is_dataset(data):
+        if how.cluster is not None:
+            raise ValueError(f"{name}: the workers of a cluster read a dataset, not an array: leave cluster= out")
         if how.steps is not None:
             raise ValueError(f"{name}: steps counts the elements of a dataset, not of an array: leave it out")
         column = plain_column([data] if is_single(data) else data)
@@ -55,7 +58,8 @@ def learn(layer: Any, data: Any, learners: Sequence[Learner], take: Callable[[An
             take(column, axes_of(column))
 
     ds = data if how.steps is None else data.take(how.steps)
-    gather(ds, learners, take_block, purpose=name, state=how.state, save_every=how.save_every, progress=how.progress)
+    said = {"state": how.state, "save_every": how.save_every, "progress": how.progress, "cluster": how.cluster}
+    gather(ds, learners, take_block, purpose=name, **said)
 
 
 def axes_of(column: Any) -> int:

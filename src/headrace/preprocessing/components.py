@@ -8,18 +8,20 @@ from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from headrace.block import Block
+from headrace.columns import Varied
 from headrace.errors import what_there_is
 from headrace.feature_column.gather import gather
-from headrace.feature_column.learners import Learner, Moments, Quantiles
-from headrace.plan.spec import Spec
+from headrace.feature_column.learners import Quantiles
+from headrace.plan.spec import Spec, TensorSpec
 from headrace.plan.structure import Structure
 from headrace.preprocessing.adapt import flat
 from headrace.preprocessing.base import PreprocessingLayer
 from headrace.preprocessing.normalization import Normalization
 from headrace.preprocessing.numbers import Discretization
-from headrace.ragged import Ragged
+from headrace.preprocessing.row_moments import RowMoments
 
 Path = tuple[Any, ...]
 
@@ -67,11 +69,10 @@ class ComponentLayers(ABC):
 
     @classmethod
     def _learn(
-        cls, ds: Any, columns: Sequence[Any] | None, make: Callable[[], Any], **how: Any
-    ) -> dict[str, tuple[Any, int]]:
-        """What is learnt of each component, and how many axes it has: of all of real numbers, or of those named."""
-        found: dict[str, tuple[Any, int]] = {}
-        learners: list[Learner] = []
+        cls, ds: Any, columns: Sequence[Any] | None, make: Callable[[TensorSpec], Any], **how: Any
+    ) -> dict[str, Any]:
+        """What is learnt of each component: of all of real numbers, or of those named."""
+        found: dict[str, Any] = {}
         wanted = None if columns is None else [str(each) for each in columns]
         known = ds._node.spec
         if known.structure is None:
@@ -84,22 +85,21 @@ class ComponentLayers(ABC):
         for name, leaf in zip(names, known.leaves, strict=True):
             real = leaf.dtype is not None and leaf.dtype.kind == "f"
             if name in (wanted if wanted is not None else [name] if real else []):
-                found[name] = (make(), leaf.rank or 0)
-                learners.append(found[name][0])
+                found[name] = make(leaf)
         if not found:
             raise ValueError(f"{cls.__name__}.adapt: there are no components of real numbers: name others by columns=")
 
         def take(block: Block) -> None:
             for name, column in zip(names, block.columns, strict=True):
                 if name in found:
-                    cls._take(found[name][0], name, column)
+                    cls._take(found[name], column, _numbers(cls, name, column))
 
-        gather(ds, learners, take, purpose=f"{cls.__name__} {', '.join(found)}", **how)
+        gather(ds, list(found.values()), take, purpose=f"{cls.__name__} {', '.join(found)}", **how)
         return found
 
     @classmethod
     @abstractmethod
-    def _take(cls, learner: Any, name: str, column: Any) -> None: ...
+    def _take(cls, learner: Any, column: Any, values: NDArray[Any]) -> None: ...
 
     @classmethod
     @abstractmethod
@@ -116,17 +116,17 @@ def _check_classes(cls: type, structure: Structure) -> None:
         _check_classes(cls, child)
 
 
-def _numbers(cls: type, name: str, column: Any) -> Any:
-    values = flat(column)
+def _numbers(cls: type, name: str, column: Any) -> NDArray[Any]:
+    values = column.packed() if isinstance(column, Varied) else flat(column)
     if not isinstance(values, np.ndarray) or values.dtype.kind not in "iufb":
-        raise TypeError(f"{cls.__name__}: component {name!r} does not hold numbers, or arrays of different shapes")
+        raise TypeError(f"{cls.__name__}: component {name!r} does not hold numbers, or arrays of different dtypes")
     return values
 
 
 class Normalizer(ComponentLayers):
     """Numbers around 0, with a deviation of 1: of each component, by `hr.preprocessing.Normalization`.
 
-    Each place of the last axis has a mean of its own; rows of different lengths share one.
+    Each place of the last axis has a mean of its own; where rows differ in its length, all share one.
 
     >>> ds = hr.Dataset.from_tensor_slices({"age": [20.0, 30.0, 40.0], "name": ["a", "b", "c"]})
     >>> normalizer = hr.Normalizer.adapt(ds)
@@ -148,9 +148,9 @@ class Normalizer(ComponentLayers):
 
         NaN and infinity do not count. `state`, `save_every` and `progress`: see `hr.text.Vocabulary.adapt`.
         """
-        found = cls._learn(ds, columns, Moments, state=state, save_every=save_every, progress=progress)
+        found = cls._learn(ds, columns, _row_moments, state=state, save_every=save_every, progress=progress)
         layers: dict[str, PreprocessingLayer] = {}
-        for name, (learner, _) in found.items():
+        for name, learner in found.items():
             moments = learner.moments()
             if moments is None:
                 raise ValueError(f"Normalizer: component {name!r} holds no number, at some place")
@@ -159,11 +159,12 @@ class Normalizer(ComponentLayers):
         return cls(layers)
 
     @classmethod
-    def _take(cls, learner: Moments, name: str, column: Any) -> None:
-        values = _numbers(cls, name, column)
-        if not isinstance(column, Ragged) and column.ndim > 1:
-            values = column.reshape(-1, column.shape[-1])
-        learner.take(values)
+    def _take(cls, learner: RowMoments, column: Any, values: NDArray[Any]) -> None:
+        learner.take(column, values)
+
+
+def _row_moments(leaf: TensorSpec) -> RowMoments:
+    return RowMoments(leaf.shape[-1] if leaf.shape else None)
 
 
 class Discretizer(ComponentLayers):
@@ -191,9 +192,9 @@ class Discretizer(ComponentLayers):
         """
         if num_bins < 2:
             raise ValueError(f"Discretizer: num_bins must be at least 2, not {num_bins}")
-        found = cls._learn(ds, columns, Quantiles, state=state, save_every=save_every, progress=progress)
+        found = cls._learn(ds, columns, lambda _: Quantiles(), state=state, save_every=save_every, progress=progress)
         layers: dict[str, PreprocessingLayer] = {}
-        for name, (learner, _) in found.items():
+        for name, learner in found.items():
             bounds = learner.quantiles(num_bins)
             if not bounds:
                 raise ValueError(f"Discretizer: component {name!r} holds no number")
@@ -201,5 +202,5 @@ class Discretizer(ComponentLayers):
         return cls(layers)
 
     @classmethod
-    def _take(cls, learner: Quantiles, name: str, column: Any) -> None:
-        learner.take(_numbers(cls, name, column))
+    def _take(cls, learner: Quantiles, column: Any, values: NDArray[Any]) -> None:  # noqa: ARG003
+        learner.take(values)

@@ -134,6 +134,10 @@ class DiskCache:
             total -= each.nbytes
         return total
 
+    def is_there(self) -> bool:
+        """Whether anything was ever kept in this folder."""
+        return (Path(self.folder) / "used").is_file()
+
     def kept(self) -> list[Kept]:
         """All ranges."""
         found = []

@@ -92,6 +92,8 @@ class Format(ABC):
     """Whether `starts` finds the records of a file."""
     sure = False
     """Whether each record that `starts` finds is a row: then records may be counted even if bad ones do not count."""
+    joinable = False
+    """Whether `scan_files` finds the records of whole files that lie end to end."""
     terminated = False
     """Whether LF ends a record, though the last one may lack it."""
 
@@ -120,6 +122,10 @@ class Format(ABC):
         found = self.bare.scan(joined, ScanHints()).parts
         whole = found[0] if len(found) == 1 else None
         return whole if isinstance(whole, ScannedRows) and whole.rows == len(which) else None
+
+    def scan_files(self, data: bytes, ends: Offsets) -> ScannedRows | None:  # noqa: ARG002
+        """The rows of whole files that lie end to end, if `joinable`; None if one is bad, or cannot be told apart."""
+        return None
 
     def refusal(self, size: int) -> str | None:  # noqa: ARG002
         """Why a file of this size cannot be one of this format."""

@@ -112,6 +112,7 @@ class RemoteFile:
         else:
             self._ranges = Handle(via, system, name, self._is_this)
         self._begun: PendingRanges = {}
+        self._kept: set[Bounds] = set()
         self._start = 0
         self._block: Buffer = b""
         first = opening.first
@@ -174,9 +175,18 @@ class RemoteFile:
     def _begin(self, bounds: Bounds, begun: PendingRanges, *, ahead: bool = False) -> None:
         if bounds[0] >= bounds[1] or bounds in begun:
             return
-        cache = self._cache
-        if not ahead or cache is None or not cache.has(self._path, self._stamp, *bounds):
-            begun[bounds] = self._ranges.begin(*bounds)
+        if ahead and self._is_kept(bounds):
+            return
+        begun[bounds] = self._ranges.begin(*bounds)
+
+    def _is_kept(self, bounds: Bounds) -> bool:
+        """Whether the cache had a range when it was first looked for: to look takes as long as to read a part of it."""
+        if self._cache is None or bounds in self._kept:
+            return self._cache is not None
+        found = self._cache.has(self._path, self._stamp, *bounds)
+        if found:
+            self._kept.add(bounds)
+        return found
 
     @property
     def _cache(self) -> DiskCache | None:

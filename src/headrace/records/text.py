@@ -15,6 +15,7 @@ from headrace.plan.spec import Spec, TensorSpec
 from headrace.plan.structure import LEAF
 from headrace.records.files import Bytes
 from headrace.records.format import Bad, Format, Offsets, ScanHints, ScannedRows, ScanPart, ScanResult
+from headrace.records.packed import LEAST, packing
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -48,6 +49,7 @@ class Lines(Format):
     indexed = True
     skimmed = True
     terminated = True
+    joinable = True
 
     @property
     def sure(self) -> bool:  # type: ignore[override]
@@ -72,6 +74,17 @@ class Lines(Format):
         if len(offsets) == 1:
             return ScanResult([], used)
         return ScanResult(self._parts(binary(values, offsets), starts), used, more=more)
+
+    def scan_files(self, data: bytes, ends: Offsets) -> ScannedRows | None:
+        start = 0
+        for end in ends.tolist():
+            head = data[start : min(end, start + LEAST)]
+            if head and (data[end - 1] != LF or head.startswith(MARK) or packing(head)):
+                return None
+            start = end
+        found = self._scan(np.frombuffer(data, np.uint8), ScanHints()).parts
+        whole = found[0] if found else ScannedRows([], 0, 0)
+        return whole if isinstance(whole, ScannedRows) and len(found) < 2 else None
 
     def _parts(self, lines: pa.Array, starts: Offsets) -> list[ScanPart]:
         if self.encoding is None:

@@ -25,6 +25,7 @@ class TFRecords(Format):
     indexed = True
     skimmed = True
     sure = True
+    joinable = True
 
     @property
     def spec(self) -> Spec:
@@ -48,6 +49,13 @@ class TFRecords(Format):
     def pick(self, parts: list[Bytes], which: Offsets, bounds: Offsets) -> ScannedRows | None:
         found = _native.unframe_at(parts, which, bounds)
         return None if found is None else ScannedRows([binary(*found)], len(which), 0)
+
+    def scan_files(self, data: bytes, ends: Offsets) -> ScannedRows | None:
+        values, offsets, used, problem = _native.unframe(data, 0, ALL, ALL)
+        stops = offsets + (HEADER + FOOTER) * np.arange(len(offsets))
+        if problem or used < len(data) or not np.isin(ends, stops).all():
+            return None
+        return ScannedRows([binary(values, offsets)], len(offsets) - 1, 0)
 
     def _wrong(self, data: Bytes, problem: int, final: bool, left: int | None) -> str | None:
         if problem == WRONG_LENGTH:

@@ -6,13 +6,16 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from headrace.cluster.members import Cluster
+from headrace.cluster.ranges import PlanRanges
 from headrace.execute.budget import cpus
 from headrace.execute.passes import Pass
+from headrace.iterator import for_pass
 from headrace.ops.count_rows import CountRows
 from headrace.ops.with_options import merge_options
 from headrace.optimise.rules import prepare
 from headrace.options import Options
 from headrace.plan.node import Node
+from headrace.sinks.jobs import run_jobs
 from headrace.sources.files import Files
 
 if TYPE_CHECKING:
@@ -30,9 +33,10 @@ def count(self: Dataset, *, cluster: Cluster | None = None) -> int:
     >>> hr.Dataset.range(10).filter(lambda x: x % 3 == 0).count()
     4
     """
-    if cluster is not None:
-        return sum(int(rows) for rows in self._then(CountRows).distribute_over(cluster))
     node, options = self._node, merge_options(self._node)
+    if cluster is not None:
+        jobs = [CountRows(part) for part in PlanRanges(for_pass(node), any_order=True).parts()]
+        return sum(map(int, run_jobs(cluster, jobs, options)))
     if not isinstance(node, Files) or node.files is None or node.on_error is not None:
         return _rows(node, options)
     with ThreadPoolExecutor(options.cpu_budget or cpus()) as threads:  # the kernels that read hold no lock

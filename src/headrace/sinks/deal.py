@@ -1,21 +1,32 @@
-"""Which row goes into which file: a matter of its number alone, so that the same rows give the same files."""
+"""Which row goes into which file: a matter of its number alone, so that the same rows give the same files.
+
+So is where a run of rows ends that are encoded together: a matter of the rows, never of the blocks that they come in.
+"""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from headrace.arrow_text import parts
 from headrace.block import Block
+from headrace.columns import Column, RaggedText, Stacked, Varied, values
+from headrace.columns.text import holds_text
 from headrace.io.writer import plan_shards
 from headrace.plan.cardinality import Cardinality
+from headrace.ragged import Ragged
 
 PROBED = 64
 """So many rows tell how large one is."""
 SHARD_BYTES = 128 << 20
 """The size of a file where nobody can tell how many there will be."""
+ROW_BYTES = 8
+"""What a row counts beside its values."""
 
 
 class Dealing(NamedTuple):
@@ -24,6 +35,17 @@ class Dealing(NamedTuple):
     shards: int | None
     rows: int
     total: int | None
+
+    def bounds(self, count: int) -> list[tuple[int, int, int]]:
+        """Which of `count` rows each file has: the first, how many, and how far apart."""
+        if self.rows and self.shards and self.total:
+            ends = [i * self.total // self.shards for i in range(self.shards + 1)]
+            return [(start, stop - start, 1) for start, stop in pairwise(ends)]
+        if self.rows:
+            shards = max(1, -(-count // self.rows))
+            return [(i * self.rows, min(self.rows, count - i * self.rows), 1) for i in range(shards)]
+        shards = self.shards or 1
+        return [(i, max(0, -(-(count - i) // shards)), shards) for i in range(shards)]
 
 
 def dealing(shards: int | None, count: Cardinality, row_bytes: float) -> Dealing:
@@ -35,51 +57,107 @@ def dealing(shards: int | None, count: Cardinality, row_bytes: float) -> Dealing
     return Dealing(shards, -(-count // shards), int(count))
 
 
-class RowRuns:
-    """The rows of a pass, taken in runs of about so many bytes, or of an exact number of rows."""
+class FirstRows:
+    """The rows of a pass, of which the first can be looked at before."""
 
     def __init__(self, blocks: Iterator[Block]) -> None:
         self._blocks = blocks
         self._ready: deque[Block] = deque()
 
-    def take(self, most: int, most_bytes: int) -> list[Block]:
-        """The next rows; none at the end."""
+    def peek(self, most: int) -> list[Block]:
+        """The first `most` rows, or all there are; they come again."""
         taken: list[Block] = []
-        while most > 0 and most_bytes > 0:
-            block = self._ready.popleft() if self._ready else next(self._blocks, None)
-            if block is None:
+        for block in self._blocks:
+            taken.append(block.slice(0, min(most, block.rows)))
+            self._ready.append(block)
+            most -= taken[-1].rows
+            if most <= 0:
                 break
-            if block.rows > most:
-                self._ready.appendleft(block.slice(most, block.rows))
-                block = block.slice(0, most)
-            most -= block.rows
-            most_bytes -= block.nbytes
-            taken.append(block)
         return taken
 
-    def put_back(self, blocks: list[Block]) -> None:
-        """Have these first."""
-        self._ready.extendleft(reversed(blocks))
+    def __iter__(self) -> Iterator[Block]:
+        while self._ready:
+            yield self._ready.popleft()
+        yield from self._blocks
 
 
-def dealt(rows: RowRuns, how: Dealing, run_bytes: int) -> Iterator[tuple[int, list[Block]]]:
+class RunCutter:
+    """Cuts the rows of one file into runs that are encoded together, of about so many bytes."""
+
+    def __init__(self, run_bytes: int) -> None:
+        self._run_bytes = run_bytes
+        self._blocks: list[Block] = []
+        self._left = run_bytes
+
+    def add(self, block: Block) -> Iterator[list[Block]]:
+        """The runs that are whole with these rows."""
+        sizes = row_sizes(block)
+        ends = np.cumsum(sizes) if isinstance(sizes, np.ndarray) else None
+        start = 0
+        while start < block.rows:
+            if ends is None:
+                stop = start + -(-self._left // int(sizes))
+                taken = int(sizes) * (block.rows - start)
+            else:
+                before = int(ends[start - 1]) if start else 0
+                stop = int(np.searchsorted(ends, before + self._left)) + 1
+                taken = int(ends[-1]) - before
+            self._blocks.append(block.slice(start, min(stop, block.rows)))
+            if stop <= block.rows:
+                yield from self.end()
+            else:
+                self._left -= taken
+            start = stop
+
+    def end(self) -> Iterator[list[Block]]:
+        """What is left, as the last run."""
+        if self._blocks:
+            blocks, self._blocks = self._blocks, []
+            yield blocks
+        self._left = self._run_bytes
+
+
+def cut_runs(blocks: Iterable[Block], run_bytes: int) -> Iterator[list[Block]]:
+    """All rows of one file in such runs."""
+    cutter = RunCutter(run_bytes)
+    for block in blocks:
+        yield from cutter.add(block)
+    yield from cutter.end()
+
+
+def dealt(rows: Iterator[Block], how: Dealing, run_bytes: int) -> Iterator[tuple[int, list[Block]]]:
     """Runs of rows, each with the number of its file."""
+    if how.rows:
+        yield from _contiguous(rows, how, run_bytes)
+        return
+    cutters = [RunCutter(run_bytes) for _ in range(how.shards or 1)]
     number = 0
-    while True:
-        most = 1 << 60
-        if how.rows:
-            shard, most = _contiguous(number, how)
-        blocks = rows.take(most, run_bytes if how.rows else run_bytes * (how.shards or 1))
-        if not blocks:
-            return
-        if how.rows:
-            yield shard, blocks
-        else:
-            yield from _in_turn(blocks, number, how.shards or 1)
-        number += sum(block.rows for block in blocks)
+    for block in rows:
+        for shard, cutter in enumerate(cutters):
+            chosen = np.arange((shard - number) % len(cutters), block.rows, len(cutters))
+            if len(chosen):
+                yield from ((shard, run) for run in cutter.add(block.take(chosen)))
+        number += block.rows
+    for shard, cutter in enumerate(cutters):
+        yield from ((shard, run) for run in cutter.end())
 
 
-def _contiguous(number: int, how: Dealing) -> tuple[int, int]:
+def _contiguous(rows: Iterator[Block], how: Dealing, run_bytes: int) -> Iterator[tuple[int, list[Block]]]:
+    cutter, number, shard = RunCutter(run_bytes), 0, 0
+    for block in rows:
+        start = 0
+        while start < block.rows:
+            shard, most = _file_of(number, how)
+            part = block.slice(start, min(block.rows, start + most))
+            yield from ((shard, run) for run in cutter.add(part))
+            start += part.rows
+            number += part.rows
+            if part.rows == most:
+                yield from ((shard, run) for run in cutter.end())
+    yield from ((shard, run) for run in cutter.end())
+
+
+def _file_of(number: int, how: Dealing) -> tuple[int, int]:
     """The file of this row, and how many rows from it on go there. Of two files none has two rows more."""
     if how.shards is None or how.total is None:
         return number // how.rows, how.rows - number % how.rows
@@ -87,12 +165,45 @@ def _contiguous(number: int, how: Dealing) -> tuple[int, int]:
     return shard, (shard + 1) * how.total // how.shards - number
 
 
-def _in_turn(blocks: list[Block], number: int, shards: int) -> Iterator[tuple[int, list[Block]]]:
-    parts: list[list[Block]] = [[] for _ in range(shards)]
-    for block in blocks:
-        for shard in range(shards):
-            chosen = np.arange((shard - number) % shards, block.rows, shards)
-            if len(chosen):
-                parts[shard].append(block.take(chosen))
-        number += block.rows
-    yield from ((shard, part) for shard, part in enumerate(parts) if part)
+def row_sizes(block: Block) -> int | NDArray[np.int64]:
+    """How many bytes the values of each row take, or of all rows alike: the same in whatever columns they lie."""
+    total: Any = ROW_BYTES
+    for column in block.columns:
+        total = total + _sizes(column)
+    return total if isinstance(total, int) else np.asarray(total, np.int64)
+
+
+def _sizes(column: Column) -> Any:
+    if isinstance(column, np.ndarray) and column.dtype != object:
+        return int(column.dtype.itemsize * np.prod(column.shape[1:], dtype=np.int64))
+    if isinstance(column, Varied) and column.dtype != object:
+        return np.asarray(column.sizes, np.int64) * column.dtype.itemsize
+    if isinstance(column, Ragged):
+        return _sums(_sizes(column.values), column.offsets)
+    if isinstance(column, RaggedText):
+        return _sums(_sizes(column.inner), column.offsets)
+    if isinstance(column, Stacked):
+        return _sizes(column.inner).reshape(len(column), -1).sum(axis=1)
+    if not isinstance(column, list | np.ndarray | Varied) and holds_text(column):
+        return np.diff(parts(column)[1])
+    return np.array([_object_size(value) for value in values(column)], np.int64)
+
+
+def _sums(sizes: Any, offsets: Any) -> NDArray[np.int64]:
+    cuts = np.asarray(offsets, np.int64)
+    if isinstance(sizes, int):
+        return np.diff(cuts) * sizes
+    ends = np.concatenate([[0], np.cumsum(sizes)])
+    return np.diff(ends[cuts])
+
+
+def _object_size(value: Any) -> int:
+    if isinstance(value, str):
+        return len(value.encode(errors="surrogatepass"))
+    if isinstance(value, bytes):
+        return len(value)
+    while isinstance(value, Ragged):
+        value = value.values
+    if isinstance(value, np.ndarray) and value.dtype == object:
+        return sum(map(_object_size, value.ravel().tolist()))
+    return int(getattr(value, "nbytes", 8))

@@ -23,7 +23,7 @@ class Shards(ABC):
         self._prefix = prefix
         self._suffix = suffix
         self._overwrite = overwrite
-        self._opened: list[tuple[str, IO[bytes]]] = []
+        self._opened: list[tuple[str, IO[bytes] | None]] = []
 
     def check(self, there: list[str]) -> None:
         """Refuse to replace what is there, unless that is wanted."""
@@ -34,8 +34,9 @@ class Shards(ABC):
 
     def open(self) -> IO[bytes]:
         """The next file, to be written to in order."""
-        self._opened.append(self._next(len(self._opened)))
-        return self._opened[-1][1]
+        path, file = self._next(len(self._opened))
+        self._opened.append((path, file))
+        return file
 
     @abstractmethod
     def _next(self, number: int) -> tuple[str, IO[bytes]]: ...
@@ -43,9 +44,18 @@ class Shards(ABC):
     def __len__(self) -> int:
         return len(self._opened)
 
+    @abstractmethod
+    def place_elsewhere(self) -> str:
+        """What the names of files begin with that others write for this one to `adopt`."""
+
+    def adopt(self, path: str) -> None:
+        """The next file is this one, which another has written whole."""
+        self._opened.append((path, None))
+
     def finish(self, number: int) -> str:
         """Have all that was written to a file in its place; returns where that is for now."""
         path, file = self._opened[number]
+        assert file is not None
         file.flush()
         if self.local:
             with naming(f"{self._prefix}-{number:05d}{self._suffix}"):
@@ -69,7 +79,8 @@ class Shards(ABC):
     def __exit__(self, *error: object) -> None:
         for _, file in self._opened:
             with suppress(OSError):  # such as a full disk, which has been told by now
-                file.close()
+                if file is not None:
+                    file.close()
         self._close()
 
     @abstractmethod
@@ -103,6 +114,9 @@ class LocalShards(Shards):
             error.filename = called
             raise
 
+    def place_elsewhere(self) -> str:
+        return f"{self._files.place.absolute()}{os.sep}worker-"
+
     def _publish(self, ends: list[str]) -> None:
         self._check()  # another may have written the same in the meantime
         names = [self._base.name + end for end in ends]
@@ -135,6 +149,12 @@ class RemoteShards(Shards):
         path = f"{self._base}.{self._token}-{number}{TEMPORARY}"
         return path, self._system.open(path, "wb")
 
+    def place_elsewhere(self) -> str:
+        return f"{self._prefix}.{self._token}-worker-"
+
+    def adopt(self, path: str) -> None:
+        super().adopt(self._system._strip_protocol(path))
+
     def _publish(self, ends: list[str]) -> None:
         done: list[str] = []
         try:
@@ -148,6 +168,8 @@ class RemoteShards(Shards):
 
     def _close(self) -> None:
         for path, _ in self._opened:
+            self._remove(path)
+        for path in self._system.glob(f"{self._base}.{self._token}-worker-*{TEMPORARY}"):  # of one that was killed
             self._remove(path)
 
     def _remove(self, path: str) -> None:

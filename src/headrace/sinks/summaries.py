@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 from headrace.arrow_text import parts
 from headrace.columns import Column, RaggedText, Stacked, Varied, text_column
 from headrace.columns.text import holds_text
-from headrace.feature_column.learners import EXACT, Arrays, Frequencies, Learner, Moments, Quantiles
+from headrace.feature_column.learners import EXACT, Arrays, Frequencies, Learner
 from headrace.feature_column.raw import Raw
+from headrace.preprocessing.adapt import flat
 from headrace.ragged import Ragged
+from headrace.sinks.spread import Spread
 
-QUARTILES = 4
 LARGEST_EXACT = 1 << 53
 """Integers up to here are themselves as float64."""
 
@@ -43,27 +44,7 @@ class ColumnStatistics:
     """How many different texts, or integers, there are."""
     most_frequent: tuple[tuple[Any, int], ...] = ()
     lengths: tuple[int, float, int] | None = None
-    """The least, mean and greatest length of rows; of single texts, in bytes."""
-
-
-class Spread:
-    """Mean, deviation, quartiles and a histogram of numbers."""
-
-    def __init__(self) -> None:
-        self.moments, self.quantiles = Moments(), Quantiles()
-
-    def take(self, values: NDArray[Any]) -> None:
-        """Numbers of one axis."""
-        self.moments.take(values)
-        self.quantiles.take(values)
-
-    def known(self) -> tuple[float, float, tuple[float, ...], NDArray[np.float64], NDArray[np.int64]] | None:
-        """Mean, deviation, quartiles, and the different numbers with how often each came; None if there were none."""
-        moments = self.moments.moments()
-        if moments is None:
-            return None
-        values, counts = self.quantiles.counted()
-        return float(moments[0]), float(np.sqrt(moments[1])), self.quantiles.at(QUARTILES), values, counts
+    """The least, mean and greatest length of rows along their first axis; of single texts, in bytes."""
 
 
 class Summary(Learner):
@@ -82,20 +63,17 @@ class Summary(Learner):
     def take(self, column: Column) -> None:
         """The rows of a block."""
         self.rows += len(column)
-        text = _text_of(column)
-        if text is not None:
-            self._be("text")
-            self._take_text(text, column)
-            return
-        values, lengths = _numbers_of(column)
-        if values is None:
-            self._be("other")
-            self.count += len(column)
-            return
-        self._be("numbers")
-        if lengths is not None:
-            self._take_lengths(lengths)
-        self._take_numbers(values)
+        for rows in _alike(column):
+            text = _text_of(rows)
+            values = _numbers_of(rows) if text is None else None
+            self._be("numbers" if values is not None else "other" if text is None else "text")
+            lengths = _lengths_of(rows)
+            if lengths is not None:
+                self._take_lengths(lengths)
+            if values is not None:
+                self._take_numbers(values)
+            if text is not None:
+                self._take_text(text, measure=lengths is None)
 
     def _be(self, kind: str) -> None:
         self.kind = kind if self.kind in ("", kind) else "other"
@@ -106,20 +84,21 @@ class Summary(Learner):
         self.missing += len(values) - len(there)
         self.whole = self.whole and values.dtype.kind != "f"
         if len(there):
-            low, high = there.min().item(), there.max().item()
+            low, high = there.min().item() + 0, there.max().item() + 0  # of two zeros, the one without a sign
             self.low = low if self.low is None else min(low, self.low)
             self.high = high if self.high is None else max(high, self.high)
-        self.spread.take(values)  # those that are missing, too: where a run of them ends depends on nothing else
+        self.spread.take(values)
 
-    def _take_text(self, text: Any, column: Column) -> None:
+    def _take_text(self, text: Any, *, measure: bool) -> None:
         content, cuts = parts(text)
         sizes = np.diff(cuts)
         self.count += len(text)
         self.missing += int((sizes == 0).sum())
-        self.whole = self.whole and "string" in str(text.type)
+        self.whole = self.whole and (not len(text) or "string" in str(text.type))
         self.texts.take(Raw(len(text), text=(content, cuts)))
         self.spread.take(sizes)
-        self._take_lengths(np.diff(column.offsets) if isinstance(column, RaggedText) else sizes)
+        if measure:
+            self._take_lengths(sizes)
 
     def _take_lengths(self, lengths: NDArray[np.int64]) -> None:
         if len(lengths):
@@ -132,14 +111,14 @@ class Summary(Learner):
     def statistics(self, bins: int, frequent: int) -> ColumnStatistics:
         """What is known."""
         lengths = (self.least, self.total / self.measured, self.greatest) if self.measured else None
-        made: dict[str, Any] = {"kind": self.kind or "other", "rows": self.rows, "count": self.count}
         if self.kind not in ("numbers", "text"):
-            return ColumnStatistics(**made)
+            return ColumnStatistics("other", self.rows, self.rows)
+        made: dict[str, Any] = {"kind": self.kind, "rows": self.rows, "count": self.count}
         made |= {"missing": self.missing, "lengths": lengths}
         known = self.spread.known()
         if known is not None:
             mean, std, quartiles, values, counts = known
-            shown, edges = np.histogram(values, bins, weights=counts)
+            shown, edges = _histogram(values, counts, bins)
             made |= {"quantiles": quartiles, "histogram": (tuple(map(int, shown)), tuple(map(float, edges)))}
             if self.kind == "numbers":
                 made |= {"min": self.low, "max": self.high, "mean": mean, "std": std}
@@ -164,7 +143,7 @@ class Summary(Learner):
         return made
 
     def _parts(self) -> dict[str, Learner]:
-        return {"moments": self.spread.moments, "quantiles": self.spread.quantiles, "texts": self.texts}
+        return {"spread": self.spread, "texts": self.texts}
 
     def restore(self, arrays: Arrays) -> None:
         """All of it."""
@@ -175,30 +154,97 @@ class Summary(Learner):
         if "bounds" in arrays:
             self.low, self.high = arrays["bounds"].tolist()
         for name, learner in self._parts().items():
-            share = {key.removeprefix(f"{name} "): each for key, each in arrays.items() if key.startswith(f"{name} ")}
-            learner.restore(share)
+            learner.restore(_share(arrays, name))
+
+    def merge(self, arrays: Arrays) -> None:
+        """All of another."""
+        other = Summary()
+        other.restore(arrays)
+        if other.kind:
+            self._be(other.kind)
+        self.rows, self.count, self.missing = (
+            mine + its
+            for mine, its in ((self.rows, other.rows), (self.count, other.count), (self.missing, other.missing))
+        )
+        self.whole = self.whole and other.whole
+        self.low = min((each for each in (self.low, other.low) if each is not None), default=None)
+        self.high = max((each for each in (self.high, other.high) if each is not None), default=None)
+        self.least = min((each for each in (self.least, other.least) if each >= 0), default=-1)
+        self.greatest = max(self.greatest, other.greatest)
+        self.measured, self.total = self.measured + other.measured, self.total + other.total
+        for name, learner in self._parts().items():
+            learner.merge(_share(arrays, name))
+
+
+def _histogram(values: NDArray[np.float64], counts: NDArray[np.int64], bins: int) -> tuple[Any, Any]:
+    """How many of these numbers, which are in order, are in each of as many bins, and the edges of those."""
+    try:
+        return np.histogram(values, bins, weights=counts)
+    except ValueError:  # there are no edges between numbers so near to each other, or they are further apart than any
+        room = float(np.abs(values).max()) * 2.0**-40
+        low, high = float(values[0]) - room, float(values[-1]) + room
+        return np.histogram(values, bins, (low, high), weights=counts) if np.isfinite(high - low) else ((), ())
+
+
+def _share(arrays: Arrays, name: str) -> Arrays:
+    return {key.removeprefix(f"{name} "): each for key, each in arrays.items() if key.startswith(f"{name} ")}
+
+
+# What is known of rows must not depend on which others are in their block: rows that happen to be of one shape are an
+# array, others a Ragged, a Varied or a list.
+
+
+def _alike(column: Column) -> list[Column]:
+    """The rows as columns of one kind of value: a list row by row, unless it is of texts."""
+    if not isinstance(column, list) or all(isinstance(row, str | bytes) for row in column):
+        return [column]
+    return [_column_of_one(row) for row in column]
+
+
+def _column_of_one(row: Any) -> Column:
+    if isinstance(row, Ragged):
+        return Ragged._of(row, np.array([0, len(row)]))
+    return np.asarray(row)[None] if isinstance(row, np.ndarray | np.generic) else [row]
 
 
 def _text_of(column: Column) -> Any:
+    """The texts of a column, None if it holds anything else."""
     if isinstance(column, RaggedText | Stacked):
         return column.inner
-    if isinstance(column, list) or (isinstance(column, np.ndarray) and column.dtype == object):
-        made = text_column(column if isinstance(column, list) else column.reshape(-1).tolist())
-        return None if isinstance(made, list) else made
+    if isinstance(column, list):
+        return _as_text(column)
     if isinstance(column, np.ndarray | Ragged | Varied):
-        return None
+        values = flat(column)
+        return _as_text(values.tolist()) if isinstance(values, np.ndarray) and values.dtype == object else None
     return column if holds_text(column) and not column.null_count else None
 
 
-def _numbers_of(column: Column) -> tuple[NDArray[Any] | None, NDArray[np.int64] | None]:
-    """The numbers of a column, and how many each row has if they differ."""
-    lengths = None
+def _as_text(values: list[Any]) -> Any:
+    """Texts in Arrow's layout, as bytes where there are both; no values at all may be texts, too."""
+    import pyarrow as pa
+
+    made = text_column(values)
+    if not isinstance(made, list) or not all(isinstance(value, str | bytes) for value in values):
+        return None if isinstance(made, list) else made
+    try:
+        return pa.array([v.encode() if isinstance(v, str) else v for v in values], pa.large_binary())
+    except UnicodeEncodeError:  # lone surrogates
+        return None
+
+
+def _numbers_of(column: Column) -> NDArray[Any] | None:
+    """The numbers of a column, None if it holds anything else."""
+    values = column.packed() if isinstance(column, Varied) else flat(column)
+    return values if isinstance(values, np.ndarray) and values.dtype.kind in "biuf" else None
+
+
+def _lengths_of(column: Column) -> NDArray[np.int64] | None:
+    """How long each row is along its first axis, None if it has none."""
     if isinstance(column, Varied):
-        return (column.packed(), column.sizes) if column.dtype.kind in "biuf" else (None, None)
+        return column.shapes[:, 0]
     if isinstance(column, Ragged):
-        lengths = column.row_lengths()
-    while isinstance(column, Ragged):
-        column = column.values
-    if not isinstance(column, np.ndarray) or column.dtype.kind not in "biuf":
-        return None, None
-    return column.reshape(-1), lengths
+        return column.row_lengths()
+    if isinstance(column, RaggedText):
+        return np.diff(column.offsets)
+    shape = column.shape if isinstance(column, Stacked) else getattr(column, "shape", ())[1:]
+    return np.full(len(column), shape[0]) if shape else None

@@ -8,7 +8,6 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 
 from headrace.block import Block
-from headrace.cluster.distribute_over import in_order_over
 from headrace.cluster.members import Cluster
 from headrace.columns import Column, in_plain_kinds, values
 from headrace.plan.spec import DatasetSpec, Spec, TensorSpec
@@ -38,7 +37,7 @@ def write_parquet(
     Rows are dealt out to files as by `write_tfrecord`, and files appear as there: all of them, or none. An array
     becomes a list, of a fixed size where `element_spec` knows it; columns of nested dicts are named `outer/inner`. Only
     the conversion runs on `num_parallel_writes` threads; one thread compresses, with any codec that pyarrow knows.
-    With a `cluster` its workers make the elements; the files are the same.
+    With a `cluster` its workers make the elements and write the files, which are the same to the byte.
 
     >>> import pyarrow.parquet as pq
     >>> ds = hr.Dataset.range(5).map(lambda x: {"x": x, "name": str(x)})
@@ -48,13 +47,14 @@ def write_parquet(
     """
     encoding = ParquetEncoding(self._node.spec, compression)
     return write(
-        in_order_over(self, cluster),
+        self,
         path,
         encoding,
         shards=shards,
         threads=num_parallel_writes,
         overwrite=overwrite,
         progress=progress,
+        cluster=cluster,
     )
 
 

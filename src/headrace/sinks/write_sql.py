@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 from headrace.iterator import Iterator
 from headrace.plan.cardinality import INFINITE
-from headrace.sinks.deal import RowRuns
+from headrace.sinks.deal import cut_runs
 from headrace.sinks.write_parquet import ParquetEncoding
 from headrace.sources.sql.database import Database
 from headrace.sources.sql.from_sql import attempt, database_of
@@ -15,10 +15,8 @@ from headrace.sources.sql.writers import writer_of
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
 
-ROWS = 1 << 16
-"""So many rows are sent at a time."""
-BYTES = 32 << 20
-"""And no more than these."""
+BYTES = 4 << 20
+"""So much is sent at a time."""
 
 
 def write_sql(self: Dataset, uri: str, table: str, if_exists: Literal["fail", "append", "replace"] = "fail") -> int:
@@ -46,8 +44,7 @@ def _write(ds: Dataset, database: Database, table: str, if_exists: str) -> int:
     encoding = ParquetEncoding(ds._node.spec, "none")
     written = 0
     with Iterator(ds._node, ds._epochs) as it, writer_of(database, table, if_exists) as writer:
-        rows = RowRuns(it.blocks())
-        while blocks := rows.take(ROWS, BYTES):
+        for blocks in cut_runs(it.blocks(), BYTES):
             encoded = encoding.encode(blocks)
             writer.write(encoded)
             written += encoded.num_rows

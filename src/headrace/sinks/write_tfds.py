@@ -6,7 +6,6 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from headrace.cluster.distribute_over import in_order_over
 from headrace.cluster.members import Cluster
 
 if TYPE_CHECKING:
@@ -38,7 +37,7 @@ def write_tfds(
     tells: arrays of uint8 with three axes and 1, 3 or 4 channels are images only if `features` says so. `others` are
     the datasets of further splits by name. Rows keep their order, and are read back in it, unless `shuffle=True` puts
     them in TFDS's, by the hashes of their numbers. A run that was killed is gone on with by the next one. With a
-    `cluster` its workers make the elements; the files are the same.
+    `cluster` its workers make the elements and write the files, which are the same to the byte.
 
     >>> ds = hr.Dataset.range(5).map(lambda x: {"x": x, "name": str(x)})
     >>> _ = ds.write_tfds(folder, "five")
@@ -47,9 +46,9 @@ def write_tfds(
     """
     from headrace.tfds.pipelines import write_pipelines
 
-    splits = {key: in_order_over(ds, cluster) for key, ds in {split: self, **(others or {})}.items()}
+    splits = {split: self, **(others or {})}
     return write_pipelines(
         splits, data_dir, name, version, features=features, config=config,
         supervised_keys=supervised_keys, description=description, shuffle=shuffle, shards=shards,
-        file_format=file_format, overwrite=overwrite, progress=progress,
+        file_format=file_format, overwrite=overwrite, progress=progress, cluster=cluster,
     )  # fmt: skip

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import zlib
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -13,7 +12,6 @@ import numpy as np
 from headrace import _native
 from headrace.arrow_text import parts
 from headrace.block import Block, concat
-from headrace.cluster.distribute_over import in_order_over
 from headrace.cluster.members import Cluster
 from headrace.columns import values
 from headrace.io.binary import bytes_column
@@ -60,8 +58,8 @@ def write_tfrecord(
     is on this machine and not compressed (`hr.io.build_index`). Encoding, checksums and compression run on
     `num_parallel_writes` threads (None: one for each CPU); as these do not hold Python's lock, processes would gain
     nothing, and `processes` is another name for the same number. A bar is shown if standard error is a terminal, or as
-    `progress` says. With a `cluster` its workers make the elements, in the same order: the files are the same, to the
-    byte.
+    `progress` says. With a `cluster` its workers make the elements and write the files, which are the same to the byte:
+    `path` must be where they can write, too.
 
     >>> ds = hr.Dataset.range(5).map(lambda x: {"x": x, "name": str(x)})
     >>> [file.split("/")[-1] for file in ds.write_tfrecord(folder / "train", shards=2)]
@@ -73,8 +71,16 @@ def write_tfrecord(
         raise ValueError(f'compression is None, "GZIP", "ZLIB" or "ZSTD", not {compression!r}')
     threads = processes if num_parallel_writes is None else num_parallel_writes
     encoding = TFRecordEncoding(compression or "", index)
-    ds = in_order_over(self, cluster)
-    return write(ds, path, encoding, shards=shards, threads=threads, overwrite=overwrite, progress=progress)
+    return write(
+        self,
+        path,
+        encoding,
+        shards=shards,
+        threads=threads,
+        overwrite=overwrite,
+        progress=progress,
+        cluster=cluster,
+    )
 
 
 class Packed(NamedTuple):
@@ -115,9 +121,11 @@ class TFRecordEncoding(Encoding):
             return Deflated(file, gzip=self._compression == "GZIP")
         return PlainFile(file)
 
-    def after_publishing(self, paths: list[str], pool: ThreadPoolExecutor) -> None:
+    def after_naming(self, path: str) -> None:
         if self._index:
-            list(pool.map(lambda path: index_file(path, TFRecords()), paths))
+            index_file(path, TFRecords())
+
+    def after_publishing(self, paths: list[str]) -> None:
         drop_orphans(paths[0])
 
 

@@ -6,12 +6,12 @@ import io
 import json
 import os
 import tarfile
-from concurrent.futures import ThreadPoolExecutor
 from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
 from headrace.block import Block
+from headrace.cluster.members import Cluster
 from headrace.columns import values
 from headrace.image.encode import encode_jpeg, encode_png
 from headrace.records.index import index_file
@@ -32,12 +32,14 @@ def write_webdataset(
     num_parallel_writes: int | None = None,
     overwrite: bool = False,
     progress: bool | None = None,
+    cluster: Cluster | None = None,
 ) -> list[str]:
     """Write all elements, dicts with a `__key__`, to tar files `PATH-00000-of-00010.tar` and so on; gives their names.
 
     Names of components are endings of files: bytes are written as they are, and else by the last part of the ending,
     images as `jpg` or `png`, arrays as `npy`, whole numbers and texts as text, anything as `json`. Rows are dealt out
-    to files, and files appear, as by `write_tfrecord`; `index` makes an index of each.
+    to files, and files appear, as by `write_tfrecord`; `index` makes an index of each. With a
+    `cluster` its workers make the elements and write the files, which are the same to the byte.
 
     >>> ds = hr.Dataset.range(2).map(lambda i: {"__key__": str(i), "cls": i})
     >>> [file.split("/")[-1] for file in ds.write_webdataset(folder / "digits")]
@@ -45,7 +47,14 @@ def write_webdataset(
     """
     encoding = TarEncoding(index)
     return write(
-        self, path, encoding, shards=shards, threads=num_parallel_writes, overwrite=overwrite, progress=progress
+        self,
+        path,
+        encoding,
+        shards=shards,
+        threads=num_parallel_writes,
+        overwrite=overwrite,
+        progress=progress,
+        cluster=cluster,
     )
 
 
@@ -67,9 +76,11 @@ class TarEncoding(Encoding):
     def part(self, file: IO[bytes]) -> FileWriter:
         return Archive(file)
 
-    def after_publishing(self, paths: list[str], pool: ThreadPoolExecutor) -> None:
+    def after_naming(self, path: str) -> None:
         if self._index:
-            list(pool.map(lambda path: index_file(path, TarSamples()), paths))
+            index_file(path, TarSamples())
+
+    def after_publishing(self, paths: list[str]) -> None:
         drop_orphans(paths[0])
 
 

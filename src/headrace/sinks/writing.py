@@ -9,12 +9,13 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import IO, TYPE_CHECKING, Any
 
 from headrace.block import Block
+from headrace.cluster.members import Cluster
 from headrace.execute.budget import cpus
 from headrace.iterator import Iterator as Pass
 from headrace.ops.arguments import positive
 from headrace.ops.progress import progress_bar
 from headrace.plan.cardinality import INFINITE
-from headrace.sinks.deal import PROBED, RowRuns, dealing, dealt
+from headrace.sinks.deal import PROBED, FirstRows, dealing, dealt
 from headrace.sinks.shards import Shards, shards_of
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ class Encoding(ABC):
 
     suffix: str
     run_bytes: int
-    """RowRuns are made into bytes in runs of about this size."""
+    """Rows are made into bytes in runs of about this size."""
 
     @abstractmethod
     def encode(self, blocks: list[Block]) -> Any:
@@ -40,8 +41,11 @@ class Encoding(ABC):
     def part(self, file: IO[bytes]) -> FileWriter:
         """The writer of one file."""
 
-    def after_publishing(self, paths: list[str], pool: ThreadPoolExecutor) -> None:  # noqa: B027 - most have nothing to add
-        """The files, on this machine, have their names."""
+    def after_naming(self, path: str) -> None:  # noqa: B027 - most have nothing to add
+        """A file, on this machine, has its name; called on several threads at a time."""
+
+    def after_publishing(self, paths: list[str]) -> None:  # noqa: B027 - most have nothing to add
+        """All files, on this machine, have their names."""
 
 
 class FileWriter(ABC):
@@ -65,12 +69,17 @@ def write(
     threads: int | None,
     overwrite: bool,
     progress: bool | None,
+    cluster: Cluster | None = None,
 ) -> list[str]:
-    """Write a dataset; returns the names of the files."""
+    """Write a dataset; returns the names of the files. With a `cluster` its workers do."""
     count = ds._node.cardinality
     if count == INFINITE:
         raise ValueError("an infinite dataset cannot be written: take(n) some of it")
     wanted = None if shards is None else positive("shards", shards)
+    if cluster is not None:
+        from headrace.sinks.write_on_workers import write_on_workers
+
+        return write_on_workers(ds, path, encoding, cluster, shards=wanted, overwrite=overwrite, progress=progress)
     width = cpus() if threads is None else positive("num_parallel_writes", threads)
     with (
         shards_of(path, encoding.suffix, overwrite=overwrite) as files,
@@ -78,15 +87,12 @@ def write(
         progress_bar(f"writing {path}", count, progress) as advance,
         ThreadPoolExecutor(width, "headrace-write") as pool,
     ):
-        rows = RowRuns(it.blocks())
-        probe = rows.take(PROBED, 1 << 60)
-        row_bytes = encoding.size(encoding.encode(probe)) / sum(b.rows for b in probe) if probe else 1
-        rows.put_back(probe)
-        how = dealing(wanted, count, row_bytes)
+        rows = FirstRows(it.blocks())
+        how = dealing(wanted, count, bytes_of_a_row(encoding, rows.peek(PROBED)))
         writer = _Writer(encoding, files, pool, in_order=how.rows > 0)
         waiting: deque[tuple[int, int, Future[Any]]] = deque()
         try:
-            for shard, blocks in dealt(rows, how, encoding.run_bytes):
+            for shard, blocks in dealt(iter(rows), how, encoding.run_bytes):
                 waiting.append((shard, sum(b.rows for b in blocks), pool.submit(encoding.encode, blocks)))
                 while len(waiting) > width:
                     advance(writer.write(*waiting.popleft()))
@@ -98,8 +104,14 @@ def write(
             raise
         names = files.publish()
         if files.local:
-            encoding.after_publishing(names, pool)
+            list(pool.map(encoding.after_naming, names))
+            encoding.after_publishing(names)
         return names
+
+
+def bytes_of_a_row(encoding: Encoding, first: list[Block]) -> float:
+    """How large a row is in a file, as far as the first rows tell; an encoding learns from them what all will be."""
+    return encoding.size(encoding.encode(first)) / sum(block.rows for block in first) if first else 1
 
 
 class _Writer:

@@ -17,6 +17,7 @@ from headrace.columns import Indices
 from headrace.execute.context import CYCLE, Context
 from headrace.execute.passes import Pass
 from headrace.execute.registry import fetches, opens
+from headrace.execute.stream import Stream
 from headrace.ops.arguments import positive
 from headrace.ops.flat_map import Child, FlatMapStream
 from headrace.ops.gather import gathered_items
@@ -24,6 +25,7 @@ from headrace.ops.interleave import InterleaveStream, TurnsMark
 from headrace.options import AUTOTUNE, Options
 from headrace.plan.cardinality import UNKNOWN, Cardinality
 from headrace.plan.datasets import dataset_of
+from headrace.plan.marks import At
 from headrace.plan.node import TUNING, Node, user_site
 from headrace.plan.prepared import Prepared
 from headrace.plan.spec import Spec
@@ -37,8 +39,9 @@ from headrace.records.sidecar import is_sidecar
 from headrace.records.transport import ALONE, StorageOptions
 from headrace.sources.file_names import NAME, FileNames, listing
 from headrace.sources.memory import Memory
-from headrace.sources.one_file import by_pattern, is_small, looks_like_pattern
+from headrace.sources.one_file import by_pattern, looks_like_pattern, small_size
 from headrace.sources.records import Records, picked_block
+from headrace.sources.small_files import SmallFiles
 from headrace.storage.swaps import finish_swaps
 
 if TYPE_CHECKING:
@@ -247,7 +250,7 @@ class Files(Node):
     def brief(self) -> bool:
         if self.files is None or len(self.files.names) != 1 or not isinstance(self.format, Format):
             return False
-        return not self.format.compression and is_small(self.files.names[0])
+        return not self.format.compression and small_size(self.files.names[0]) is not None
 
     @property
     def fn(self) -> Callable[[Any], Node]:
@@ -283,6 +286,7 @@ class FilesInTurn(Files):
     """Files of which several take turns."""
 
     keeps_runs = False
+    keeps_rows = True
 
 
 @dataclass(frozen=True, eq=False)
@@ -298,7 +302,17 @@ class CountedFiles(Files):
         return True
 
 
-opens(Files, own=Child)(FlatMapStream)
+@opens(Files, own=Child)
+def open_files(node: Files, ctx: Context, at: At) -> Stream:
+    """The records of one file after the other; of small ones, whose names and states are known, of many at a time."""
+    form = node.format
+    joinable = isinstance(form, Format) and form.joinable and not form.compression and node.child is Records
+    plain = node.on_error is None and node.indexes is None and node.buffer_size is None
+    if not joinable or not plain or node.files is None or len(node.files) < 2 or ctx.run.origins is not None:
+        return FlatMapStream(node, ctx, at)
+    return FlatMapStream(node, ctx, at, SmallFiles(form))
+
+
 opens(FilesInTurn, own=TurnsMark)(InterleaveStream)
 
 

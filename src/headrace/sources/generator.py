@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from headrace import _native
 from headrace.block import Block, Failure, Item, from_elements, leaf, own_leaf, scalar_block
-from headrace.columns import copy_in_order
-from headrace.columns.dense import FAIR
 from headrace.errors import SpecError
+from headrace.exact_values import ExactRows, ExactValues
 from headrace.execute.context import Context
 from headrace.execute.registry import opens
 from headrace.execute.stream import END, Made, Stream
@@ -19,7 +20,7 @@ from headrace.plan.cardinality import UNKNOWN, Cardinality
 from headrace.plan.datasets import dataset_of
 from headrace.plan.marks import At
 from headrace.plan.node import Node, user_site
-from headrace.plan.spec import LeafSpec, Spec, TensorSpec, leaf_spec
+from headrace.plan.spec import LeafSpec, Spec, leaf_spec
 from headrace.plan.structure import LEAF, Structure, flatten
 
 if TYPE_CHECKING:
@@ -100,41 +101,69 @@ class GeneratorStream(Stream):
         spec = node.signature.leaves[0] if node.signature.structure == LEAF else None
         self._numbers = spec is not None and spec.shape == () and spec.dtype is not None and spec.dtype.kind in "biuf"
         self._exact = ExactValues.of(node.signature)
+        self._all_exact = self._exact is not None and not self._numbers
 
     def pull(self, want: int) -> Made:
         return self._items(want) or END
 
     def _items(self, want: int) -> list[Item]:
         values: list[Any] = []
-        failure = self._fetch(values, want)
+        rows = self._exact.rows(want) if self._all_exact and self._exact is not None else None
+        failure = self._fetch(values, want) if rows is None else self._fetch_exact(rows, values)
         start = self._read
-        self._read += len(values) + len(failure)
-        return [*self._converted(values, start), *failure] if values else [*failure]
+        made: list[Item] = []
+        if rows is not None and rows.count:
+            made.append(rows.block(self._ctx.ids_between(start, start + rows.count)))
+            start += rows.count
+        self._read = start + len(values) + len(failure)
+        if values:
+            made += self._converted(values, start)
+        return made + failure
 
-    def _fetch(self, values: list[Any], want: int) -> list[Failure]:
-        """Append up to `want` values; at an error those before it stay, and the error comes back.
+    def _fetch_exact(self, rows: ExactRows, values: list[Any]) -> list[Item]:
+        """Fill `rows`, up to the first value that is not just what was promised: that one, and all that follow, is
+        looked at more closely.
+        """
+
+        def fetch(iterator: Iterator[Any]) -> bool:
+            for value in islice(iterator, rows.room):
+                if not rows.add(value):
+                    self._all_exact = False
+                    values.append(self._made(value))
+                    return True
+            return rows.count == rows.room
+
+        return self._failure_of(fetch, lambda: rows.count)
+
+    def _fetch(self, values: list[Any], want: int) -> list[Item]:
+        """Append up to `want` values.
 
         Single numbers are kept as they are, to be converted together; anything else at once, since the generator may
         use the same array or list again.
         """
+
+        def fetch(iterator: Iterator[Any]) -> bool:
+            if self._numbers:
+                return _native.fetch_values(iterator, values, want)
+            for value in islice(iterator, want):
+                values.append(self._made(value))
+            return len(values) == want
+
+        return self._failure_of(fetch, lambda: len(values))
+
+    def _failure_of(self, fetch: Callable[[Iterator[Any]], bool], done: Callable[[], int]) -> list[Item]:
+        """Fetch values, which says whether there may be more; what is `done` before an error stays."""
         if self._over:
             return []
-        taken = _number if self._numbers else self._made
         try:
             if self._iterator is None:
                 self._iterator = iter(self._node.generator(*self._node.args))
-            append, iterator = values.append, self._iterator
-            for _ in range(want):
-                append(taken(next(iterator)))
-        except StopIteration as stop:
+            if not fetch(self._iterator):
+                self._finish()
+        except Exception as error:
             if self._iterator is None:  # raised by the function itself, not by what it returned
                 self._over = True
-                return [Failure(self._node.error(stop, self._read + len(values)))]
-            self._finish()
-        except Exception as error:
-            if self._iterator is None:
-                self._over = True
-            return [Failure(self._node.error(error, self._read + len(values)))]
+            return [Failure(self._node.error(error, self._read + done()))]
         return []
 
     def _made(self, value: Any) -> Conformed:
@@ -182,10 +211,6 @@ Conformed = tuple[Structure, list[Any]] | Exception
 """An element as the signature promises it, or why it is not."""
 
 
-def _number(value: Any) -> Any:
-    return value.copy() if isinstance(value, np.ndarray) else value
-
-
 def scalars(values: list[Any], spec: Spec) -> Block | None:
     """Numbers of one type all at once; None where they need a closer look."""
     dtype = spec.leaves[0].dtype
@@ -210,73 +235,6 @@ def cast(array: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> np.ndarray[Any, A
     if array.dtype.kind in "iu" and dtype.kind in "iu" and not np.array_equal(made, array):
         raise SpecError(f"the value {array if array.ndim == 0 else array[made != array][0]} does not fit into {dtype}")
     return made
-
-
-class ExactValues:
-    """Elements that are just what a signature of numbers says, which most are: in a fraction of the time.
-
-    Of anything else it takes a closer look to tell whether it can be made to fit.
-    """
-
-    def __init__(self, structure: Structure, wanted: list[tuple[type, np.dtype[Any], tuple[int, ...]]]) -> None:
-        self.structure = structure
-        self._wanted = wanted
-        self._keys = structure.keys if structure.kind is dict else None
-        self._single = structure.kind is None
-
-    @staticmethod
-    def of(spec: Spec) -> ExactValues | None:
-        """None where the signature leaves something open, or nests."""
-        structure = spec.structure
-        if structure is None or structure.kind not in (None, dict, tuple) or any(c.kind for c in structure.children):
-            return None
-        wanted = []
-        for want in spec.leaves:
-            known = isinstance(want, TensorSpec) and want.shape is not None and None not in want.shape
-            if not known or want.dtype is None or want.dtype.kind not in "biufc" or not want.dtype.isnative:
-                return None
-            wanted.append(
-                (PYTHON.get(want.dtype, want.dtype.type), want.dtype, tuple(n or 0 for n in want.shape or ()))
-            )
-        return ExactValues(structure, wanted)
-
-    def leaves(self, value: Any) -> list[Any] | None:
-        """The components, arrays copied; None where one is anything else."""
-        parts = self._parts(value)
-        if parts is None or len(parts) != len(self._wanted):
-            return None
-        made = []
-        for part, (python, dtype, shape) in zip(parts, self._wanted, strict=True):
-            kind = type(part)
-            if shape:
-                if kind is not np.ndarray or part.dtype != dtype or part.shape != shape:
-                    return None
-                made.append(part.copy() if part.nbytes < FAIR else copy_in_order(part))
-            elif kind is dtype.type:
-                made.append(part)
-            elif kind is python and -WHOLE < part < WHOLE:
-                made.append(dtype.type(part))
-            else:
-                return None
-        return made
-
-    def _parts(self, value: Any) -> Any:
-        """The components as they come, None where the value is built otherwise."""
-        if self._single:
-            return (value,)
-        if self._keys is None:
-            return value if type(value) is tuple else None
-        if type(value) is not dict or len(value) != len(self._keys):
-            return None
-        try:
-            return [value[key] for key in self._keys]
-        except KeyError:
-            return None
-
-
-PYTHON: dict[np.dtype[Any], type] = {np.dtype(np.int64): int, np.dtype(np.float64): float}
-"""Python's numbers that are kept as they are."""
-WHOLE = 1 << 63
 
 
 def conform(value: Any, spec: Spec) -> tuple[Structure, list[Any]]:

@@ -30,6 +30,8 @@ class Held(Numbered):
     elements: Spec
     rows: int
 
+    brief = True  # rows are views of what is there
+
     @property
     def spec(self) -> Spec:
         return self.elements

@@ -86,14 +86,16 @@ SMALL = 64 << 10
 """Bytes of a file that is read sooner than a thread could be started."""
 
 
-def is_small(name: str) -> bool:
-    """Whether this is a small file of this machine."""
+def small_size(name: str) -> int | None:
+    """How many bytes a small file of this machine has; None for any other."""
     path = local_path(name)
     try:
         found = None if path is None else os.stat(path)  # noqa: PTH116 - a Path takes as long again
     except OSError:
-        return False
-    return found is not None and stat.S_ISREG(found.st_mode) and found.st_size <= SMALL
+        return None
+    if found is None or not stat.S_ISREG(found.st_mode) or found.st_size > SMALL:
+        return None
+    return found.st_size
 
 
 class FileStream(Stream):

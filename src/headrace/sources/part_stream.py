@@ -20,7 +20,7 @@ from headrace.sources.seen_rows import KeyedMark, KeyRun, PartMark, SeenRows, Sp
 if TYPE_CHECKING:
     import pyarrow as pa
 
-ROWS = 1 << 13
+ROWS = 1 << 14
 """So many rows become a block."""
 
 

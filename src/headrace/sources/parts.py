@@ -119,6 +119,7 @@ class PartsInTurn(Parts):
     """Parts of which several take turns."""
 
     keeps_runs = False
+    keeps_rows = True
 
 
 @dataclass(frozen=True, eq=False)

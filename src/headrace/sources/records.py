@@ -20,7 +20,7 @@ from headrace.records.identity import Token
 from headrace.records.index import Index
 from headrace.records.reader import START, BadRecord, GoodRows, Reader, ReadItem, RecordAt
 from headrace.records.redact import show_path
-from headrace.sources.one_file import NO_FILE, FileStream, OneFile, error_reason, is_small
+from headrace.sources.one_file import NO_FILE, FileStream, OneFile, error_reason, small_size
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +32,7 @@ class Records(OneFile):
 
     @property
     def brief(self) -> bool:
-        return not self.format.compression and is_small(self.path)
+        return not self.format.compression and small_size(self.path) is not None
 
     def bad(self, reason: str | OSError, at: RecordAt) -> ElementError:
         """What stands in the place of a bad record."""

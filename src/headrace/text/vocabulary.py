@@ -43,8 +43,9 @@ class Vocabulary(PreprocessingLayer):
 
     def __post_init__(self) -> None:
         given = tuple(self.tokens)
-        readable = set(map(type, given)) == {str}
-        made = tuple([text.encode() for text in given] if readable else map(_token, given))
+        kinds = set(map(type, given))
+        readable = kinds == {str}
+        made = given if kinds == {bytes} else tuple([t.encode() for t in given] if readable else map(_token, given))
         if not made:
             raise ValueError("Vocabulary: there are no tokens")
         if len(set(made)) < len(made):
@@ -75,12 +76,14 @@ class Vocabulary(PreprocessingLayer):
         state: Any = None,
         save_every: float = 30.0,
         progress: bool | None = None,
+        cluster: Any = None,
     ) -> Vocabulary:
         """The most frequent texts of a dataset, or an array, counted in one pass; of equals the greater, as in Keras.
 
         `special_tokens` come first, whether they occur or not, and count among `max_tokens`. With `state`, the name of
         a file, a pass that is broken off or killed goes on from there when it is called again: what was counted is
-        kept every `save_every` seconds. A bar is shown on a terminal, or as `progress` says.
+        kept every `save_every` seconds. A bar is shown on a terminal, or as `progress` says. With a `cluster` its
+        workers count, each the texts of some elements: the vocabulary is the same.
 
         >>> lines = hr.Dataset.from_tensor_slices(["to be or not to be", "to do"])
         >>> hr.text.Vocabulary.adapt(lines.map(hr.text.split), 3, special_tokens=["[PAD]"]).tokens
@@ -100,7 +103,7 @@ class Vocabulary(PreprocessingLayer):
             if raw.text is not None:
                 counts.take(raw)
 
-        learn(cls, data, [counts], take, How(None, state, save_every, progress))
+        learn(cls, data, [counts], take, How(None, state, save_every, progress, cluster))
         found = counts.most_frequent(room, min_count, tuple(special))
         if not found:
             raise ValueError("Vocabulary: there is no text in the data to make a vocabulary of")
@@ -160,7 +163,7 @@ def _token(value: Any) -> bytes:
 
 def _all_readable(tokens: tuple[bytes, ...]) -> tuple[str | bytes, ...]:
     try:
-        return tuple([token.decode() for token in tokens])
+        return tuple(map(bytes.decode, tokens))
     except UnicodeDecodeError:
         return tuple(map(_readable, tokens))
 

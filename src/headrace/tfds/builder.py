@@ -10,6 +10,7 @@ from typing import Any
 
 from headrace.dataset import Dataset
 from headrace.errors import StorageError, what_there_is
+from headrace.image.codecs import MAX_PIXELS
 from headrace.tfds.files import Folder
 from headrace.tfds.info import DatasetInfo, read_info
 from headrace.tfds.reading import read_part
@@ -34,6 +35,7 @@ class SplitBuilder(ABC):
         decoders: Any = None,
         as_supervised: bool = False,
         order: str = "tfds",
+        max_pixels: int | None = MAX_PIXELS,
     ) -> Any:
         """The elements of a split; of all splits as a dict where none is named, of several in the structure given."""
         if split is None:
@@ -41,18 +43,29 @@ class SplitBuilder(ABC):
         if isinstance(split, Mapping | list | tuple):
             again = partial(
                 self.as_dataset, batch_size=batch_size, shuffle_files=shuffle_files, seed=seed, decoders=decoders,
-                as_supervised=as_supervised, order=order,
+                as_supervised=as_supervised, order=order, max_pixels=max_pixels,
             )  # fmt: skip
             if isinstance(split, Mapping):
                 return {name: again(part) for name, part in split.items()}
             return type(split)(map(again, split))
         keys = self._supervised_keys() if as_supervised else None
-        ds = self.read_split(split, decoders=decoders, keys=keys, shuffle_files=shuffle_files, seed=seed, order=order)
+        ds = self.read_split(
+            split, decoders=decoders, keys=keys, shuffle_files=shuffle_files, seed=seed, order=order,
+            max_pixels=max_pixels,
+        )  # fmt: skip
         return ds if batch_size is None else in_batches(ds, batch_size)
 
     @abstractmethod
     def read_split(
-        self, split: Any, *, decoders: Any, keys: Any, shuffle_files: bool, seed: int | None, order: str
+        self,
+        split: Any,
+        *,
+        decoders: Any,
+        keys: Any,
+        shuffle_files: bool,
+        seed: int | None,
+        order: str,
+        max_pixels: int | None,
     ) -> Dataset:
         """The elements of one split, or of `keys` of them."""
 
@@ -98,11 +111,19 @@ class ReadOnlyBuilder(SplitBuilder):
         return self._folder.path
 
     def read_split(
-        self, split: Any, *, decoders: Any, keys: Any, shuffle_files: bool, seed: int | None, order: str
+        self,
+        split: Any,
+        *,
+        decoders: Any,
+        keys: Any,
+        shuffle_files: bool,
+        seed: int | None,
+        order: str,
+        max_pixels: int | None,
     ) -> Dataset:
         return read_part(
             self.info, split, decoders=decoders, keys=keys, shuffle_files=shuffle_files, seed=seed, order=order,
-            storage_options=self._folder.storage_options,
+            max_pixels=max_pixels, storage_options=self._folder.storage_options,
         )  # fmt: skip
 
 
@@ -243,6 +264,7 @@ def load_prepared(
     decoders: Any = None,
     with_info: bool = False,
     order: str = "tfds",
+    max_pixels: int | None = MAX_PIXELS,
     storage_options: Mapping[str, Any] | None = None,
 ) -> Any:
     """The elements of a prepared TFDS dataset, as `tfds.load` gives them, without TensorFlow.
@@ -252,7 +274,8 @@ def load_prepared(
     DatasetInfo too. `decoders` say what is left as it is stored (SkipDecoding) and what is read at all
     (PartialDecoding). Rows come in the order in which TFDS gives them; `order="file"` gives that of the files, in which
     `train[:30]` is what `take(30)` is. In both, `ds[i]` and `ds.shuffle()` of everything work. With `shuffle_files` the
-    files come in another order in each epoch, drawn from `seed`.
+    files come in another order in each epoch, drawn from `seed`. A picture whose size the dataset does not tell is
+    refused if it has more than `max_pixels`; None allows any.
 
     >>> ds = hr.Dataset.range(20).map(lambda x: {"x": x, "y": x % 2})
     >>> _ = ds.write_tfds(folder, "pairs", supervised_keys=("x", "y"))
@@ -263,6 +286,6 @@ def load_prepared(
     found = builder(name, data_dir=data_dir, storage_options=storage_options)
     made = found.as_dataset(
         split, batch_size=batch_size, shuffle_files=shuffle_files, seed=seed, decoders=decoders,
-        as_supervised=as_supervised, order=order,
+        as_supervised=as_supervised, order=order, max_pixels=max_pixels,
     )  # fmt: skip
     return (made, found.info) if with_info else made

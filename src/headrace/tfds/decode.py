@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 from headrace.columns import values as column_values
 from headrace.errors import what_there_is
+from headrace.image.codecs import MAX_PIXELS
 from headrace.io.binary import bytes_column
 from headrace.io.parse import Plan, plan
 from headrace.plan.structure import Structure
@@ -132,14 +133,16 @@ def decode_record(record: bytes, decoder: RecordDecoder) -> Any:
     return decoder.element(record)
 
 
-def record_decoder(features: FeatureConnector, decoders: Any = None, keys: Any = None) -> RecordDecoder:
+def record_decoder(
+    features: FeatureConnector, decoders: Any = None, keys: Any = None, max_pixels: int | None = MAX_PIXELS
+) -> RecordDecoder:
     """What decodes records of these features, as decoders say; `keys` are a structure of names to choose."""
     wanted = features
     if isinstance(decoders, PartialDecoding):
         wanted = choose_features(features, decoders.features)
         decoders = decoders.decoders
     check_decoders(wanted, decoders)
-    tree = layout_tree(wanted, skip=decoders)
+    tree = layout_tree(wanted, skip=decoders, max_pixels=max_pixels)
     return RecordDecoder(tree if keys is None else choose_keys(tree, keys))
 
 

@@ -22,19 +22,22 @@ Array = NDArray[Any]
 Shape = tuple[int | None, ...]
 
 
-def decode_pictures(rows: pa.LargeBinaryArray, shape: Shape, dtype: np.dtype[Any]) -> Column:
+def decode_pictures(
+    rows: pa.LargeBinaryArray, shape: Shape, dtype: np.dtype[Any], max_pixels: int | None = MAX_PIXELS
+) -> Column:
     """The pictures of a column, each of which must be of the shape, as far as that is known.
 
-    A size that is known bounds what is decoded; where it is not, `max_pixels` of `hr.image` does.
+    A size that is known bounds what is decoded; where it is not, `max_pixels` does.
     """
     if dtype == np.float32:  # its bytes are what TFDS writes as four channels
-        return _as_floats(decode_pictures(rows, (*shape[:-1], 4), np.dtype(np.uint8)))
+        return _as_floats(decode_pictures(rows, (*shape[:-1], 4), np.dtype(np.uint8), max_pixels))
     if not len(rows):
         return np.empty((0, *(n or 0 for n in shape)), dtype)
     data, offsets = parts(rows)
-    headers = read_headers(data, offsets, MAX_PIXELS if None in shape[-3:-1] else None)
+    most = max_pixels if None in shape[:-1] else None
+    headers = read_headers(data, offsets, most)
     if len(shape) == 4:
-        return column_of([_frames(each, shape, row) for row, each in enumerate(rows)])
+        return column_of([_frames(each, shape, most, row) for row, each in enumerate(rows)])
     _check_sizes(headers, shape)
     made = decode_images(data, offsets, headers, shape[-1] or 0, dtype)
     _check_channels(made, shape)
@@ -69,11 +72,18 @@ def _as_floats(column: Column) -> Column:
     return column_of([np.ascontiguousarray(picture).view(np.float32) for picture in values(column)])
 
 
-def _frames(rows: Any, shape: Shape, row: int) -> Array:
-    """All frames of a GIF, in colour."""
+def _frames(rows: Any, shape: Shape, max_pixels: int | None, row: int) -> Array:
+    """All frames of a GIF, in colour; together they have no more than `max_pixels`."""
     image = image_library("PIL.Image").open(io.BytesIO(rows.as_py()))
     frames = []
-    for number in range(getattr(image, "n_frames", 1)):
+    count = getattr(image, "n_frames", 1)
+    if max_pixels is not None and count * image.width * image.height > max_pixels:
+        raise ParseError(
+            f"{count} frames of {image.height} × {image.width} pixels, more than max_pixels={max_pixels}: "
+            "give a larger one if they are to be trusted",
+            row,
+        )
+    for number in range(count):
         image.seek(number)
         frames.append(np.asarray(image.convert("RGB")))
     made = np.stack(frames)

@@ -10,6 +10,7 @@ import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -19,6 +20,7 @@ from headrace.columns import Column, box_text
 from headrace.columns import values as column_values
 from headrace.columns.varied import Varied
 from headrace.errors import ParseError
+from headrace.image.codecs import MAX_PIXELS
 from headrace.io.binary import bytes_column
 from headrace.io.feature import Feature
 from headrace.io.features import FixedLenFeature, FixedLenSequenceFeature
@@ -199,6 +201,8 @@ class Payload(FeatureLayout):
     """Bytes that something is made of: pictures, arrays, sound."""
 
     feature: Any
+    max_pixels: int | None = MAX_PIXELS
+    """Of a picture whose size the feature does not tell."""
 
     costly = True
 
@@ -230,7 +234,7 @@ class Payload(FeatureLayout):
         """What the bytes of several rows stand for."""
         feature = self.feature
         if isinstance(feature, Image):
-            return decode_pictures(bytes_column(stored), feature.shape, feature.dtype)
+            return decode_pictures(bytes_column(stored), feature.shape, feature.dtype, self.max_pixels)
         data = (stored if isinstance(stored, np.ndarray) else box_text(stored)).tolist()
         if isinstance(feature, Audio) and feature.lazy_decode:
             return _one_column([_samples(each, feature) for each in data], feature.shape, feature.dtype)
@@ -385,20 +389,28 @@ def flat_layouts(tree: Tree) -> tuple[Structure, list[FeatureLayout]]:
     return structure, [found[i] for i in order]
 
 
-def layout_tree(feature: FeatureConnector, path: str = "", lengths: Shape = (), *, skip: Any = None) -> Tree:
+def layout_tree(
+    feature: FeatureConnector,
+    path: str = "",
+    lengths: Shape = (),
+    *,
+    skip: Any = None,
+    max_pixels: int | None = MAX_PIXELS,
+) -> Tree:
     """The layouts of a feature, in dicts where it has several; `skip` names those whose bytes are wanted."""
+    inner = partial(layout_tree, max_pixels=max_pixels)
     if isinstance(feature, FeaturesDict):
         inside = skip if isinstance(skip, Mapping) else {}
         return {
-            name: layout_tree(child, f"{path}/{name}" if path else name, lengths, skip=inside.get(name))
+            name: inner(child, f"{path}/{name}" if path else name, lengths, skip=inside.get(name))
             for name, child in feature.items()
         }
     if isinstance(feature, DatasetFeature):
-        return _inner_dataset(feature, path, lengths, skip)
+        return _inner_dataset(feature, path, lengths, inner(feature.feature, path, (), skip=skip))
     if isinstance(feature, SequenceFeature):
-        return layout_tree(feature.feature, path, (*lengths, feature.length), skip=skip)
+        return inner(feature.feature, path, (*lengths, feature.length), skip=skip)
     if isinstance(feature, Image):
-        return Values(path, lengths, (), TEXT) if skip else Payload(path, lengths, feature)
+        return Values(path, lengths, (), TEXT) if skip else Payload(path, lengths, feature, max_pixels)
     assert isinstance(feature, Tensor), feature
     return _tensor_layout(feature, path, lengths, skip=bool(skip))
 
@@ -432,10 +444,9 @@ def _default(feature: Tensor) -> Any:
     )
 
 
-def _inner_dataset(feature: DatasetFeature, path: str, lengths: Shape, skip: Any) -> InnerDataset:
+def _inner_dataset(feature: DatasetFeature, path: str, lengths: Shape, inner: Tree) -> InnerDataset:
     if lengths:
         raise ValueError(f"feature {path!r}: a dataset within a sequence cannot be read")
-    inner = layout_tree(feature.feature, path, (), skip=skip)
     outer = []
     for layout in flat_layouts(inner)[1]:
         for raw in _raw_parts(layout):

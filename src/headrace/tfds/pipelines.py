@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from headrace.cluster.ranges import PlanRanges
 from headrace.dataset import Dataset
+from headrace.iterator import for_pass
 from headrace.plan.cardinality import INFINITE
 from headrace.plan.spec import TensorSpec
 from headrace.records.files import as_path, local_path
 from headrace.storage.plans import Maker
 from headrace.tfds.feature import FeatureConnector, FeaturesDict, Tensor, Text, as_feature
-from headrace.tfds.staging import Key
+from headrace.tfds.on_workers import RangeRows
+from headrace.tfds.staging import Key, RowSource
 from headrace.tfds.versions import Version
 from headrace.tfds.writing import DatasetPlan, write_dataset
 
@@ -41,6 +44,7 @@ def write_pipelines(
     features: Any,
     overwrite: bool,
     progress: bool | None,
+    cluster: Any = None,
     **said: Any,
 ) -> str:
     """Write datasets as the splits of one."""
@@ -52,10 +56,18 @@ def write_pipelines(
     plan = DatasetPlan(name=name, version=Version.of(version), features=described, **said)
     counts = {split: int(ds._node.cardinality) if ds._node.cardinality.known else None for split, ds in splits.items()}
     folder = write_dataset(
-        plan, local_folder(data_dir), {split: [PipelineRows(ds)] for split, ds in splits.items()},
-        overwrite=overwrite, progress=progress, counts=counts,
+        plan, local_folder(data_dir), {split: row_sources(ds, cluster) for split, ds in splits.items()},
+        overwrite=overwrite, progress=progress, counts=counts, cluster=cluster,
     )  # fmt: skip
     return str(folder)
+
+
+def row_sources(ds: Dataset, cluster: Any) -> Sequence[RowSource]:
+    """Where the rows of a split come from: from here, or in ranges from the workers of a cluster."""
+    if cluster is None:
+        return [PipelineRows(ds)]
+    plan = for_pass(ds._node)
+    return [RangeRows(plan, part, number) for number, part in enumerate(PlanRanges(plan).parts())]
 
 
 def local_folder(path: Any) -> Path:

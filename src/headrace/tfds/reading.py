@@ -13,6 +13,7 @@ from headrace import extend
 from headrace.columns import Indices
 from headrace.dataset import Dataset
 from headrace.errors import StorageError
+from headrace.image.codecs import MAX_PIXELS
 from headrace.ops.gather import NumberStream
 from headrace.options import AUTOTUNE
 from headrace.tfds.decode import (
@@ -80,6 +81,7 @@ def read_part(
     shuffle_files: bool = False,
     seed: int | None = None,
     order: str = "tfds",
+    max_pixels: int | None = MAX_PIXELS,
     storage_options: Mapping[str, Any] | None = None,
 ) -> Dataset:
     """The elements of a part of a dataset."""
@@ -96,7 +98,7 @@ def read_part(
         ds = _in_random_turns(raw, pieces.runs, cycle, seed)
     else:
         ds = read_in_order(raw, pieces, cycle if order == "tfds" else 1)
-    return decode_rows(ds, info.features, decoders, keys)
+    return decode_rows(ds, info.features, decoders, keys, max_pixels)
 
 
 def check_files(info: DatasetInfo, pieces: Pieces, storage_options: Mapping[str, Any] | None) -> None:
@@ -197,11 +199,11 @@ def _in_random_turns(raw: Dataset, runs: Sequence[Run], cycle: int, seed: int | 
     return order.interleave(piece, cycle_length=cycle, block_length=BLOCK)
 
 
-def decode_rows(ds: Dataset, features: FeatureConnector, decoders: Any, keys: Any) -> Dataset:
+def decode_rows(ds: Dataset, features: FeatureConnector, decoders: Any, keys: Any, max_pixels: int | None) -> Dataset:
     """Elements of records."""
     partial = decoders.decoders if isinstance(decoders, PartialDecoding) else decoders
     custom = dict(_custom(partial))
-    decoder = record_decoder(features, decoders, keys)
+    decoder = record_decoder(features, decoders, keys, max_pixels)
     ds = _apply(ds, decoder)
     if not custom:
         return ds

@@ -44,11 +44,25 @@ class RowSource(Protocol):
 
 
 class Chunk(NamedTuple):
-    """A file of rows: their hashes, keys and records."""
+    """A file of rows: their hashes, keys and records. Of rows that are known by their numbers, which follow from how
+    many come before them, there are only the records, and `numbered` gives them the others."""
 
     hashes: NDArray[np.uint64]
     keys: Any
     records: Any
+
+    def without_keys(self) -> Chunk:
+        """The records alone."""
+        return Chunk(self.hashes[:0], self.keys[:0], self.records)
+
+    def numbered(self, split: str, first: int) -> Chunk:
+        """The rows with their numbers as keys, where they have no keys of their own."""
+        if len(self.keys) == len(self.records):
+            return self
+        import pyarrow as pa
+
+        keys = [str(number).encode() for number in range(first, first + len(self.records))]
+        return Chunk(_hashes(keys, hash_of(split)), pa.array(keys, pa.large_binary()), self.records)
 
 
 def hash_of(split: str) -> Callable[[Key], bytes]:
@@ -76,6 +90,23 @@ class PartWriter:
     def _done(self) -> Path:
         return self._folder / f"{self._name}.done"
 
+    @property
+    def done(self) -> bool:
+        """Whether nothing is missing."""
+        return self._done.exists()
+
+    def adopt(self, staged: list[Path]) -> None:
+        """All of it is in these chunks, which another has written."""
+        for path in self.chunk_paths():
+            path.unlink()
+        for number, path in enumerate(staged):
+            path.rename(self._folder / f"{self._name}.{number:07d}.chunk")
+        self._finish(len(staged))
+
+    def _finish(self, chunks: int) -> None:
+        with whole_file(self._done) as file:
+            file.write(str(chunks).encode())
+
     def chunk_paths(self) -> list[Path]:
         """The chunks that are there, in order."""
         return sorted(self._folder.glob(f"{self._name}.*.chunk"))
@@ -96,8 +127,22 @@ class PartWriter:
         for chunk in self._chunks(rows, count, advance):
             write_chunk(self._folder / f"{self._name}.{number:07d}.chunk", chunk)
             number += 1
-        with whole_file(self._done) as file:
-            file.write(str(number).encode())
+        self._finish(number)
+
+    def stage(self, elements: Iterator[Any], stem: str, suffix: str) -> tuple[list[str], int]:
+        """Write chunks of rows whose keys are their numbers; the names of the chunks, and how many rows there are."""
+        names: list[str] = []
+        count = 0
+        try:
+            for chunk in self._chunks(enumerate(elements), 0, lambda _: None):
+                names.append(f"{stem}.{len(names):07d}{suffix}")
+                write_chunk(self._folder / names[-1], chunk.without_keys())
+                count += len(chunk.records)
+        except BaseException:
+            for name in names:
+                (self._folder / name).unlink(missing_ok=True)
+            raise
+        return names, count
 
     def _check_again(self, before: list[Chunk], passed: int, rows: Iterator[tuple[Key, Any]]) -> None:
         """Pass over rows that are written already; they must be the same ones."""
@@ -140,9 +185,12 @@ class PartWriter:
     def _chunk(self, keys: list[Key], records: Any) -> Chunk:
         import pyarrow as pa
 
-        hashes = np.frombuffer(b"".join(map(self._hash, keys)), ">u8").reshape(-1, 2)
         named = [key if isinstance(key, bytes) else str(key).encode() for key in keys]
-        return Chunk(hashes, pa.array(named, pa.large_binary()), records)
+        return Chunk(_hashes(named, self._hash), pa.array(named, pa.large_binary()), records)
+
+
+def _hashes(keys: list[bytes], digest: Callable[[Key], bytes]) -> NDArray[np.uint64]:
+    return np.frombuffer(b"".join(map(digest, keys)), ">u8").reshape(-1, 2)
 
 
 def write_chunk(path: Path, chunk: Chunk) -> None:
@@ -152,7 +200,8 @@ def write_chunk(path: Path, chunk: Chunk) -> None:
     raw = pa.FixedSizeBinaryArray.from_buffers(
         pa.binary(16), len(chunk.hashes), [None, pa.py_buffer(np.ascontiguousarray(chunk.hashes))]
     )
-    table = pa.table({"hash": raw, "key": chunk.keys, "record": chunk.records})
+    columns = {"hash": raw, "key": chunk.keys, "record": chunk.records}
+    table = pa.table(columns if len(chunk.keys) else {"record": chunk.records})
     with whole_file(path) as file, pa.ipc.new_file(file, table.schema) as writer:
         writer.write_table(table)
 
@@ -162,6 +211,8 @@ def read_chunk(path: Path) -> Chunk:
     import pyarrow as pa
 
     table = pa.ipc.open_file(pa.memory_map(str(path))).read_all().combine_chunks()
+    if table.num_columns == 1:
+        return Chunk(np.empty((0, 2), np.uint64), pa.array([], pa.large_binary()), table.column(0).chunk(0))
     hashes, keys, records = (column.chunk(0) for column in table.columns)
     raw = np.frombuffer(hashes.buffers()[1], ">u8", len(hashes) * 2, hashes.offset * 16)
     return Chunk(raw.reshape(-1, 2), keys, records)

@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from headrace import _native
 from headrace.arrow_text import parts, pick_text
 from headrace.errors import StorageError
 from headrace.execute.budget import cpus
@@ -23,10 +22,12 @@ from headrace.io.writer import plan_shards
 from headrace.ops.progress import progress_bar
 from headrace.plan.cardinality import UNKNOWN, Cardinality
 from headrace.storage.files import lock_directory, read_page, settle, whole_file, write_page
+from headrace.tfds import on_workers
 from headrace.tfds.feature import FEATURES, FeatureConnector, canonical, labels_file, labels_in
 from headrace.tfds.feature_json import write_feature
 from headrace.tfds.info import FORMATS, INFO, TEMPLATE, shard_name
-from headrace.tfds.staging import BuildError, PartWriter, RowSource, read_chunk
+from headrace.tfds.shard_files import write_shard
+from headrace.tfds.staging import BuildError, Chunk, PartWriter, RowSource, read_chunk
 from headrace.tfds.versions import Version
 
 SHARD_BYTES = 200 << 20
@@ -124,6 +125,7 @@ def write_dataset(
     overwrite: bool = False,
     progress: bool | None = None,
     counts: Mapping[str, int | None] | None = None,
+    cluster: Any = None,
 ) -> Path:
     """Write the rows of all splits; returns the folder. A run that was stopped is gone on with."""
     rows = {split: [source.identity() for source in sources] for split, sources in splits.items()}
@@ -133,11 +135,14 @@ def write_dataset(
             with progress_bar(
                 f"{plan.name}: {split}", UNKNOWN if total is None else Cardinality(total), progress
             ) as advance:
-                _write_parts(folder, split, sources, plan.features, processes, advance)
+                if cluster is None:
+                    _write_parts(folder, split, sources, plan.features, processes, advance)
+                else:
+                    on_workers.stage_parts(cluster, folder, split, sources, plan.features, advance)
         whole = folder / "whole"
         shutil.rmtree(whole, ignore_errors=True)
         whole.mkdir()
-        written = [_write_split(folder, whole, plan, split, len(sources)) for split, sources in splits.items()]
+        written = [_write_split(folder, whole, plan, split, len(sources), cluster) for split, sources in splits.items()]
         _write_pages(whole, plan, written)
     _name_default_config(plan, data_dir)
     return plan.home(data_dir) / str(plan.version)
@@ -209,10 +214,13 @@ class WrittenSplit:
     num_bytes: int
 
 
-def _write_split(folder: Path, whole: Path, plan: DatasetPlan, split: str, sources: int) -> WrittenSplit:
-    chunks = []
-    for part in range(sources):
-        chunks += [read_chunk(path) for path in PartWriter(folder, split, part, plan.features).chunk_paths()]
+def _write_split(
+    folder: Path, whole: Path, plan: DatasetPlan, split: str, sources: int, cluster: Any = None
+) -> WrittenSplit:
+    paths = [p for part in range(sources) for p in PartWriter(folder, split, part, plan.features).chunk_paths()]
+    chunks: list[Chunk] = []
+    for path in paths:
+        chunks.append(read_chunk(path).numbered(split, sum(len(chunk.records) for chunk in chunks)))
     records = [chunk.records for chunk in chunks]
     count = sum(map(len, records))
     if not count:
@@ -225,9 +233,17 @@ def _write_split(folder: Path, whole: Path, plan: DatasetPlan, split: str, sourc
     shards = min(count, plan.shards or shard_count(size + 16 * count, plan.readers))
     ends = [round(count * number / shards) for number in range(shards + 1)]
 
+    def path_of(number: int) -> Path:
+        return whole / shard_name(TEMPLATE, plan.name, split, plan.file_format, number, shards)
+
     def write(number: int) -> None:
-        name = shard_name(TEMPLATE, plan.name, split, plan.file_format, number, shards)
-        write_shard(whole / name, pick_text(records, order[ends[number] : ends[number + 1]]), plan.file_format)
+        write_shard(path_of(number), pick_text(records, order[ends[number] : ends[number + 1]]), plan.file_format)
+
+    if cluster is not None:
+        starts = np.cumsum([0, *map(len, records)])
+        orders = [order[a:b] for a, b in pairwise(ends)]
+        on_workers.write_shards(cluster, paths, starts, orders, [path_of(i) for i in range(shards)], plan.file_format)
+        return WrittenSplit(split, [b - a for a, b in pairwise(ends)], size)
 
     with ThreadPoolExecutor(cpus(), "headrace-build") as pool:
         list(pool.map(write, range(shards)))
@@ -248,28 +264,6 @@ def _check_keys(hashes: Any, order: Any, chunks: Sequence[Any], split: str) -> N
                 key = chunk.keys[row].as_py()
                 raise BuildError(f"split {split!r}: two rows have the key {key.decode(errors='backslashreplace')!r}")
             row -= len(chunk.keys)
-
-
-def write_shard(path: Path, records: Any, file_format: str) -> None:
-    """One file of records, on the disk."""
-    if file_format == "array_record":
-        from array_record.python.array_record_module import ArrayRecordWriter
-
-        writer = ArrayRecordWriter(str(path), "group_size:1")
-        for record in records:
-            writer.write(record.as_py())
-        writer.close()
-        return
-    with path.open("xb") as file:
-        if file_format == "parquet":
-            import pyarrow as pa
-            import pyarrow.parquet as pq
-
-            pq.write_table(pa.table({"data": records.cast(pa.binary())}), file)
-        else:
-            file.write(_native.frame(*parts(records)).data)
-        file.flush()
-        os.fsync(file.fileno())
 
 
 def _write_pages(whole: Path, plan: DatasetPlan, splits: Sequence[WrittenSplit]) -> None:

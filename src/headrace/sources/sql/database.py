@@ -62,8 +62,6 @@ class Database(ABC):
     quote = '"'
     shares_view = True
     """Whether several connections can see one moment."""
-    paged = False
-    """Whether rows are better asked for a page at a time, by their key, since a query cannot be read bit by bit."""
 
     def __init__(self, uri: Uri) -> None:
         self.uri = uri
@@ -95,9 +93,9 @@ class Database(ABC):
         """The columns once the user has said as what they are read; raises SpecError where that must be said."""
         return schema
 
-    def pages(self, params: Params, schema: pa.Schema) -> bool:  # noqa: ARG002
-        """Whether rows that have a key are to be asked for a page at a time."""
-        return self.paged
+    def pages(self, params: Params, schema: pa.Schema) -> PageReader | None:  # noqa: ARG002
+        """What reads rows that have a key a page at a time, where a query cannot well be read bit by bit."""
+        return None
 
     def literal(self, value: Key) -> str:
         """A key as SQL: never text as it is."""
@@ -121,6 +119,18 @@ class Database(ABC):
             return [tuple(row.values()) for batch in read for row in batch.to_pylist()]
         finally:
             read.close()
+
+
+class PageReader(ABC):
+    """Reads queries of not too many rows, one after another."""
+
+    @abstractmethod
+    def read(self, query: str, schema: pa.Schema) -> list[pa.RecordBatch]:
+        """All rows of a query, of the types of `schema`."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of what it holds, broken or not."""
 
 
 class TableView(ABC):

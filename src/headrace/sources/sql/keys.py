@@ -12,13 +12,13 @@ import numpy as np
 
 from headrace.errors import SpecError, StateError
 from headrace.sources.seen_rows import SeenRows, seen_rows
-from headrace.sources.sql.database import Database, Key, Params
+from headrace.sources.sql.database import Database, Key, PageReader, Params
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-PAGE = 1 << 17
-"""So many rows a page, where a database is asked for pages."""
+FIRST_PAGE, PAGE_BYTES = 1 << 15, 24 << 20
+"""So many rows are in the first page, where a database is asked for pages; later ones double up to so many bytes."""
 
 
 @dataclass(frozen=True)
@@ -113,38 +113,33 @@ class KeyedRows(Iterator["pa.RecordBatch"]):
     """The rows of a part behind a key, each key looked at: none may come twice, or not be there."""
 
     def __init__(self, query: KeyedQuery, part: int, after: Key | None, snapshot: Any) -> None:
-        self._query, self._part, self._after, self._snapshot = query, part, after, snapshot
-        self._paged = query.database.pages(query.params, query.schema)
-        self._opened: Any = None
+        self._query, self._part, self._after = query, part, after
         self._resumed = after is not None
-        self._seen = 0
+        self._pages = query.database.pages(query.params, query.schema)
+        if self._pages is None:
+            self._opened: Any = query.database.read(query.sql(part, after), query.params, query.schema, snapshot)
+        else:
+            self._opened = self._paged(self._pages)
 
     def __iter__(self) -> Self:
         return self
 
     def __next__(self) -> pa.RecordBatch:
-        while True:
-            if self._opened is None:
-                self._open()
-            batch = next(self._opened, None)
-            if batch is None:
-                if not self._paged or self._seen < PAGE:
-                    raise StopIteration
-                self.close()
-                self._resumed = True
-                continue
-            self._seen += batch.num_rows
+        for batch in self._opened:
             rows = self._checked(batch)
             if rows.num_rows:
                 return rows
+        raise StopIteration
 
-    def _open(self) -> None:
-        query, self._seen = self._query, 0
-        if self._paged:
-            self._opened = query.database.page(query.sql(self._part, self._after, PAGE), query.schema)  # type: ignore[attr-defined]
-        else:
-            sql = query.sql(self._part, self._after)
-            self._opened = query.database.read(sql, query.params, query.schema, self._snapshot)
+    def _paged(self, pages: PageReader) -> Iterator[pa.RecordBatch]:
+        asked = found = FIRST_PAGE
+        while found == asked:
+            batches = pages.read(self._query.sql(self._part, self._after, asked), self._query.schema)
+            found, taken = sum(b.num_rows for b in batches), sum(b.nbytes for b in batches)
+            yield from batches
+            self._resumed = True
+            if found == asked and 2 * taken <= PAGE_BYTES:
+                asked = found = 2 * asked
 
     def _checked(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """A batch without the row that was seen before, its keys all new."""
@@ -175,14 +170,12 @@ class KeyedRows(Iterator["pa.RecordBatch"]):
 
     def cancel(self) -> None:
         """End what is waited for."""
-        if hasattr(self._opened, "cancel"):
+        if self._pages is None:
             self._opened.cancel()
 
     def close(self) -> None:
         """End the query."""
-        opened, self._opened = self._opened, None
-        if hasattr(opened, "close"):
-            opened.close()
+        (self._opened if self._pages is None else self._pages).close()
 
 
 def check_key(schema: pa.Schema, key: str) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from headrace.errors import SpecError
-from headrace.sources.sql.database import Database, Params, Rows, TableView, conform_batch, driver, hexed
+from headrace.sources.sql.database import Database, PageReader, Params, Rows, TableView, conform_batch, driver, hexed
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,7 +37,8 @@ class MySQL(Database):
     shares_view = False
 
     @property
-    def _plain_uri(self) -> str:
+    def plain_uri(self) -> str:
+        """The URI as connectorx knows it."""
         return self.uri.text.replace("mariadb", "mysql", 1) if self.uri.scheme == "mariadb" else self.uri.text
 
     def connect(self) -> Any:
@@ -61,10 +62,12 @@ class MySQL(Database):
         finally:
             connection.close()
 
-    def pages(self, params: Params, schema: pa.Schema) -> bool:
+    def pages(self, params: Params, schema: pa.Schema) -> Pages | None:
         import pyarrow as pa
 
-        return not params and not any(pa.types.is_decimal(kind) and kind.scale > SCALE for kind in schema.types)
+        if params or any(pa.types.is_decimal(kind) and kind.scale > SCALE for kind in schema.types):
+            return None
+        return Pages(self)
 
     def read(self, query: str, params: Params, schema: pa.Schema | None, snapshot: TableView | None = None) -> Rows:  # noqa: ARG002
         connection = self.connect()
@@ -83,13 +86,6 @@ class MySQL(Database):
             connection._force_close()
 
         return Rows(_batches(cursor, known), close, connection._force_close)
-
-    def page(self, query: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        """The rows of a query that has few, all at once."""
-        read = driver("connectorx", self.extra).read_sql
-        self.connect().close()  # of a server that does not answer connectorx would say so after half a minute
-        table = read(self._plain_uri, query, return_type="arrow")
-        return (conform_batch(batch, schema) for batch in table.combine_chunks().to_batches())
 
     def text(self, value: str) -> str:
         return f"_utf8mb4 X'{hexed(value)}'" if value else "''"
@@ -126,6 +122,27 @@ class MySQL(Database):
         if type(error).__module__.startswith("pymysql"):
             return bool(error.args) and error.args[0] in PASSING
         return isinstance(error, OSError) or any(word in str(error).lower() for word in WORDS)
+
+
+class Pages(PageReader):
+    """Pages by connectorx, and a connection of PyMySQL's that tells whether the server is there.
+
+    Of one that does not answer connectorx would say so after half a minute. A connection is kept, since to make one
+    takes as long as some thousand rows.
+    """
+
+    def __init__(self, database: MySQL) -> None:
+        self._read = driver("connectorx", database.extra).read_sql
+        self._uri = database.plain_uri
+        self._knocking = database.connect()
+
+    def read(self, query: str, schema: pa.Schema) -> list[pa.RecordBatch]:
+        self._knocking.ping(reconnect=False)
+        table = self._read(self._uri, query, return_type="arrow")
+        return [conform_batch(batch, schema) for batch in table.combine_chunks().to_batches()]
+
+    def close(self) -> None:
+        self._knocking._force_close()
 
 
 def _schema(cursor: Any) -> pa.Schema:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     from headrace.dataset import Dataset
 
+MISMATCH = "Type mismatch"
+"""What the driver of SQLite says of a value that is of another type than those before."""
 TYPES = ("str", "bytes", "int8", "int16", "int32", "int64", "uint8", "uint16", "bool", "float64")
 """What a column may be, as in tf.data."""
 
@@ -78,15 +80,21 @@ def _database(driver: str, source: str) -> Database:
 
 
 def _sqlite(database: Database, query: str, columns: list[str], kinds: list[str]) -> TypedSource:
-    """SQLite converts by itself, as it does for tf.data."""
+    """SQLite converts by itself, as it does for tf.data: what is a number already, and wanted as one, it need not."""
     import pyarrow as pa
 
-    asked = [_converted(column, kind) for column, kind in zip(columns, kinds, strict=True)]
-    typed = f"WITH q({', '.join(columns)}) AS ({query}) SELECT {', '.join(asked)} FROM q"
-    found = attempt(database, "SqlDataset", lambda: database.schema(typed, ()))
+    named = f"WITH q({', '.join(columns)}) AS ({query})"
+    found = attempt(database, "SqlDataset", lambda: database.schema(f"{named} SELECT * FROM q", ()))
     assert len(found) == len(kinds)
+    exact = [_converted(column, kind) for column, kind in zip(columns, kinds, strict=True)]
+    types = [_stored(kind) for kind in kinds]
+    plain = [
+        sql if kind in ("str", "bytes") or field.type != stored else column
+        for column, kind, sql, field, stored in zip(columns, kinds, exact, found, types, strict=True)
+    ]
     schema = pa.schema([pa.field(c, _arrow(kind)) for c, kind in zip(columns, kinds, strict=True)])
-    return TypedSource(database, typed, schema, None, EVERYTHING, partial(_narrowed, schema=schema))
+    quick, exact_query = (f"{named} SELECT {', '.join(each)} FROM q" for each in (plain, exact))
+    return SqliteSource(database, quick, exact_query, types, schema, partial(_narrowed, schema=schema))
 
 
 def _converted(column: str, kind: str) -> str:
@@ -96,6 +104,13 @@ def _converted(column: str, kind: str) -> str:
     return f"coalesce(CAST({column} AS {to}), {missing}) AS {column}"
 
 
+def _stored(kind: str) -> pa.DataType:
+    """What SQLite's driver makes of values that need no conversion to this."""
+    import pyarrow as pa
+
+    return {"str": pa.string(), "bytes": pa.binary(), "float64": pa.float64()}.get(kind) or pa.int64()
+
+
 def _arrow(kind: str) -> pa.DataType:
     import pyarrow as pa
 
@@ -103,17 +118,18 @@ def _arrow(kind: str) -> pa.DataType:
 
 
 def _narrowed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Numbers as tf.data narrows them: to 32 bits, and from there to what is wanted."""
+    """Numbers as tf.data narrows them: to 32 bits, and from there to what is wanted. What is missing is 0."""
     import pyarrow as pa
 
     columns = []
-    for column, field in zip(batch.columns, schema, strict=True):
-        kind = field.type
+    for column, kind in zip(batch.columns, schema.types, strict=True):
+        if column.null_count:
+            column = column.fill_null(0)  # noqa: PLW2901 - of text SQLite fills it
         if pa.types.is_integer(kind) and kind.bit_width < 64:
             column = pa.array(column.to_numpy().astype(np.int32).astype(kind.to_pandas_dtype()))  # noqa: PLW2901
         elif pa.types.is_boolean(kind):
             column = pa.array(column.to_numpy() != 0)  # noqa: PLW2901
-        columns.append(column)
+        columns.append(column if column.type == kind else column.cast(kind))
     return pa.RecordBatch.from_arrays(columns, names=schema.names)
 
 
@@ -165,6 +181,67 @@ class TypedSource(SqlSource):
 
     def remark(self) -> str | None:
         return "a resume runs the query again and passes rows over: hr.Dataset.from_sql has a key= to go on from"
+
+
+class SqliteSource(TypedSource):
+    """A query that takes numbers as they are, as long as they are numbers, and one that converts whatever there is."""
+
+    def __init__(
+        self,
+        database: Database,
+        query: str,
+        exact: str,
+        types: list[pa.DataType],
+        schema: pa.Schema,
+        convert: Callable[[pa.RecordBatch], pa.RecordBatch],
+    ) -> None:
+        super().__init__(database, query, schema, None, EVERYTHING, convert)
+        self._exact, self._types = exact, types
+
+    def open(self, part: int, mark: Mark) -> Iterator[pa.RecordBatch]:  # noqa: ARG002 - there is but one
+        assert isinstance(mark, int)
+        return Converted(QuickRows(self.database, self.query, self._exact, self._types, mark), self._convert)
+
+
+class QuickRows(Iterator["pa.RecordBatch"]):
+    """The rows of a query whose columns are of these types; from a row that is not, those of another query."""
+
+    def __init__(self, database: Database, query: str, exact: str, types: list[pa.DataType], mark: int) -> None:
+        self._database, self._exact, self._types, self._passed = database, exact, types, mark
+        self._quick = True
+        self._rows = PassedOver(database.read(query, (), None), mark)
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> pa.RecordBatch:
+        batch = self._next_quick() if self._quick else None
+        if batch is None:
+            batch = next(self._rows)
+        self._passed += batch.num_rows
+        return batch
+
+    def _next_quick(self) -> pa.RecordBatch | None:
+        """The next rows, None where they are not of the types that they must be."""
+        try:
+            batch = next(self._rows)
+            if batch.schema.types == self._types:
+                return batch
+        except OSError as error:
+            if MISMATCH not in str(error):
+                raise
+        self._quick = False
+        self._rows.close()
+        self._rows = PassedOver(self._database.read(self._exact, (), None), self._passed)
+        return None
+
+    def cancel(self) -> None:
+        """End what is waited for."""
+        self._rows.cancel()
+
+    def close(self) -> None:
+        """End the query."""
+        self._rows.close()
 
 
 class Converted(Iterator["pa.RecordBatch"]):

@@ -97,6 +97,8 @@ def nan_or_zero(made: Any, operands: list[Any]) -> Any:
 
 def two_nans(made: Any, operands: list[Any]) -> Any:
     """NaNs of which two met."""
+    if any(np.size(part) < made.size // 8 and not np.isnan(part).any() for part in operands):
+        return None
     if made.dtype.kind == "f" and made.size:
         with np.errstate(invalid="ignore"):
             if not np.isnan(made.max()):  # which is NaN if any is, and takes no memory

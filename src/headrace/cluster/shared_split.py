@@ -1,0 +1,113 @@
+"""Rows of a split that a worker makes once, for all sessions that share it."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any, NamedTuple
+
+from headrace.cluster.parcels import Parcel
+from headrace.cluster.runner import SPENT, Runner
+
+WINDOW_BYTES = 64 << 20
+WINDOW_PARCELS = 512
+"""So much of a split is kept for those who have not asked for it yet; who is further behind gets rows made anew."""
+
+
+class NumberedParcel(NamedTuple):
+    """A parcel, and the number of its first row in the split."""
+
+    ordinal: int
+    parcel: Parcel
+
+    @property
+    def stop(self) -> int:
+        """The number of the row behind it; the end of a split takes the place of a row."""
+        return self.ordinal + max(self.parcel.rows, int(self.parcel.last))
+
+
+class SharedSplit:
+    """What one runner has made last. Who looks at it holds the worker's lock."""
+
+    def __init__(self, runner: Runner, ordinal: int) -> None:
+        self.runner = runner
+        self.readers: set[SharedReader] = set()
+        self._kept: deque[NumberedParcel] = deque()
+        self._nbytes = 0
+        self._first = self._next = ordinal
+
+    def covers(self, ordinal: int, sizes: dict[str, int]) -> bool:
+        """Whether somebody who has read so far can go on here; `sizes` are those that its rows depend on."""
+        known = self.runner.sizes
+        return self._first <= ordinal <= self._next and all(known.get(k, size) == size for k, size in sizes.items())
+
+    def fill(self) -> None:
+        """Take over what the runner has made, and forget what is too much."""
+        for parcel in self.runner.take(WINDOW_BYTES) if self.runner.has_rows else ():
+            kept = NumberedParcel(self._next, parcel)
+            self._kept.append(kept)
+            self._next = kept.stop
+            self._nbytes += parcel.nbytes
+        while len(self._kept) > 1 and (self._nbytes > WINDOW_BYTES or len(self._kept) > WINDOW_PARCELS):
+            old = self._kept.popleft()
+            self._nbytes -= old.parcel.nbytes
+            self._first = old.stop
+
+    def after(self, ordinal: int) -> list[NumberedParcel]:
+        """What is kept from this row on: the first may begin before it."""
+        return [kept for kept in self._kept if kept.stop > ordinal]
+
+    def leave(self, reader: SharedReader) -> None:
+        """One reader less; without any, nobody makes rows any more."""
+        self.readers.discard(reader)
+        if not self.readers:
+            self.runner.stop()
+
+
+class SharedReader:
+    """One session's place in a shared split: as a Runner, for those who ask."""
+
+    def __init__(self, shared: SharedSplit, ordinal: int) -> None:
+        self.split = shared.runner.split
+        self.ordinal = ordinal
+        self.rows = 0
+        self._shared = shared
+        shared.readers.add(self)
+
+    def reads(self, runner: Runner) -> bool:
+        """Whether its rows are those of this one."""
+        return self._shared.runner is runner
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether anything lies ready."""
+        self._shared.fill()
+        return self._shared.covers(self.ordinal, {}) and bool(self._shared.after(self.ordinal))
+
+    @property
+    def waiting_bytes(self) -> int:
+        """How much lies ready."""
+        return sum(kept.parcel.nbytes for kept in self._shared.after(self.ordinal))
+
+    def take(self, room: int, schema: Any = None) -> list[Parcel]:
+        """What lies ready, as a Runner's `take`; nothing any more, once it was too far behind."""
+        taken: list[Parcel] = []
+        self._shared.fill()
+        if not self._shared.covers(self.ordinal, {}):
+            self.ordinal = SPENT
+            return taken
+        for kept in self._shared.after(self.ordinal):
+            parcel = kept.parcel
+            if taken and room <= 0:
+                break
+            if parcel.data is not None and schema is not None and parcel.data.schema != schema:
+                break
+            schema = schema if parcel.data is None else parcel.data.schema
+            room -= parcel.nbytes
+            self.rows += parcel.rows
+            self.ordinal = SPENT if parcel.last else kept.stop
+            taken.append(parcel)
+        return taken
+
+    def stop(self) -> None:
+        """Read no more of it."""
+        self._shared.leave(self)

@@ -1,0 +1,144 @@
+"""Values that are just what was promised, or like the one before, as most are: taken in a fraction of the time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from headrace.block import Block, Ids
+from headrace.columns import Column, copy_in_order
+from headrace.columns.dense import FAIR, copy_into, pooled
+from headrace.plan.spec import Spec, TensorSpec
+from headrace.plan.structure import Structure
+
+PYTHON: dict[np.dtype[Any], type] = {np.dtype(np.int64): int, np.dtype(np.float64): float, np.dtype(bool): bool}
+"""Python's numbers that are kept as they are."""
+WHOLE = 1 << 63
+ROOM = 4 << 20
+"""Bytes of rows that are made room for at a time."""
+
+
+class ExactValues:
+    """Tells elements that are just what a signature of numbers says.
+
+    Of anything else it takes a closer look to tell whether it can be made to fit.
+    """
+
+    def __init__(self, structure: Structure, wanted: list[tuple[type, np.dtype[Any], tuple[int, ...]]]) -> None:
+        self.structure = structure
+        self.wanted = wanted
+        self.row_bytes = sum(dtype.itemsize * int(np.prod(shape)) for _, dtype, shape in wanted)
+        self._keys = structure.keys if structure.kind is dict else None
+        self._single = structure.kind is None
+
+    @staticmethod
+    def of(spec: Spec) -> ExactValues | None:
+        """None where the signature leaves something open, or nests."""
+        known = all(isinstance(s, TensorSpec) and s.shape is not None and None not in s.shape for s in spec.leaves)
+        if spec.structure is None or not known:
+            return None
+        return _exact(spec.structure, [(s.dtype, tuple(n or 0 for n in s.shape or ())) for s in spec.leaves])
+
+    @staticmethod
+    def like(structure: Structure, leaves: list[Any]) -> ExactValues | None:
+        """Elements like one of this structure and with these components; None where these are no plain numbers."""
+        plain = all(isinstance(leaf, np.ndarray | np.generic) for leaf in leaves)
+        return _exact(structure, [(leaf.dtype, leaf.shape) for leaf in leaves]) if plain else None
+
+    def rows(self, want: int) -> ExactRows:
+        """Room for so many rows, or as many as are sensible."""
+        return ExactRows(self, max(1, min(want, ROOM // max(1, self.row_bytes))))
+
+    def parts(self, value: Any) -> Any:
+        """The components as they came; None where one is not just what was promised."""
+        parts: tuple[Any, ...]
+        if self._single:
+            parts = (value,)
+        elif self._keys is None:
+            parts = value if type(value) is tuple else ()
+        elif type(value) is not dict or len(value) != len(self._keys):
+            return None
+        else:
+            parts = tuple(map(value.get, self._keys))  # None is no number
+        if len(parts) != len(self.wanted):
+            return None
+        for part, (python, dtype, shape) in zip(parts, self.wanted, strict=True):
+            kind = type(part)
+            if shape:
+                if kind is not np.ndarray or part.dtype != dtype or part.shape != shape:
+                    return None
+            elif kind is not dtype.type and (kind is not python or not (kind is float or -WHOLE < part < WHOLE)):
+                return None
+        return parts
+
+    def leaves(self, value: Any) -> list[Any] | None:
+        """The components, arrays copied; None where one is anything else."""
+        parts = self.parts(value)
+        if parts is None:
+            return None
+        return [_own(part, dtype) for part, (_, dtype, _) in zip(parts, self.wanted, strict=True)]
+
+
+def _exact(structure: Structure, wanted: list[tuple[np.dtype[Any] | None, tuple[int, ...]]]) -> ExactValues | None:
+    if structure.kind not in (None, dict, tuple) or any(child.kind for child in structure.children):
+        return None
+    known = [(PYTHON.get(d, d.type), d, shape) for d, shape in wanted if d is not None and _is_plain(d)]
+    return ExactValues(structure, known) if len(known) == len(wanted) else None
+
+
+def _is_plain(dtype: np.dtype[Any]) -> bool:
+    return dtype.kind in "biufc" and dtype.isnative and dtype.metadata is None
+
+
+def _own(part: Any, dtype: np.dtype[Any]) -> Any:
+    if type(part) is not np.ndarray:
+        return part if type(part) is dtype.type else dtype.type(part)
+    return part.copy() if part.nbytes < FAIR else copy_in_order(part)
+
+
+class ExactRows:
+    """Elements copied, one by one, to where they lie in columns."""
+
+    def __init__(self, exact: ExactValues, room: int) -> None:
+        self.room = room
+        self.count = 0
+        self._exact = exact
+        self._columns = [pooled((room, *shape), dtype) for _, dtype, shape in exact.wanted]
+        self._small = exact.row_bytes < FAIR
+        single = exact.structure.kind is None
+        self._shape = exact.wanted[0][2] if single else ()
+        self._array = self._columns[0] if self._shape else None
+        self._number = exact.wanted[0][1].type if single and not self._shape else None
+
+    def add(self, value: Any) -> bool:
+        """Copy an element; False where it is not just what was promised."""
+        i = self.count
+        array = self._array
+        if array is not None:  # as most are, in few steps
+            if type(value) is not np.ndarray or value.shape != self._shape or value.dtype != array.dtype:
+                return False
+            if self._small:
+                array[i] = value
+            else:
+                copy_into(value, array[i])
+        elif type(value) is self._number:
+            self._columns[0][i] = value
+        else:
+            parts = self._exact.parts(value)
+            if parts is None:
+                return False
+            for column, part in zip(self._columns, parts, strict=True):
+                if self._small or type(part) is not np.ndarray:
+                    column[i] = part
+                else:
+                    copy_into(part, column[i])
+        self.count = i + 1
+        return True
+
+    def block(self, ids: Ids | None = None) -> Block:
+        """The rows that have come; they hold no room for many more."""
+        columns: list[Column] = [c[: self.count] for c in self._columns]
+        if 2 * self.count < self.room:
+            columns = [c.copy() for c in columns if isinstance(c, np.ndarray)]
+        return Block(self._exact.structure, columns, self.count, None, ids)

@@ -1,0 +1,155 @@
+"""What ends a pipeline, done by the workers of a cluster: each has a share of the rows, and says what came of it.
+
+A job is made again from its beginning where its worker is gone, and may then be under way twice: what it writes must
+have a name of its own, which counts once the worker has said so.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from time import perf_counter_ns
+from typing import Any, NamedTuple, cast
+
+from headrace.block import Block, Failure
+from headrace.cluster.members import Cluster
+from headrace.cluster.parcels import pack_by_value, unpack_by_value
+from headrace.cluster.session import Session, SplitStart
+from headrace.cluster.splits import Fragment
+from headrace.execute.budget import cpus
+from headrace.execute.context import Context
+from headrace.execute.passes import Pass
+from headrace.execute.registry import opens
+from headrace.execute.stream import END, Made, Stream
+from headrace.optimise.rules import prepare
+from headrace.options import Options
+from headrace.plan.cardinality import Cardinality
+from headrace.plan.marks import START, At
+from headrace.plan.node import TUNING, Node
+from headrace.plan.prepared import Prepared
+from headrace.plan.spec import Spec, TensorSpec
+from headrace.plan.structure import LEAF
+from headrace.sources.range import Range
+
+
+class ClusterWork(ABC):
+    """Something to do with rows; it travels to the worker that does it."""
+
+    @abstractmethod
+    def run(self, rows: Iterator[Block], threads: int) -> Any:
+        """Do it, with up to so many threads; what is returned travels back."""
+
+
+@dataclass(frozen=True, eq=False)
+class Job(Node):
+    """One row: what work on all rows of the input came to, as bytes."""
+
+    input: Node
+    work: ClusterWork = field(repr=False, metadata=TUNING)
+
+    pure = True
+
+    @property
+    def operation(self) -> str:
+        return type(self.work).__name__
+
+    @property
+    def spec(self) -> Spec:
+        return Spec(LEAF, (TensorSpec((), bytes),))
+
+    @property
+    def cardinality(self) -> Cardinality:
+        return Cardinality(1)
+
+
+@opens(Job)
+class JobStream(Stream):
+    """Does the work, once somebody asks."""
+
+    def __init__(self, node: Job, ctx: Context, at: At) -> None:  # noqa: ARG002 - a place is a number
+        self._node = node
+        self._ctx = ctx
+        self._done = False
+
+    def pull(self, want: int) -> Made:  # noqa: ARG002
+        if self._done:
+            return END
+        self._done = True
+        made = self._node.work.run(self._rows(), self._ctx.run.options.cpu_budget or cpus())
+        return Block(LEAF, [[pack_by_value(made)]], 1)
+
+    def _rows(self) -> Iterator[Block]:
+        rows = self._ctx.open(self._node.input)
+        pace = self._ctx.run.pace()
+        while True:
+            began = perf_counter_ns()
+            item = rows.pull(pace.rows)
+            if item is END:
+                return
+            pace.observe(item, perf_counter_ns() - began)
+            if isinstance(item, Failure):
+                raise item.error.copy()
+            yield item
+
+
+def lone_job(work: ClusterWork) -> Job:
+    """A job that needs no rows."""
+    return Job(Range(0, 0), work)
+
+
+class Jobs(NamedTuple):
+    """What workers get: plans of one row each, under the numbers of splits."""
+
+    plans: tuple[Node, ...]
+
+    @property
+    def plan(self) -> Node:
+        """One like the others."""
+        return self.plans[0]
+
+    @property
+    def splits(self) -> int:
+        """How many there are."""
+        return len(self.plans)
+
+    def split(self, index: int) -> Node:
+        """One of them."""
+        return self.plans[index]
+
+
+def run_jobs(cluster: Cluster, jobs: Sequence[Node], options: Options, epoch: int = 0) -> Iterator[Any]:
+    """What comes of each, in their order; a job that raises ends them all.
+
+    About as many are under way as there are workers: a job is not given up half-way for another worker to do again.
+    """
+    if not isinstance(cluster, Cluster):
+        raise TypeError(f"cluster= takes a cluster, such as hr.cluster.local(4), not {cluster!r}")
+    if not jobs:
+        return
+    run = Pass(prepare, options=options)
+    ctx = run.context(Prepared.of(jobs[0])).epoch(epoch)
+    fragment = cast(Fragment, Jobs(tuple(jobs)))  # which is asked for the same things
+    session = Session(fragment, "jobs", cluster, ctx, jobs[0], len(jobs))
+    try:
+        for number in range(len(jobs)):
+            _begin_more(session, cluster, number, len(jobs))
+            item = session.take(number, 1)
+            if isinstance(item, Failure):
+                raise item.error.copy()
+            assert isinstance(item, Block)
+            (made,) = item.columns[0]
+            yield unpack_by_value(made) if isinstance(made, bytes) else made
+    finally:
+        session.close()
+        run.close()
+
+
+def _begin_more(session: Session, cluster: Cluster, number: int, count: int) -> None:
+    """Have a job for every worker, some of which may have come just now; the session begins the next by itself."""
+    known = session.status()["splits"]
+    under_way = sum(not split["over"] for split in known)
+    wanted = max(2, len(cluster.members()))
+    following = max((split["split"] for split in known), default=number - 1) + 1
+    for each in range(following, min(count, following + max(wanted - under_way, following == number))):
+        session.expect(each, SplitStart(START, 0))

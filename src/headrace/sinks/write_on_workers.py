@@ -1,0 +1,224 @@
+"""Files of rows that the workers of a cluster write: the same as one process writes, to the byte.
+
+Where it is known beforehand which row goes where, each worker makes the rows of a file and writes it. Else (behind a
+filter, say) the rows are made first, by ranges, and kept beside the files until they are dealt out.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
+
+from headrace.block import Block
+from headrace.cluster.members import Cluster
+from headrace.cluster.ranges import PlanRanges
+from headrace.errors import StorageError
+from headrace.iterator import for_pass
+from headrace.ops.progress import progress_bar
+from headrace.ops.select import Select
+from headrace.ops.take import Take
+from headrace.ops.with_options import merge_options
+from headrace.plan.node import Node
+from headrace.records.files import local_path, remote
+from headrace.sinks.deal import PROBED, FirstRows, cut_runs, dealing
+from headrace.sinks.jobs import ClusterWork, Job, lone_job, run_jobs
+from headrace.sinks.shards import Shards, shards_of
+from headrace.sinks.writing import Encoding, bytes_of_a_row
+from headrace.sources.stored import PartList, Stored
+from headrace.storage.files import TEMPORARY, new_file
+from headrace.storage.rows import in_parts
+from headrace.storage.shelf import Shelf
+from headrace.storage.structures import Types
+
+if TYPE_CHECKING:
+    from headrace.dataset import Dataset
+
+
+RANGES_EACH = 4
+"""So many ranges of rows a worker makes where rows are kept first: each costs some waiting for the disk."""
+
+
+def write_on_workers(
+    ds: Dataset,
+    path: Any,
+    encoding: Encoding,
+    cluster: Cluster,
+    *,
+    shards: int | None,
+    overwrite: bool,
+    progress: bool | None,
+) -> list[str]:
+    """Write a dataset; returns the names of the files."""
+    plan, count = for_pass(ds._node), ds._node.cardinality
+    ranges = PlanRanges(plan)
+    options, epoch = merge_options(plan), ds._epochs.begin()
+
+    def run(jobs: list[Node]) -> Iterator[Any]:
+        return run_jobs(cluster, jobs, options, epoch)
+
+    with shards_of(path, encoding.suffix, overwrite=overwrite) as files:
+        ((encoding, row_bytes),) = run([Job(Take(ranges.plan, PROBED), LookAtFirst(encoding))])
+        how = dealing(shards, count, row_bytes)
+        with progress_bar(f"writing {path}", count, progress) as advance:
+            if ranges.in_step:
+                plans = [ranges.rows(start, start + rows) for start, rows, _ in how.bounds(int(count))]
+            else:
+                kept = _kept_rows(files, ranges.parts(RANGES_EACH * max(2, len(cluster.members()))), run)
+                plans = [Select(kept, *bounds) for bounds in how.bounds(int(kept.cardinality))]
+            place = files.place_elsewhere()
+            for written in run([Job(each, WriteFile(encoding, place)) for each in plans]):
+                written.check()
+                files.adopt(written.path)
+                advance(written.rows)
+        names = files.publish()
+        if files.local:
+            for _ in run([lone_job(AfterNaming(encoding, str(Path(name).absolute()))) for name in names]):
+                pass
+            encoding.after_publishing(names)
+        return names
+
+
+def _kept_rows(files: Shards, ranges: list[Node], run: Any) -> Stored:
+    """The rows of all ranges, made by the workers and kept in files beside those that are to be written."""
+    if not files.local:
+        raise ValueError(
+            "the workers cannot tell beforehand which row goes into which file of a store, and keep no rows there: "
+            "write to a folder that all of them see, or leave out cluster="
+        )
+    place = files.place_elsewhere()
+    parts: list[Any] = []
+    rows = 0
+    for folder in run([Job(each, KeepRows(place)) for each in ranges]):
+        shelf = Shelf(Path(folder), Types(plainly=True))
+        if not shelf.complete:
+            raise StorageError(_unseen(folder))
+        for part in shelf.parts:
+            part.start = rows
+            parts.append(part)
+            rows += part.rows
+    return Stored(ranges[0].spec, PartList(parts), place)
+
+
+def _unseen(path: str) -> str:
+    return f"a worker has written {path}, and it is not here: files must lie where all machines see them"
+
+
+@dataclass(frozen=True)
+class LookAtFirst(ClusterWork):
+    """What the first rows tell an encoding of all, and how large one is."""
+
+    encoding: Encoding
+
+    def run(self, rows: Iterator[Block], threads: int) -> tuple[Encoding, float]:  # noqa: ARG002
+        row_bytes = bytes_of_a_row(self.encoding, FirstRows(rows).peek(PROBED))
+        return self.encoding, row_bytes
+
+
+@dataclass(frozen=True)
+class KeepRows(ClusterWork):
+    """Rows as they are, in a folder of their own."""
+
+    place: str
+
+    def run(self, rows: Iterator[Block], threads: int) -> str:  # noqa: ARG002
+        folder = Path(f"{self.place}{secrets.token_hex(8)}")
+        check_folder(folder.parent)
+        shelf = Shelf(folder, Types(plainly=True))
+        shelf.acquire()
+        for items in in_parts(rows):
+            shelf.add(items, None, None)
+        shelf.finish()
+        shelf.release()
+        return str(folder)
+
+
+def check_folder(folder: Path) -> None:
+    """Raise where the folder that the trainer has made for files is not there."""
+    if not folder.is_dir():
+        raise StorageError(
+            f"{folder} is not there on a worker: files must be written to where all machines see them, or to a URL"
+        )
+
+
+class WrittenFile(NamedTuple):
+    """A file that a worker has written."""
+
+    path: str
+    size: int
+    rows: int
+
+    def check(self) -> None:
+        """Raise where it is not the one that is here."""
+        here = local_path(self.path)
+        if here is not None and (not Path(here).exists() or Path(here).stat().st_size != self.size):
+            raise StorageError(_unseen(self.path))
+
+
+@dataclass(frozen=True)
+class WriteFile(ClusterWork):
+    """Rows as a file."""
+
+    encoding: Encoding
+    place: str
+
+    def run(self, rows: Iterator[Block], threads: int) -> WrittenFile:
+        path = f"{self.place}{secrets.token_hex(8)}{TEMPORARY}"
+        file = _open(path)
+        count = 0
+        try:
+            with file, ThreadPoolExecutor(threads, "headrace-write") as pool:
+                part = self.encoding.part(file)
+                waiting: deque[Future[Any]] = deque()
+                for run in cut_runs(rows, self.encoding.run_bytes):
+                    count += sum(block.rows for block in run)
+                    waiting.append(pool.submit(self.encoding.encode, run))
+                    if len(waiting) > threads:
+                        part.write(waiting.popleft().result())
+                while waiting:
+                    part.write(waiting.popleft().result())
+                part.close()
+                file.flush()
+                size = file.tell()
+                if local_path(path) is not None:
+                    os.fsync(file.fileno())
+        except BaseException:
+            _remove(path)
+            raise
+        return WrittenFile(path, size, count)
+
+
+def _open(path: str) -> IO[bytes]:
+    here = local_path(path)
+    if here is None:
+        system, name = remote(path)
+        made: IO[bytes] = system.open(name, "wb")
+        return made
+    check_folder(Path(here).parent)
+    return os.fdopen(new_file(Path(here)), "wb")
+
+
+def _remove(path: str) -> None:
+    here = local_path(path)
+    if here is not None:
+        Path(here).unlink(missing_ok=True)
+        return
+    system, name = remote(path)
+    if system.exists(name):
+        system.rm_file(name)
+
+
+@dataclass(frozen=True)
+class AfterNaming(ClusterWork):
+    """What an encoding adds to a file that has its name."""
+
+    encoding: Encoding
+    path: str
+
+    def run(self, rows: Iterator[Block], threads: int) -> None:  # noqa: ARG002
+        self.encoding.after_naming(self.path)

@@ -1,0 +1,32 @@
+"""One file of records, in each of TFDS's formats."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from headrace import _native
+from headrace.arrow_text import parts
+
+
+def write_shard(path: Path, records: Any, file_format: str) -> None:
+    """One file of records, on the disk."""
+    if file_format == "array_record":
+        from array_record.python.array_record_module import ArrayRecordWriter
+
+        writer = ArrayRecordWriter(str(path), "group_size:1")
+        for record in records:
+            writer.write(record.as_py())
+        writer.close()
+        return
+    with path.open("xb") as file:
+        if file_format == "parquet":
+            import pyarrow as pa
+            import pyarrow.parquet as pq
+
+            pq.write_table(pa.table({"data": records.cast(pa.binary())}), file)
+        else:
+            file.write(_native.frame(*parts(records)).data)
+        file.flush()
+        os.fsync(file.fileno())

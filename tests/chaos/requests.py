@@ -1,0 +1,210 @@
+"""Thousands of reads from stores, a third of which fail in one way or another; what was done to them is counted.
+
+python -m tests.chaos.requests --reads 3000                 of HTTP, S3 and Google Cloud Storage together
+python -m tests.chaos.requests --reads 500 --on gs          of one of them
+python -m tests.chaos.requests --reads 500 --seed 4711      that run again
+
+Every row must come once, or an error behind which `next()`, or a resume, goes on with the very next row. Of files that
+are replaced while they are read, the rows of one version come, or an error.
+"""
+
+import argparse
+import collections
+import contextlib
+import json
+import logging
+import os
+import random
+import sys
+import time
+
+import headrace as hr
+from headrace.records import remote
+from headrace.testing import our_threads
+from tests.stores import servers
+
+BLOCK = 1 << 13
+FAULTS = ["503", "429", "500", "reset", "truncated", "short", "long"]
+SLOW = ["503", "429", "500", "reset"]
+"""What gcsfs meets by itself, with pauses of seconds that nobody can shorten."""
+TIMEOUT = 4.0
+
+
+@contextlib.contextmanager
+def opened(kind):
+    """A store, None where it cannot be had."""
+    with contextlib.ExitStack() as stack:
+        try:
+            if kind == "http":
+                import aiohttp  # noqa: F401
+
+                yield stack.enter_context(servers.http())
+            elif kind == "s3":
+                import s3fs  # noqa: F401
+
+                yield stack.enter_context(servers.s3(stack.enter_context(servers.moto())))
+            else:
+                url = stack.enter_context(servers.emulator())
+                import gcsfs  # noqa: F401
+
+                yield stack.enter_context(servers.gs(url))
+        except ImportError as error:
+            print(f"{kind}: not tried, {error}")
+            yield None
+
+
+class Faults:
+    """Chooses what is done to a request; of stalls there are few, since each takes as long as an answer may."""
+
+    def __init__(self, store, chance):
+        self._store, self._chance = store, chance
+        self._stalls = 2
+        self._often = chance.choice([0.15, 0.35, 0.5])
+
+    def __call__(self, request):
+        chance = self._chance
+        if chance.random() > self._often:
+            return None
+        kind = chance.choice([*FAULTS, "stall"])
+        slow = kind in SLOW and self._store.protocol == "gs"
+        if kind == "stall" or slow:
+            self._stalls -= 1
+            return kind if self._stalls >= 0 else None
+        if kind in ("short", "long", "truncated") and not request.is_data:
+            return None  # what a store says of a file is true, if it says anything
+        return kind
+
+
+def lines(number, rows, version=0):
+    return b"".join(b"%d %5d %d\n" % (number, row, version) for row in range(rows))
+
+
+def files(store, chance, run):
+    """Some files, of one range or of several."""
+    sizes = [chance.choice([3, 200, 2000]) for _ in range(chance.randint(2, 10))]
+    return [store.put(f"{run}-{i}", lines(i, rows)) for i, rows in enumerate(sizes)], sizes
+
+
+def pipeline(store, chance, urls):
+    ds = hr.TextLineDataset(urls, num_parallel_reads=chance.choice([None, None, 3]))
+    if chance.random() < 0.3:
+        ds = ds.shuffle(100, seed=3, reshuffle_each_iteration=False)
+    if chance.random() < 0.3:
+        ds = ds.ignore_errors()
+    return ds.with_options(store.patient(timeout=TIMEOUT, retries=chance.choice([0, 1, 3])))
+
+
+def read_under_faults(store, chance, run, counts):
+    urls, _ = files(store, chance, run)
+    ds = pipeline(store, chance, urls)
+    want = list(ds)
+    store.proxy.fault = Faults(store, chance)
+    got, it, raised = [], iter(ds), 0
+    while True:
+        try:
+            got.append(next(it))
+        except StopIteration:
+            break
+        except hr.TransportError:
+            raised += 1
+            assert raised < 2000, "it never gets on"
+            if chance.random() < 0.3:
+                state = json.loads(json.dumps(asked_again(it.state)))
+                it.close()
+                it = asked_again(lambda state=state: ds.iterator(state=state))
+    it.close()
+    store.proxy.fault = lambda request: None
+    counts["errors that kept the place"] += raised
+    assert got == want, f"{len(got)} rows, not {len(want)}"
+
+
+def asked_again(work):
+    """A state, and a resume, ask what the files are, which may fail as well."""
+    while True:
+        with contextlib.suppress(hr.TransportError):
+            return work()
+
+
+def read_what_is_replaced(store, chance, run, counts):
+    """Files that become others of the same length while they are read."""
+    urls, sizes = files(store, chance, run)
+    ds = hr.TextLineDataset(urls).with_options(store.patient(timeout=TIMEOUT, retries=1))
+    total, got = sum(sizes), []
+    when, which = chance.randrange(total), chance.sample(range(len(urls)), chance.randint(1, len(urls)))
+    ended = False
+    with ds.iterator() as it:
+        try:
+            for row in it:
+                if len(got) == when:
+                    for i in which:
+                        store.put(f"{run}-{i}", lines(i, sizes[i], 1))
+                        counts["objects replaced"] += 1
+                got.append(row.split())
+            ended = True
+        except (hr.TransportError, hr.StateError) as error:
+            assert "replaced" in str(error) or "changed" in str(error), error
+            counts["errors that say so"] += 1
+    by_file = collections.defaultdict(list)
+    for number, row, version in got:
+        by_file[int(number)].append((int(row), version))
+    for number, rows in by_file.items():
+        assert [row for row, _ in rows] == list(range(len(rows))), "rows of a file in order, each once"
+        assert len({version for _, version in rows}) == 1, "rows of two versions of a file"
+        assert len(rows) == sizes[number] or (not ended and number == max(by_file)), "a file that was not read whole"
+    assert not ended or len(got) == total
+
+
+def tried(kind, reads, chance):
+    """Passes over a store until there were so many requests for data; what there was, None without that store."""
+    counts = collections.Counter()
+    with opened(kind) as store:
+        if store is None:
+            return None
+        before = remote.BLOCK, remote.AHEAD, remote.LOOK
+        remote.BLOCK, remote.AHEAD, remote.LOOK = BLOCK, BLOCK // 4, BLOCK // 4
+        try:
+            while (done := sum(r.is_data for r in store.proxy.requests)) < reads:
+                work = read_what_is_replaced if chance.random() < 0.3 else read_under_faults
+                work(store, chance, counts["passes"], counts)
+                counts["passes"] += 1
+        finally:
+            remote.BLOCK, remote.AHEAD, remote.LOOK = before
+        counts["reads"], counts["faults"] = done, store.proxy.faults
+        counts.update({f"of {kind}": number for kind, number in sorted(store.proxy.counts.items())})
+    assert our_threads() == [], "threads are left"
+    return counts
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--reads", type=int, default=3000, help="requests for data, of all stores together")
+    parser.add_argument("--on", choices=["http", "s3", "gs"], action="append")
+    parser.add_argument("--seed", type=int, default=None)
+    options = parser.parse_args()
+    logging.disable(logging.WARNING)
+    for name in ("AWS_PROFILE", "AWS_ENDPOINT_URL"):
+        os.environ.pop(name, None)
+    kinds = options.on or ["http", "s3", "gs"]
+    seed = random.randrange(10**9) if options.seed is None else options.seed
+    print(f"stores from seed {seed}", flush=True)
+    total = collections.Counter()
+    for kind in kinds:
+        started = time.monotonic()
+        counts = tried(kind, options.reads // len(kinds), random.Random(seed))
+        if counts is None:
+            continue
+        total.update(counts)
+        print(f"{kind}: {said(counts)}; {time.monotonic() - started:.0f} s", flush=True)
+    print(f"all: {said(total)}; nothing went wrong")
+
+
+def said(counts):
+    shown = {name: number for name, number in counts.items() if not name.startswith("of ")}
+    each = ", ".join(
+        f"{number} {name.removeprefix('of ')}" for name, number in counts.items() if name.startswith("of ")
+    )
+    return ", ".join(f"{number:,} {name}" for name, number in shown.items()) + f" ({each})"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
