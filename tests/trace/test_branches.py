@@ -231,6 +231,26 @@ def many_paths(v):
     return sum(1 if value > 0 else -1 for value in v[:4])
 
 
+class NotedError(Exception):
+    """Leaves a trace where it is made."""
+
+    def __init__(self, text):
+        SEEN.append(1)
+        super().__init__(text)
+
+
+def raises_what_is_noted(x):
+    if x > 1e9:
+        raise NotedError("too large")
+    return x
+
+
+def leaves_the_program(x):
+    if x > 1e9:
+        raise SystemExit(1)
+    return x
+
+
 SEEN: list[int] = []
 REFUSED = {
     "a loop": (halves, np.arange(9.0), "branches on data more than 4 times in a row at "),
@@ -244,6 +264,8 @@ REFUSED = {
     "text": (lambda x: "a" if x > 0 else "b", X, "no dense array"),
     "texts exchanged": (lambda x, s, t: s if x > 0 else t, (X, ["a"] * 41, ["b"] * 41), "no dense array"),
     "an effect on one path": (notes_what_it_sees, X, "changes SEEN, a list"),
+    "an error with an effect": (raises_what_is_noted, X, "NotedError.__init__ is code of the class"),
+    "what is no element's error": (leaves_the_program, np.arange(9.0), "raises SystemExit (1)"),
     "text that is caught": (keeps_the_text, X, "makes text of data"),
     "text that is called with": (text_by_call, X, "makes text of data"),
     "a number on one path": (lambda x: math.floor(x) if x > 3 else 0, np.arange(9.0), "Python number"),
@@ -264,6 +286,9 @@ def test_every_row_takes_its_path(name):
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_has_no_paths_is_called_on_each(name):
+    before = len(SEEN)
+    D.from_tensor_slices(REFUSED[name][1]).map(REFUSED[name][0])
+    assert len(SEEN) == before
     check(*REFUSED[name])
 
 

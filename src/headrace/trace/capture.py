@@ -122,10 +122,14 @@ class Capture:
         return _Names(self, module)
 
     def _class(self, kind: type, name: str) -> type:
-        """Classes of records may be made and taken apart; others do what they like."""
-        if issubclass(kind, BaseException) or kind.__name__ in pure_builtins():
+        """Classes of records may be made and taken apart, and errors raised; others do what they like."""
+        if kind.__name__ in pure_builtins() and kind is pure_builtins()[kind.__name__]:
             return kind
-        record = dataclasses.is_dataclass(kind) or (issubclass(kind, tuple) and hasattr(kind, "_fields"))
+        record = (
+            issubclass(kind, BaseException)
+            or dataclasses.is_dataclass(kind)
+            or (issubclass(kind, tuple) and hasattr(kind, "_fields"))
+        )
         if not record and not hasattr(kind, "__attrs_attrs__"):
             raise self.refuse(f"uses {name}, a class")
         self.check_class(kind)

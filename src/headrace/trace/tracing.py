@@ -135,7 +135,9 @@ def _trace_path(
         recorder.failed = recorder.failed or signal.reason
     except RecursionError:
         recorder.failed = "calls itself too often"
-    except Exception as error:
+    except BaseException as error:
+        if not isinstance(error, Exception) and not is_raised_by_user(error):
+            raise  # Ctrl-C, not the function's own
         recorder.failed = recorder.failed or f"raises {describe_error(error)} for such elements"
     return None
 
