@@ -439,7 +439,7 @@ ITEMS: list[Case | Bound] = [
     ),
     Case(
         f"host to device, shuffled batches of {MEGABYTES} MB",
-        {},
+        {PINNED: 0.4},
         {"headrace": copies(in_disorder), PINNED: bare_copies},
         COPIES * MEGABYTES,
     ),

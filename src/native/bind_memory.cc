@@ -1,6 +1,7 @@
 #define NPY_NO_DEPRECATED_API NPY_2_0_API_VERSION
 #define NPY_TARGET_VERSION NPY_2_0_API_VERSION
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/vector.h>
 #include <numpy/arrayobject.h>
 
 #include <functional>
@@ -42,7 +43,14 @@ nb::dict pool_stats() {
   made["idle"] = stats.idle;
   made["taken"] = stats.taken;
   made["reused"] = stats.reused;
+  made["pinned"] = stats.pinned;
   return made;
+}
+
+// Where the mapping that an address lies in begins, and its bytes; None if that is none of the pool's.
+nb::object pool_mapping(uintptr_t address) {
+  const headrace::PoolMapping found = headrace::pool_mapping(address);
+  return found.bytes ? nb::object(nb::make_tuple(found.start, found.bytes)) : nb::none();
 }
 
 // out[i] = rows[indices[i]], for rows of bytes.
@@ -116,6 +124,10 @@ void bind_memory(nb::module_& m) {
   m.def("use_pool", &use_pool, "before"_a.none() = nb::none());
   m.def("pool_keep", &headrace::pool_keep, "bytes"_a, Released());
   m.def("pool_stats", &pool_stats);
+  m.def("pool_mapping", &pool_mapping, "address"_a);
+  m.def("pool_pin", &headrace::pool_pin, "start"_a);
+  m.def("pool_unpin", &headrace::pool_unpin, "start"_a, Released());
+  m.def("pool_unwanted", &headrace::pool_unwanted);
   m.def("fetch_values", &fetch_values, "iterator"_a, "values"_a, "want"_a);
   m.def("set_team", &headrace::set_team, "threads"_a);
   m.def("gather", &gather, "rows"_a, "indices"_a, "out"_a.noconvert(), Released());

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <mutex>
 #include <utility>
 #include <vector>
@@ -50,6 +51,13 @@ struct Shelf {
   uint64_t used = 0;  // when a piece was last taken or given
 };
 
+// Memory that is mapped by itself.
+struct Mapping {
+  size_t bytes;
+  bool pinned = false;
+  bool unwanted = false;  // would have gone back, were it not pinned
+};
+
 class Pool {
  public:
   void* take(int number, bool* zeroed) {
@@ -71,6 +79,7 @@ class Pool {
     } else {
       char* start = bytes < kApart ? carve(bytes) : map(bytes);
       if (!start) return nullptr;
+      if (bytes >= kApart) apart_[reinterpret_cast<uintptr_t>(start)] = {bytes};
       memory = start + kPrefix + (colour_++ % kColours) * kColour;
       start_of(memory) = start;
     }
@@ -105,6 +114,43 @@ class Pool {
     return stats_;
   }
 
+  PoolMapping mapping(uintptr_t address) {
+    std::lock_guard<std::mutex> held(lock_);
+    auto next = apart_.upper_bound(address);
+    if (next == apart_.begin()) return {0, 0};
+    const auto& [start, found] = *--next;
+    return address < start + found.bytes ? PoolMapping{start, found.bytes} : PoolMapping{0, 0};
+  }
+
+  bool pin(uintptr_t start) {
+    std::lock_guard<std::mutex> held(lock_);
+    auto found = apart_.find(start);
+    if (found == apart_.end() || found->second.pinned) return false;
+    found->second.pinned = true;
+    stats_.pinned += int64_t(found->second.bytes);
+    return true;
+  }
+
+  void unpin(uintptr_t start) {
+    std::lock_guard<std::mutex> held(lock_);
+    auto found = apart_.find(start);
+    if (found == apart_.end() || !found->second.pinned) return;
+    found->second.pinned = false;
+    stats_.pinned -= int64_t(found->second.bytes);
+    if (found->second.unwanted) unmap(found);
+  }
+
+  std::vector<uintptr_t> unwanted() {
+    std::lock_guard<std::mutex> held(lock_);
+    std::vector<uintptr_t> found;
+    if (stats_.pinned) {
+      for (const auto& [start, mapping] : apart_) {
+        if (mapping.unwanted) found.push_back(start);
+      }
+    }
+    return found;
+  }
+
   std::mutex& lock() { return lock_; }
 
  private:
@@ -134,12 +180,19 @@ class Pool {
     char* start = start_of(memory);
     const size_t bytes = mapped_bytes(number);
     if (bytes >= kApart) {
-      munmap(start, bytes);
+      auto found = apart_.find(reinterpret_cast<uintptr_t>(start));
+      found->second.unwanted = true;
+      if (!found->second.pinned) unmap(found);
     } else {
       char* pages = reinterpret_cast<char*>((reinterpret_cast<uintptr_t>(memory) + 4095) & ~uintptr_t(4095));
       madvise(pages, size_t(start + bytes - pages), MADV_DONTNEED);  // the words before the memory stay
       shelves_[number].cold.push_back(memory);
     }
+  }
+
+  void unmap(std::map<uintptr_t, Mapping>::iterator found) {
+    munmap(reinterpret_cast<void*>(found->first), found->second.bytes);
+    apart_.erase(found);
   }
 
   // Gives one piece back, of the size that has not been wanted for the longest time.
@@ -166,12 +219,13 @@ class Pool {
 
   std::mutex lock_;
   Shelf shelves_[kClasses];
+  std::map<uintptr_t, Mapping> apart_;
   char* next_ = nullptr;
   char* end_ = nullptr;
   int64_t keep_ = 1 << 30;
   uint64_t clock_ = 0;
   size_t colour_ = 0;
-  PoolStats stats_{0, 0, 0, 0};
+  PoolStats stats_{0, 0, 0, 0, 0};
 };
 
 Pool& the_pool() {
@@ -243,6 +297,10 @@ void* pool_resize(void* memory, size_t bytes) {
 
 void pool_keep(int64_t bytes) { the_pool().keep(std::max<int64_t>(0, bytes)); }
 void pool_trim() { the_pool().trim(); }
+PoolMapping pool_mapping(uintptr_t address) { return the_pool().mapping(address); }
+bool pool_pin(uintptr_t start) { return the_pool().pin(start); }
+void pool_unpin(uintptr_t start) { the_pool().unpin(start); }
+std::vector<uintptr_t> pool_unwanted() { return the_pool().unwanted(); }
 PoolStats pool_stats() { return the_pool().stats(); }
 
 }  // namespace headrace

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import headrace as hr
+from headrace import _native
 from headrace.adapters import locked
 from headrace.testing import our_threads
 from tests.adapters.pipelines import labels_of, pairs
@@ -17,6 +18,7 @@ pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA d
 D = hr.Dataset
 HALF_A_SECOND = 800_000_000
 """Clock cycles, roughly."""
+PIXELS = np.random.default_rng(0).integers(0, 256, (64, 1 << 20), np.uint8)
 
 
 def on_host(batches):
@@ -268,3 +270,39 @@ def test_jax_puts_batches_on_its_device():
         assert x.devices() == {jax.devices()[0]}
         assert a.tobytes() == np.asarray(x).tobytes()
         assert b.tolist() == np.asarray(y).tolist()
+
+
+def shuffled():
+    """Batches of 8 MB, each in memory of the pool."""
+    return D.from_tensor_slices((PIXELS, np.arange(64))).shuffle(64, seed=3).batch(8).repeat(4)
+
+
+@pytest.mark.parametrize("prefetch", [0, 2, 4])
+def test_batches_go_to_the_device_from_the_memory_they_were_made_in(prefetch):
+    ds, feed = shuffled(), shuffled().to_torch(device="cuda", prefetch=prefetch)
+    for _ in range(3):
+        for (a, b), (x, y) in zip(ds, on_host(feed), strict=True):
+            assert a.tobytes() == x.tobytes()
+            assert b.tolist() == y
+        for thread in threading.enumerate():
+            if thread.name == "headrace-page-lock":
+                thread.join()
+    assert _native.pool_stats()["pinned"] >= 8 << 20
+    del feed
+    gc.collect()
+    assert _native.pool_stats()["pinned"] == 0
+
+
+def test_memory_is_not_used_for_another_batch_before_the_device_has_read_it():
+    feed = shuffled().to_torch(device="cuda")
+    for _ in range(2):
+        list(feed)
+    sums = []
+    for x, y in feed:
+        torch.cuda._sleep(2_000_000)
+        sums.append((x.long().sum(1), y))
+        del x
+    assert sorted(torch.cat([y for _, y in sums]).tolist()) == sorted([*range(64)] * 4)
+    for got, labels in sums:
+        for total, label in zip(got.tolist(), labels.tolist(), strict=True):
+            assert total == PIXELS[label].sum()

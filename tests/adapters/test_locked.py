@@ -7,8 +7,10 @@ import weakref
 import numpy as np
 import pytest
 
+from headrace import _native
 from headrace.adapters import locked
-from headrace.adapters.locked import Locked
+from headrace.adapters.locked import Locked, LockedPool
+from headrace.columns.dense import pooled
 
 MEGABYTE = 1 << 20
 
@@ -51,7 +53,7 @@ def one_megabyte_is_much(monkeypatch):
 
 def locks(**options):
     memory = Memory(**options)
-    return memory, Locked(memory.lock, memory.unlock)
+    return memory, Locked(memory.lock, memory.unlock, LockedPool(memory.lock, memory.unlock))
 
 
 def copied(locks, array, batches=4):
@@ -157,5 +159,98 @@ def test_arrays_of_which_nothing_would_be_gained_are_left_alone(monkeypatch):
     monkeypatch.setattr(locked, "free_memory", lambda: 7 * MEGABYTE)  # a quarter of it may be locked
     large = np.zeros(2 * MEGABYTE, np.uint8)
     assert not any(arrays.holds(large) for _ in range(5))
+    let_them_lock()
+    assert memory.calls == 0
+
+
+@pytest.fixture
+def pool():
+    """One with nothing in it, which keeps what it gets."""
+    _native.release_memory()
+    _native.pool_keep(1 << 30)
+    before = _native.pool_stats()["pinned"]
+    yield
+    gc.collect()
+    assert _native.pool_stats()["pinned"] == before
+    _native.release_memory()
+
+
+def batch(megabytes=8):
+    return pooled((megabytes, MEGABYTE), np.uint8)
+
+
+def locks_of_pool(**options):
+    memory = Memory(**options)
+    return memory, LockedPool(memory.lock, memory.unlock)
+
+
+def test_memory_of_the_pool_is_locked_for_its_second_batch(pool):
+    memory, pieces = locks_of_pool()
+    assert not pieces.holds(batch())
+    assert memory.calls == 0
+    memory.gate.clear()
+    assert not pieces.holds(batch())  # in the same memory; it is being locked
+    memory.gate.set()
+    let_them_lock()
+    assert all(pieces.holds(batch()) for _ in range(3))
+    ((start, nbytes),) = memory.held.items()
+    assert _native.pool_mapping(batch().ctypes.data) == (start, nbytes)
+    assert nbytes > batch().nbytes
+
+
+def test_each_piece_is_locked_by_itself(pool):
+    memory, pieces = locks_of_pool()
+    for _ in range(2):
+        several = [batch(), batch(), batch()]
+        for each in several:
+            pieces.holds(each)
+        del each
+    let_them_lock()
+    assert all(map(pieces.holds, several))
+    assert len(memory.held) == 3
+
+
+def test_what_the_pool_no_longer_wants_is_unlocked_before_it_goes(pool):
+    memory, pieces = locks_of_pool()
+    for megabytes in (8, 8, 24, 24):
+        pieces.holds(batch(megabytes))
+    let_them_lock()
+    starts = list(memory.held)
+    assert len(starts) == 2
+    _native.release_memory()
+    assert sorted(_native.pool_unwanted()) == sorted(starts)
+    assert all(_native.pool_mapping(start) for start in starts)
+    assert not pieces.holds(batch(40))
+    assert memory.held == {}
+    assert not any(_native.pool_mapping(start) for start in starts)
+
+
+def test_memory_of_the_pool_that_cannot_be_locked_goes_back_as_ever(pool):
+    memory, pieces = locks_of_pool(works=False)
+    for _ in range(4):
+        assert not pieces.holds(batch())
+        let_them_lock()
+    assert memory.calls == 1
+    assert _native.pool_stats()["pinned"] == 0
+
+
+def test_in_the_end_the_pool_is_as_it_was(pool):
+    memory, pieces = locks_of_pool()
+    for _ in range(2):
+        held = batch()
+        pieces.holds(held)
+    let_them_lock()
+    held[:] = 7
+    del pieces
+    gc.collect()
+    assert memory.held == {}
+    assert (held == 7).all()
+
+
+def test_small_and_foreign_memory_is_left_alone(pool):
+    memory, pieces = locks_of_pool()
+    transposed = batch().T
+    arrays = [np.zeros(8 * MEGABYTE, np.uint8), pooled(MEGABYTE, np.uint8), transposed, batch()[:0]]
+    assert not any(pieces.holds(array) for array in arrays * 3)
     let_them_lock()
     assert memory.calls == 0

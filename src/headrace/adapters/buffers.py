@@ -81,11 +81,18 @@ class Buffer:
         self._rooms: list[Room] = []
         self._kinds: list[Any] = []
         self.copied: Any = None
+        self.lent: list[NDArray[Any]] = []
+        """Arrays of the last batch that the device reads where they lie."""
 
     def wait(self) -> None:
         """Until the last batch has left."""
         if self.copied is not None:
             self.copied.synchronize()
+        self.lent = []
+
+    def __del__(self) -> None:
+        if self.lent:
+            self.wait()
 
     def send(self, parts: Sequence[BufferPart], device: Any) -> tuple[list[Any], list[Any]]:
         """The arrays on a device, copied there on the current stream, and the tensors that own their memory."""

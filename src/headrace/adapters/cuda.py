@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from typing import Any, NamedTuple
+from weakref import WeakValueDictionary
 
 import numpy as np
 
 from headrace.adapters.buffers import Buffer, BufferPart, Route
 from headrace.adapters.device_meter import DeviceMeter
 from headrace.adapters.feed import Refused, framework
-from headrace.adapters.locked import Locked
+from headrace.adapters.locked import Locked, LockedPool
 from headrace.adapters.tensors import Casts, nested_tensor, readable
 from headrace.block import Block
 from headrace.columns import Column, values
@@ -30,7 +31,7 @@ class Jagged(NamedTuple):
 class Staged(NamedTuple):
     """A batch on its way to a device: leaves, the tensors that own their memory, the event after which it is there.
 
-    `direct` says that the device reads arrays where they lie.
+    `direct` says that the device reads arrays of somebody else where they lie.
     """
 
     structure: Structure
@@ -45,8 +46,9 @@ class Staged(NamedTuple):
 class Staging:
     """Has a thread copy batches to CUDA devices, in turn, `ahead` of them before they are asked for.
 
-    They pass through page-locked buffers; a buffer is filled again only after the event behind its last copy. Batches
-    that are views of an array which is read again and again go without, once that array itself is locked. Device memory
+    They pass through page-locked buffers; a buffer is filled again only after the event behind its last copy. Large
+    ones go without: those made in memory of the pool, and views of an array which is read again and again, once that
+    memory itself is locked. Device memory
     is allocated on the copying stream and told of the consumer's (`record_stream`), so that it is not reused while the
     consumer's kernels may read it.
     """
@@ -76,7 +78,10 @@ class Staging:
         return self._meter
 
     def close(self) -> None:
-        """Let go of the buffers; torch keeps them until copies are done."""
+        """Let go of the buffers, which torch keeps until copies are done, and of what they lend, when they are."""
+        for buffer in self._buffers:
+            if buffer.lent:
+                buffer.wait()
         self._buffers = deque(Buffer(self._casts) for _ in self._buffers)
 
     def check(self, structure: Structure) -> None:
@@ -103,22 +108,25 @@ class Staging:
         buffer = self._buffers[0]
         self._buffers.rotate(-1)
         buffer.wait()
+        pooled = [self._pin and self._locked.pool.holds(part.array) for part in parts]
         with self._cuda.stream(stream):
-            direct = [self._direct(part, device) for part in parts]
-            staged = [part for part, tensor in zip(parts, direct, strict=True) if tensor is None]
-            tensors, owners = buffer.send(staged, device) if staged else ([], [])
+            moved = [self._move(part, device, locked=ours) for part, ours in zip(parts, pooled, strict=True)]
+            rest = [part for part, tensor in zip(parts, moved, strict=True) if tensor is None]
+            tensors, owners = buffer.send(rest, device) if rest else ([], [])
             there = buffer.copied = stream.record_event()
-        if len(staged) < len(parts):
+        buffer.lent = [part.array for part, tensor in zip(parts, moved, strict=True) if tensor is not None]
+        direct = any(tensor is not None and not ours for tensor, ours in zip(moved, pooled, strict=True))
+        if direct:
             self._locked.read(device, there)
-            owners = [*owners, *(tensor for tensor in direct if tensor is not None)]
-        rest = iter(tensors)
-        moved = (next(rest) if tensor is None else tensor for tensor in direct)
-        leaves = [_leaf(value, moved) for value in row]
-        return Staged(structure, leaves, owners, device, there, len(staged) < len(parts), nbytes)
+        owners = [*owners, *(tensor for tensor in moved if tensor is not None)]
+        staged = iter(tensors)
+        arrived = (next(staged) if tensor is None else tensor for tensor in moved)
+        leaves = [_leaf(value, arrived) for value in row]
+        return Staged(structure, leaves, owners, device, there, direct, nbytes)
 
-    def _direct(self, part: BufferPart, device: Any) -> Any:
+    def _move(self, part: BufferPart, device: Any, *, locked: bool) -> Any:
         """The array on the device, if it goes there from where it lies."""
-        if self._pin and not self._locked.holds(part.array):
+        if self._pin and not locked and not self._locked.holds(part.array):
             return None
         route = Route(part, self._casts)
         if self._pin and route.travels_as is not route.own:
@@ -183,4 +191,9 @@ def page_locks(device: Any) -> Locked:
         with cuda.device(device):
             cuda.cudart().cudaHostUnregister(address)
 
-    return Locked(lock, unlock)
+    pool = _pools.get("pool") or _pools.setdefault("pool", LockedPool(lock, unlock))
+    return Locked(lock, unlock, pool)
+
+
+_pools: WeakValueDictionary[str, LockedPool] = WeakValueDictionary()
+"""The one there is, as long as somebody uses it."""

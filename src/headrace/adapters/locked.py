@@ -1,15 +1,17 @@
-"""Arrays that batches are views of, page-locked where they lie: a device reads them without a copy in between."""
+"""Memory page-locked where batches lie: a device reads it without a copy in between."""
 
 from __future__ import annotations
 
 import threading
 import weakref
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace import _native
 from headrace.execute.budget import free_memory
 
 LEAST_BYTES = 16 << 20
@@ -24,14 +26,15 @@ UnlockMemory = Callable[[int], None]
 
 
 class Locked:
-    """Which arrays a device may read directly.
+    """Which arrays that batches are views of a device may read directly; `pool` says so of batches in its memory.
 
     To lock memory costs as much as copying it about ten times, so an array is locked when all of it has been copied
     once and it is wanted again. That happens on a thread of its own; meanwhile batches are copied as before. An array
     stays locked, and alive, as long as this object does.
     """
 
-    def __init__(self, lock: LockMemory, unlock: UnlockMemory) -> None:
+    def __init__(self, lock: LockMemory, unlock: UnlockMemory, pool: LockedPool) -> None:
+        self.pool = pool
         self._calls = lock, unlock
         self._owners: dict[int, Owner] = {}
         self._reading: dict[Any, Any] = {}
@@ -50,8 +53,8 @@ class Locked:
             again, owner.copied = owner.copied >= root.nbytes, owner.copied + array.nbytes
             if again and not owner.tried:
                 owner.tried = True
-                if self._locked_bytes() + root.nbytes <= free_memory() // SHARE:
-                    owner.start(root)
+                if _is_room(self._owners, root.nbytes):
+                    owner.start(_address(root), root.nbytes, root)
         return owner.locked
 
     def _new(self, root: Array) -> Owner:
@@ -59,9 +62,6 @@ class Locked:
         owner = owners[key] = Owner(*self._calls)
         owner.gone = weakref.ref(root, lambda _: owners.pop(key, None))
         return owner
-
-    def _locked_bytes(self) -> int:
-        return sum(owner.array.nbytes for owner in list(self._owners.values()) if owner.array is not None)
 
     def read(self, device: Any, done: Any) -> None:
         """A device reads locked memory until the event `done`."""
@@ -75,43 +75,97 @@ def _unlock_all(owners: dict[int, Owner], reading: dict[Any, Any]) -> None:
         owner.drop()
 
 
+class LockedPool:
+    """Which mappings of the pool a device may read directly: batches come to lie in the same few again and again.
+
+    One is locked when a batch is to be copied from it for the second time. It stays so while the pool has a use for it,
+    and this object lives. A batch must stay until the device has read it: then its memory is used for another.
+    """
+
+    def __init__(self, lock: LockMemory, unlock: UnlockMemory) -> None:
+        self._calls = partial(_lock_mapping, lock), partial(_unlock_mapping, unlock)
+        self._owners: dict[int, Owner] = {}
+        self._mutex = threading.Lock()
+        weakref.finalize(self, _unlock_all, self._owners, {}).atexit = False
+
+    def holds(self, array: Array) -> bool:
+        """Whether an array, which is about to be copied, lies in locked memory of the pool."""
+        found = _native.pool_mapping(_address(array)) if array.nbytes and array.flags.c_contiguous else None
+        if found is None:
+            return False
+        start, nbytes = found
+        with self._mutex:
+            for unwanted in _native.pool_unwanted():
+                if unwanted in self._owners:
+                    self._owners.pop(unwanted).drop()
+            owner = self._owners.setdefault(start, Owner(*self._calls))
+            again, owner.copied = owner.copied > 0, nbytes
+            if again and not owner.tried:
+                owner.tried = True
+                if _is_room(self._owners, nbytes) and _native.pool_pin(start):
+                    owner.start(start, nbytes)
+        return owner.locked
+
+
+def _lock_mapping(lock: LockMemory, start: int, nbytes: int) -> bool:
+    done = lock(start, nbytes)
+    if not done:
+        _native.pool_unpin(start)
+    return done
+
+
+def _unlock_mapping(unlock: UnlockMemory, start: int) -> None:
+    unlock(start)
+    _native.pool_unpin(start)
+
+
+def _is_room(owners: dict[int, Owner], nbytes: int) -> bool:
+    return sum(owner.nbytes for owner in list(owners.values())) + nbytes <= free_memory() // SHARE
+
+
 class Owner:
-    """An array that has memory of its own: how much of it has been copied, and whether it is locked."""
+    """Memory of one array, or one mapping: how much of it has been copied, and whether it is locked."""
 
     def __init__(self, lock: LockMemory, unlock: UnlockMemory) -> None:
         self._lock = lock
         self._unlock = unlock
         self._mutex = threading.Lock()
         self._dropped = False
+        self._address = 0
+        self._kept: Array | None = None
         self.gone: Any = None
         self.copied = 0
+        self.nbytes = 0
+        """How much is locked, or about to be."""
         self.tried = False
         self.locked = False
-        self.array: Array | None = None
 
-    def start(self, array: Array) -> None:
-        """Lock the array, which stays alive from now on."""
-        self.array = array
+    def start(self, address: int, nbytes: int, kept: Array | None = None) -> None:
+        """Lock memory, and keep what it belongs to alive from now on."""
+        self._address, self.nbytes, self._kept = address, nbytes, kept
         # On a thread of its own a failure leaves no error behind that CUDA would tell somebody else of.
-        threading.Thread(target=self._run, args=(array,), name="headrace-page-lock", daemon=True).start()
+        threading.Thread(target=self._run, name="headrace-page-lock", daemon=True).start()
 
-    def _run(self, array: Array) -> None:
-        done = self._lock(_address(array), array.nbytes)
+    def _run(self) -> None:
+        done = self._lock(self._address, self.nbytes)
         with self._mutex:
             self.locked = kept = done and not self._dropped
         if done and not kept:
-            self._unlock(_address(array))
+            self._unlock(self._address)
         if not kept:
-            self.array = None
+            self._let_go()
 
     def drop(self) -> None:
-        """Unlock the array, now or when the thread is done."""
+        """Unlock the memory, now or when the thread is done."""
         with self._mutex:
             self._dropped = True
             locked, self.locked = self.locked, False
-        if locked and self.array is not None:
-            self._unlock(_address(self.array))
-            self.array = None
+        if locked:
+            self._unlock(self._address)
+            self._let_go()
+
+    def _let_go(self) -> None:
+        self._kept, self.nbytes = None, 0
 
 
 def _address(array: Array) -> int:
