@@ -364,11 +364,14 @@ class Iterator(PythonIterator[Any]):
     def stats(self) -> Stats:
         """What each stage has done so far: rows, blocks, bytes, busy and waiting seconds. Prints as a table.
 
-        `stats()["starvation"]` says how long the consumer waited for data, and how long it was busy with them.
+        `stats()["starvation"]` says how long the consumer waited for data, and how long it was busy with them;
+        `stats()["memory"]` how many bytes of large arrays this process holds (`in_use`), keeps for the next ones
+        (`idle`) and has page-locked for a device (`pinned`), and how often memory was `taken` and `reused`.
         """
         if self._run is not None:
             self._last_stats = self._report(self._run)
         self._last_stats["starvation"] = self._meter.report()
+        self._last_stats["memory"] = _native.pool_stats()
         return self._last_stats
 
     def _report(self, run: Pass) -> Stats:

@@ -2,6 +2,7 @@
 
 import threading
 
+import numpy as np
 import pytest
 
 import headrace as hr
@@ -60,6 +61,17 @@ def test_the_consumers_waiting_is_told_apart_from_its_own_work():
     assert found["first_s"] > 0.009
     assert found["share"] == pytest.approx(found["waited_s"] / (found["waited_s"] + found["computed_s"]))
     assert "the consumer waited 0." in str(it.stats())
+
+
+def test_the_memory_of_large_batches_is_counted():
+    it = iter(D.range(40).map(lambda x: np.full(1 << 20, x, np.uint8), mode="eager").batch(8))
+    kept = next(it)
+    memory = it.stats()["memory"]
+    assert memory["in_use"] >= kept.nbytes
+    del kept
+    for batch in it:
+        del batch
+    assert it.stats()["memory"]["reused"] > memory["reused"]
 
 
 def test_they_print_as_a_table():
