@@ -8,10 +8,10 @@ from __future__ import annotations
 import random
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
-from itertools import pairwise
+from itertools import cycle, islice, pairwise
 from pathlib import Path
 from time import perf_counter, thread_time
 from typing import Any
@@ -32,6 +32,7 @@ SMALL, WIDE = 32, 64
 """Channels of the first layer. To launch the kernels of the small net takes as long as to run them."""
 WORKERS = (0, 4, 8, 16)
 RESIDENT = "one batch on the GPU"
+BY_HAND = "page-locked batches copied by hand"
 PICTURES, PICTURE_BATCH = 12_000, 256
 
 
@@ -315,6 +316,26 @@ def resident() -> Iterable[Any]:
     return [(x, y)] * (EPOCHS * STEPS)
 
 
+def by_hand() -> Iterable[Any]:
+    """Batches that are there already, in page-locked memory: what is left to do is what any loader has to."""
+    torch = gpu()
+    parts = [
+        [torch.from_numpy(part[i : i + BATCH]).pin_memory() for part in images()] for i in range(0, 20 * BATCH, BATCH)
+    ]
+    return Repeated(parts)
+
+
+class Repeated:
+    """Batches copied to the device one by one, again and again."""
+
+    def __init__(self, parts: list[Any]) -> None:
+        self._parts = parts
+
+    def __iter__(self) -> Iterator[Any]:
+        for x, y in islice(cycle(self._parts), EPOCHS * STEPS):
+            yield x.cuda(non_blocking=True), y.cuda(non_blocking=True)
+
+
 def fed(data: Data, mode: str = "thread") -> Iterable[Any]:
     gpu()
     return data.batches().repeat(EPOCHS).prefetch(8, mode=mode).to_torch("cuda")
@@ -372,7 +393,7 @@ def whole(batch: Any) -> Any:
 
 def trained(name: str, data: Data, asked: Mapping[str, float]) -> Case:
     """A case: training on this data against training on a batch that is there already."""
-    sides = {"headrace": trained_here(data), RESIDENT: training(resident), **loaders(data)}
+    sides = {"headrace": trained_here(data), RESIDENT: training(resident), BY_HAND: training(by_hand), **loaders(data)}
     return Case(name, asked, sides, EPOCHS * STEPS * BATCH)
 
 

@@ -1,10 +1,14 @@
 """ds.to_torch(device="cuda"): skipped where there is no such device."""
 
 import gc
+import subprocess
+import sys
 import threading
-from time import perf_counter
+from pathlib import Path
+from time import monotonic, perf_counter
 
 import numpy as np
+import psutil
 import pytest
 
 import headrace as hr
@@ -306,3 +310,43 @@ def test_memory_is_not_used_for_another_batch_before_the_device_has_read_it():
     for got, labels in sums:
         for total, label in zip(got.tolist(), labels.tolist(), strict=True):
             assert total == PIXELS[label].sum()
+
+
+TRAINER = """
+import sys, numpy as np, headrace as hr
+def rows():
+    pixels = np.zeros((256, 1 << 20), np.uint8)
+    return hr.Dataset.from_tensor_slices(pixels).shuffle(256).batch(64).repeat()
+def make(mode):
+    return rows().prefetch(2, mode=mode).to_torch("cuda")
+if __name__ == "__main__":
+    for number, batch in enumerate(make(sys.argv[1])):
+        if number == 30:
+            print("trains", flush=True)
+"""
+
+
+def available():
+    """Megabytes that somebody could have."""
+    return psutil.virtual_memory().available >> 20
+
+
+@pytest.mark.parametrize("mode", ["thread", "process"])
+def test_nothing_is_left_of_a_trainer_that_is_killed(tmp_path, mode):
+    script = tmp_path / "trainer.py"
+    script.write_text(TRAINER)
+    shared, before = set(Path("/dev/shm").iterdir()), available()
+    trainer = subprocess.Popen([sys.executable, str(script), mode], stdout=subprocess.PIPE, text=True)
+    assert trainer.stdout.readline() == "trains\n"
+    family = [psutil.Process(trainer.pid), *psutil.Process(trainer.pid).children(recursive=True)]
+    held = before - available()
+    trainer.kill()
+    trainer.wait()
+    _, alive = psutil.wait_procs(family, timeout=30)
+    assert alive == []
+    assert set(Path("/dev/shm").iterdir()) <= shared
+    assert held > 300  # what it had: 256 MB of rows, batches, what CUDA itself takes
+    pause, ends = threading.Event(), monotonic() + 30
+    while before - available() > 200 and monotonic() < ends:
+        pause.wait(0.1)
+    assert before - available() < 200
