@@ -1,10 +1,10 @@
 """Whether memory stays flat over very many large batches, and kept batches stay what they were.
 
-A pipeline of large rows (shuffled, mapped on threads, batched, prefetched) runs for `--batches` batches of
-`--megabytes` each, 10⁶ of 10 MB if nobody says otherwise; now and then one is kept, and looked at again at the end.
-Growth of the resident set is counted from the hundredth batch on, less what is kept; of a shorter run the slope tells
-what a million batches would come to. Nothing of the pool is in use after the pass. `--device cuda` sends batches to a
-GPU.
+A pipeline of large rows (shuffled, mapped on threads, batched, prefetched; with `--light` only gathered) runs for
+`--batches` batches of `--megabytes` each, 10⁶ of 10 MB if nobody says otherwise; now and then one is kept, and looked
+at again at the end. Growth of the resident set is counted from the hundredth batch on, less what is kept; of a shorter
+run the slope tells what a million batches would come to. Nothing of the pool is in use after the pass. `--device cuda`
+sends batches to a GPU.
 """
 
 from __future__ import annotations
@@ -27,13 +27,16 @@ WARM = 100
 KEPT = 20
 
 
-def pipeline(megabytes: float) -> hr.Dataset:
+def pipeline(megabytes: float, *, light: bool) -> hr.Dataset:
     """Endless batches, each row of which says in all of its values which it is."""
     width = int(megabytes * 1e6) // ROWS // 4
     numbers = np.arange(4 * ROWS, dtype=np.float32)
+    if light:
+        made = np.repeat(numbers[:, None], width, axis=1)
+        return hr.Dataset.from_tensor_slices(made).shuffle().repeat().batch(ROWS).prefetch(2)
     rows = hr.Dataset.from_tensor_slices(numbers).repeat()
-    made = rows.map(lambda x: np.full(width, x, np.float32), num_parallel_calls=2)
-    return made.shuffle(2 * ROWS, seed=1).map(lambda x: x + 1, num_parallel_calls=2).batch(ROWS).prefetch(2)
+    full = rows.map(lambda x: np.full(width, x, np.float32), num_parallel_calls=2)
+    return full.shuffle(2 * ROWS, seed=1).map(lambda x: x + 1, num_parallel_calls=2).batch(ROWS).prefetch(2)
 
 
 def resident() -> float:
@@ -50,9 +53,9 @@ SAMPLES = 200
 """How often the resident set is looked at."""
 
 
-def soak(batches: int, megabytes: float, device: str | None) -> tuple[float, float]:
+def soak(batches: int, megabytes: float, device: str | None, *, light: bool) -> tuple[float, float]:
     """Megabytes of growth, and its slope in megabytes a million batches."""
-    ds: Any = pipeline(megabytes)
+    ds: Any = pipeline(megabytes, light=light)
     ds = ds.to_torch(device) if device else ds
     kept: list[Any] = []
     start = 0.0
@@ -82,8 +85,9 @@ def run() -> int:
     parser.add_argument("--batches", type=int, default=10**6)
     parser.add_argument("--megabytes", type=float, default=10.0)
     parser.add_argument("--device")
+    parser.add_argument("--light", action="store_true")
     options = parser.parse_args()
-    growth, slope = soak(options.batches, options.megabytes, options.device)
+    growth, slope = soak(options.batches, options.megabytes, options.device, light=options.light)
     print(f"growth after the first {WARM} batches: {growth:.0f} MB; at most 50 are asked for")
     print(f"slope over the second half: {slope:.0f} MB in a million batches")
     gc.collect()
