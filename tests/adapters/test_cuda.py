@@ -1,6 +1,7 @@
 """ds.to_torch(device="cuda"): skipped where there is no such device."""
 
 import gc
+import os
 import subprocess
 import sys
 import threading
@@ -350,3 +351,26 @@ def test_nothing_is_left_of_a_trainer_that_is_killed(tmp_path, mode):
     while before - available() > 200 and monotonic() < ends:
         pause.wait(0.1)
     assert before - available() < 200
+
+
+def test_the_device_reads_what_is_written_after_a_fork():
+    """A page that a child shares is copied by who writes to it first: the device must not be left with the old one."""
+    ds, feed = shuffled(), shuffled().to_torch(device="cuda")
+    for _ in range(2):
+        list(zip(ds, feed, strict=True))
+    assert _native.pool_stats()["pinned"]
+    read, write = os.pipe()
+    child = os.fork()
+    if not child:
+        os.close(write)
+        os.read(read, 1)  # until the parent is done
+        os._exit(0)
+    try:
+        for _ in range(2):
+            for (a, b), (x, y) in zip(ds, on_host(feed), strict=True):
+                assert a.tobytes() == x.tobytes()
+                assert b.tolist() == y
+    finally:
+        os.close(write)
+        os.close(read)
+        assert os.waitpid(child, 0)[1] == 0

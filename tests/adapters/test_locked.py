@@ -247,6 +247,14 @@ def test_in_the_end_the_pool_is_as_it_was(pool):
     assert (held == 7).all()
 
 
+def test_old_kernels_do_without(pool, monkeypatch):
+    monkeypatch.setattr("platform.release", lambda: "4.18.0-553.el8_10.x86_64")
+    memory, pieces = locks_of_pool()
+    assert not any(pieces.holds(batch()) for _ in range(3))
+    let_them_lock()
+    assert memory.calls == 0
+
+
 def test_small_and_foreign_memory_is_left_alone(pool):
     memory, pieces = locks_of_pool()
     transposed = batch().T

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import platform
+import re
 import threading
 import weakref
 from collections.abc import Callable
@@ -18,6 +20,9 @@ LEAST_BYTES = 16 << 20
 """Smaller arrays are not worth it."""
 SHARE = 4
 """At most this part of the free memory is locked: what is locked cannot give way to anything."""
+
+LEAST_KERNEL = (5, 10)
+"""Before, a process that forked wrote to copies of its locked pages, and the device read the old ones."""
 
 Array = NDArray[Any]
 LockMemory = Callable[[int, int], bool]
@@ -84,13 +89,16 @@ class LockedPool:
 
     def __init__(self, lock: LockMemory, unlock: UnlockMemory) -> None:
         self._calls = partial(_lock_mapping, lock), partial(_unlock_mapping, unlock)
+        self._safe = _kernel() >= LEAST_KERNEL
         self._owners: dict[int, Owner] = {}
         self._mutex = threading.Lock()
         weakref.finalize(self, _unlock_all, self._owners, {}).atexit = False
 
     def holds(self, array: Array) -> bool:
         """Whether an array, which is about to be copied, lies in locked memory of the pool."""
-        found = _native.pool_mapping(_address(array)) if array.nbytes and array.flags.c_contiguous else None
+        if not self._safe or not array.nbytes or not array.flags.c_contiguous:
+            return False
+        found = _native.pool_mapping(_address(array))
         if found is None:
             return False
         start, nbytes = found
@@ -105,6 +113,10 @@ class LockedPool:
                 if _is_room(self._owners, nbytes) and _native.pool_pin(start):
                     owner.start(start, nbytes)
         return owner.locked
+
+
+def _kernel() -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", platform.release())[:2])
 
 
 def _lock_mapping(lock: LockMemory, start: int, nbytes: int) -> bool:
