@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import sqlite3
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -44,8 +45,8 @@ class Writer(ABC):
 @contextmanager
 def writer_of(database: Database, table: str, if_exists: str) -> Iterator[Writer]:
     """A writer, committed in the end unless something was raised."""
-    kind = MySQLWriter if isinstance(database, MySQL) else DuckDBWriter if isinstance(database, DuckDB) else AdbcWriter
-    writer = kind(database, table, if_exists)
+    kinds: dict[type, type[Writer]] = {MySQL: MySQLWriter, DuckDB: DuckDBWriter, Sqlite: SqliteWriter}
+    writer = kinds.get(type(database), PostgresWriter)(database, table, if_exists)
     try:
         yield writer
         writer.commit()
@@ -53,14 +54,12 @@ def writer_of(database: Database, table: str, if_exists: str) -> Iterator[Writer
         writer.close()
 
 
-class AdbcWriter(Writer):
-    """SQLite and PostgreSQL, whose drivers take Arrow tables."""
+class PostgresWriter(Writer):
+    """PostgreSQL, whose driver takes Arrow tables."""
 
     def __init__(self, database: Database, table: str, if_exists: str) -> None:
         super().__init__(database, table, if_exists)
-        lite = isinstance(database, Sqlite)
-        module = driver(f"adbc_driver_{'sqlite' if lite else 'postgresql'}.dbapi", database.extra)
-        self._connection = module.connect(database.uri.path if lite else database.uri.text)
+        self._connection = driver("adbc_driver_postgresql.dbapi", database.extra).connect(database.uri.text)
         self._cursor = self._connection.cursor()
 
     def write(self, rows: pa.Table) -> None:
@@ -79,6 +78,34 @@ class AdbcWriter(Writer):
             self._connection.rollback()
         with suppress(Exception):
             self._cursor.close()
+        self._connection.close()
+
+
+class SqliteWriter(Writer):
+    """SQLite, by Python's own module: what reads in this process is the same library, and heeds its locks."""
+
+    def __init__(self, database: Database, table: str, if_exists: str) -> None:
+        super().__init__(database, table, if_exists)
+        self._connection = sqlite3.connect(database.uri.path or ":memory:", timeout=1.0, isolation_level=None)
+        self._connection.execute("BEGIN")
+
+    def write(self, rows: pa.Table) -> None:
+        into = self.database.name(self.table)
+        fields = [(self.database.name(field.name), sqlite_type(field)) for field in rows.schema]
+        if self.first:
+            if self.if_exists == "replace":
+                self._connection.execute(f"DROP TABLE IF EXISTS {into}")
+            how = "CREATE TABLE IF NOT EXISTS" if self.if_exists == "append" else "CREATE TABLE"
+            self._connection.execute(f"{how} {into} ({', '.join(map(' '.join, fields))})")
+        self.first = False
+        names, marks = ", ".join(name for name, _ in fields), ", ".join("?" * len(fields))
+        columns = [sqlite_values(column) for column in small(rows).columns]
+        self._connection.executemany(f"INSERT INTO {into} ({names}) VALUES ({marks})", zip(*columns, strict=True))
+
+    def commit(self) -> None:
+        self._connection.execute("COMMIT")
+
+    def close(self) -> None:
         self._connection.close()
 
 
@@ -178,6 +205,34 @@ def _small(kind: pa.DataType) -> pa.DataType:
     if t.is_large_list(kind) or t.is_fixed_size_list(kind) or t.is_list(kind):
         return pa.list_(_small(kind.value_type))
     return plain.get(kind, kind)
+
+
+def sqlite_type(field: Any) -> str:
+    """What SQLite calls a column of this type."""
+    from pyarrow import types as t
+
+    for is_it, name in (
+        (t.is_boolean, "INTEGER"), (t.is_integer, "INTEGER"), (t.is_floating, "REAL"), (t.is_string, "TEXT"),
+        (t.is_large_string, "TEXT"), (t.is_binary, "BLOB"), (t.is_large_binary, "BLOB"), (t.is_timestamp, "TEXT"),
+        (t.is_date, "TEXT"),
+    ):  # fmt: skip
+        if is_it(field.type):
+            return name
+    raise SpecError(f"write_sql: column {field.name!r} is {field.type}, which SQLite has nothing like: map it to text")
+
+
+def sqlite_values(column: Any) -> list[Any]:
+    """Values that SQLite has: days and times are text, as its own functions read it."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if pa.types.is_timestamp(column.type):
+        plain = column.cast(pa.timestamp(column.type.unit)).cast(pa.string())
+        column = pc.replace_substring(plain, " ", "T")
+    elif pa.types.is_date(column.type):
+        column = column.cast(pa.string())
+    values: list[Any] = column.to_pylist()
+    return values
 
 
 def mysql_type(field: Any) -> str:
