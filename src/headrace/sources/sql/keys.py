@@ -170,8 +170,7 @@ class KeyedRows(Iterator["pa.RecordBatch"]):
 
     def cancel(self) -> None:
         """End what is waited for."""
-        if self._pages is None:
-            self._opened.cancel()
+        (self._opened if self._pages is None else self._pages).cancel()
 
     def close(self) -> None:
         """End the query."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 import sqlite3
 from abc import ABC, abstractmethod
@@ -142,10 +143,38 @@ class MySQLWriter(Writer):
         assert isinstance(database, MySQL)
         self._connection = database.connect()
         self._cursor = self._connection.cursor()
-        self._there = self._exists()
-        if self._there and if_exists == "fail":
+        there = self._exists()
+        if there and if_exists == "fail":
             raise ValueError(f"there is a table {table!r} already")
-        self._fills = table if self._there and if_exists == "append" else f"{table[:40]}_{secrets.token_hex(6)}"
+        self._drop_leftovers()
+        token = secrets.token_hex(6)
+        self._fills = table if there and if_exists == "append" else f"{self._prefix}{token}"
+        self._hold(token)
+
+    @property
+    def _prefix(self) -> str:
+        return f"{self.table[:40]}_"
+
+    @property
+    def _note(self) -> str:
+        return f"rows that headrace writes to {self.table}"
+
+    def _hold(self, token: str) -> bool:
+        """Whether nobody else has the lock of this name; from now on this connection has it, as long as it lives."""
+        with suppress(self._connection.Error):  # where there are no such locks nobody can tell
+            self._cursor.execute("SELECT GET_LOCK(%s, 0)", (f"headrace.{token}",))
+            return bool(self._cursor.fetchone() == (1,))
+        return False
+
+    def _drop_leftovers(self) -> None:
+        """Drop the tables of writers that were killed: by their names and notes theirs, by their locks in no use."""
+        asked = "SELECT table_name, table_comment FROM information_schema.tables WHERE table_schema = DATABASE()"
+        self._cursor.execute(f"{asked} AND LEFT(table_name, %s) = %s", (len(self._prefix), self._prefix))
+        for name, note in self._cursor.fetchall():
+            left = re.fullmatch(re.escape(self._prefix) + "([0-9a-f]{12})(_old)?", name)
+            if left and (note == self._note or left[2]) and self._hold(left[1]):
+                self._cursor.execute(f"DROP TABLE IF EXISTS {self.database.name(name)}")
+                self._cursor.execute("SELECT RELEASE_LOCK(%s)", (f"headrace.{left[1]}",))
 
     def _exists(self) -> bool:
         asked = "SELECT 1 FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = %s"
@@ -153,11 +182,11 @@ class MySQLWriter(Writer):
 
     def write(self, rows: pa.Table) -> None:
         rows = small(rows)
-        into, names = self.database.name(self._fills), [self.database.name(n) for n in rows.schema.names]
+        into, *names = (self.database.name(n).replace("%", "%%") for n in (self._fills, *rows.schema.names))
         if self.first and self._fills != self.table:
             kinds = [mysql_type(field) for field in rows.schema]
             columns = ", ".join(f"{name} {kind}" for name, kind in zip(names, kinds, strict=True))
-            self._cursor.execute(f"CREATE TABLE {into} ({columns}) CHARACTER SET utf8mb4")
+            self._cursor.execute(f"CREATE TABLE {into} ({columns}) CHARACTER SET utf8mb4 COMMENT %s", (self._note,))
         self.first = False
         asked = f"INSERT INTO {into} ({', '.join(names)}) VALUES ({', '.join(['%s'] * len(names))})"
         for batch in rows.to_batches(max_chunksize=INSERTED):
@@ -168,7 +197,8 @@ class MySQLWriter(Writer):
         if self.first or self._fills == self.table:
             return
         new, name, old = (self.database.name(n) for n in (self._fills, self.table, f"{self._fills}_old"))
-        replaced = f"{name} TO {old}, " if self._there else ""
+        replaced = f"{name} TO {old}, " if self.if_exists == "replace" and self._exists() else ""
+        self._cursor.execute(f"ALTER TABLE {new} COMMENT ''")
         self._cursor.execute(f"RENAME TABLE {replaced}{new} TO {name}")
         self._fills = self.table
         if replaced:
