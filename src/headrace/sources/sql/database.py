@@ -157,8 +157,12 @@ class PageReader(ABC):
     """Reads queries of not too many rows, one after another."""
 
     @abstractmethod
-    def read(self, query: str, schema: pa.Schema) -> list[pa.RecordBatch]:
-        """All rows of a query, of the types of `schema`."""
+    def begin(self, query: str) -> None:
+        """Have a query under way; the one before is over."""
+
+    @abstractmethod
+    def take(self, schema: pa.Schema) -> list[pa.RecordBatch]:
+        """All rows of the query that is under way, of the types of `schema`."""
 
     @abstractmethod
     def cancel(self) -> None:

@@ -19,7 +19,8 @@ class DriverCall(Generic[T]):
         self._over = self._left = False
         self._result: Any = None
         self._error: BaseException | None = None
-        threading.Thread(target=self._run, name="headrace-database", daemon=True).start()
+        self._thread = threading.Thread(target=self._run, name="headrace-database", daemon=True)
+        self._thread.start()
 
     def _run(self) -> None:
         try:
@@ -48,3 +49,7 @@ class DriverCall(Generic[T]):
     def give_up(self) -> None:
         """Have whoever waits for it wait no more."""
         self._ended.set()
+
+    def join(self, seconds: float) -> None:
+        """Wait until it has ended, in whatever way, but no longer than that."""
+        self._thread.join(seconds)

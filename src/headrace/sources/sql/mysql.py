@@ -29,6 +29,8 @@ FOUND_BY_KEY = re.compile(r"'const'|'system'|'eq_ref'|const table")
 """What EXPLAIN says of a table of which a key finds one row at the most."""
 LONGEST_CONNECT = 31536000
 """So many seconds PyMySQL takes for a time-out at the most."""
+CLOSE = 2.0
+"""So many seconds a page that is under way is waited for, when nobody wants it any more."""
 SCALE = 10
 """connectorx has no more places of a decimal than these."""
 DECIMAL_DIGITS = 38
@@ -144,14 +146,20 @@ class Pages(PageReader):
         self._uri = database.plain_uri
         self._timeout = database.timeout
         self._knocking = database.connect()
-        self._call: DriverCall[Any] | None = None
+        self._call: DriverCall[pa.Table] | None = None
         self._cancelled = False
 
-    def read(self, query: str, schema: pa.Schema) -> list[pa.RecordBatch]:
-        self._knocking.ping(reconnect=False)
-        self._call = DriverCall(lambda: self._read(self._uri, query, return_type="arrow"))
+    def begin(self, query: str) -> None:
+        self._call = DriverCall(lambda: self._fetch(query))
         if self._cancelled:  # before there was a call to give up
             self._call.give_up()
+
+    def _fetch(self, query: str) -> pa.Table:
+        self._knocking.ping(reconnect=False)
+        return self._read(self._uri, query, return_type="arrow")
+
+    def take(self, schema: pa.Schema) -> list[pa.RecordBatch]:
+        assert self._call is not None
         table = self._call.wait(self._timeout)
         return [conform_batch(batch, schema) for batch in table.combine_chunks().to_batches()]
 
@@ -162,6 +170,9 @@ class Pages(PageReader):
             self._call.give_up()
 
     def close(self) -> None:
+        cut_line(self._knocking)
+        if self._call is not None:
+            self._call.join(CLOSE)
         self._knocking._force_close()
 
 
