@@ -16,6 +16,7 @@ NB_MODULE(_native, m) {
   bind_pack(m);  // sequences into rows of one length
   bind_text(m);  // words, characters, numbers in text
   bind_features(m);  // hashes, ids and what is made of them
+  bind_sqlite(m);  // rows of a query as columns
   bind_image(m);  // headers of image files, and loops over pixels
   m.def("die_with_parent", &headrace::die_with_parent);
 }

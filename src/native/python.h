@@ -165,6 +165,7 @@ void bind_pack(nb::module_& m);
 void bind_random(nb::module_& m);
 void bind_features(nb::module_& m);
 void bind_text(nb::module_& m);
+void bind_sqlite(nb::module_& m);
 void bind_image(nb::module_& m);
 
 }  // namespace headrace::python

@@ -43,7 +43,7 @@ def missing(kind):
     module, program = {
         "postgresql": ("adbc_driver_postgresql", "initdb"),
         "mysql": ("connectorx", "mariadbd"),
-        "sqlite": ("adbc_driver_sqlite", "true"),
+        "sqlite": ("sqlite3", "true"),
         "duckdb": ("duckdb", "true"),
     }[kind]
     try:

@@ -88,8 +88,6 @@ def mysql(mariadb_server: servers.Server) -> Database:
 
 @pytest.fixture
 def sqlite(tmp_path: Path) -> Database:
-    pytest.importorskip("adbc_driver_sqlite", reason="adbc-driver-sqlite is not installed")
-
     def run(statement: str, params: Any = ()) -> None:
         connection = sqlite3.connect(tmp_path / "data.db", timeout=0.2)
         with connection:

@@ -15,6 +15,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import psutil
+
 PATIENCE = 60.0
 
 
@@ -148,3 +150,19 @@ def running(server: Server) -> Iterator[Server]:
         yield server
     finally:
         server.kill()
+
+
+@contextmanager
+def halted(server: Server) -> Iterator[None]:
+    """A server whose processes all stand still, as those of a machine do that is stuck."""
+    assert server.process is not None
+    head = psutil.Process(server.process.pid)
+    processes = [head, *head.children(recursive=True)]
+    for process in processes:
+        process.suspend()
+    try:
+        yield
+    finally:
+        for process in processes:
+            if process.is_running():
+                process.resume()

@@ -1,5 +1,9 @@
 """Rows into tables: all of them or none."""
 
+import subprocess
+import sys
+import time
+
 import numpy as np
 import pytest
 
@@ -69,3 +73,45 @@ def test_wrong_arguments(sqlite):
         D.range(3).write_sql(sqlite.uri, "t")
     with pytest.raises(ValueError, match="no elements"):
         rows(0).write_sql(sqlite.uri, "t")
+
+
+def tables(mysql):
+    query = "SELECT table_name AS t, table_comment AS c FROM information_schema.tables WHERE table_schema = 'test'"
+    return {row["t"]: row["c"] for row in D.from_sql(mysql.uri, query) if row["t"].startswith("left%_t")}
+
+
+KILLED = """
+import os, sys, headrace as hr
+def until(i):
+    if i == 3000:
+        print("there", flush=True)
+        sys.stdin.read()
+    return {"id": i}
+hr.Dataset.range(10_000).map(until, mode="eager").write_sql(sys.argv[1], "left%_t", if_exists="replace")
+"""
+
+
+def test_what_killed_writers_left_behind_is_dropped_by_the_next(mysql):
+    for name in list(tables(mysql)):
+        mysql.run(f"DROP TABLE `{name}`")
+    script = "import headrace.sinks.write_sql as w; w.BYTES = 1000" + KILLED
+    begin = [sys.executable, "-c", script, mysql.uri]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(begin, **pipes) as alive, subprocess.Popen(begin, **pipes) as killed:
+        assert alive.stdout.readline() == killed.stdout.readline() == b"there\n"
+        assert len(tables(mysql)) == 2
+        killed.kill()
+        killed.wait()
+        mysql.run("CREATE TABLE `left%_t_0123456789ab` (mine int)")  # named like one, by somebody else
+        mysql.run("CREATE TABLE `left%_t_0123456789ac_old` (id int)")  # which a writer was killed before it dropped
+        deadline = time.monotonic() + 30
+        while len(tables(mysql)) > 3 and time.monotonic() < deadline:  # until the server sees that it is gone
+            rows(5).write_sql(mysql.uri, "left%_t", if_exists="replace")
+        left = tables(mysql)
+        assert left.keys() >= {"left%_t", "left%_t_0123456789ab"} and len(left) == 3
+        assert left["left%_t"] == ""
+        assert len(read(mysql, "`left%_t`")) == 5
+        alive.stdin.close()
+        assert alive.wait() == 0
+    assert set(tables(mysql)) == {"left%_t", "left%_t_0123456789ab"}
+    assert len(read(mysql, "`left%_t`")) == 10_000

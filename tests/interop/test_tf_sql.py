@@ -8,7 +8,6 @@ import pytest
 import headrace as hr
 
 tf = pytest.importorskip("tensorflow")
-pytest.importorskip("adbc_driver_sqlite", reason="adbc-driver-sqlite is not installed")
 
 
 @pytest.fixture

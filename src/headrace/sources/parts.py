@@ -109,9 +109,9 @@ class Parts(Node):
 
     def laid_out(self, layout: str | None, timeout: float = TIMEOUT) -> Parts:
         """The same for one pass, whose layout a state may know."""
-        source = copy.copy(self.source.lay_out(layout))
+        source = copy.copy(self.source)
         source.timeout = timeout
-        return replace(self, source=source)
+        return replace(self, source=copy.copy(source.lay_out(layout)))
 
 
 @dataclass(frozen=True, eq=False)

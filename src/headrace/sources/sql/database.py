@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -10,6 +11,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Self
 
 from headrace.errors import SpecError
+from headrace.records.transport import TIMEOUT
+from headrace.sources.sql.driver_calls import DriverCall
 from headrace.sources.sql.uri import Uri
 
 if TYPE_CHECKING:
@@ -20,38 +23,60 @@ Params = Sequence[Any]
 
 
 class Rows(Iterator["pa.RecordBatch"]):
-    """The batches of a query that runs, and how it is ended."""
+    """The batches of a query that runs, and how it is ended; with `timeout`, each is waited for so many seconds."""
 
     def __init__(
         self,
         batches: Iterator[pa.RecordBatch],
         close: Callable[[], None],
         cancel: Callable[[], None] = lambda: None,
+        timeout: float | None = None,
     ) -> None:
         self._batches = batches
         self._close = close
         self._cancel = cancel
-        self._closed = False
+        self._timeout = timeout
+        self._call: DriverCall[pa.RecordBatch | None] | None = None
+        self._closed = self._cancelled = False
         self._ending = threading.Lock()  # a driver must not be told to end what another thread lets go of
 
     def __iter__(self) -> Self:
         return self
 
     def __next__(self) -> pa.RecordBatch:
-        return next(self._batches)
+        if self._timeout is None:
+            return next(self._batches)
+        self._call = DriverCall(lambda: next(self._batches, None), lambda _: self._let_go())
+        if self._cancelled:  # before there was a call to give up
+            self._call.give_up()
+        try:
+            batch = self._call.wait(self._timeout)
+        except TimeoutError:
+            self._closed = True  # the call has the connection, and closes it when it ends
+            raise
+        if batch is None:
+            raise StopIteration
+        return batch
 
     def cancel(self) -> None:
         """End what is waited for, from another thread; it may be over already."""
         with self._ending, suppress(Exception):
             if not self._closed:
                 self._cancel()
+        self._cancelled = True
+        if self._call is not None:
+            self._call.give_up()
 
     def close(self) -> None:
         """End the query; of a connection that is broken nothing more is to be heard."""
-        with self._ending, suppress(Exception):
+        with self._ending:
             if not self._closed:
                 self._closed = True
-                self._close()
+                self._let_go()
+
+    def _let_go(self) -> None:
+        with suppress(Exception):
+            self._close()
 
 
 class Database(ABC):
@@ -65,6 +90,13 @@ class Database(ABC):
 
     def __init__(self, uri: Uri) -> None:
         self.uri = uri
+        self.timeout = TIMEOUT
+
+    def within(self, timeout: float) -> Self:
+        """The same, an answer of which is waited for so many seconds."""
+        made = copy.copy(self)
+        made.timeout = timeout
+        return made
 
     def __str__(self) -> str:
         return str(self.uri)
@@ -125,8 +157,16 @@ class PageReader(ABC):
     """Reads queries of not too many rows, one after another."""
 
     @abstractmethod
-    def read(self, query: str, schema: pa.Schema) -> list[pa.RecordBatch]:
-        """All rows of a query, of the types of `schema`."""
+    def begin(self, query: str) -> None:
+        """Have a query under way; the one before is over."""
+
+    @abstractmethod
+    def take(self, schema: pa.Schema) -> list[pa.RecordBatch]:
+        """All rows of the query that is under way, of the types of `schema`."""
+
+    @abstractmethod
+    def cancel(self) -> None:
+        """End what is waited for, from another thread."""
 
     @abstractmethod
     def close(self) -> None:

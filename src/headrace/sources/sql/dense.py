@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -69,6 +70,12 @@ class DenseRows(Numbered):
     def remark(self) -> str | None:
         return self.source.remark()
 
+    def within(self, timeout: float) -> DenseRows:
+        """The same for a pass, in which the database may take so many seconds for an answer."""
+        source = copy.copy(self.source)
+        source.timeout = timeout
+        return replace(self, source=source)
+
     def changed(self) -> HeadraceError:
         """What to say where the keys have gaps by now."""
         return StateError(f"{self.source}: keys have come or gone since the rows were counted; make the dataset anew")
@@ -94,6 +101,7 @@ class DenseStream(PartStream):
     """The rows in order; to pass over some of them costs nothing."""
 
     def __init__(self, node: DenseRows, ctx: Context, at: At) -> None:
+        node = node.within(Transport.of(ctx.run).timeout)
         super().__init__(node, ctx, at)
         self._dense = node
 
@@ -121,6 +129,7 @@ class DenseStream(PartStream):
 @fetches(DenseRows, items=True)
 def fetch_dense(node: DenseRows, ctx: Context, indices: Indices) -> list[Item]:
     """Rows by number, failures in their places; many by one query."""
+    node = node.within(Transport.of(ctx.run).timeout)
     numbers = np.unique(indices)
     structure, columns = node.structures
     pieces = [p for batch in _batches(node, ctx, numbers) for p in batch_pieces(batch, columns, node.source.choice)]

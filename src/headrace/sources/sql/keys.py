@@ -132,18 +132,28 @@ class KeyedRows(Iterator["pa.RecordBatch"]):
         raise StopIteration
 
     def _paged(self, pages: PageReader) -> Iterator[pa.RecordBatch]:
-        asked = found = FIRST_PAGE
-        while found == asked:
-            batches = pages.read(self._query.sql(self._part, self._after, asked), self._query.schema)
-            found, taken = sum(b.num_rows for b in batches), sum(b.nbytes for b in batches)
+        """Page after page, the next one under way while one is used."""
+        asked = FIRST_PAGE
+        pages.begin(self._query.sql(self._part, self._after, asked))
+        more = True
+        while more:
+            batches = pages.take(self._query.schema)
+            more = sum(batch.num_rows for batch in batches) == asked
+            if more:
+                last = self._keys(batches[-1])[-1].as_py()
+                asked = 2 * asked if 2 * sum(batch.nbytes for batch in batches) <= PAGE_BYTES else asked
+                more = last is not None  # which is an error, once it is looked at
+            if more:
+                pages.begin(self._query.sql(self._part, last, asked))
             yield from batches
             self._resumed = True
-            if found == asked and 2 * taken <= PAGE_BYTES:
-                asked = found = 2 * asked
+
+    def _keys(self, batch: pa.RecordBatch) -> pa.Array:
+        return batch.column(batch.schema.names.index(self._query.key))
 
     def _checked(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """A batch without the row that was seen before, its keys all new."""
-        keys = batch.column(batch.schema.names.index(self._query.key))
+        keys = self._keys(batch)
         if keys.null_count:
             raise SpecError(f"key {self._query.key!r} is NULL in some rows: leave them out, or choose another key")
         if self._resumed and batch.num_rows:
@@ -170,8 +180,7 @@ class KeyedRows(Iterator["pa.RecordBatch"]):
 
     def cancel(self) -> None:
         """End what is waited for."""
-        if self._pages is None:
-            self._opened.cancel()
+        (self._opened if self._pages is None else self._pages).cancel()
 
     def close(self) -> None:
         """End the query."""

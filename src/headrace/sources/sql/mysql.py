@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+import socket
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from headrace.errors import SpecError
 from headrace.sources.sql.database import Database, PageReader, Params, Rows, TableView, conform_batch, driver, hexed
+from headrace.sources.sql.driver_calls import DriverCall
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -24,6 +27,10 @@ BYTEWISE = ("nopad_bin", "0900_bin", "binary")
 """How collations end that take no two texts for the same."""
 FOUND_BY_KEY = re.compile(r"'const'|'system'|'eq_ref'|const table")
 """What EXPLAIN says of a table of which a key finds one row at the most."""
+LONGEST_CONNECT = 31536000
+"""So many seconds PyMySQL takes for a time-out at the most."""
+CLOSE = 2.0
+"""So many seconds a page that is under way is waited for, when nobody wants it any more."""
 SCALE = 10
 """connectorx has no more places of a decimal than these."""
 DECIMAL_DIGITS = 38
@@ -51,6 +58,9 @@ class MySQL(Database):
             password=self.uri.password or "",
             database=parts.path.lstrip("/") or None,
             charset="utf8mb4",
+            connect_timeout=max(1, min(round(self.timeout), LONGEST_CONNECT)),
+            read_timeout=self.timeout,
+            write_timeout=self.timeout,
         )
 
     def schema(self, query: str, params: Params) -> pa.Schema:
@@ -85,7 +95,7 @@ class MySQL(Database):
                 result.unbuffered_active = False  # else it would read all the rest
             connection._force_close()
 
-        return Rows(_batches(cursor, known), close, connection._force_close)
+        return Rows(_batches(cursor, known), close, lambda: cut_line(connection))
 
     def text(self, value: str) -> str:
         return f"_utf8mb4 X'{hexed(value)}'" if value else "''"
@@ -134,15 +144,44 @@ class Pages(PageReader):
     def __init__(self, database: MySQL) -> None:
         self._read = driver("connectorx", database.extra).read_sql
         self._uri = database.plain_uri
+        self._timeout = database.timeout
         self._knocking = database.connect()
+        self._call: DriverCall[pa.Table] | None = None
+        self._cancelled = False
 
-    def read(self, query: str, schema: pa.Schema) -> list[pa.RecordBatch]:
+    def begin(self, query: str) -> None:
+        self._call = DriverCall(lambda: self._fetch(query))
+        if self._cancelled:  # before there was a call to give up
+            self._call.give_up()
+
+    def _fetch(self, query: str) -> pa.Table:
         self._knocking.ping(reconnect=False)
-        table = self._read(self._uri, query, return_type="arrow")
+        return self._read(self._uri, query, return_type="arrow")
+
+    def take(self, schema: pa.Schema) -> list[pa.RecordBatch]:
+        assert self._call is not None
+        table = self._call.wait(self._timeout)
         return [conform_batch(batch, schema) for batch in table.combine_chunks().to_batches()]
 
+    def cancel(self) -> None:
+        self._cancelled = True
+        cut_line(self._knocking)
+        if self._call is not None:
+            self._call.give_up()
+
     def close(self) -> None:
+        cut_line(self._knocking)
+        if self._call is not None:
+            self._call.join(CLOSE)
         self._knocking._force_close()
+
+
+def cut_line(connection: Any) -> None:
+    """End what waits for the server, in another thread."""
+    sock = connection._sock
+    if sock is not None:
+        with suppress(OSError):  # it may have ended already
+            sock.shutdown(socket.SHUT_RDWR)
 
 
 def _schema(cursor: Any) -> pa.Schema:

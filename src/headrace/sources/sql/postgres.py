@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from headrace.errors import SpecError
 from headrace.sources.sql.database import Database, Params, Rows, TableView, driver
+from headrace.sources.sql.driver_calls import DriverCall
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+T = TypeVar("T")
 BATCH_BYTES = 2 << 20
 """So many bytes are a batch: the first one is waited for."""
 PAGE = 1 << 16
@@ -23,6 +25,8 @@ LASTING = ("authentication failed", "does not exist", "no pg_hba.conf", "role", 
 """What the server says to who must not come in."""
 TEXTS = ("text", "character varying", "name")
 """Types whose order is that of their text."""
+CANCEL = 2.0
+"""So many seconds a server may take to hear that a query is not wanted any more."""
 NUMERIC_HEADER = 4
 DECIMAL_DIGITS = 38
 
@@ -34,7 +38,11 @@ class Postgres(Database):
 
     def connect(self, snapshot: str | None = None) -> Any:
         """A connection in a transaction that reads, of the view that others have if that is given."""
-        connection = driver("adbc_driver_postgresql.dbapi", self.extra).connect(self.uri.text)
+        connect = driver("adbc_driver_postgresql.dbapi", self.extra).connect
+        return DriverCall(lambda: self._connect(connect, snapshot), close_late).wait(self.timeout)
+
+    def _connect(self, connect: Any, snapshot: str | None) -> Any:
+        connection = connect(self.uri.text)
         try:
             if snapshot is not None:
                 ask_server(connection, "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
@@ -48,35 +56,49 @@ class Postgres(Database):
         return connection
 
     def schema(self, query: str, params: Params) -> pa.Schema:  # noqa: ARG002 - which are not needed to know it
+        return self.ask(lambda connection: plain_schema(_schema_of(connection, query)))
+
+    def ask(self, work: Callable[[Any], T]) -> T:
+        """What is done with a connection, if it is in time."""
         connection = self.connect()
         try:
-            with connection.cursor() as cursor:
-                return plain_schema(cursor.adbc_execute_schema(query))
-        finally:
+            found = DriverCall(lambda: work(connection), lambda _: connection.close()).wait(self.timeout)
+        except TimeoutError:  # the call has the connection
+            raise
+        except BaseException:
             connection.close()
+            raise
+        connection.close()
+        return found
 
     def read(self, query: str, params: Params, schema: pa.Schema | None, snapshot: TableView | None = None) -> Rows:
         assert snapshot is None or isinstance(snapshot, Exported)
         connection = self.connect(None if snapshot is None else snapshot.name())
         cursor = connection.cursor()
-        try:
-            if params:
-                ask_server(connection, f"DECLARE headrace_rows NO SCROLL CURSOR FOR {query}", params)
-                batches = self._fetched(cursor)
-            else:
-                cursor.adbc_statement.set_options(**{"adbc.postgresql.batch_size_hint_bytes": str(BATCH_BYTES)})
-                cursor.execute(query)
-                batches = iter(cursor.fetch_record_batch())
-        except BaseException:
-            cursor.close()
-            connection.close()
-            raise
 
         def close() -> None:
             cursor.close()
             connection.close()
 
-        return Rows((plain_batch(b, schema) for b in batches), close, cursor.adbc_cancel)
+        def begin() -> Iterator[pa.RecordBatch]:
+            if params:
+                ask_server(connection, f"DECLARE headrace_rows NO SCROLL CURSOR FOR {query}", params)
+                return self._fetched(cursor)
+            cursor.adbc_statement.set_options(**{"adbc.postgresql.batch_size_hint_bytes": str(BATCH_BYTES)})
+            cursor.execute(query)
+            return iter(cursor.fetch_record_batch())
+
+        def cancel() -> None:
+            DriverCall(cursor.adbc_cancel).wait(CANCEL)  # which asks the server by a connection of its own
+
+        try:
+            batches = DriverCall(begin, lambda _: close()).wait(self.timeout)
+        except TimeoutError:  # the call has the connection
+            raise
+        except BaseException:
+            close()
+            raise
+        return Rows((plain_batch(b, schema) for b in batches), close, cancel, self.timeout)
 
     @staticmethod
     def _fetched(cursor: Any) -> Iterator[pa.RecordBatch]:
@@ -111,11 +133,7 @@ class Postgres(Database):
         collation = f"SELECT collisdeterministic FROM pg_collation WHERE oid = pg_collation_for({name})::regcollation"
         one_row = f"(SELECT 1) AS d LEFT JOIN ({query}) AS q ON false"
         asked = f"SELECT pg_typeof({name})::text, ({collation})::text FROM {one_row}"
-        connection = self.connect()
-        try:
-            ((kind, exact),) = ask_server(connection, asked, params)
-        finally:
-            connection.close()
+        ((kind, exact),) = self.ask(lambda connection: ask_server(connection, asked, params))
         if kind not in TEXTS or exact == "false":
             what = f"{kind}, with a collation that takes different texts for the same" if kind in TEXTS else kind
             raise SpecError(
@@ -134,12 +152,31 @@ class Postgres(Database):
         return isinstance(error, OSError) or ("connect" in said and not any(word in said for word in LASTING))
 
 
+def close_late(connection: Any) -> None:
+    """Close a connection that came when nobody waited for it any more."""
+    if connection is not None:
+        connection.close()
+
+
+def _schema_of(connection: Any, query: str) -> Any:
+    with connection.cursor() as cursor:
+        return cursor.adbc_execute_schema(query)
+
+
 def ask_server(connection: Any, query: str, params: Params = ()) -> list[Any]:
     """What a statement of a few rows gives."""
     with connection.cursor() as cursor:
         cursor.adbc_statement.set_options(**{"adbc.postgresql.use_copy": "false"})
         cursor.execute(query, params or None)
         return cursor.fetchall() if cursor.description else []
+
+
+def export_snapshot(connection: Any) -> str:
+    """The name of a view that others can have."""
+    connection.rollback()
+    ask_server(connection, "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+    ((name,),) = ask_server(connection, "SELECT pg_export_snapshot()")
+    return str(name)
 
 
 class Exported(TableView):
@@ -154,23 +191,34 @@ class Exported(TableView):
     def name(self) -> str:
         """What others call it."""
         with self._lock:
-            try:
-                if self._connection is not None:
-                    ask_server(self._connection, "SELECT 1")
-                    return self._name
-            except Exception:  # the connection is no more
-                self._connection.close()
-                self._connection = None
-            connection = self._database.connect()
-            try:
-                connection.rollback()
-                ask_server(connection, "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
-                ((self._name,),) = ask_server(connection, "SELECT pg_export_snapshot()")
-            except BaseException:
-                connection.close()
-                raise
+            connection, self._connection = self._connection, None
+            if connection is not None and not self._is_there(connection):
+                connection = None
+            if connection is None:
+                connection = self._database.connect()
+                asked = DriverCall(lambda: export_snapshot(connection), lambda _: connection.close())
+                try:
+                    self._name = asked.wait(self._database.timeout)
+                except TimeoutError:
+                    raise
+                except BaseException:
+                    connection.close()
+                    raise
             self._connection = connection
             return self._name
+
+    def _is_there(self, connection: Any) -> bool:
+        """Whether the server still answers; what does not is closed."""
+        try:
+            DriverCall(lambda: ask_server(connection, "SELECT 1"), lambda _: connection.close()).wait(
+                self._database.timeout
+            )
+        except TimeoutError:
+            raise
+        except Exception:  # the connection is no more
+            connection.close()
+            return False
+        return True
 
     def close(self) -> None:
         with self._lock:

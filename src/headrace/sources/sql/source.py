@@ -6,6 +6,7 @@ import copy
 import hashlib
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 from headrace.errors import NONSENSE, StateError
@@ -39,6 +40,17 @@ class SqlSource(BatchSource):
         self.keyed = None if key is None else KeyedQuery(database, query, params, key, schema)
         self.start = 0 if key is None else ""
         self._snapshot: TableView | None = None
+
+    @property
+    def timeout(self) -> float:
+        """Seconds that the database may take for an answer."""
+        return self.database.timeout
+
+    @timeout.setter
+    def timeout(self, seconds: float) -> None:
+        self.database = self.database.within(seconds)
+        if self.keyed is not None:
+            self.keyed = replace(self.keyed, database=self.database)
 
     def __str__(self) -> str:
         given = f", params #{_digest(self.params)}" if self.params else ""

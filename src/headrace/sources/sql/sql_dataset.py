@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from headrace.dataset import Dataset
 
-MISMATCH = "Type mismatch"
-"""What the driver of SQLite says of a value that is of another type than those before."""
 TYPES = ("str", "bytes", "int8", "int16", "int32", "int64", "uint8", "uint16", "bool", "float64")
 """What a column may be, as in tf.data."""
 
@@ -79,36 +77,22 @@ def _database(driver: str, source: str) -> Database:
     return database_of(source if "://" in source else f"{driver}://{source}", "SqlDataset")
 
 
-def _sqlite(database: Database, query: str, columns: list[str], kinds: list[str]) -> TypedSource:
-    """SQLite converts by itself, as it does for tf.data: what is a number already, and wanted as one, it need not."""
+def _sqlite(database: Sqlite, query: str, columns: list[str], kinds: list[str]) -> TypedSource:
+    """SQLite converts by itself, as it does for tf.data."""
     import pyarrow as pa
 
-    named = f"WITH q({', '.join(columns)}) AS ({query})"
-    found = attempt(database, "SqlDataset", lambda: database.schema(f"{named} SELECT * FROM q", ()))
-    assert len(found) == len(kinds)
-    exact = [_converted(column, kind) for column, kind in zip(columns, kinds, strict=True)]
-    types = [_stored(kind) for kind in kinds]
-    plain = [
-        sql if kind in ("str", "bytes") or field.type != stored else column
-        for column, kind, sql, field, stored in zip(columns, kinds, exact, found, types, strict=True)
-    ]
+    found = attempt(database, "SqlDataset", lambda: database.columns(query))
+    check_count(found, kinds)
+    stored = {"str": pa.string(), "bytes": pa.binary(), "float64": pa.float64()}
+    read_as = pa.schema([pa.field(c, stored.get(kind) or pa.int64()) for c, kind in zip(columns, kinds, strict=True)])
     schema = pa.schema([pa.field(c, _arrow(kind)) for c, kind in zip(columns, kinds, strict=True)])
-    quick, exact_query = (f"{named} SELECT {', '.join(each)} FROM q" for each in (plain, exact))
-    return SqliteSource(database, quick, exact_query, types, schema, partial(_narrowed, schema=schema))
+    return SqliteSource(database, query, schema, read_as, EVERYTHING, partial(_narrowed, schema=schema))
 
 
-def _converted(column: str, kind: str) -> str:
-    to, missing = {"str": ("TEXT", "''"), "bytes": ("BLOB", "X''"), "float64": ("REAL", "0.0")}.get(
-        kind, ("INTEGER", "0")
-    )
-    return f"coalesce(CAST({column} AS {to}), {missing}) AS {column}"
-
-
-def _stored(kind: str) -> pa.DataType:
-    """What SQLite's driver makes of values that need no conversion to this."""
-    import pyarrow as pa
-
-    return {"str": pa.string(), "bytes": pa.binary(), "float64": pa.float64()}.get(kind) or pa.int64()
+def check_count(columns: Sequence[str], kinds: list[str]) -> None:
+    """Raise ValueError where a query has not as many columns as there are types."""
+    if len(columns) != len(kinds):
+        raise ValueError(f"SqlDataset: the query has {len(columns)} columns, and output_types {len(kinds)}")
 
 
 def _arrow(kind: str) -> pa.DataType:
@@ -118,25 +102,22 @@ def _arrow(kind: str) -> pa.DataType:
 
 
 def _narrowed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Numbers as tf.data narrows them: to 32 bits, and from there to what is wanted. What is missing is 0."""
+    """Numbers as tf.data narrows them: to 32 bits, and from there to what is wanted."""
     import pyarrow as pa
 
     columns = []
     for column, kind in zip(batch.columns, schema.types, strict=True):
-        if column.null_count:
-            column = column.fill_null(0)  # noqa: PLW2901 - of text SQLite fills it
         if pa.types.is_integer(kind) and kind.bit_width < 64:
             column = pa.array(column.to_numpy().astype(np.int32).astype(kind.to_pandas_dtype()))  # noqa: PLW2901
         elif pa.types.is_boolean(kind):
             column = pa.array(column.to_numpy() != 0)  # noqa: PLW2901
-        columns.append(column if column.type == kind else column.cast(kind))
+        columns.append(column)
     return pa.RecordBatch.from_arrays(columns, names=schema.names)
 
 
 def _other(database: Database, query: str, columns: list[str], kinds: list[str]) -> TypedSource:
     found = attempt(database, "SqlDataset", lambda: database.schema(query, ()))
-    if len(found) != len(kinds):
-        raise ValueError(f"SqlDataset: the query has {len(found)} columns, and output_types {len(kinds)}")
+    check_count(found.names, kinds)
     wanted = {"str": str, "bytes": bytes}
     cast = {c: wanted.get(kind) or np.dtype(kind) for c, kind in zip(columns, kinds, strict=True)}
     nulls = {
@@ -184,64 +165,11 @@ class TypedSource(SqlSource):
 
 
 class SqliteSource(TypedSource):
-    """A query that takes numbers as they are, as long as they are numbers, and one that converts whatever there is."""
-
-    def __init__(
-        self,
-        database: Database,
-        query: str,
-        exact: str,
-        types: list[pa.DataType],
-        schema: pa.Schema,
-        convert: Callable[[pa.RecordBatch], pa.RecordBatch],
-    ) -> None:
-        super().__init__(database, query, schema, None, EVERYTHING, convert)
-        self._exact, self._types = exact, types
+    """A query whose values SQLite converts."""
 
     def open(self, part: int, mark: Mark) -> Iterator[pa.RecordBatch]:  # noqa: ARG002 - there is but one
-        assert isinstance(mark, int)
-        return Converted(QuickRows(self.database, self.query, self._exact, self._types, mark), self._convert)
-
-
-class QuickRows(Iterator["pa.RecordBatch"]):
-    """The rows of a query whose columns are of these types; from a row that is not, those of another query."""
-
-    def __init__(self, database: Database, query: str, exact: str, types: list[pa.DataType], mark: int) -> None:
-        self._database, self._exact, self._types, self._passed = database, exact, types, mark
-        self._quick = True
-        self._rows = PassedOver(database.read(query, (), None), mark)
-
-    def __iter__(self) -> Self:
-        return self
-
-    def __next__(self) -> pa.RecordBatch:
-        batch = self._next_quick() if self._quick else None
-        if batch is None:
-            batch = next(self._rows)
-        self._passed += batch.num_rows
-        return batch
-
-    def _next_quick(self) -> pa.RecordBatch | None:
-        """The next rows, None where they are not of the types that they must be."""
-        try:
-            batch = next(self._rows)
-            if batch.schema.types == self._types:
-                return batch
-        except OSError as error:
-            if MISMATCH not in str(error):
-                raise
-        self._quick = False
-        self._rows.close()
-        self._rows = PassedOver(self._database.read(self._exact, (), None), self._passed)
-        return None
-
-    def cancel(self) -> None:
-        """End what is waited for."""
-        self._rows.cancel()
-
-    def close(self) -> None:
-        """End the query."""
-        self._rows.close()
+        assert isinstance(mark, int) and isinstance(self.database, Sqlite) and self._read_as is not None
+        return Converted(PassedOver(self.database.convert(self.query, self._read_as), mark), self._convert)
 
 
 class Converted(Iterator["pa.RecordBatch"]):

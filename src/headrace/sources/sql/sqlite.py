@@ -1,20 +1,31 @@
-"""SQLite, by its ADBC driver."""
+"""SQLite, by the library that Python itself has."""
 
 from __future__ import annotations
 
+import os
+import sqlite3
 import threading
+from collections.abc import Iterator, Sequence
 from contextlib import closing
-from functools import partial
+from datetime import date, datetime
+from functools import cache, partial
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headrace.sources.sql.database import Database, Params, Rows, TableView, conform_batch, driver, hexed
+import numpy as np
+
+from headrace import _native
+from headrace.errors import SpecError
+from headrace.sources.sql.database import Database, Params, Rows, TableView, hexed
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-BATCH = 1 << 14
-"""So many rows a batch. The first one tells of which types columns are, since SQLite has none but those of values."""
+BATCH, BATCH_BYTES = 1 << 14, 16 << 20
+"""So many rows a batch, or about so many bytes. As many rows tell the types of columns, since only values have some."""
+KINDS = ("INTEGER", "REAL", "TEXT", "BLOB")
+"""What SQLite calls the types of values; of these, a column has the last that the first rows have in it."""
 
 
 class Sqlite(Database):
@@ -22,44 +33,60 @@ class Sqlite(Database):
 
     extra = "sqlite"
 
-    def connect(self, *, autocommit: bool = False) -> Any:
-        """A connection that reads, of this driver alone: two copies of SQLite in a process lose each other's locks."""
-        path = self.uri.path
-        if path and path != ":memory:" and not Path(path).exists():
+    def connect(self, *, lock: bool = False) -> _native.Sqlite:
+        """A connection that reads; it may still undo what somebody else broke off, or keep others from writing."""
+        path = self.uri.path or ":memory:"
+        if path != ":memory:" and not Path(path).exists():
             raise FileNotFoundError(f"there is no file {path!r}")
-        return driver("adbc_driver_sqlite.dbapi", self.extra).connect(path or ":memory:", autocommit=autocommit)
+        find_library()
+        connection = _native.Sqlite(os.fsencode(path))
+        if not lock:
+            ask_sqlite(connection, "PRAGMA query_only = on")
+        return connection
 
     def schema(self, query: str, params: Params) -> pa.Schema:
-        connection = self.connect()
-        try:
-            with connection.cursor() as cursor:
-                return self._begin(cursor, query, params).schema
-        finally:
-            connection.close()
+        import pyarrow as pa
 
-    @staticmethod
-    def _begin(cursor: Any, query: str, params: Params) -> Any:
-        cursor.adbc_statement.set_options(**{"adbc.sqlite.query.batch_rows": str(BATCH)})
-        cursor.execute(query, params or None)
-        return cursor.fetch_record_batch()
+        with closing(self.connect()) as connection:
+            connection.prepare(query, plain_params(params))
+            kinds = connection.guess(BATCH)
+            return pa.schema([pa.field(n, arrow_types()[k]) for n, k in zip(connection.names(), kinds, strict=True)])
+
+    def columns(self, query: str) -> list[str]:
+        """The names of a query's columns."""
+        with closing(self.connect()) as connection:
+            connection.prepare(query, [])
+            return connection.names()
 
     def read(self, query: str, params: Params, schema: pa.Schema | None, snapshot: TableView | None = None) -> Rows:
+        return self._begin(query, params, self.schema(query, params) if schema is None else schema, snapshot)
+
+    def convert(self, query: str, schema: pa.Schema) -> Rows:
+        """The rows of a query, each value converted as SQLite does it; what is missing is 0, or nothing."""
+        return self._begin(query, (), schema, convert=True)
+
+    def _begin(
+        self,
+        query: str,
+        params: Params,
+        schema: pa.Schema,
+        snapshot: TableView | None = None,
+        *,
+        convert: bool = False,
+    ) -> Rows:
         assert snapshot is None or isinstance(snapshot, Readers)
         connection = self.connect() if snapshot is None else snapshot.take()
         let_go = connection.close if snapshot is None else partial(snapshot.give_back, connection)
         try:
-            cursor = connection.cursor()
-            reader = self._begin(cursor, query, params)
+            connection.prepare(query, plain_params(params))
         except BaseException:
             let_go()
             raise
+        return Rows(_batches(connection, schema, convert=convert), let_go, connection.interrupt)
 
-        def close() -> None:
-            reader.close()
-            cursor.close()
-            let_go()
-
-        return Rows((b if schema is None else conform_batch(b, schema) for b in reader), close)
+    def rows(self, query: str, params: Params) -> list[tuple[Any, ...]]:
+        with closing(self.connect()) as connection:
+            return ask_sqlite(connection, query, params)
 
     def snapshot(self, parts: int) -> TableView | None:
         return Readers(self, parts)
@@ -75,18 +102,92 @@ class Sqlite(Database):
         return "locked" in said or "busy" in said
 
 
+@cache
+def find_library() -> None:
+    """Have the kernels know Python's own SQLite: a second one in the process would lose the locks of the first."""
+    if sqlite3.threadsafety == 0:
+        raise ImportError("the SQLite of this Python is made for one thread")
+    if _native.find_sqlite(getattr(import_module("_sqlite3"), "__file__", None) or ""):
+        return
+    try:  # its names are hidden in Python; to what it loads it shows its functions
+        with closing(sqlite3.connect(":memory:")) as db:
+            db.enable_load_extension(True)
+            db.execute("SELECT load_extension(?, 'headrace_sqlite_init')", (_native.__file__,))
+    except (AttributeError, sqlite3.Error):
+        raise ImportError(
+            "the SQLite of this Python is out of reach: have a Python that is linked with libsqlite3, or one whose "
+            "sqlite3 can load extensions"
+        ) from None
+
+
+def arrow_types() -> tuple[pa.DataType, ...]:
+    """What values of each kind are read as."""
+    import pyarrow as pa
+
+    return pa.int64(), pa.float64(), pa.string(), pa.binary()
+
+
+def ask_sqlite(connection: _native.Sqlite, query: str, params: Params = ()) -> list[tuple[Any, ...]]:
+    """The few rows of a query."""
+    connection.prepare(query, plain_params(params))
+    return connection.values()
+
+
+def plain_params(params: Params) -> list[Any]:
+    """Parameters as values that SQLite has."""
+    return [_plain(value) for value in params]
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        return _plain(value.item())
+    if isinstance(value, datetime):
+        return value.isoformat(timespec="microseconds")
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, bytearray | memoryview):
+        return bytes(value)
+    if value is not None and not isinstance(value, int | float | str | bytes):
+        raise TypeError(f"from_sql: SQLite has nothing like a {type(value).__name__}: give a number, text or bytes")
+    return value
+
+
+def _batches(connection: _native.Sqlite, schema: pa.Schema, *, convert: bool) -> Iterator[pa.RecordBatch]:
+    import pyarrow as pa
+
+    kinds = [arrow_types().index(kind) for kind in schema.types]
+    done = False
+    while not done:
+        columns, rows, done, misfit = connection.fetch(kinds, BATCH, BATCH_BYTES, convert)
+        if rows:
+            arrays = [_array(kind, rows, buffers) for kind, buffers in zip(schema.types, columns, strict=True)]
+            yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+        if misfit is not None:
+            column, found = misfit
+            raise SpecError(
+                f"column {schema.names[column]!r} holds {KINDS[found]} where it held {KINDS[kinds[column]]} at first: "
+                "CAST it in the query"
+            )
+
+
+def _array(kind: pa.DataType, rows: int, buffers: Sequence[Any]) -> pa.Array:
+    import pyarrow as pa
+
+    valid, offsets, values = (None if each is None else pa.py_buffer(each) for each in buffers)
+    return pa.Array.from_buffers(kind, rows, [valid, values] if offsets is None else [valid, offsets, values])
+
+
 class Readers(TableView):
     """Connections whose transactions began in one moment, in which nobody could write."""
 
     def __init__(self, database: Sqlite, count: int) -> None:
         self._lock = threading.Lock()
-        self._idle: list[Any] = []
+        self._idle: list[_native.Sqlite] = []
         self._closed = False
         try:
-            with closing(database.connect(autocommit=True)) as writer, writer.cursor() as cursor:
-                cursor.execute("PRAGMA journal_mode")
-                if cursor.fetchall() == [("wal",)]:  # else nobody can write while one reads
-                    cursor.executescript("BEGIN IMMEDIATE")
+            with closing(database.connect(lock=True)) as writer:
+                if ask_sqlite(writer, "PRAGMA journal_mode") == [("wal",)]:  # else nobody can write while one reads
+                    ask_sqlite(writer, "BEGIN IMMEDIATE")
                 for _ in range(count):
                     self._add(database)
         except BaseException:
@@ -96,16 +197,15 @@ class Readers(TableView):
     def _add(self, database: Sqlite) -> None:
         connection = database.connect()
         self._idle.append(connection)
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT count(*) FROM sqlite_schema")  # with which the transaction has its view
-            cursor.fetchall()
+        ask_sqlite(connection, "BEGIN")
+        ask_sqlite(connection, "SELECT count(*) FROM sqlite_schema")  # with which the transaction has its view
 
-    def take(self) -> Any:
+    def take(self) -> _native.Sqlite:
         """One that nobody uses."""
         with self._lock:
             return self._idle.pop()
 
-    def give_back(self, connection: Any) -> None:
+    def give_back(self, connection: _native.Sqlite) -> None:
         """What was taken."""
         with self._lock:
             if not self._closed:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import secrets
+import sqlite3
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -44,8 +46,8 @@ class Writer(ABC):
 @contextmanager
 def writer_of(database: Database, table: str, if_exists: str) -> Iterator[Writer]:
     """A writer, committed in the end unless something was raised."""
-    kind = MySQLWriter if isinstance(database, MySQL) else DuckDBWriter if isinstance(database, DuckDB) else AdbcWriter
-    writer = kind(database, table, if_exists)
+    kinds: dict[type, type[Writer]] = {MySQL: MySQLWriter, DuckDB: DuckDBWriter, Sqlite: SqliteWriter}
+    writer = kinds.get(type(database), PostgresWriter)(database, table, if_exists)
     try:
         yield writer
         writer.commit()
@@ -53,14 +55,12 @@ def writer_of(database: Database, table: str, if_exists: str) -> Iterator[Writer
         writer.close()
 
 
-class AdbcWriter(Writer):
-    """SQLite and PostgreSQL, whose drivers take Arrow tables."""
+class PostgresWriter(Writer):
+    """PostgreSQL, whose driver takes Arrow tables."""
 
     def __init__(self, database: Database, table: str, if_exists: str) -> None:
         super().__init__(database, table, if_exists)
-        lite = isinstance(database, Sqlite)
-        module = driver(f"adbc_driver_{'sqlite' if lite else 'postgresql'}.dbapi", database.extra)
-        self._connection = module.connect(database.uri.path if lite else database.uri.text)
+        self._connection = driver("adbc_driver_postgresql.dbapi", database.extra).connect(database.uri.text)
         self._cursor = self._connection.cursor()
 
     def write(self, rows: pa.Table) -> None:
@@ -79,6 +79,34 @@ class AdbcWriter(Writer):
             self._connection.rollback()
         with suppress(Exception):
             self._cursor.close()
+        self._connection.close()
+
+
+class SqliteWriter(Writer):
+    """SQLite, by Python's own module: what reads in this process is the same library, and heeds its locks."""
+
+    def __init__(self, database: Database, table: str, if_exists: str) -> None:
+        super().__init__(database, table, if_exists)
+        self._connection = sqlite3.connect(database.uri.path or ":memory:", timeout=1.0, isolation_level=None)
+        self._connection.execute("BEGIN")
+
+    def write(self, rows: pa.Table) -> None:
+        into = self.database.name(self.table)
+        fields = [(self.database.name(field.name), sqlite_type(field)) for field in rows.schema]
+        if self.first:
+            if self.if_exists == "replace":
+                self._connection.execute(f"DROP TABLE IF EXISTS {into}")
+            how = "CREATE TABLE IF NOT EXISTS" if self.if_exists == "append" else "CREATE TABLE"
+            self._connection.execute(f"{how} {into} ({', '.join(map(' '.join, fields))})")
+        self.first = False
+        names, marks = ", ".join(name for name, _ in fields), ", ".join("?" * len(fields))
+        columns = [sqlite_values(column) for column in small(rows).columns]
+        self._connection.executemany(f"INSERT INTO {into} ({names}) VALUES ({marks})", zip(*columns, strict=True))
+
+    def commit(self) -> None:
+        self._connection.execute("COMMIT")
+
+    def close(self) -> None:
         self._connection.close()
 
 
@@ -115,10 +143,38 @@ class MySQLWriter(Writer):
         assert isinstance(database, MySQL)
         self._connection = database.connect()
         self._cursor = self._connection.cursor()
-        self._there = self._exists()
-        if self._there and if_exists == "fail":
+        there = self._exists()
+        if there and if_exists == "fail":
             raise ValueError(f"there is a table {table!r} already")
-        self._fills = table if self._there and if_exists == "append" else f"{table[:40]}_{secrets.token_hex(6)}"
+        self._drop_leftovers()
+        token = secrets.token_hex(6)
+        self._fills = table if there and if_exists == "append" else f"{self._prefix}{token}"
+        self._hold(token)
+
+    @property
+    def _prefix(self) -> str:
+        return f"{self.table[:40]}_"
+
+    @property
+    def _note(self) -> str:
+        return f"rows that headrace writes to {self.table}"
+
+    def _hold(self, token: str) -> bool:
+        """Whether nobody else has the lock of this name; from now on this connection has it, as long as it lives."""
+        with suppress(self._connection.Error):  # where there are no such locks nobody can tell
+            self._cursor.execute("SELECT GET_LOCK(%s, 0)", (f"headrace.{token}",))
+            return bool(self._cursor.fetchone() == (1,))
+        return False
+
+    def _drop_leftovers(self) -> None:
+        """Drop the tables of writers that were killed: by their names and notes theirs, by their locks in no use."""
+        asked = "SELECT table_name, table_comment FROM information_schema.tables WHERE table_schema = DATABASE()"
+        self._cursor.execute(f"{asked} AND LEFT(table_name, %s) = %s", (len(self._prefix), self._prefix))
+        for name, note in self._cursor.fetchall():
+            left = re.fullmatch(re.escape(self._prefix) + "([0-9a-f]{12})(_old)?", name)
+            if left and (note == self._note or left[2]) and self._hold(left[1]):
+                self._cursor.execute(f"DROP TABLE IF EXISTS {self.database.name(name)}")
+                self._cursor.execute("SELECT RELEASE_LOCK(%s)", (f"headrace.{left[1]}",))
 
     def _exists(self) -> bool:
         asked = "SELECT 1 FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = %s"
@@ -126,11 +182,11 @@ class MySQLWriter(Writer):
 
     def write(self, rows: pa.Table) -> None:
         rows = small(rows)
-        into, names = self.database.name(self._fills), [self.database.name(n) for n in rows.schema.names]
+        into, *names = (self.database.name(n).replace("%", "%%") for n in (self._fills, *rows.schema.names))
         if self.first and self._fills != self.table:
             kinds = [mysql_type(field) for field in rows.schema]
             columns = ", ".join(f"{name} {kind}" for name, kind in zip(names, kinds, strict=True))
-            self._cursor.execute(f"CREATE TABLE {into} ({columns}) CHARACTER SET utf8mb4")
+            self._cursor.execute(f"CREATE TABLE {into} ({columns}) CHARACTER SET utf8mb4 COMMENT %s", (self._note,))
         self.first = False
         asked = f"INSERT INTO {into} ({', '.join(names)}) VALUES ({', '.join(['%s'] * len(names))})"
         for batch in rows.to_batches(max_chunksize=INSERTED):
@@ -141,7 +197,8 @@ class MySQLWriter(Writer):
         if self.first or self._fills == self.table:
             return
         new, name, old = (self.database.name(n) for n in (self._fills, self.table, f"{self._fills}_old"))
-        replaced = f"{name} TO {old}, " if self._there else ""
+        replaced = f"{name} TO {old}, " if self.if_exists == "replace" and self._exists() else ""
+        self._cursor.execute(f"ALTER TABLE {new} COMMENT ''")
         self._cursor.execute(f"RENAME TABLE {replaced}{new} TO {name}")
         self._fills = self.table
         if replaced:
@@ -178,6 +235,34 @@ def _small(kind: pa.DataType) -> pa.DataType:
     if t.is_large_list(kind) or t.is_fixed_size_list(kind) or t.is_list(kind):
         return pa.list_(_small(kind.value_type))
     return plain.get(kind, kind)
+
+
+def sqlite_type(field: Any) -> str:
+    """What SQLite calls a column of this type."""
+    from pyarrow import types as t
+
+    for is_it, name in (
+        (t.is_boolean, "INTEGER"), (t.is_integer, "INTEGER"), (t.is_floating, "REAL"), (t.is_string, "TEXT"),
+        (t.is_large_string, "TEXT"), (t.is_binary, "BLOB"), (t.is_large_binary, "BLOB"), (t.is_timestamp, "TEXT"),
+        (t.is_date, "TEXT"),
+    ):  # fmt: skip
+        if is_it(field.type):
+            return name
+    raise SpecError(f"write_sql: column {field.name!r} is {field.type}, which SQLite has nothing like: map it to text")
+
+
+def sqlite_values(column: Any) -> list[Any]:
+    """Values that SQLite has: days and times are text, as its own functions read it."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if pa.types.is_timestamp(column.type):
+        plain = column.cast(pa.timestamp(column.type.unit)).cast(pa.string())
+        column = pc.replace_substring(plain, " ", "T")
+    elif pa.types.is_date(column.type):
+        column = column.cast(pa.string())
+    values: list[Any] = column.to_pylist()
+    return values
 
 
 def mysql_type(field: Any) -> str:

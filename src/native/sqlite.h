@@ -1,0 +1,90 @@
+// Rows of SQLite as columns, by the functions of the SQLite that Python has: no second copy of it, which would lose its
+// locks.
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "growing.h"
+
+struct sqlite3;
+struct sqlite3_stmt;
+struct sqlite3_value;
+
+namespace headrace {
+
+// Whether SQLite's functions were found among those that a library has, or those that it needs.
+bool sqlite_find(const char* library);
+
+enum class SqlKind : int { kInteger, kReal, kText, kBlob };
+
+struct SqlColumn {
+  Growing<int64_t> integers;
+  Growing<double> reals;
+  Growing<int32_t> offsets;
+  Growing<uint8_t> bytes;
+  Growing<uint8_t> valid;  // a bit a row, once something is missing
+  int64_t nulls = 0;
+};
+
+struct SqlRows {
+  std::vector<SqlColumn> columns;
+  int64_t rows = 0;
+  bool done = false;
+  int misfit = -1;  // the column whose value in the next row is of another kind than it must be,
+  SqlKind found{};  // and of which kind that value is
+};
+
+struct SqliteError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+// A connection with one query; used by one thread at a time, but for `interrupt`.
+class Sqlite {
+ public:
+  explicit Sqlite(const char* path);
+  Sqlite(const Sqlite&) = delete;
+  Sqlite& operator=(const Sqlite&) = delete;
+  ~Sqlite() { close(); }
+
+  void prepare(const std::string& query);
+  int parameters();
+  void bind(int number);
+  void bind(int number, int64_t value);
+  void bind(int number, double value);
+  void bind(int number, const char* data, size_t size, bool text);
+
+  std::vector<std::string> names();
+  // What kind fits all values of each of the first rows; the query is then at its beginning again.
+  std::vector<SqlKind> guess(int64_t rows);
+  // The next rows, so many at the most, of about so many bytes. With `convert` a value becomes what it must be, as SQLite
+  // converts it, and what is missing 0 or nothing; else a misfit ends the rows before it.
+  SqlRows fetch(const std::vector<SqlKind>& kinds, int64_t rows, size_t bytes, bool convert);
+  // Whether there is a row more, whose values are then at hand.
+  bool step();
+  sqlite3_value* value(int column);
+
+  void interrupt();  // from any thread
+  void close();
+
+ private:
+  sqlite3_stmt* ready();
+  [[noreturn]] void fail();
+  void finalize();
+
+  std::mutex using_, living_;
+  sqlite3* connection_ = nullptr;
+  sqlite3_stmt* query_ = nullptr;
+};
+
+// The kind of a value; false where there is none.
+bool sqlite_kind(sqlite3_value* value, SqlKind& kind);
+int64_t sqlite_integer(sqlite3_value* value);
+double sqlite_real(sqlite3_value* value);
+// The bytes of a text, or of a blob, as long as nobody asks for the next row.
+std::pair<const uint8_t*, size_t> sqlite_bytes(sqlite3_value* value, SqlKind kind);
+
+}  // namespace headrace
