@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstring>
 #include <system_error>
 
 namespace headrace {
@@ -92,41 +93,112 @@ GuardedRange* free_range() {
   }
 }
 
-}  // namespace
+[[noreturn]] void fail(int error) { throw std::system_error(error, std::generic_category()); }
 
-MappedFile::MappedFile(int descriptor, size_t size) : size_(size) {
+int duplicate(int descriptor) {
+  const int made = fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
+  if (made < 0) fail(errno);
+  return made;
+}
+
+// Memory that is guarded from now on; -1 for the descriptor where there is no file yet.
+void* guarded(size_t size, int protection, int flags, int descriptor, GuardedRange*& range) {
   page_bytes = size_t(sysconf(_SC_PAGESIZE));
   be_the_handler();
-  descriptor_ = fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
-  if (descriptor_ < 0) throw std::system_error(errno, std::generic_category());
-  void* const memory = mmap(nullptr, size, PROT_READ, MAP_SHARED, descriptor_, 0);
-  if (memory == MAP_FAILED) {
-    const int error = errno;
+  void* const memory = mmap(nullptr, size, protection, flags, descriptor, 0);
+  if (memory == MAP_FAILED) fail(errno);
+  range = free_range();
+  range->hit = false;
+  range->start = reinterpret_cast<uintptr_t>(memory);
+  range->stop = reinterpret_cast<uintptr_t>(memory) + (size + page_bytes - 1) / page_bytes * page_bytes;
+  return memory;
+}
+
+void let_go(const void* memory, size_t size, GuardedRange* range) {
+  range->stop = 0;
+  munmap(const_cast<void*>(memory), size);
+  range->start = 0;
+}
+
+bool has_bytes(int descriptor, size_t size) {
+  struct stat found;
+  return !fstat(descriptor, &found) && size_t(found.st_size) >= size;
+}
+
+}  // namespace
+
+MappedFile::MappedFile(int descriptor, size_t size) : descriptor_(duplicate(descriptor)), size_(size) {
+  try {
+    data_ = static_cast<const uint8_t*>(guarded(size, PROT_READ, MAP_SHARED, descriptor_, range_));
+  } catch (...) {
     close(descriptor_);
-    throw std::system_error(error, std::generic_category());
+    throw;
   }
-  data_ = static_cast<const uint8_t*>(memory);
-  range_ = free_range();
-  range_->hit = false;
-  range_->start = reinterpret_cast<uintptr_t>(memory);
-  range_->stop = reinterpret_cast<uintptr_t>(memory) + (size + page_bytes - 1) / page_bytes * page_bytes;
 }
 
 MappedFile::~MappedFile() {
-  range_->stop = 0;
-  munmap(const_cast<uint8_t*>(data_), size_);
+  let_go(data_, size_, range_);
   close(descriptor_);
-  range_->start = 0;
 }
 
-bool MappedFile::intact() const {
-  struct stat found;
-  return !range_->hit && !fstat(descriptor_, &found) && size_t(found.st_size) >= size_;
-}
+bool MappedFile::intact() const { return !range_->hit && has_bytes(descriptor_, size_); }
 
 void MappedFile::release(size_t start, size_t stop) const {
   const size_t from = start / page_bytes * page_bytes, until = stop / page_bytes * page_bytes;
   if (from < until) madvise(const_cast<uint8_t*>(data_) + from, until - from, MADV_DONTNEED);
+}
+
+constexpr int kNothing = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+
+MappedParts::MappedParts(size_t size)
+    : size_(size), data_(static_cast<uint8_t*>(guarded(size, PROT_NONE, kNothing, -1, range_))) {}
+
+MappedParts::~MappedParts() {
+  let_go(data_, size_, range_);
+  for (const auto& [start, part] : parts_) {
+    if (part.descriptor >= 0) close(part.descriptor);
+  }
+}
+
+bool MappedParts::is_aligned(size_t start) { return start % size_t(sysconf(_SC_PAGESIZE)) == 0; }
+
+void MappedParts::put(int descriptor, size_t start, size_t count, int protection, int flags) {
+  if (mmap(data_ + start, count, protection, flags | MAP_FIXED, descriptor, 0) == MAP_FAILED) fail(errno);
+}
+
+void MappedParts::put_file(int descriptor, size_t start, size_t count) {
+  take_away(start);
+  const int kept = duplicate(descriptor);
+  try {
+    put(kept, start, count, PROT_READ, MAP_SHARED);
+    parts_[start] = {kept, count};
+  } catch (...) {
+    close(kept);
+    throw;
+  }
+}
+
+void MappedParts::put_copy(const uint8_t* bytes, size_t start, size_t count) {
+  take_away(start);
+  put(-1, start, count, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS);
+  std::memcpy(data_ + start, bytes, count);
+  parts_[start] = {-1, count};
+}
+
+void MappedParts::take_away(size_t start) {
+  const auto found = parts_.find(start);
+  if (found == parts_.end()) return;
+  put(-1, start, found->second.count, PROT_NONE, kNothing);
+  if (found->second.descriptor >= 0) close(found->second.descriptor);
+  parts_.erase(found);
+}
+
+bool MappedParts::intact() const {
+  if (range_->hit) return false;
+  for (const auto& [start, part] : parts_) {
+    if (part.descriptor >= 0 && !has_bytes(part.descriptor, part.count)) return false;
+  }
+  return true;
 }
 
 }  // namespace headrace

@@ -1,10 +1,11 @@
-// A file as memory. Where it has been cut short, or cannot be read, there are zeros instead of a signal that ends the
+// Files as memory. Where one has been cut short, or cannot be read, there are zeros instead of a signal that ends the
 // process, and `intact` says so: who has looked at the memory asks before it believes what it saw.
 #pragma once
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 
 namespace headrace {
 
@@ -37,6 +38,47 @@ class MappedFile {
   size_t size_;
   const uint8_t* data_;
   GuardedRange* range_;
+};
+
+// The bytes of one object whose parts lie in different files, or come from elsewhere: each part is put where it belongs.
+// What was not put there, or was taken away, must not be looked at.
+class MappedParts {
+ public:
+  explicit MappedParts(size_t size);
+  MappedParts(const MappedParts&) = delete;
+  MappedParts& operator=(const MappedParts&) = delete;
+  ~MappedParts();
+
+  const uint8_t* data() const { return data_; }
+  size_t size() const { return size_; }
+
+  // Whether a part can begin here.
+  static bool is_aligned(size_t start);
+
+  // The first `count` bytes of an open file. Throws std::system_error.
+  void put_file(int descriptor, size_t start, size_t count);
+
+  // These bytes, copied. Throws std::system_error.
+  void put_copy(const uint8_t* bytes, size_t start, size_t count);
+
+  // Takes the part that begins here away.
+  void take_away(size_t start);
+
+  // Whether all that was read so far were bytes that were put there, of files that are as long as they were.
+  bool intact() const;
+
+ private:
+  struct Part {
+    int descriptor;  // -1: a copy
+    size_t count;
+  };
+
+  void put(int descriptor, size_t start, size_t count, int protection, int flags);
+
+  size_t size_;
+  GuardedRange* range_;
+  uint8_t* data_;
+  std::map<size_t, Part> parts_;
 };
 
 }  // namespace headrace

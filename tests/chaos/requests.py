@@ -11,7 +11,6 @@ are replaced while they are read, the rows of one version come, or an error.
 import argparse
 import collections
 import contextlib
-import json
 import logging
 import os
 import random
@@ -22,6 +21,7 @@ import headrace as hr
 from headrace.records import remote
 from headrace.testing import our_threads
 from tests.stores import servers
+from tests.stores.going_on import read_on, resumed
 
 BLOCK = 1 << 13
 FAULTS = ["503", "429", "500", "reset", "truncated", "short", "long"]
@@ -99,30 +99,10 @@ def read_under_faults(store, chance, run, counts):
     ds = pipeline(store, chance, urls)
     want = list(ds)
     store.proxy.fault = Faults(store, chance)
-    got, it, raised = [], iter(ds), 0
-    while True:
-        try:
-            got.append(next(it))
-        except StopIteration:
-            break
-        except hr.TransportError:
-            raised += 1
-            assert raised < 2000, "it never gets on"
-            if chance.random() < 0.3:
-                state = json.loads(json.dumps(asked_again(it.state)))
-                it.close()
-                it = asked_again(lambda state=state: ds.iterator(state=state))
-    it.close()
+    got, raised = read_on(iter(ds), lambda it, _: resumed(ds, it) if chance.random() < 0.3 else it)
     store.proxy.fault = lambda request: None
     counts["errors that kept the place"] += raised
     assert got == want, f"{len(got)} rows, not {len(want)}"
-
-
-def asked_again(work):
-    """A state, and a resume, ask what the files are, which may fail as well."""
-    while True:
-        with contextlib.suppress(hr.TransportError):
-            return work()
 
 
 def read_what_is_replaced(store, chance, run, counts):

@@ -123,3 +123,47 @@ def test_what_cannot_be_mapped(file):
         _native.MappedFile(there.fileno(), 0)
     with file.open("rb") as there, pytest.raises(ValueError, match="no part"):
         _native.MappedFile(there.fileno(), 10).release(5, 11)
+
+
+PAGE = 1 << 16
+
+
+def test_an_object_is_put_together_of_files_and_copies(tmp_path):
+    (tmp_path / "a").write_bytes(b"a" * PAGE + b"what comes behind")
+    parts = _native.MappedParts(2 * PAGE + 10)
+    with (tmp_path / "a").open("rb") as file:
+        parts.put_file(file.fileno(), PAGE, PAGE)
+    parts.put_copy(b"b" * PAGE, 0)
+    parts.put_copy(b"c" * 10, 2 * PAGE)
+    assert parts.data.tobytes() == b"b" * PAGE + b"a" * PAGE + b"c" * 10
+    parts.take_away(0)
+    (tmp_path / "a").unlink()
+    assert parts.data[PAGE:].tobytes() == b"a" * PAGE + b"c" * 10
+    assert parts.intact
+
+
+def test_a_part_that_shrinks_is_told(tmp_path):
+    (tmp_path / "a").write_bytes(b"a" * 2 * PAGE)
+    parts = _native.MappedParts(3 * PAGE)
+    with (tmp_path / "a").open("rb") as file:
+        parts.put_file(file.fileno(), 0, 2 * PAGE)
+    assert parts.intact
+    os.truncate(tmp_path / "a", 10)
+    assert not parts.data[PAGE : 2 * PAGE].any()
+    assert not parts.intact
+    os.truncate(tmp_path / "a", 2 * PAGE)
+    assert not parts.intact
+
+
+@pytest.mark.parametrize(
+    ("start", "count"), [(-PAGE, PAGE), (0, 3 * PAGE), (1, PAGE), (0, PAGE - 1), (0, 0), (PAGE, 2 * PAGE)]
+)
+def test_parts_are_whole_pages_of_the_object(tmp_path, start, count):
+    (tmp_path / "a").write_bytes(bytes(4 * PAGE))
+    parts = _native.MappedParts(2 * PAGE)
+    with (tmp_path / "a").open("rb") as file, pytest.raises(ValueError, match="part"):
+        parts.put_file(file.fileno(), start, count)
+    with pytest.raises(ValueError, match="part"):
+        parts.put_copy(bytes(count), start)
+    with pytest.raises(ValueError, match="nothing to map"):
+        _native.MappedParts(0)

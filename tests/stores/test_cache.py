@@ -1,6 +1,7 @@
 """The cache of remote files on disk: right bytes, within its bound, whoever is killed."""
 
 import contextlib
+import os
 import random
 import signal
 import subprocess
@@ -17,6 +18,7 @@ import headrace as hr
 from headrace.cli.main import app
 from headrace.records import remote
 from headrace.records.disk_cache import SUFFIX, DiskCache
+from headrace.records.kept_object import KeptObject
 
 LINES = b"".join(b"%9d\n" % i for i in range(40_000))
 
@@ -73,6 +75,62 @@ def test_what_is_damaged_is_fetched_again(http, tmp_path, caplog):
     assert caplog.text.count("is damaged") == 4
 
 
+def test_what_is_damaged_after_it_was_found_whole_is_fetched_again(http, tmp_path, caplog):
+    url = http.put("file", LINES)
+    lines(http, url, tmp_path)
+    files = sorted(tmp_path.glob(f"*{SUFFIX}"))
+    for file in files:
+        os.utime(file, (1, 1))  # long ago, so that to have been checked counts
+    assert lines(http, url, tmp_path) == list(range(40_000))
+    for place, file in enumerate(files):
+        data = bytearray(file.read_bytes())
+        data[place] ^= 1
+        file.write_bytes(data)
+    assert lines(http, url, tmp_path) == list(range(40_000))
+    assert caplog.text.count("is damaged") == len(files)
+
+
+def test_ranges_that_are_removed_while_they_are_read_stay_readable(http, tmp_path):
+    url = http.put("file", LINES)
+    lines(http, url, tmp_path)
+    it = iter(hr.TextLineDataset(url).with_options(http.patient(remote_cache=str(tmp_path))))
+    got = [int(next(it))]
+    for file in tmp_path.glob("*"):
+        file.unlink()
+    got += [int(x) for x in it]
+    assert got == list(range(40_000))
+
+
+@pytest.mark.parametrize("left", [0, 100, 5000])
+def test_a_range_cut_short_while_it_is_read_is_an_error_that_keeps_the_place(http, tmp_path, left):
+    url = http.put("file", LINES)
+    lines(http, url, tmp_path)
+    it = iter(hr.TextLineDataset(url).with_options(http.patient(remote_cache=str(tmp_path))))
+    got = [int(next(it))]
+    for file in tmp_path.glob(f"*{SUFFIX}"):
+        os.truncate(file, left)
+    faults = 0
+    while len(got) < 40_000:
+        try:
+            got.append(int(next(it)))
+        except hr.TransportError as error:
+            faults += 1
+            assert "cut short" in str(error)
+            assert faults == 1
+    assert got == list(range(40_000))
+    assert faults == 1
+    assert lines(http, url, tmp_path) == list(range(40_000))
+
+
+def test_who_looks_at_the_beginning_gets_no_more(http, tmp_path, monkeypatch):
+    monkeypatch.setattr(remote, "AHEAD", 1 << 16)
+    url = http.put("file", LINES)
+    for _ in range(2):
+        with iter(hr.TextLineDataset(url).with_options(http.patient(remote_cache=str(tmp_path)))) as it:
+            assert int(next(it)) == 0
+    assert data_requests(http) == 1
+
+
 def test_a_full_disk_or_a_folder_that_cannot_be_is_no_error(http, tmp_path, caplog):
     url = http.put("file", LINES)
     (tmp_path / "file").write_text("in the way")
@@ -85,30 +143,31 @@ def size_of(folder):
 
 
 def test_the_bound_holds_and_what_was_used_last_stays(tmp_path):
-    cache = DiskCache(str(tmp_path), 100_000)
+    cache = KeptObject(DiskCache(str(tmp_path), 100_000), "f", "1")
     for i in range(50):
-        cache.put("f", "1", i, i + 9000, bytes(9000))
+        cache.put(i, i + 9000, bytes(9000))
         assert size_of(tmp_path) <= 100_000
-        assert cache.get("f", "1", 0, 9000) == bytes(9000)
+        assert cache.get(0, 9000) == bytes(9000)
         time.sleep(0.002)  # times of files tell which was used last
-    assert cache.get("f", "1", 49, 9049) is not None
-    assert cache.get("f", "1", 1, 9001) is None
-    cache.put("f", "1", 0, 200_000, bytes(200_000))
-    assert cache.get("f", "1", 0, 200_000) is None
+    assert cache.get(49, 9049) is not None
+    assert cache.get(1, 9001) is None
+    cache.put(0, 200_000, bytes(200_000))
+    assert cache.get(0, 200_000) is None
 
 
 WRITER = """
 import random, sys
 from headrace.records.disk_cache import DiskCache
+from headrace.records.kept_object import KeptObject
 folder, seed, reads = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-cache, draw = DiskCache(folder, 2_000_000), random.Random(seed)
+cache, draw = KeptObject(DiskCache(folder, 2_000_000), "f", "1"), random.Random(seed)
 for _ in range(reads):
     start = draw.randrange(200) * 20_000
     want = (b"%d " % start * 20_000)[:20_000]
-    got = cache.get("f", "1", start, start + 20_000)
+    got = cache.get(start, start + 20_000)
     assert got in (None, want), start
     if got is None:
-        cache.put("f", "1", start, start + 20_000, want)
+        cache.put(start, start + 20_000, want)
 """
 
 

@@ -16,6 +16,7 @@ import headrace as hr
 from headrace.records import remote
 from tests.framing import framed
 from tests.stores.faults import FAULTS
+from tests.stores.going_on import read_on, resumed
 
 D = hr.Dataset
 COUNT = 40_000
@@ -176,20 +177,8 @@ def test_whatever_stands_between(http, build):
     want, ds = numbers(pipeline()), pipeline()
     chance = random.Random(7)
     http.proxy.fault = lambda request: chance.choice(["503", "reset", "short", None]) if request.is_data else None
-    it, got, raised = iter(ds), [], 0
-    while True:
-        try:
-            got.append(int(next(it)))
-        except StopIteration:
-            break
-        except hr.TransportError:
-            raised += 1
-            if chance.random() < 0.5:
-                state = json.loads(json.dumps(it.state()))
-                it.close()
-                it = ds.iterator(state=state)
-        assert raised < 500
-    it.close()
+    rows, raised = read_on(iter(ds), lambda it, _: resumed(ds, it) if chance.random() < 0.5 else it, most=500)
+    got = numbers(rows)
     if build is PIPELINES["in any order"]:
         got, want = sorted(got), sorted(want)
     assert got == want
@@ -204,16 +193,8 @@ def test_thousands_of_reads(store):
     kinds = [k for k in FAULTS if k != "stall"] if store.protocol != "gs" else ["short", "long", "truncated"]
     store.proxy.fault = lambda request: chance.choice(kinds) if request.is_data and chance.random() < 0.35 else None
     ds = hr.TextLineDataset(urls, num_parallel_reads=4).with_options(quick(store, retries=1, timeout=4)).ignore_errors()
-    it, got, raised = iter(ds), [], 0
-    while True:
-        try:
-            got.append(int(next(it)))
-        except StopIteration:
-            break
-        except hr.TransportError:
-            raised += 1
-            assert raised < 300
-    assert sorted(got) == list(range(100 * files))
+    rows, _ = read_on(iter(ds), most=300)
+    assert sorted(numbers(rows)) == list(range(100 * files))
 
 
 def arrow_bytes():
@@ -249,22 +230,12 @@ FORMATS = {
 @pytest.mark.parametrize("fault", ["503", "short", "truncated"])
 def test_every_format(http, data, build, count, fault):
     ds = build(http.put("file", data)).ignore_errors().with_options(quick(http, retries=0))
-    it, got = iter(ds), []
-    got.append(int(next(it)))
+    it = iter(ds)
+    first = next(it)
     chance = random.Random(3)
     http.proxy.fault = lambda request: fault if request.is_data and chance.random() < 0.3 else None
-    raised = 0
-    while True:
-        try:
-            got.append(int(next(it)))
-        except StopIteration:
-            break
-        except hr.TransportError:
-            raised += 1
-            assert raised < 200
-            if raised % 3 == 0:
-                it = ds.iterator(state=it.state())
-    assert got == list(range(count))
+    rows, _ = read_on(it, lambda it, raised: resumed(ds, it) if raised % 3 == 0 else it, most=200)
+    assert numbers([first, *rows]) == list(range(count))
 
 
 def test_records_by_number(s3):
@@ -273,14 +244,7 @@ def test_records_by_number(s3):
     shuffled, ds = (rows.shuffle(seed=1).ignore_errors().with_options(quick(s3, retries=0)) for _ in range(2))
     want, chance = list(shuffled), random.Random(2)
     s3.proxy.fault = lambda request: "short" if request.is_data and chance.random() < 0.3 else None
-    it, got, raised = iter(ds), [], 0
-    while True:
-        try:
-            got.append(next(it))
-        except StopIteration:
-            break
-        except hr.TransportError:
-            raised += 1
+    got, raised = read_on(iter(ds))
     assert got == want and raised
 
 
@@ -289,9 +253,11 @@ class TestReplacedFiles:
         url = store.put("a", LARGE)
         store.proxy.fault = Now()
         ds = hr.TextLineDataset(url).ignore_errors().with_options(quick(store))
+        faulty = hold_back(store)
         it = iter(ds)
         got = [next(it) for _ in range(10)]
         store.put("a", LARGE.replace(b" ", b"0"))
+        faulty.set()
         with pytest.raises(hr.TransportError, match="replaced or removed while it was read"):
             for row in it:
                 got.append(row)
@@ -386,15 +352,8 @@ def test_a_user_function_that_reads_remote_files(http):
     for mode in ("eager", "process"):
         ds = D.range(6).map(first_line, mode=mode).ignore_errors()
         http.proxy.fault = Now(None, "503", None, "503")
-        it, got, raised = iter(ds), [], 0
-        while True:
-            try:
-                got.append(int(next(it)))
-            except StopIteration:
-                break
-            except hr.TransportError:
-                raised += 1
-        assert got == [5, 6, 7, 8, 9, 10]
+        rows, raised = read_on(iter(ds))
+        assert numbers(rows) == [5, 6, 7, 8, 9, 10]
         assert raised == 2 or (raised == 1 and mode == "process"), "work ahead that nobody saw may have met the second"
 
 

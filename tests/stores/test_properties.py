@@ -3,6 +3,7 @@
 import hashlib
 import json
 import random
+from functools import partial
 
 import fsspec
 import numpy as np
@@ -15,6 +16,7 @@ import headrace as hr
 from headrace.records import remote
 from headrace.testing import difference, our_threads, reference_outcomes
 from tests.pipelines import sources, steps
+from tests.stores.going_on import asked_again
 
 
 class Flaky(AsyncFileSystem):
@@ -113,7 +115,7 @@ def test_any_pipeline_over_a_store_that_fails(ds, operations, seed):
                     state = json.loads(json.dumps(it.state())) if reachable(it) else None
                     if state is not None:
                         it.close()
-                        it = resumed(ds, state)
+                        it = asked_again(partial(ds.iterator, state=state))
     finally:
         Flaky.chance = None
         it.close()
@@ -128,11 +130,3 @@ def reachable(it):
     except hr.TransportError:
         return False
     return True
-
-
-def resumed(ds, state):
-    while True:
-        try:
-            return ds.iterator(state=state)
-        except hr.TransportError:
-            continue

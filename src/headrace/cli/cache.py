@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from headrace.cli.output import bytes_text, say
-from headrace.records.disk_cache import DiskCache, Kept, is_whole
+from headrace.records.disk_cache import DiskCache, Kept
+from headrace.records.range_file import is_whole, name_in, open_file
 
 cache = typer.Typer(help="The cache of remote files on disk: Options(remote_cache=FOLDER).", no_args_is_help=True)
 Folder = Annotated[str, typer.Argument(help="The folder that remote_cache names.", show_default=False)]
-LOOK = 1 << 16
 
 
 def _ranges(folder: str) -> list[Kept]:
@@ -32,33 +33,28 @@ def ls(folder: Folder) -> None:
     sizes: Counter[str] = Counter()
     counts: Counter[str] = Counter()
     for kept in _ranges(folder):
-        with kept.path.open("rb") as file:
-            told = _told(file.read(LOOK))
-        sizes[told] += kept.nbytes
-        counts[told] += 1
+        with suppress(FileNotFoundError), open_file(kept.path) as descriptor:  # somebody may need its room
+            told = name_in(descriptor) or "(damaged)"
+            sizes[told] += kept.nbytes
+            counts[told] += 1
     for name, size in sorted(sizes.items()):
         say(f"{bytes_text(size):>10}  {counts[name]:6} ranges  {name}")
     say(f"{bytes_text(sum(sizes.values())):>10}  {sum(counts.values()):6} ranges in all")
 
 
-def _told(data: bytes) -> str:
-    import json
-
-    try:
-        return str(json.loads(data.partition(b"\n")[0])["of"])
-    except (ValueError, KeyError, TypeError):
-        return "(damaged)"
-
-
 @cache.command("verify")
 def verify_ranges(folder: Folder) -> None:
     """Check every range against its checksum; those that are damaged are removed. Exits with 1 if there are any."""
-    kept = _ranges(folder)
-    bad = [each.path for each in kept if not is_whole(each.path)]
-    for path in bad:
-        say(f"{path} is damaged; removed")
-        path.unlink(missing_ok=True)
-    say(f"{len(kept) - len(bad)} of {len(kept)} ranges are whole")
+    good = bad = 0
+    for kept in _ranges(folder):
+        with suppress(FileNotFoundError), open_file(kept.path) as descriptor:
+            if is_whole(descriptor):
+                good += 1
+                continue
+            bad += 1
+            say(f"{kept.path} is damaged; removed")
+            kept.path.unlink()
+    say(f"{good} of {good + bad} ranges are whole")
     if bad:
         raise typer.Exit(1)
 

@@ -3,29 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import json
-import logging
 import os
 import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-from headrace import _native
-from headrace.errors import NONSENSE
-
-log = logging.getLogger("headrace")
 
 SUFFIX, TEMPORARY = ".range", ".hrtmp"
 LIMIT = 10 << 30
 """So many bytes where nobody says."""
 ROOM = 0.1
 """This part of the limit is made free at a time: to look at all files takes a while."""
-MAGIC = "headrace range 1"
-HEADER = 1 << 16
-"""No header is longer."""
 
 
 @dataclass(frozen=True)
@@ -41,61 +29,28 @@ class Kept:
 class DiskCache:
     """A folder of ranges, each in a file of its own, named after the object and the bytes.
 
-    What is read is checked against its checksum; what is damaged is a range that is not there. One lock is held by
-    whoever adds something, and the kernel lets go of it when a process dies: `used` is raised before a file is written,
-    so that a kill leaves it too high, never too low, and the next who needs room counts anew.
+    One lock is held by whoever adds something, and the kernel lets go of it when a process dies: `used` is raised
+    before a file is written, so that a kill leaves it too high, never too low, and the next who needs room counts anew.
+    Nothing is written to a file that has its name: when it was last used is the time of the last access, and who has it
+    mapped keeps it.
     """
 
     folder: str
     limit: int = LIMIT
 
-    def has(self, path: str, stamp: str, start: int, stop: int) -> bool:
-        """Whether a range seems to be kept."""
-        return self._file(path, stamp, start, stop).exists()
-
-    def get(self, path: str, stamp: str, start: int, stop: int) -> memoryview | None:
-        """The bytes of a range, None where they are not kept."""
-        file = self._file(path, stamp, start, stop)
-        try:
-            data = _checked(file.read_bytes(), stop - start)
-            if data is not None:
-                os.utime(file)
-                return data
-            log.warning("%s is damaged, and will be fetched again", file)
-            file.unlink(missing_ok=True)
-        except FileNotFoundError:
-            pass
-        except OSError as error:
-            log.warning("%s cannot be read: %s", file, error)
-        return None
-
-    def put(self, path: str, stamp: str, start: int, stop: int, data: bytes) -> None:
-        """Keep a range, if there is room for it; it costs nobody anything where there is none."""
-        file = self._file(path, stamp, start, stop)
-        from headrace.records.redact import show_path
-
-        header = {"is": MAGIC, "of": show_path(path), "start": start, "stop": stop, "crc": _native.crc32c(data)}
-        head = json.dumps(header).encode() + b"\n"
-        size = len(head) + len(data)
-        try:
-            with self._locked() as used:
-                if file.exists() or not self._make_room(used, size):
-                    return
-                temporary = file.with_name(f"{secrets.token_hex(8)}{TEMPORARY}")
-                try:
-                    with temporary.open("wb") as out:
-                        out.write(head)
-                        out.write(data)
-                    temporary.rename(file)
-                except BaseException:
-                    temporary.unlink(missing_ok=True)
-                    raise
-        except OSError as error:
-            log.warning("the cache in %s keeps nothing more: %s", self.folder, error)
-
-    def _file(self, path: str, stamp: str, start: int, stop: int) -> Path:
-        told = "\0".join([path, stamp, str(start), str(stop)])
-        return Path(self.folder) / f"{hashlib.blake2b(told.encode(), digest_size=20).hexdigest()}{SUFFIX}"
+    def add(self, file: Path, *parts: bytes) -> None:
+        """Have a file of these parts in the folder, if there is room for it, and it is not there yet."""
+        with self._locked() as used:
+            if file.exists() or not self._make_room(used, sum(map(len, parts))):
+                return
+            temporary = file.with_name(f"{secrets.token_hex(8)}{TEMPORARY}")
+            try:
+                with temporary.open("wb") as out:
+                    out.writelines(parts)
+                temporary.rename(file)
+            except BaseException:
+                temporary.unlink(missing_ok=True)
+                raise
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[int]:
@@ -146,7 +101,7 @@ class DiskCache:
                 if entry.name.endswith(SUFFIX):
                     with contextlib.suppress(FileNotFoundError):
                         about = entry.stat()
-                        found.append(Kept(Path(entry.path), about.st_size, about.st_mtime))
+                        found.append(Kept(Path(entry.path), about.st_size, about.st_atime))
         return found
 
     def prune(self, limit: int) -> int:
@@ -155,30 +110,3 @@ class DiskCache:
             total = self._reduce(limit)
             os.pwrite(used, b"%-32d" % total, 0)
             return total
-
-
-def header_of(data: bytes) -> dict[str, Any] | None:
-    """What a file of the cache says of itself, None where that makes no sense."""
-    end = data.find(b"\n", 0, HEADER)
-    try:
-        told = json.loads(data[:end]) if end > 0 else None
-        whole = isinstance(told, dict) and told["is"] == MAGIC and told["stop"] - told["start"] == len(data) - end - 1
-        return told if whole else None
-    except NONSENSE:
-        return None
-
-
-def _checked(data: bytes, size: int) -> memoryview | None:
-    """The bytes that a file of the cache holds, None where they are not what was written."""
-    told = header_of(data)
-    if told is None or len(data) < size:
-        return None
-    body = memoryview(data)[len(data) - size :]
-    return body if told["stop"] - told["start"] == size and _native.crc32c(body) == told["crc"] else None
-
-
-def is_whole(file: Path) -> bool:
-    """Whether a file of the cache holds what was written to it."""
-    data = file.read_bytes()
-    told = header_of(data)
-    return told is not None and _checked(data, told["stop"] - told["start"]) is not None

@@ -113,6 +113,10 @@ class LocalFile:
         """The file as memory; raises where it cannot be mapped."""
         return _native.MappedFile(self._open(), self.size or 0)
 
+    def broken(self) -> Exception:
+        """What is wrong where mapped memory is not intact any more."""
+        return broken(self.path, self.size or 0)
+
     @property
     def token(self) -> Token:
         """Tells which file it is, once somebody asks."""

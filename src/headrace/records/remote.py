@@ -15,10 +15,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace import _native
 from headrace.errors import TransportError
-from headrace.records.disk_cache import DiskCache
 from headrace.records.faults import LengthError
 from headrace.records.identity import Identity, Token
+from headrace.records.kept_object import KeptObject
+from headrace.records.mapped_object import MappedObject
 from headrace.records.ranges import (
     FirstAnswer,
     Handle,
@@ -106,6 +108,9 @@ class RemoteFile:
         self._identity = identity_of(info)
         self.size = self._identity.size
         self.token = Token(path, self._identity.token)
+        self._cache: KeptObject | None = None
+        if via.cache is not None and self.size is not None:
+            self._cache = KeptObject(via.cache, path, f"{self.size} {self._identity.stamp}")
         self._ranges: Ranges
         if is_asynchronous(system) and self.size is not None:
             self._ranges = Requests(via, system, name, info, self._is_this)
@@ -113,7 +118,9 @@ class RemoteFile:
             self._ranges = Handle(via, system, name, self._is_this)
         self._begun: PendingRanges = {}
         self._kept: set[Bounds] = set()
+        self._memory: MappedObject | None = None
         self._start = 0
+        self._gone_on = -1
         self._block: Buffer = b""
         first = opening.first
         if first is not None and len(first) == min(BLOCK, self.size or 0):
@@ -128,6 +135,12 @@ class RemoteFile:
 
     def read_into(self, out: NDArray[np.uint8], offset: int) -> int:
         left = len(out) if self.size is None else max(0, min(len(out), self.size - offset))
+        if self._memory is not None:
+            self._memory.load(offset, offset + left)
+            out[:left] = self._memory.data[offset : offset + left]
+            if not self._memory.intact:
+                raise self.broken()
+            return left
         if not self._ranges.ahead:
             data = self._fetched((offset, offset + left), {})
             out[: len(data)] = np.frombuffer(data, np.uint8)
@@ -137,13 +150,40 @@ class RemoteFile:
             at = offset + done
             if not self._start <= at < self._start + len(self._block):
                 self._start = at - at % BLOCK
-                self._block = self._next_block(self._bounds(self._start))
+                self._pass_to(self._bounds(self._start))
+                self._block = self._fetched(self._bounds(self._start), self._begun)
             piece = self._block[at - self._start : at - self._start + left - done]
             out[done : done + len(piece)] = np.frombuffer(piece, np.uint8)
             done += len(piece)
-            if at + len(piece) - self._start > AHEAD or at + len(piece) == self.size:
-                self._read_on()
+            self._go_on(at + len(piece))
         return done
+
+    def _go_on(self, stop: int) -> None:
+        """Ask for what comes next, once, when a block was read up to here."""
+        if self._gone_on != self._start and (stop - self._start > AHEAD or stop == self.size):
+            self._gone_on = self._start
+            self._read_on()
+
+    def map_memory(self) -> MappedObject:
+        """The file as memory, read in order; raises ValueError where nothing of it is kept on disk."""
+        if self._cache is None or not self._ranges.ahead or not self.size:
+            raise ValueError("only files with a cache on disk are mapped")
+        if self._memory is None:
+            self._memory = MappedObject(self.size, BLOCK, self._put_block, self._go_on)
+        return self._memory
+
+    def _put_block(self, parts: _native.MappedParts, start: int) -> None:
+        self._start = start
+        bounds = self._bounds(start)
+        self._pass_to(bounds)
+        assert self._cache is not None
+        if bounds in self._begun or not self._cache.map_into(parts, *bounds):
+            parts.put_copy(self._fetched(bounds, self._begun), start)
+
+    def broken(self) -> Exception:
+        """What is wrong where mapped memory is not intact any more."""
+        cut = "a file of its cache on disk could not be read, or was cut short while it was; it will be fetched again"
+        return TransportError(f"{show_path(self._path)}: {cut}")
 
     def _read_on(self) -> None:
         """Have as many ranges under way as have proved good: of this file, then of those that come behind it."""
@@ -161,13 +201,12 @@ class RemoteFile:
             self._begin(self._bounds(each), self._begun, ahead=True)
         return len(starts)
 
-    def _next_block(self, bounds: Bounds) -> Buffer:
-        """The bytes of a block; more are asked for at a time where this one is still on its way."""
+    def _pass_to(self, bounds: Bounds) -> None:
+        """Give up what was asked for before a block; more are asked for at a time where it is still on its way."""
         for passed in [each for each in self._begun if each[0] < bounds[0]]:
             self._begun.pop(passed).cancel()
         if bounds in self._begun and not self._begun[bounds].done():
             self._via.in_flight.grow(self._via.most_in_flight)
-        return self._fetched(bounds, self._begun)
 
     def _bounds(self, start: int) -> Bounds:
         return start, start + BLOCK if self.size is None else min(start + BLOCK, self.size)
@@ -175,27 +214,16 @@ class RemoteFile:
     def _begin(self, bounds: Bounds, begun: PendingRanges, *, ahead: bool = False) -> None:
         if bounds[0] >= bounds[1] or bounds in begun:
             return
-        if ahead and self._is_kept(bounds):
+        if ahead and (bounds in self._kept or self._is_kept(bounds)):
             return
         begun[bounds] = self._ranges.begin(*bounds)
 
     def _is_kept(self, bounds: Bounds) -> bool:
         """Whether the cache had a range when it was first looked for: to look takes as long as to read a part of it."""
-        if self._cache is None or bounds in self._kept:
-            return self._cache is not None
-        found = self._cache.has(self._path, self._stamp, *bounds)
-        if found:
-            self._kept.add(bounds)
-        return found
-
-    @property
-    def _cache(self) -> DiskCache | None:
-        """Where ranges of it are kept."""
-        return self._via.cache if self._identity.size is not None else None
-
-    @property
-    def _stamp(self) -> str:
-        return f"{self._identity.size} {self._identity.stamp}"
+        if self._cache is None or not self._cache.has(*bounds):
+            return False
+        self._kept.add(bounds)
+        return True
 
     def _fetched(self, bounds: Bounds, begun: PendingRanges) -> Buffer:
         """The bytes between these bounds, all of them; they may be under way already, or lie on disk."""
@@ -203,7 +231,7 @@ class RemoteFile:
         if start >= stop:
             return b""
         if self._cache is not None and bounds not in begun:
-            kept = self._cache.get(self._path, self._stamp, *bounds)
+            kept = self._cache.get(*bounds)
             if kept is not None:
                 return kept
 
@@ -225,7 +253,7 @@ class RemoteFile:
 
     def _keep(self, bounds: Bounds, data: bytes) -> bytes:
         if self._cache is not None:
-            self._cache.put(self._path, self._stamp, *bounds, data)
+            self._cache.put(*bounds, data)
         return data
 
     def read_ranges(self, bounds: Sequence[Bounds]) -> list[Buffer]:
@@ -263,6 +291,7 @@ class RemoteFile:
             future.cancel()
         self._ranges.close()
         self._block = b""
+        self._memory = None
 
 
 def _runs(bounds: Sequence[Bounds]) -> Iterator[tuple[int, int, int]]:

@@ -6,7 +6,8 @@ from typing import Protocol
 
 import numpy as np
 
-from headrace.records.files import Bytes, File, LocalFile, broken
+from headrace.records.files import Bytes, File, LocalFile
+from headrace.records.remote import RemoteFile
 from headrace.records.unpack import DamagedError, unpack_stream
 
 FIRST_CHUNK = 64 << 10
@@ -43,16 +44,16 @@ class FileWindow(Protocol):
 
 def open_window(file: File, compression: str, offset: int, chunk: int | None) -> FileWindow:
     """The bytes of a file from `offset` on, `chunk` of them at a time."""
-    if not compression and isinstance(file, LocalFile):
+    if not compression and isinstance(file, LocalFile | RemoteFile):
         try:
             return Mapped(file, offset, chunk or CHUNK)
-        except (OSError, ValueError):  # a pipe, an empty file, a file system that cannot map
+        except (OSError, ValueError):  # a pipe, an empty file, a file system that cannot map, no cache
             pass
     return Buffered(file, compression, offset, chunk or CHUNK)
 
 
 class Mapped:
-    """A local file, mapped: its bytes are looked at where the system keeps them, and copied but once.
+    """A file on disk, or kept there, mapped: its bytes are looked at where the system has them, and copied but once.
 
     Where the file has shrunk meanwhile there are zeros to see. So it is asked after each look, not before it, whether
     they were bytes of the file.
@@ -60,9 +61,9 @@ class Mapped:
 
     damage: str | None = None
 
-    def __init__(self, file: LocalFile, offset: int, chunk: int) -> None:
+    def __init__(self, file: LocalFile | RemoteFile, offset: int, chunk: int) -> None:
+        self._file = file
         self._map = file.map_memory()
-        self._path = file.path
         self._bytes = self._map.data
         self._largest = chunk
         self._chunk = min(FIRST_CHUNK, chunk)
@@ -72,14 +73,16 @@ class Mapped:
         self.final = False
 
     def more(self, least: int = 0) -> None:
-        self._end = min(len(self._bytes), self._end + max(self._chunk, len(self.data), least))
+        end = min(len(self._bytes), self._end + max(self._chunk, len(self.data), least))
+        self._map.load(self.offset, end)
+        self._end = end
         self._chunk = min(4 * self._chunk, self._largest)
         self.final = self._end == len(self._bytes)
         self.data = self._bytes[self.offset : self._end]
 
     def use(self, count: int) -> None:
         if not self._map.intact:
-            raise broken(self._path, len(self._bytes))
+            raise self._file.broken()
         self.offset += count
         self.data = self.data[count:]
         if self.offset - self._passed >= RESIDENT:

@@ -1,0 +1,111 @@
+"""A file of the cache: the bytes of a range, what they are, and how long that says it is.
+
+The bytes come first, so that they can be mapped as they are.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import struct
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from headrace import _native
+from headrace.errors import NONSENSE
+
+MAGIC = "headrace range 2"
+LENGTH = struct.Struct("<I")
+LONGEST = 1 << 16
+"""No description is longer."""
+MOST_KNOWN = 1 << 18
+"""Of so many files it is remembered that they were whole."""
+SETTLED = 0.1
+"""Seconds after which a change to a file shows in its time."""
+
+_whole: dict[str, tuple[int, ...]] = {}
+"""What files were when this process found them to be whole."""
+
+
+def describe(of: str, start: int, stop: int, data: bytes) -> bytes:
+    """What comes behind the bytes of a range."""
+    told = {"is": MAGIC, "of": of, "start": start, "stop": stop, "crc": _native.crc32c(data)}
+    text = json.dumps(told).encode()
+    return text + LENGTH.pack(len(text))
+
+
+def _description(data: Any) -> dict[str, Any] | None:
+    """What the bytes of a file of the cache, or its last ones, say of it; None where that makes no sense."""
+    end = len(data) - LENGTH.size
+    try:
+        (length,) = LENGTH.unpack(data[end:])
+        told = json.loads(bytes(data[end - length : end])) if 0 < length <= min(end, LONGEST) else None
+        return told if isinstance(told, dict) and told["is"] == MAGIC else None
+    except (struct.error, *NONSENSE):
+        return None
+
+
+def name_in(descriptor: int) -> str | None:
+    """The object that a file of the cache is of, None where it does not say."""
+    size, most = os.fstat(descriptor).st_size, LONGEST + LENGTH.size
+    told = _description(os.pread(descriptor, most, max(0, size - most)))
+    return None if told is None else str(told.get("of"))
+
+
+@contextlib.contextmanager
+def open_file(path: str | Path) -> Iterator[int]:
+    """A descriptor for a while; to open the file does not count as a use, where that can be had."""
+    flags = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0)
+    try:
+        descriptor = os.open(path, flags | getattr(os, "O_NOATIME", 0))
+    except PermissionError:  # the file is somebody else's
+        descriptor = os.open(path, flags)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def read_checked(descriptor: int, count: int) -> memoryview | None:
+    """The bytes of a range of this length, None where they are not those that were written."""
+    with io.FileIO(descriptor, closefd=False) as file:
+        data = memoryview(file.readall())
+    return data[:count] if _fits(data, count) else None
+
+
+def is_whole(descriptor: int, count: int | None = None) -> bool:
+    """Whether a file holds a range, of this length if one is named, as it was written."""
+    size = os.fstat(descriptor).st_size
+    if not size:
+        return False
+    mapped = _native.MappedFile(descriptor, size)
+    return _fits(mapped.data, count) and mapped.intact
+
+
+def _fits(data: Any, count: int | None) -> bool:
+    told = _description(data)
+    try:
+        size = told["stop"] - told["start"] if told is not None else -1
+        whole = told is not None and 0 <= size <= len(data) and _native.crc32c(data[:size]) == told["crc"]
+        return whole and count in (None, size)
+    except NONSENSE:
+        return False
+
+
+def was_whole(path: str, descriptor: int, count: int) -> bool:
+    """Whether a file holds a range as it was written, which is looked at once by each process unless it has changed."""
+    found = os.fstat(descriptor)
+    seen = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, count)
+    if _whole.get(path) == seen:
+        return True
+    if not is_whole(descriptor, count):
+        return False
+    if time.time() - found.st_mtime > SETTLED:
+        if len(_whole) >= MOST_KNOWN:
+            _whole.clear()
+        _whole[path] = seen
+    return True
