@@ -16,7 +16,7 @@ from hmac import compare_digest
 from traceback import format_exception
 from typing import TYPE_CHECKING, Any
 
-from headrace.cluster.parcels import Label, Parcel, pack_by_value
+from headrace.cluster.parcels import Label, Parcel, pack_by_value, thin_parcel
 from headrace.cluster.requests import RESPONSE_BYTES, RESPONSE_SECONDS, Poll, Release, Setting, SplitWant, digest_of
 from headrace.cluster.runner import Runner
 from headrace.cluster.shared_split import SharedReader, SharedSplit
@@ -97,8 +97,9 @@ class WorkerService:
             sizes = [sum(parcel.nbytes for parcel in parcels) for parcels in taken]
             wanted = [(runner, left - size) for (runner, left), size in zip(wanted, sizes, strict=True)]
             room -= sum(sizes)
-            for parcels in taken:
-                yield from parcels
+            for (runner, _), parcels in zip(wanted, taken, strict=True):
+                share = runner.share
+                yield from parcels if share is None else (thin_parcel(parcel, share) for parcel in parcels)
 
     def _take(
         self, wanted: list[tuple[Runner | SharedReader, int]], room: int, schema: Any, wait: float
@@ -157,7 +158,7 @@ class WorkerService:
         found = next((s for s in known if not s.runner.failed and s.covers(want.ordinal, want.opening.sizes)), None)
         if found is None:
             known.append(found := SharedSplit(runner, want.ordinal))
-        return SharedReader(found, want.ordinal)
+        return SharedReader(found, want.ordinal, want.opening.share)
 
     def _stop(self, session: ServedSession, splits: Iterable[int]) -> None:
         """Have the runners of these splits end; the caller holds the lock."""
