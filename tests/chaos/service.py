@@ -169,7 +169,7 @@ def on_dask(chance):
     import dask
     from distributed import Client, LocalCluster
 
-    how = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None, "silence_logs": 50}
+    how = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0", "silence_logs": 50}
     with (
         dask.config.set({"distributed.deploy.lost-worker-timeout": "60s"}),  # of 15, which a busy machine needs itself
         LocalCluster(**how) as engine,

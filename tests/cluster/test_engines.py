@@ -67,7 +67,7 @@ def running(cluster):
 def test_a_cluster_on_dask(tmp_path):
     dask = pytest.importorskip("dask", reason="dask is not installed")
     distributed = pytest.importorskip("distributed", reason="dask.distributed is not installed")
-    how = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None, "silence_logs": 50}
+    how = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0", "silence_logs": 50}
     with (
         dask.config.set({"distributed.deploy.lost-worker-timeout": "240s"}),
         distributed.LocalCluster(**how) as engine,

@@ -141,6 +141,10 @@ def passed_rows(split: int, ordinal: int, rows: int, mark: Mark, nbytes: int) ->
     return Parcel(pickle.dumps(Label(split, "passed", ordinal, rows, mark), protocol=5), None, nbytes, rows)
 
 
+RUNS = 64
+"""So many runs of rows are copied each at once; of more, row by row."""
+
+
 def thin_parcel(parcel: Parcel, share: SplitShare) -> Parcel:
     """The parcel with the rows alone that the trainer wants."""
     if parcel.last or not parcel.rows:
@@ -157,9 +161,12 @@ def thin_parcel(parcel: Parcel, share: SplitShare) -> Parcel:
     import pyarrow as pa
 
     starts = np.flatnonzero(np.diff(kept, prepend=-2) != 1)
-    runs = [(int(run[0]), len(run)) for run in np.split(kept, starts[1:])]
-    arrays = [pa.concat_arrays([column.slice(*run) for run in runs]) for column in parcel.data.columns]
-    data = pa.record_batch(arrays, schema=parcel.data.schema)
+    if len(starts) > RUNS:
+        data = parcel.data.take(pa.array(kept))
+    else:
+        runs = [(int(run[0]), len(run)) for run in np.split(kept, starts[1:])]
+        arrays = [pa.concat_arrays([column.slice(*run) for run in runs]) for column in parcel.data.columns]
+        data = pa.record_batch(arrays, schema=parcel.data.schema)
     return parcel._replace(label=pickle.dumps(label._replace(kept=kept), protocol=5), data=data)
 
 

@@ -41,6 +41,7 @@ class Runner:
         self.ordinal = 0
         self.rows = 0
         self.share = None if setting.shared else opening.share
+        self._skips = True
         self.used = time.monotonic()
         self._fragment = fragment
         self._setting = setting
@@ -94,7 +95,7 @@ class Runner:
         cost = nbytes = 0.0
         while not self._stopped:
             want = pace.rows
-            if self.share is not None and cost > SKIP_NANOSECONDS / LOOK_ROWS:
+            if self.share is not None and self._skips and cost > SKIP_NANOSECONDS / LOOK_ROWS:
                 self._pass_over(run, self.share, cost, nbytes)
                 want = max(1, self.share.run(self._made, want)) if cost > SKIP_NANOSECONDS else want
             started = perf_counter_ns()
@@ -111,13 +112,17 @@ class Runner:
             self.rows += item.rows
 
     def _pass_over(self, run: Pass, share: SplitShare, cost: float, nbytes: float) -> None:
-        """Pass over the next rows if nobody wants them, and a row takes so many nanoseconds that this is worth it."""
+        """Pass over the next rows if nobody wants them, and a row takes so many nanoseconds that this is worth it.
+
+        It is not where they are made all the same, as behind a filter: then never again.
+        """
         most = max(1, min(LOOK_ROWS, int(LOOK_NANOSECONDS / cost)))
         gap = share.gap(self._made, most)
         if gap * cost < SKIP_NANOSECONDS:
             return
-        mark = run.mark()
+        mark, started = run.mark(), perf_counter_ns()
         passed = run.root.skip(gap, replay=True)
+        self._skips = perf_counter_ns() - started < passed * cost / 2
         if passed:
             self._put(passed_rows(self.split, self._made, passed, mark, round(nbytes * passed)))
             self._made += passed

@@ -38,16 +38,18 @@ class ThinBlock(Block):
         self._nbytes = round(row_bytes * self.rows)
 
     def take(self, indices: Indices) -> Block:
-        where = self.where[indices]
+        return self._rows(self.where[indices])
+
+    def whole(self) -> Block:
+        return self._rows(self.where)
+
+    def _rows(self, where: Indices) -> Block:
         if len(where) and where.min() < 0:
             raise HeadraceError("a row was left out as that of another trainer, and is wanted nevertheless")
         ids = None if self.ids is None else self.ids[where]
         made = Block(self.structure, [take(c, where) for c in self.columns], len(where), self.mark, ids, self.own)
         made.offset = self.offset
         return made
-
-    def whole(self) -> Block:
-        return self.take(np.arange(self.rows))
 
 
 class ExpectedFailure(Failure):
