@@ -76,8 +76,9 @@ class WorkerService:
     def poll(self, request: Poll) -> Iterator[Parcel]:
         """What is ready of the splits that are wanted, and what becomes ready while that is sent.
 
-        It ends where nothing has come for as long as the trainer waits, and where there is no more room for one of
-        the splits: what there is room for by then, the trainer says with the next request.
+        It ends where nothing has come for as long as the trainer waits, where there is no more room for one of the
+        splits, and where one of them has ended: what there is room for by then, and which split is to be begun in its
+        place, the trainer says with the next request.
         """
         first = self._open(request)
         if first:
@@ -100,6 +101,8 @@ class WorkerService:
             for (runner, _), parcels in zip(wanted, taken, strict=True):
                 share = runner.share
                 yield from parcels if share is None else (thin_parcel(parcel, share) for parcel in parcels)
+            if any(parcel.last for parcels in taken for parcel in parcels):
+                return
 
     def _take(
         self, wanted: list[tuple[Runner | SharedReader, int]], room: int, schema: Any, wait: float
