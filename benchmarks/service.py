@@ -2,6 +2,7 @@
 
 python benchmarks/service.py                 2, 4 and 8 workers, as far as there are processors
 python benchmarks/service.py --workers 16 --seconds 10
+python benchmarks/service.py --only shares   what a trainer gains that is sent its own rows alone
 """
 
 import argparse
@@ -156,11 +157,46 @@ def transport(seconds):
     }
 
 
+WORLD = 4
+
+
+def trainer_shares():
+    """Steps a second of one trainer of four that is sent its own rows alone, against one that drops the others' itself.
+
+    A stage between `distribute_over` and `distribute` keeps workers from knowing which rows are wanted.
+    """
+    image = np.zeros((1, 1 << 20), np.uint8)
+    plans = {
+        "rows of a megabyte": (hr.Dataset.from_tensor_slices(image).repeat(800), None),
+        "a millisecond a row": (hr.Dataset.range(1600).map(heavy, mode="eager"), None),
+        "the same behind a filter": (hr.Dataset.range(1600).map(heavy, mode="eager").filter(lambda x: x >= 0), None),
+        "small rows, 32 a step": (hr.Dataset.range(400_000), 32),
+    }
+    found = {}
+    with hr.cluster.local(2) as cluster:
+        cluster.wait_for(2)
+        for name, (plan, size) in plans.items():
+            made = plan.distribute_over(cluster, splits=8)
+            ways = [made.distribute(1, WORLD, size), made.prefetch(1).distribute(1, WORLD, size)]
+            rates = [[], []]
+            for _ in range(ROUNDS):
+                for rate, ds in zip(rates, ways, strict=True):
+                    began = time.perf_counter()
+                    rate.append(sum(1 for _ in ds) / (time.perf_counter() - began))
+            own, every = map(statistics.median, rates)
+            found[name] = {"own rows": round(own), "all rows": round(every), "times": round(own / every, 2)}
+    return found
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--workers", type=int, nargs="*", default=[2, 4, 8])
     parser.add_argument("--seconds", type=float, default=6.0, help="how long a pass takes, about")
+    parser.add_argument("--only", choices=["shares"], help="one trainer of four, and nothing else")
     options = parser.parse_args()
+    print(json.dumps({"one trainer of four": trainer_shares()}), flush=True)
+    if options.only:
+        return
     print(json.dumps({"transport": transport(options.seconds / 4)}), flush=True)
     for workers in options.workers:
         print(json.dumps(scaling(workers, options.seconds)), flush=True)

@@ -101,6 +101,10 @@ class Block:
         ids = None if self.ids is None else self.ids[indices]
         return Block(self.structure, [take(c, indices) for c in self.columns], len(indices), self.mark, ids)
 
+    def whole(self) -> Block:
+        """The block as one that has all of its rows; see `Stream.announce`."""
+        return self
+
     def elements(self) -> Iterator[Any]:
         """The elements, one by one; the exception of one that cannot be put together, and then the next."""
         try:
@@ -163,6 +167,10 @@ class Failure:
         return Failure(self.error, self.mark)
 
     def cut(self, start: int, stop: int) -> Failure:  # noqa: ARG002
+        """The row itself."""
+        return self
+
+    def whole(self) -> Failure:
         """The row itself."""
         return self
 

@@ -166,17 +166,37 @@ def on_ray(chance):
 
 @contextlib.contextmanager
 def on_dask(chance):
+    import dask
     from distributed import Client, LocalCluster
 
-    how = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None, "silence_logs": 50}
+    how = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0", "silence_logs": 50}
     with (
+        dask.config.set({"distributed.deploy.lost-worker-timeout": "60s"}),  # of 15, which a busy machine needs itself
         LocalCluster(**how) as engine,
         Client(engine) as client,
         hr.cluster.dask(client, timeout=2 * TIMEOUT, patience=PATIENCE) as cluster,
+        kept_at(engine, 2),
     ):
-        engine.adapt(minimum=2, maximum=2)  # Dask gives up a worker that is killed while it starts
         cluster.wait_for(1)
         yield cluster, {"kill": kill, "halt": halt_and_go_on}
+
+
+@contextlib.contextmanager
+def kept_at(engine, workers):
+    """Dask gives up a worker that is killed while it starts, and takes none in its place until it is told to."""
+    over = threading.Event()
+
+    def supervise():
+        while not over.wait(5.0):
+            engine.scale(workers)
+
+    supervisor = threading.Thread(target=supervise, name="supervisor", daemon=True)
+    supervisor.start()
+    try:
+        yield
+    finally:
+        over.set()
+        supervisor.join()
 
 
 ENGINES = {"local": local, "proxied": proxied, "dask": on_dask, "ray": on_ray}
@@ -257,6 +277,10 @@ def one_pass(chance, folder, cluster, faults, done, most):
     mode = chance.choice(["distributed_epoch"] * 4 + ["parallel_epochs"])
     how = {"block_length": chance.choice([None, 3]), "shared": chance.random() < 0.3}
     ds = plan.distribute_over(cluster, splits, mode, **how)
+    if chance.random() < 0.4:
+        world = chance.choice([2, 3])
+        ds = ds.distribute(chance.randrange(world), world, chance.choice([None, 2]), chance.choice(["drop", "wrap"]))
+        done["shares"] += 1
     want = reference_outcomes(ds)
     torturer = Torturer(chance, cluster, faults, most, done)
     torturer.start()
@@ -309,6 +333,7 @@ def torture(name, kills, chance):
                 if faults_done() < kills:
                     with tempfile.TemporaryDirectory() as folder:
                         one_pass(chance, Path(folder), cluster, faults, done, min(4, kills - faults_done()))
+            print(f"{name}: {faults_done()} of {kills} faults in {done['passes']} passes", flush=True)
         gc.collect()
         assert our_threads() == [], our_threads()
     if name == "ray":

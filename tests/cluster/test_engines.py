@@ -34,6 +34,26 @@ def survives(cluster):
     cluster.wait_for(2)
 
 
+def example(x):
+    return {"x": int(x), "name": f"row {int(x)}"}
+
+
+def writes(cluster, folder):
+    """Its workers write the files that one process writes, to the byte, though one of them is killed meanwhile."""
+    cluster.wait_for(2)
+    for name, ds in (("all", D.range(2000)), ("some", D.range(2000).filter(lambda x: x % 7 > 0))):
+        rows = ds.map(example, mode="eager")
+        rows.write_tfrecord(folder / name / "here" / "a", shards=5)
+        os.kill(cluster.members()[-1].status()["pid"], signal.SIGKILL)
+        hr.Dataset(rows._node).write_tfrecord(folder / name / "there" / "a", shards=5, cluster=cluster)
+        here, there = (
+            {path.name: path.read_bytes() for path in (folder / name / side).iterdir() if path.suffix == ".tfrecord"}
+            for side in ("here", "there")
+        )
+        assert here == there and len(here) == 5
+        cluster.wait_for(2)
+
+
 def running(cluster):
     """The processes of its workers; one that was killed may still be believed to be there, until somebody asks it."""
     found = set()
@@ -44,21 +64,32 @@ def running(cluster):
 
 
 @pytest.mark.slow
-def test_a_cluster_on_dask():
+def test_a_cluster_on_dask(tmp_path):
+    dask = pytest.importorskip("dask", reason="dask is not installed")
     distributed = pytest.importorskip("distributed", reason="dask.distributed is not installed")
-    how = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None, "silence_logs": 50}
-    with distributed.LocalCluster(**how) as engine, distributed.Client(engine) as client:
+    how = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0", "silence_logs": 50}
+    with (
+        dask.config.set({"distributed.deploy.lost-worker-timeout": "240s"}),
+        distributed.LocalCluster(**how) as engine,
+        distributed.Client(engine) as client,
+    ):
         with hr.cluster.dask(client, patience=240) as cluster:
             cluster.wait_for(2)
             survives(cluster)
+            writes(cluster, tmp_path)
         left = client.run(lambda: len(__import__("headrace.cluster.on_dask").cluster.on_dask._servers))
         assert set(left.values()) == {0}
         with pytest.raises(TypeError, match=r"dask\.distributed\.Client"):
             hr.cluster.dask(engine)
+        with hr.cluster.dask(client, patience=2) as cluster:
+            cluster.wait_for(2, timeout=120)
+            engine.scale(0)
+            with pytest.raises(hr.WorkerError, match=r"no workers any more, of up to 2.*lost-worker-timeout"):
+                list(D.range(10**6).map(square, mode="eager").distribute_over(cluster, splits=2))
 
 
 @pytest.mark.slow
-def test_a_cluster_on_ray(monkeypatch):
+def test_a_cluster_on_ray(monkeypatch, tmp_path):
     ray = pytest.importorskip("ray", reason="ray is not installed")
     monkeypatch.setitem(os.environ, "RAY_AUTH_MODE", "disabled")
     monkeypatch.setitem(os.environ, "RAY_worker_niceness", "0")
@@ -73,6 +104,7 @@ def test_a_cluster_on_ray(monkeypatch):
             cluster.wait_for(2)
             processes = running(cluster)
             survives(cluster)
+            writes(cluster, tmp_path)
             processes |= running(cluster)
         assert psutil.wait_procs(processes, timeout=60)[1] == []
     finally:

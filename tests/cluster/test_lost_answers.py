@@ -8,11 +8,11 @@ import pytest
 from tests.pipelines import Sometimes
 
 import headrace as hr
-from headrace.cluster.distribute_over import DistributeOverStream
 from headrace.cluster.members import ClusterWorker, Gone
 from headrace.cluster.serve import stop_server
 from headrace.cluster.server import start_server
 from headrace.cluster.session import Session, SplitStart
+from headrace.cluster.split_turns import DistributeOverStream
 from headrace.testing import difference, outcomes, reference_outcomes
 
 D = hr.Dataset
@@ -68,9 +68,9 @@ def test_a_split_that_begins_elsewhere_than_expected_gets_nothing_of_what_was_as
         state = json.loads(json.dumps(it.state()))
     begun, poll = [threading.Event(), threading.Event()], ClusterWorker.poll
 
-    def expect_the_start(self, own, node):
-        for number in range(node.splits):
-            self._session.expect(number, SplitStart({}, 0))
+    def expect_the_start(self, session, starts, upcoming):
+        for number in range(2):
+            session.expect(number, SplitStart({}, 0))
         begun[1].set()  # all wait for split 0 alone
 
     def begin(self, number, start, begin=Session.begin):

@@ -9,8 +9,9 @@ import pytest
 from tests.cluster.test_splits import texts
 
 import headrace as hr
-from headrace.cluster.distribute_over import in_order_over
-from headrace.testing import check_transformation, same
+from headrace.cluster.ranges import PlanRanges
+from headrace.plan.datasets import dataset_of
+from headrace.testing import same
 
 D = hr.Dataset
 
@@ -101,21 +102,19 @@ def same_statistics(a, b):
     return a.rows == b.rows and {name: a[name] for name in a} == {name: b[name] for name in b}
 
 
-def test_elements_in_the_order_of_one_process_keep_every_promise(workers, tmp_path):
+def test_ranges_one_after_another_are_the_rows_of_one_process(tmp_path):
     lines = hr.TextLineDataset(texts(tmp_path, 9))
-    for ds in (rows(60), lines.map(str.upper, mode="eager")):
-        made = in_order_over(ds, workers)
-        got, want = list(made), list(ds)
+    for ds in (rows(60), lines.map(str.upper, mode="eager"), D.range(50).map(lambda x: x * 2).batch(3)):
+        got = [row for part in PlanRanges(ds._node).parts(7) for row in dataset_of(part)]
+        want = list(dataset_of(ds._node))
         assert len(got) == len(want) and all(same(a, b) for a, b in zip(got, want, strict=True))
-    check_transformation(in_order_over(D.range(50).map(lambda x: x * 2).batch(3), workers), cuts=4, epochs=1)
-    check_transformation(in_order_over(lines, workers), cuts=4, epochs=1)
 
 
-def test_what_looks_beyond_a_range_is_refused(workers, tmp_path):
+def test_what_looks_beyond_a_range_is_refused(tmp_path):
     lines = hr.TextLineDataset(texts(tmp_path))
     for ds, what in ((lines.shuffle(3), "shuffle"), (lines.filter(bool).batch(3), "filter"), (lines.take(3), "take")):
         with pytest.raises(ValueError, match=rf"{what} .*leave out cluster="):
-            in_order_over(ds, workers)
+            PlanRanges(ds._node)
 
 
 def numbers(x):

@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -14,6 +15,12 @@ from typer.testing import CliRunner
 import headrace as hr
 from headrace.cli.main import app
 from headrace.cluster.metrics import prometheus_text
+from headrace.cluster.parcels import read_label
+from headrace.cluster.requests import PackedFragment, Poll, Setting, SplitOpening, SplitWant
+from headrace.cluster.server import WorkerService
+from headrace.cluster.splits import Fragment, find_cut
+from headrace.keys import ROOT
+from headrace.optimise.rules import prepare
 from headrace.testing import same
 
 D = hr.Dataset
@@ -180,3 +187,16 @@ def test_status_and_metrics_tell_who_is_at_what(workers):
     assert "# TYPE headrace_pass_rows_total counter" in text and "headrace_workers 2" in text
     for line in text.splitlines():
         assert re.fullmatch(r"# (HELP|TYPE) headrace_\w+ .+|headrace_\w+(\{\w+=\"[^\"]+\"\})? \d+", line), line
+
+
+def test_an_answer_ends_with_a_split_so_that_another_is_begun():
+    plan = D.range(5)._node
+    packed, work = PackedFragment.of(Fragment(plan, find_cut(plan, 1), 1)), WorkerService()
+    work.add_fragment(packed.digest, packed.data)
+    setting = Setting(packed.digest, packed.key, "distributed_epoch", ROOT, 0, False, hr.Options(), prepare, None)
+    want = SplitWant(0, 0, 1 << 20, SplitOpening({}, 0, {}))
+    began = time.monotonic()
+    labels = [read_label(parcel.label) for parcel in work.poll(Poll("one", [want], setting, wait=60.0))]
+    work.close()
+    assert labels[-1].what == "over" and sum(label.rows for label in labels) == 5
+    assert time.monotonic() - began < 30, "it waited for more of a split that has ended"

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from headrace.cluster.members import Cluster
-from headrace.cluster.parcels import with_own_arrays
-from headrace.cluster.session import Session, SplitStart
-from headrace.cluster.splits import Cut, Fragment, find_cut, find_ordered_cut, with_fixed_seeds
-from headrace.execute.context import Context
+from headrace.cluster.split_turns import DistributeOverStream
+from headrace.cluster.splits import Cut, Fragment, find_cut, with_fixed_seeds
 from headrace.execute.registry import opens
 from headrace.execute.state import require_seeds
-from headrace.execute.stream import END, Made, Stream
-from headrace.keys import Seed
 from headrace.ops.arguments import one_of, positive
-from headrace.ops.interleave import InterleaveStream, TurnsMark
+from headrace.ops.interleave import TurnsMark
 from headrace.plan.cardinality import UNKNOWN, Cardinality
-from headrace.plan.marks import NOWHERE, START, At, Marked, Marks, OwnMark
 from headrace.plan.node import TUNING, Node, walk
 from headrace.plan.spec import Spec
 from headrace.sources.range import Range
@@ -53,6 +47,9 @@ def distribute_over(
 
     With `mode="parallel_epochs"` every split is a pass over everything, in an order of its own.
 
+    Trainers that each take their share of it (`distribute` or `shard` right after it) are sent that alone, and where
+    elements can be passed over without being made, workers make no others for them.
+
     With `shared=True` workers make each element once for all trainers that read the same dataset at about the same
     place, whichever of them asks first. What each gets is the same with and without.
 
@@ -72,33 +69,8 @@ def distribute_over(
     turns = count if cycle_length is None else min(count, positive("cycle_length", cycle_length))
     rows = 1 if block_length is None else positive("block_length", block_length)
     numbers = SplitNumbers(0, count)
-    how = (mode, turns, rows, cluster, 0, bool(shared))
+    how = (mode, turns, rows, cluster, bool(shared))
     return self._then(DistributeOver, numbers, count, cut.kind, cut.lot, *how, name=name)
-
-
-RANGES = 64
-"""Into so many a plan is cut whose rows are wanted in the order of one process, if there are as many."""
-
-
-def in_order_over(ds: Dataset, cluster: Cluster | None) -> Dataset:
-    """The same elements in the same order, made by the workers of a cluster; the dataset itself where there is none.
-
-    Ranges of the sources' rows follow one another; workers make some of them ahead.
-    """
-    if cluster is None:
-        return ds
-    if not isinstance(cluster, Cluster):
-        raise TypeError(f"cluster= takes a cluster, such as hr.cluster.local(4), not {cluster!r}")
-    _check_plan(ds._node)
-    cut = find_ordered_cut(ds._node)
-    count = max(1, min(RANGES, -(-int(cut.base.cardinality) // cut.lot)))
-    how = ("in_order", 1, EVERY_ROW, cluster, RANGES_AHEAD)
-    return ds._then(DistributeOver, SplitNumbers(0, count), count, cut.kind, cut.lot, *how)
-
-
-RANGES_AHEAD = 15
-"""So many ranges are made before their turn has come."""
-EVERY_ROW = 1 << 62
 
 
 def _check_plan(plan: Node) -> None:
@@ -136,7 +108,6 @@ class DistributeOver(Node):
     cycle_length: int = 1
     block_length: int = 1
     cluster: Cluster = field(default_factory=Cluster, repr=False, metadata=TUNING)
-    ahead: int = field(default=0, repr=False, metadata=TUNING)
     shared: bool = field(default=False, repr=False, metadata=TUNING)
 
     pure = True  # rows are made ahead, elsewhere, and made again: that is what was asked for
@@ -165,8 +136,6 @@ class DistributeOver(Node):
         return self._cut_of(self.plan)
 
     def _cut_of(self, plan: Node) -> Cut:
-        if self.mode == "in_order":
-            return find_ordered_cut(plan)
         return find_cut(plan, self.splits if self.mode == "distributed_epoch" else 1)
 
     @cached_property
@@ -183,9 +152,16 @@ class DistributeOver(Node):
             return self.plan.cardinality.vague
         return reduce(Cardinality.plus, (self.fragment.split(i).cardinality for i in range(self.splits)))
 
+    @cached_property
+    def lengths(self) -> list[int] | None:
+        """How many rows each split has, where the plan tells."""
+        if self.mode == "parallel_epochs":
+            found = [self.plan.cardinality] * self.splits
+        else:
+            found = [self.fragment.split(i).cardinality for i in range(self.splits)]
+        return [int(length) for length in found] if all(length.known for length in found) else None
+
     def remark(self) -> str | None:
-        if self.mode == "in_order":
-            return f"{self.splits} ranges of rows of {self.cut.base.operation}, one after another"
         if self.mode == "parallel_epochs":
             return f"{self.splits} passes over everything, each in an order of its own"
         cut = self.cut
@@ -204,138 +180,4 @@ class DistributeOver(Node):
         return self.block_length == 1 and self.cycle_length == self.splits
 
 
-class SplitTurns:
-    """The splits as InterleaveStream sees them: datasets that are made of their numbers."""
-
-    seed = Seed(0, explicit=True)
-    pure = True
-    num_parallel_calls = None
-    deterministic = None
-
-    def __init__(self, node: DistributeOver, session: Session) -> None:
-        self.input = node.numbers
-        self.cycle_length: int | None = node.cycle_length
-        self.block_length = node.block_length
-        self.error = node.error
-        self._make = lambda number: RemoteSplit(node.spec, int(number), session, site=node.site)
-
-    @property
-    def fn(self) -> Callable[..., Any]:
-        """Makes the rows of a split of its number."""
-        return self._make
-
-
-@dataclass(frozen=True, eq=False)
-class RemoteSplit(Node):
-    """The rows of one split, which a worker makes."""
-
-    elements: Spec = field(repr=False)
-    number: int
-    session: Session = field(repr=False, metadata=TUNING)
-
-    pure = True
-
-    @property
-    def operation(self) -> str:
-        return "distribute_over"
-
-    @property
-    def spec(self) -> Spec:
-        return self.elements
-
-    @property
-    def cardinality(self) -> Cardinality:
-        return UNKNOWN
-
-
-@dataclass(slots=True)
-class SplitMark(OwnMark):
-    """Where the plan of the split stands, and the number of that row in the split."""
-
-    inner: Marked
-    row: int
-
-
-@opens(RemoteSplit, own=SplitMark)
-class RemoteStream(Stream):
-    """What the session has of a split."""
-
-    def __init__(self, node: RemoteSplit, ctx: Context, at: At) -> None:  # noqa: ARG002
-        self._node = node
-        own: SplitMark | None = at.own
-        self._start: SplitStart | None = SplitStart(START, 0) if own is None else _start_of(own)
-        self._row = self._start.row
-
-    def pull(self, want: int) -> Made:
-        session, number = self._node.session, self._node.number
-        if self._start is not None:
-            session.begin(number, self._start)
-            self._start = None
-        item = session.take(number, want)
-        if item is END:
-            return END
-        item.own, item.mark = SplitMark(item.mark, self._row), NOWHERE
-        self._row += item.rows
-        return item
-
-    def skip(self, count: int, *, replay: bool = False) -> int:
-        """Before the first row, the worker passes over as many; it says so if there are fewer."""
-        if self._start is None or not replay:
-            return 0
-        self._start = self._start._replace(skip=self._start.skip + count)
-        self._row += count
-        return count
-
-
-@opens(DistributeOver, own=TurnsMark)
-class DistributeOverStream(Stream):
-    """The splits in turn. All that take turns are begun at once, on whichever workers there are."""
-
-    def __init__(self, node: DistributeOver, ctx: Context, at: At) -> None:
-        written = ctx.prepared.as_written(node)
-        assert isinstance(written, DistributeOver)
-        at_a_time = node.cycle_length + node.ahead
-        how = (written.fragment, written.mode, node.cluster, ctx, node, at_a_time)
-        self._session = Session(*how, shared=node.shared)
-        own: TurnsMark | None = at.own
-        try:
-            self._expect(own, node)
-            self._rows = InterleaveStream(SplitTurns(node, self._session), ctx, at)
-        except BaseException:
-            self._session.close()
-            raise
-
-    def _expect(self, own: TurnsMark | None, node: DistributeOver) -> None:
-        """Begin the splits that were open where the state was taken, and those that come next."""
-        live = () if own is None else own.live
-        for _, number, mark in live:
-            self._session.expect(number, split_start(mark.marks()))
-        oldest = min((number for _, number, _ in live), default=0)
-        first = 0 if own is None else (oldest + own.read if live else None)
-        if first is not None:
-            for number in range(first, min(node.splits, first + node.cycle_length - len(live) + node.ahead)):
-                self._session.expect(number, SplitStart(START, 0))
-
-    def pull(self, want: int) -> Made:
-        made = self._rows.pull(want)  # of several splits at once, which are copied into one
-        return made if made is END or isinstance(made, list) else with_own_arrays(made)
-
-    def close(self) -> None:
-        self._session.close()
-
-
-def split_start(marks: Marks) -> SplitStart:
-    """Where a split goes on, by what a state says of it."""
-    position = marks.get(0)
-    if position is None:
-        return SplitStart(START, 0)
-    own = position.own
-    if own is None:
-        return SplitStart(START, position.ordinal)
-    mark = SplitMark.from_json(own) if isinstance(own, list) else own
-    assert isinstance(mark, SplitMark)
-    return _start_of(mark)._replace(skip=position.offset)
-
-
-def _start_of(mark: SplitMark) -> SplitStart:
-    return SplitStart(mark.inner.marks(), 0, mark.row)
+opens(DistributeOver, own=TurnsMark)(DistributeOverStream)

@@ -14,6 +14,12 @@ START_SECONDS = 60.0
 """How long a worker of Dask may take to say where it listens: one that hangs keeps nobody from asking the others."""
 LOOK_SECONDS = 1.0
 """How often Dask is asked which workers it has."""
+NO_WORKERS = "Dask has no workers"
+NO_WORKERS_ANY_MORE = (
+    "Dask has no workers any more, of up to {}. It gives up those that are not back within "
+    "distributed.deploy.lost-worker-timeout (15 seconds unless it is set), which is short on a busy machine, and those "
+    "that end while they start: client.cluster.scale(n) has it start others"
+)
 
 _servers: dict[str, Any] = {}
 """Those of this process, which is a worker of Dask."""
@@ -51,6 +57,7 @@ class DaskCluster(Cluster):
         self._token = secrets.token_hex(16)
         self._name = f"headrace-{secrets.token_hex(4)}"
         self._problem = ""
+        self._most = 0
         self._wake = threading.Event()
         self._finalizer = weakref.finalize(self, _stop_all, client, self._name, self._wake)
         self._looker = threading.Thread(
@@ -63,8 +70,9 @@ class DaskCluster(Cluster):
         if self._closed:
             return False
         found = self._client.scheduler_info(n_workers=-1)["workers"]
+        self._most = max(self._most, len(found))
         if not found:
-            self._problem = "Dask has no workers"
+            self._problem = NO_WORKERS if self._most == 0 else NO_WORKERS_ANY_MORE.format(self._most)
         with self._changed:
             there = {member.handle: member for member in self._members}
         for worker, member in there.items():
@@ -95,7 +103,7 @@ class DaskCluster(Cluster):
         self._wake.set()
 
     def why_not(self) -> str:
-        return self._problem or "Dask has no workers"
+        return self._problem or NO_WORKERS
 
     def close(self) -> None:
         super().close()

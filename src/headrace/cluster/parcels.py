@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import io
 import pickle
+import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from headrace.block import Block, Failure, Item
-from headrace.columns import Notes
+from headrace.cluster.split_share import SplitShare
+from headrace.columns import Indices, Notes
 from headrace.errors import ElementError, StorageError
 from headrace.execute.shared import Packer
 from headrace.execute.worker import Raised
@@ -26,7 +28,9 @@ class Label(NamedTuple):
     """What stands beside the rows of a parcel.
 
     `layout` says how columns become rows again, None where there are no columns; `what` is "rows", "pickled" (rows that
-    Arrow has no types for), "failure", "over", "raised" or "unknown" (the worker must be told where to begin).
+    Arrow has no types for), "passed" (rows that the trainer does not want, without them), "failure", "over", "raised"
+    or "unknown" (the worker must be told where to begin). `kept` are the places of the rows that are there, where some
+    are not.
     """
 
     split: int
@@ -37,6 +41,7 @@ class Label(NamedTuple):
     layout: bytes = b""
     value: Any = None
     sizes: dict[str, int] | None = None
+    kept: Indices | None = None
 
 
 class ParcelLayout(NamedTuple):
@@ -62,6 +67,33 @@ def pack_by_value(value: Any) -> bytes:
     file = io.BytesIO()
     Packer(file, protocol=5).dump(value)
     return file.getvalue()
+
+
+class KeyPacker(Packer):
+    """Notes what cloudpickle calls the classes that go by value: other names in every process."""
+
+    class_ids: list[str]
+
+    def reducer_override(self, obj: Any) -> Any:
+        made = super().reducer_override(obj)
+        if isinstance(obj, type) and isinstance(made, tuple):
+            self.class_ids += [arg for arg in made[1] if isinstance(arg, str) and _CLASS_ID.fullmatch(arg)]
+        return made
+
+
+_CLASS_ID = re.compile("[0-9a-f]{32}")
+
+
+def pack_and_key(value: Any) -> tuple[bytes, bytes]:
+    """As `pack_by_value`, and bytes that are the same for what is the same, whichever process packs it."""
+    file = io.BytesIO()
+    packer = KeyPacker(file, protocol=5)
+    packer.class_ids = []
+    packer.dump(value)
+    key = data = file.getvalue()
+    for number, name in enumerate(dict.fromkeys(packer.class_ids)):
+        key = key.replace(name.encode(), b"class %d" % number)
+    return data, key
 
 
 def unpack_by_value(data: bytes) -> Any:
@@ -104,6 +136,40 @@ class Packing:
         return self._packed
 
 
+def passed_rows(split: int, ordinal: int, rows: int, mark: Mark, nbytes: int) -> Parcel:
+    """A parcel in the place of rows that the trainer does not want; it weighs what they would."""
+    return Parcel(pickle.dumps(Label(split, "passed", ordinal, rows, mark), protocol=5), None, nbytes, rows)
+
+
+RUNS = 64
+"""So many runs of rows are copied each at once; of more, row by row."""
+
+
+def thin_parcel(parcel: Parcel, share: SplitShare) -> Parcel:
+    """The parcel with the rows alone that the trainer wants."""
+    if parcel.last or not parcel.rows:
+        return parcel
+    label = read_label(parcel.label)
+    kept = share.kept(label.ordinal, parcel.rows)
+    if len(kept) == parcel.rows:
+        return parcel
+    if not len(kept):
+        label = label._replace(what="passed", layout=b"", value=None)
+        return parcel._replace(label=pickle.dumps(label, protocol=5), data=None)
+    if parcel.data is None:
+        return parcel
+    import pyarrow as pa
+
+    starts = np.flatnonzero(np.diff(kept, prepend=-2) != 1)
+    if len(starts) > RUNS:
+        data = parcel.data.take(pa.array(kept))
+    else:
+        runs = [(int(run[0]), len(run)) for run in np.split(kept, starts[1:])]
+        arrays = [pa.concat_arrays([column.slice(*run) for run in runs]) for column in parcel.data.columns]
+        data = pa.record_batch(arrays, schema=parcel.data.schema)
+    return parcel._replace(label=pickle.dumps(label._replace(kept=kept), protocol=5), data=data)
+
+
 def _compact(array: pa.Array) -> pa.Array:
     """Without the rows around it, which Arrow would send along with lists and text."""
     if array.offset == 0 and array.nbytes >= array.get_total_buffer_size():
@@ -138,13 +204,14 @@ def unpack_item(label: Label, data: pa.RecordBatch | None, error_of: Any) -> Ite
     if label.what == "pickled":
         structure, columns, ids = pickle.loads(label.value)
         return Block(structure, columns, label.rows, mark, ids)
+    rows = label.rows if label.kept is None else len(label.kept)
     layout = _layout(label.layout)
     arrays = [] if data is None else data.columns
     columns = [_aligned(decoded(array, notes)) for array, notes in zip(arrays, layout.notes, strict=False)]
     made = None
     if layout.with_ids:
         made = np.ascontiguousarray(arrays[-1].flatten().to_numpy(zero_copy_only=False)).reshape(-1, 2).copy()
-    return Block(layout.structure, columns, label.rows, mark, made)
+    return Block(layout.structure, columns, rows, mark, made)
 
 
 def _aligned(column: Any) -> Any:

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import NamedTuple
 
-from headrace.cluster.parcels import pack_by_value
+from headrace.cluster.parcels import pack_and_key
+from headrace.cluster.split_share import SplitShare
 from headrace.cluster.splits import Fragment
 from headrace.execute.unpicklable import culprit
 from headrace.options import Options
@@ -27,10 +28,12 @@ PUT_BYTES = 8 << 20
 class Setting(NamedTuple):
     """How every split of a session is opened; `path` and `level` are those of the pass.
 
-    With `shared`, a worker that makes the same rows for another session gives these.
+    With `shared`, a worker that makes the same rows for another session gives these: those of a fragment with the same
+    `key`.
     """
 
     fragment: str
+    key: str
     mode: str
     path: int
     level: int
@@ -44,15 +47,16 @@ class Setting(NamedTuple):
     def rows_key(self) -> str:
         """What tells sessions from others whose splits have other rows, or other blocks of them."""
         prepare = f"{self.prepare.__module__}.{self.prepare.__qualname__}"
-        return repr([prepare if name == "prepare" else value for name, value in self._asdict().items()])
+        return repr([*self._replace(fragment="", prepare=Prepared.of), prepare])
 
 
 class SplitOpening(NamedTuple):
-    """Where a split begins, or goes on: `skip` rows behind these positions."""
+    """Where a split begins, or goes on: `skip` rows behind these positions; and which rows are wanted, if not all."""
 
     marks: Marks
     skip: int
     sizes: dict[str, int]
+    share: SplitShare | None = None
 
 
 class SplitWant(NamedTuple):
@@ -84,23 +88,27 @@ class Release(NamedTuple):
 
 
 class PackedFragment(NamedTuple):
-    """A fragment as bytes, and what tells it from others."""
+    """A fragment as bytes, and what tells it from others.
+
+    `key` tells it from those with other rows: trainers that run the same script have the same.
+    """
 
     digest: str
     data: bytes
+    key: str
 
     @classmethod
     def of(cls, fragment: Fragment) -> PackedFragment:
         """Ready to be sent; what cannot be is named."""
         try:
-            data = pack_by_value(fragment)
+            data, key = pack_and_key(fragment)
         except Exception as error:
             found = culprit(SimpleNamespace(node=fragment.plan))
             raise TypeError(
                 f"distribute_over: the pipeline cannot be sent to a worker: {error}"
                 + (f" ({found}). Make it inside the function, or when it is first needed there" if found else "")
             ) from error
-        return cls(digest_of(data), data)
+        return cls(digest_of(data), data, digest_of(key))
 
 
 def digest_of(data: bytes) -> str:

@@ -9,8 +9,9 @@ from collections import deque
 from time import perf_counter_ns
 from typing import Any
 
-from headrace.cluster.parcels import Label, Packing, Parcel, pack_by_value
+from headrace.cluster.parcels import Label, Packing, Parcel, pack_by_value, passed_rows
 from headrace.cluster.requests import Setting, SplitOpening
+from headrace.cluster.split_share import SplitShare
 from headrace.cluster.splits import Fragment
 from headrace.errors import StateError
 from headrace.execute.channel import Cancelled
@@ -21,6 +22,11 @@ from headrace.execute.worker import Raised
 AHEAD_BYTES = 8 << 20
 AHEAD_PARCELS = 64
 """So much lies ready at most: what a trainer has not asked for costs a worker memory."""
+SKIP_NANOSECONDS = 200_000
+"""Rows that nobody wants are passed over where making them would take longer than asking twice."""
+LOOK_NANOSECONDS = 100_000_000
+LOOK_ROWS = 1 << 12
+"""How far it looks for the next row that is wanted: so long, or so many rows, at most before it says how far it is."""
 SPENT = -1
 """The ordinal of one that has given out its end: whoever did not get it must have the split opened again."""
 
@@ -34,6 +40,8 @@ class Runner:
         self.split = split
         self.ordinal = 0
         self.rows = 0
+        self.share = None if setting.shared else opening.share
+        self._skips = True
         self.used = time.monotonic()
         self._fragment = fragment
         self._setting = setting
@@ -84,17 +92,40 @@ class Runner:
             )
         pace = run.pace(remote=True)
         packing = Packing(self.split)
+        cost = nbytes = 0.0
         while not self._stopped:
+            want = pace.rows
+            if self.share is not None and self._skips and cost > SKIP_NANOSECONDS / LOOK_ROWS:
+                self._pass_over(run, self.share, cost, nbytes)
+                want = max(1, self.share.run(self._made, want)) if cost > SKIP_NANOSECONDS else want
             started = perf_counter_ns()
-            item = run.pull(pace.rows)
+            item = run.pull(want)
             if item is END:
                 label = Label(self.split, "over", self._made, sizes=run.sizes or None)
                 self._put(Parcel(pack_by_value(label), last=True))
                 return
-            pace.observe(item, perf_counter_ns() - started)
+            took = perf_counter_ns() - started
+            pace.observe(item, took)
+            cost, nbytes = took / item.rows, item.nbytes / item.rows
             self._put(packing.parcel(item, self._made, run.sizes))
             self._made += item.rows
             self.rows += item.rows
+
+    def _pass_over(self, run: Pass, share: SplitShare, cost: float, nbytes: float) -> None:
+        """Pass over the next rows if nobody wants them, and a row takes so many nanoseconds that this is worth it.
+
+        It is not where they are made all the same, as behind a filter: then never again.
+        """
+        most = max(1, min(LOOK_ROWS, int(LOOK_NANOSECONDS / cost)))
+        gap = share.gap(self._made, most)
+        if gap * cost < SKIP_NANOSECONDS:
+            return
+        mark, started = run.mark(), perf_counter_ns()
+        passed = run.root.skip(gap, replay=True)
+        self._skips = perf_counter_ns() - started < passed * cost / 2
+        if passed:
+            self._put(passed_rows(self.split, self._made, passed, mark, round(nbytes * passed)))
+            self._made += passed
 
     def _put(self, parcel: Parcel) -> None:
         with self._ready:

@@ -46,8 +46,8 @@ def warm_up(work: WorkerService) -> None:
     """Run something small: the first pass need not wait for what is imported when it is first used."""
     fragment = PackedFragment.of(Fragment(Range(0, 1), Cut(Range(0, 1), "whole"), 1))
     prepare = import_module(RULES).prepare
-    setting = Setting(fragment.digest, "distributed_epoch", ROOT, 0, False, Options(), prepare, None)
-    work.add_fragment(*fragment)
+    setting = Setting(fragment.digest, fragment.key, "distributed_epoch", ROOT, 0, False, Options(), prepare, None)
+    work.add_fragment(fragment.digest, fragment.data)
     list(work.poll(Poll("warm", [SplitWant(0, 0, 1, SplitOpening(START, 0, {}))], setting, wait=1.0)))
     work.release(Release("warm"))
 

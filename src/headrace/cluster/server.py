@@ -16,7 +16,7 @@ from hmac import compare_digest
 from traceback import format_exception
 from typing import TYPE_CHECKING, Any
 
-from headrace.cluster.parcels import Label, Parcel, pack_by_value
+from headrace.cluster.parcels import Label, Parcel, pack_by_value, thin_parcel
 from headrace.cluster.requests import RESPONSE_BYTES, RESPONSE_SECONDS, Poll, Release, Setting, SplitWant, digest_of
 from headrace.cluster.runner import Runner
 from headrace.cluster.shared_split import SharedReader, SharedSplit
@@ -76,8 +76,9 @@ class WorkerService:
     def poll(self, request: Poll) -> Iterator[Parcel]:
         """What is ready of the splits that are wanted, and what becomes ready while that is sent.
 
-        It ends where nothing has come for as long as the trainer waits, and where there is no more room for one of
-        the splits: what there is room for by then, the trainer says with the next request.
+        It ends where nothing has come for as long as the trainer waits, where there is no more room for one of the
+        splits, and where one of them has ended: what there is room for by then, and which split is to be begun in its
+        place, the trainer says with the next request.
         """
         first = self._open(request)
         if first:
@@ -97,8 +98,11 @@ class WorkerService:
             sizes = [sum(parcel.nbytes for parcel in parcels) for parcels in taken]
             wanted = [(runner, left - size) for (runner, left), size in zip(wanted, sizes, strict=True)]
             room -= sum(sizes)
-            for parcels in taken:
-                yield from parcels
+            for (runner, _), parcels in zip(wanted, taken, strict=True):
+                share = runner.share
+                yield from parcels if share is None else (thin_parcel(parcel, share) for parcel in parcels)
+            if any(parcel.last for parcels in taken for parcel in parcels):
+                return
 
     def _take(
         self, wanted: list[tuple[Runner | SharedReader, int]], room: int, schema: Any, wait: float
@@ -157,7 +161,7 @@ class WorkerService:
         found = next((s for s in known if not s.runner.failed and s.covers(want.ordinal, want.opening.sizes)), None)
         if found is None:
             known.append(found := SharedSplit(runner, want.ordinal))
-        return SharedReader(found, want.ordinal)
+        return SharedReader(found, want.ordinal, want.opening.share)
 
     def _stop(self, session: ServedSession, splits: Iterable[int]) -> None:
         """Have the runners of these splits end; the caller holds the lock."""

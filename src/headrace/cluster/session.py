@@ -10,17 +10,19 @@ import random
 import threading
 import uuid
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from hashlib import blake2b
 from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from headrace.block import Item
+from headrace.block import Block, Item
 from headrace.cluster.feeder import Feeder
 from headrace.cluster.members import Cluster, ClusterWorker
 from headrace.cluster.parcels import Label, unpack_item
 from headrace.cluster.requests import PackedFragment, Setting, SplitOpening, SplitWant
+from headrace.cluster.split_share import SplitShare
 from headrace.cluster.splits import Fragment
+from headrace.cluster.thin_block import ThinBlock, absent_rows, thin_item
 from headrace.errors import ElementError, WorkerError
 from headrace.execute.channel import Cancelled
 from headrace.execute.context import Context
@@ -28,6 +30,7 @@ from headrace.execute.stream import END, Pulled
 from headrace.execute.worker import Raised
 from headrace.plan.marks import Mark, Marked, Marks, SavedMark, to_json
 from headrace.plan.node import Node
+from headrace.plan.structure import Structure
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -63,8 +66,9 @@ class SplitStart(NamedTuple):
 class Split:
     """What is known of one split. Its rows are counted from `first` on, which is another for every start."""
 
-    def __init__(self, number: int, start: SplitStart, first: int) -> None:
+    def __init__(self, number: int, start: SplitStart, first: int, share: SplitShare | None) -> None:
         self.number = number
+        self.share = None if share is None else share.named_from(first - start.row - start.skip)
         self.start = start
         self.place: Marked = SavedMark(start.marks)
         self.skip = start.skip
@@ -103,12 +107,14 @@ class Session:
         at_a_time: int,
         *,
         shared: bool = False,
+        shares: Mapping[int, SplitShare] | None = None,
     ) -> None:
         self.name = uuid.uuid4().hex
         self.packed = PackedFragment.of(fragment)
         run = ctx.run
         self.setting = Setting(
             self.packed.digest,
+            self.packed.key,
             mode,
             ctx.path,
             ctx.level,
@@ -119,6 +125,9 @@ class Session:
             shared,
         )
         self._is_shared = shared
+        self._shares = shares
+        self._structure: Structure | None = None
+        self._row_bytes = 1.0
         self._splits_in_all = fragment.splits
         self._node = node
         self._run = run
@@ -145,7 +154,8 @@ class Session:
             if number not in self._splits and not self._closed:
                 self._begun += 1
                 first = start.row + start.skip if self._is_shared else self._begun * FIRST_ROWS
-                self._splits[number] = Split(number, start, first)
+                share = None if self._shares is None else self._shares[number]
+                self._splits[number] = Split(number, start, first, share)
                 self._assign()
 
     def begin(self, number: int, start: SplitStart) -> None:
@@ -253,7 +263,7 @@ class Session:
     def _opening(self, split: Split) -> SplitOpening:
         prefix = f"{self._sizes_of}{split.number} "
         sizes = {k.removeprefix(prefix): v for k, v in self._run.sizes.items() if k.startswith(prefix)}
-        return SplitOpening(split.place.marks(), split.skip, sizes)
+        return SplitOpening(split.place.marks(), split.skip, sizes, split.share)
 
     def deliver(self, member: ClusterWorker, label: Label, data: pa.RecordBatch | None) -> None:
         """A parcel has come. What was asked for before a split went elsewhere is dropped: it comes from there."""
@@ -268,7 +278,7 @@ class Session:
             behind = here - label.ordinal  # a shared parcel may begin before the row that a state has led to
             if not 0 <= behind < max(1, label.rows) or not split.active:
                 return
-        item = None if label.what in ("over", "raised") else unpack_item(label, data, self._error_of(member))
+        item = None if label.what in ("over", "raised") else self._item(split, member, label, data)
         with self.changed:
             if split.member is not member or split.ordinal != here:
                 return
@@ -288,6 +298,22 @@ class Session:
             else:
                 split.raised = _named(label.value, member)
             self.changed.notify_all()
+
+    def _item(self, split: Split, member: ClusterWorker, label: Label, data: pa.RecordBatch | None) -> Item:
+        """The rows of a parcel; where some are left out, with the numbers that all are expected to have."""
+        if split.share is None:
+            return unpack_item(label, data, self._error_of(member))
+        numbers = split.share.numbers(label.ordinal, label.rows)
+        if label.what == "passed":
+            made: Item = absent_rows(numbers, label.mark, self._structure)
+        else:
+            item = unpack_item(label, data, self._error_of(member))
+            if isinstance(item, Block):
+                self._structure, self._row_bytes = item.structure, item.nbytes / item.rows
+            made = thin_item(item, numbers, label.kept)
+        if isinstance(made, ThinBlock):
+            made.count_bytes(self._row_bytes)
+        return made
 
     def _expect_next(self) -> None:
         following = max(self._splits) + 1

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from headrace.cluster.parcels import Parcel
 from headrace.cluster.runner import SPENT, Runner
+from headrace.cluster.split_share import SplitShare
 
 WINDOW_BYTES = 64 << 20
 WINDOW_PARCELS = 512
@@ -66,8 +67,9 @@ class SharedSplit:
 class SharedReader:
     """One session's place in a shared split: as a Runner, for those who ask."""
 
-    def __init__(self, shared: SharedSplit, ordinal: int) -> None:
+    def __init__(self, shared: SharedSplit, ordinal: int, share: SplitShare | None) -> None:
         self.split = shared.runner.split
+        self.share = share
         self.ordinal = ordinal
         self.rows = 0
         self._shared = shared

@@ -12,7 +12,7 @@ from headrace.errors import ElementError, StateError
 from headrace.execute.channel import Cancelled
 from headrace.execute.origin import Origin
 from headrace.execute.registry import opening
-from headrace.execute.stream import END, Pace, Pulled, Stream
+from headrace.execute.stream import END, Pace, Pulled, Stream, Wanted
 from headrace.plan.marks import NOWHERE, At, Mark, Marks, Position, SavedMark
 from headrace.plan.node import Node
 
@@ -191,6 +191,10 @@ class Input:
             pace.observe(item, perf_counter_ns() - started)
             done += item.rows
         return done
+
+    def announce(self, wanted: Wanted) -> None:
+        """Only these rows will be looked at from here on; see `Stream.announce`."""
+        self._stream.announce(wanted)
 
     def mark(self) -> Mark:
         """The mark of the row that the next pull begins with."""

@@ -8,7 +8,11 @@ from collections.abc import Iterable
 from enum import Enum
 from typing import Final, Literal, Protocol, TypeAlias
 
+import numpy as np
+from numpy.typing import NDArray
+
 from headrace.block import Block, Item
+from headrace.columns import Indices
 from headrace.execute.run_delay import RunDelay
 from headrace.plan.marks import Mark
 
@@ -22,6 +26,14 @@ class End(Enum):
 END: Final = End.END
 Pulled: TypeAlias = Item | Literal[End.END]
 Made: TypeAlias = Item | list[Item] | Literal[End.END]
+
+
+class Wanted(Protocol):
+    """Which rows of a stream somebody will look at. It can be sent elsewhere."""
+
+    def mask(self, ordinals: Indices) -> NDArray[np.bool_]:
+        """Of each of these rows, whether it is wanted."""
+        ...
 
 
 class Stream(ABC):
@@ -45,6 +57,12 @@ class Stream(ABC):
         With `replay` an earlier run has made these rows already: user functions that keep their number need no call.
         """
         return 0
+
+    def announce(self, wanted: Wanted) -> None:  # noqa: B027 - most streams make all their rows in any case
+        """From here on only these rows will be looked at, all others are dropped: a hint, which may be ignored.
+
+        In the place of others may come items that hold nothing but their number.
+        """
 
     def close(self) -> None:  # noqa: B027 - most streams hold nothing but their inputs, which the executor closes
         """Free what the stream holds beside its inputs; may come from another thread, and more than once."""

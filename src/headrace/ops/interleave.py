@@ -125,9 +125,10 @@ class TurnsMark(OwnMark):
 class InterleaveStream(Stream):
     """Walks the slots in turn. Where the input is read again: at the oldest live parent."""
 
-    def __init__(self, node: TurnTaker, ctx: Context, at: At) -> None:
+    def __init__(self, node: TurnTaker, ctx: Context, at: At, merge: Callable[..., Block] = pick_rows) -> None:
         self._node = node
         self._ctx = ctx
+        self._merge = merge
         self._ordered = ctx.keeps_order(node.deterministic)
         self._slots: list[RowBuffer | None] = [None] * (node.cycle_length or 1)
         self._parent_marks: list[Mark | None] = [None] * len(self._slots)
@@ -235,7 +236,7 @@ class InterleaveStream(Stream):
         rounds, slot_of = np.divmod(np.arange(turns), count)
         first = np.cumsum([0, *shares[:-1]])
         order = (first[slot_of] + rounds)[:, None] * length + np.arange(length)
-        whole = pick_rows(blocks, order.ravel())
+        whole = self._merge(blocks, order.ravel())
         whole.mark, whole.own = place
         self._turn = visits[turns % count]
         self._pinned = False

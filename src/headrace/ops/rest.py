@@ -30,6 +30,16 @@ class Rest:
         made: Indices = self.start + left + self._passed[np.searchsorted(self._gaps, left, side="right")]
         return made
 
+    def places(self, numbers: Indices) -> Indices:
+        """The places of these elements among those that are left; -1 of one that is not."""
+        left = numbers - self.start
+        if self.done:
+            starts, stops = np.array(self.done, np.int64).T
+            before = np.searchsorted(starts, numbers, side="right")
+            inside = (before > 0) & (numbers < stops[before - 1])
+            left = np.where(inside, -1, left - self._passed[before])
+        return np.maximum(left, -1)
+
     def ranges(self, first: int, stop: int) -> Ranges:
         """The elements at the places `first` to before `stop` among those left."""
         inner = self._gaps[(self._gaps > first) & (self._gaps < stop)].tolist()

@@ -13,6 +13,7 @@ from headrace.execute.context import Context
 from headrace.execute.registry import fetches, opens
 from headrace.execute.stream import END, Made, Stream
 from headrace.ops.arguments import integer, positive
+from headrace.ops.row_share import RowShare
 from headrace.ops.unchanged_rows import MovedRows
 from headrace.plan.cardinality import Cardinality
 from headrace.plan.marks import At
@@ -66,6 +67,7 @@ class ShardStream(Stream):
         self._shards = node.num_shards
         self._index = node.index
         self._input = ctx.open(node.input, at.inputs)
+        self._input.announce(RowShare(node.num_shards, node.index, 1))
 
     def _foreign(self, position: int) -> int:
         """How many rows of others lie before the next of ours."""

@@ -12,6 +12,7 @@ from headrace.columns import Indices
 from headrace.execute.context import Context
 from headrace.execute.stream import END, Made, Pending, Stream
 from headrace.ops.rest import Ranges, Rest
+from headrace.ops.row_share import RowShare
 from headrace.plan.marks import START, At, OwnMark
 
 if TYPE_CHECKING:
@@ -134,7 +135,16 @@ class CountedShare(Stream):
         self._input = ctx.open(node.input, at.inputs if rest.start else START)
         self._done = list(rest.done)
         self._before = before
-        self._over = False
+        self._over = self._begun = False
+
+    def _announce(self) -> None:
+        """Say which rows will be kept: whoever makes them elsewhere need not send the others."""
+        node, self._begun = self._node, True
+        front, done = node.rank * node.share, tuple(self._done)
+        leader = node.uneven == "pad"
+        self._input.announce(
+            RowShare(node.together, front, node.share, start=self._input.ordinal, done=done, leader=leader)
+        )
 
     def _pass(self) -> None:
         """Pass over what is done."""
@@ -151,7 +161,7 @@ class CountedShare(Stream):
         """The next rows that are not done; fewer at the end."""
         items: list[Item] = []
         while rows > 0 and (item := self._input.pull(self._room(rows))) is not END:
-            items.append(item)
+            items.append(item.whole())
             rows -= item.rows
         return items
 
@@ -170,6 +180,8 @@ class CountedShare(Stream):
         self._before = node.together
         if self._over:
             return END
+        if not self._begun:
+            self._announce()
         self._pass()
         place, own = self._input.mark(), _own(node, Rest(self._input.ordinal, self._done))
         front = node.rank * node.share

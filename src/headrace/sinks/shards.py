@@ -169,6 +169,7 @@ class RemoteShards(Shards):
     def _close(self) -> None:
         for path, _ in self._opened:
             self._remove(path)
+        self._system.invalidate_cache()  # a list from before knows nothing of what workers have written
         for path in self._system.glob(f"{self._base}.{self._token}-worker-*{TEMPORARY}"):  # of one that was killed
             self._remove(path)
 
