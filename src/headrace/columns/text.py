@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace import _native
-from headrace.arrow_text import nbytes, parts, pick_text
+from headrace.arrow_text import is_plain, nbytes, parts, pick_text
 from headrace.columns.kind import Column, Indices, Kind, Notes, register_kind
 from headrace.plan.spec import TensorSpec
 
@@ -77,7 +77,7 @@ def box_text(column: pa.Array) -> NDArray[Any]:
     """An Arrow column as an array of objects; text far faster than through a list."""
     import pyarrow as pa
 
-    if column.type in (pa.large_string(), pa.large_binary()) and not column.null_count:
+    if is_plain(column):
         return _native.text_objects(*parts(column), column.type == pa.large_string())
     made: NDArray[Any] = np.empty(len(column), object)
     made[:] = column.to_pylist()

@@ -18,7 +18,7 @@ from headrace.records.access import pick_records, read_records_at
 from headrace.records.format import Bad, Format, ScanHints, ScannedRows
 from headrace.records.identity import Token
 from headrace.records.index import Index
-from headrace.records.reader import START, BadRecord, GoodRows, Reader, ReadItem, RecordAt
+from headrace.records.reader import START, BadRecord, GoodRows, Habit, Reader, ReadItem, RecordAt
 from headrace.records.redact import show_path
 from headrace.sources.one_file import NO_FILE, FileStream, OneFile, error_reason, small_size
 
@@ -167,6 +167,7 @@ class RecordsStream(FileStream):
             go_on=go_on,
             chunk=node.buffer_size,
             via=node.via(self._ctx),
+            habit=self._ctx.run.shared.setdefault((Habit, self._ctx.stage), Habit()),
         )
         node.remember(self._reader.identity)
         self._token = self._reader.token
