@@ -109,6 +109,9 @@ def pick_text(columns: Sequence[pa.Array], order: NDArray[np.int64]) -> pa.Array
     kind = columns[0].type
     if not all(map(is_plain, columns)):
         return pa.concat_arrays(columns).take(pa.array(order))
+    if len(columns) == 1:
+        values, offsets = _native.text_pick([parts(columns[0])], np.zeros(len(order), np.int64), order)
+        return binary(values, offsets, kind)
     starts = np.cumsum([0, *map(len, columns)])
     which = np.searchsorted(starts, order, side="right") - 1
     values, offsets = _native.text_pick([parts(c) for c in columns], which, order - starts[which])

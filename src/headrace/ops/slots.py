@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace import _native
-from headrace.arrow_text import binary, is_plain, parts
+from headrace.arrow_text import binary, is_plain, nbytes, parts
 from headrace.block import Block, Item, from_elements
 from headrace.columns import Column, Indices, Stacked, column_of, kind_of, values
 from headrace.columns.dense import MUCH, pooled
@@ -210,7 +210,7 @@ class TextStore(PlacedStore):
 
 
 class ObjectStore(PlacedStore):
-    """Ragged rows and anything else: objects."""
+    """Large texts, ragged rows and anything else: objects."""
 
     def __init__(self, *, copies: bool = True) -> None:
         super().__init__()
@@ -351,7 +351,7 @@ def _is_text(column: Column) -> bool:
 
 
 def _store(like: Column, kept: bool) -> Store:
-    if _is_text(like):
+    if _is_text(like) and nbytes(like) < LARGE * len(like):
         return TextStore(like.type)
     if not isinstance(like, np.ndarray) or like.dtype.hasobject:
         return ObjectStore()

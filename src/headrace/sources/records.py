@@ -15,6 +15,7 @@ from headrace.execute.registry import fetches, opens
 from headrace.plan.marks import At, OwnMark
 from headrace.plan.node import TUNING
 from headrace.records.access import pick_records, read_records_at
+from headrace.records.files import local_path
 from headrace.records.format import Bad, Format, ScanHints, ScannedRows
 from headrace.records.identity import Token
 from headrace.records.index import Index
@@ -33,6 +34,10 @@ class Records(OneFile):
     @property
     def brief(self) -> bool:
         return not self.format.compression and small_size(self.path) is not None
+
+    @property
+    def at_hand(self) -> bool:
+        return not self.format.compression and local_path(self.path) is not None
 
     def bad(self, reason: str | OSError, at: RecordAt) -> ElementError:
         """What stands in the place of a bad record."""
