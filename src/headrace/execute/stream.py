@@ -138,7 +138,7 @@ def with_more(item: Pulled, want: int, pull: Callable[[int], Pulled]) -> Made:
     parts, rows = [item], item.rows
     rest: list[Item] = []
     while rows < min(want, SMALL) and not rest and (other := pull(want - rows)) is not END:
-        if isinstance(other, Block) and other.structure == item.structure:
+        if isinstance(other, Block) and other.rows < SMALL and other.structure == item.structure:
             parts.append(other)
             rows += other.rows
         else:
