@@ -85,6 +85,13 @@ def parts(column: pa.Array) -> tuple[Bytes, Offsets]:
     return content, cuts
 
 
+def is_plain(column: pa.Array) -> bool:
+    """Whether `parts` can say what lies in an Arrow column: bytes or strings, none of them null."""
+    import pyarrow as pa
+
+    return column.type in (pa.large_binary(), pa.large_string()) and not column.null_count
+
+
 def nbytes(column: pa.Array) -> int:
     """The memory of an Arrow column."""
     import pyarrow as pa
@@ -100,8 +107,11 @@ def pick_text(columns: Sequence[pa.Array], order: NDArray[np.int64]) -> pa.Array
     import pyarrow as pa
 
     kind = columns[0].type
-    if kind not in (pa.large_string(), pa.large_binary()) or any(c.null_count for c in columns):
+    if not all(map(is_plain, columns)):
         return pa.concat_arrays(columns).take(pa.array(order))
+    if len(columns) == 1:
+        values, offsets = _native.text_pick([parts(columns[0])], np.zeros(len(order), np.int64), order)
+        return binary(values, offsets, kind)
     starts = np.cumsum([0, *map(len, columns)])
     which = np.searchsorted(starts, order, side="right") - 1
     values, offsets = _native.text_pick([parts(c) for c in columns], which, order - starts[which])

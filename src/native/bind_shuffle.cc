@@ -5,6 +5,7 @@
 
 #include "kernels.h"
 #include "python.h"
+#include "text_pool.h"
 
 namespace headrace::python {
 namespace {
@@ -45,9 +46,38 @@ headrace::MixLaw mix_law(uint64_t key, const ConstInts& shares) {
 
 constexpr int64_t kMostMixed = int64_t(1) << 62;
 
+nb::object keep_texts(headrace::TextPool& pool, ConstBytes values, ConstInts offsets) {
+  require_offsets(offsets, values.shape(0));
+  const int64_t count = int64_t(offsets.shape(0)) - 1;
+  headrace::Growing<int64_t> places;
+  {
+    nb::gil_scoped_release released;
+    pool.keep(values.data(), offsets.data(), count, places.extend(size_t(count)));
+  }
+  return numpy(places);
+}
+
+nb::tuple read_texts(headrace::TextPool& pool, ConstInts places, bool drop) {
+  const int64_t count = int64_t(places.shape(0));
+  for (int64_t i = 0; drop && i < count; ++i) require(pool.holds(places.data()[i]), "no text lies there");
+  headrace::Growing<uint8_t> values;
+  headrace::Growing<int64_t> offsets;
+  {
+    nb::gil_scoped_release released;
+    pool.read(places.data(), count, values, offsets);
+    if (drop) pool.drop(places.data(), count);
+  }
+  return nb::make_tuple(numpy(values), numpy(offsets));
+}
+
 }  // namespace
 
 void bind_shuffle(nb::module_& m) {
+  nb::class_<headrace::TextPool>(m, "TextPool")
+      .def(nb::init<>())
+      .def("keep", &keep_texts, "values"_a, "offsets"_a)
+      .def("read", [](headrace::TextPool& pool, ConstInts places) { return read_texts(pool, places, false); }, "places"_a)
+      .def("give", [](headrace::TextPool& pool, ConstInts places) { return read_texts(pool, places, true); }, "places"_a);
   m.def(
       "shuffle_draws",
       [](uint64_t key, int64_t capacity, int64_t total, int64_t first, Ints out) {

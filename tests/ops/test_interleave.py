@@ -1,6 +1,8 @@
 """interleave: several datasets in turn."""
 
+import gzip
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -76,7 +78,7 @@ def shards(tmp_path):
     for i in range(9):
         names.append(str(tmp_path / f"{i}.tfrecord"))
         with hr.io.TFRecordWriter(names[-1]) as writer:
-            for j in range(i % 4 + 2 if i != 4 else 3000):
+            for j in range(i % 4 + 2 if i != 4 else 9000):
                 writer.write(b"%d %d" % (i, j) + b"x" * (i == 4) * 100)
     return names
 
@@ -102,6 +104,29 @@ def test_small_files_are_read_without_a_thread_each(make, shards):
     small = [name for name in shards if "4.tfrecord" not in name]
     quiet = hr.Options(inject_prefetch=False)
     assert threads_of_a_pass(make(small).with_options(quiet)) == set()
-    assert threads_of_a_pass(make(shards).with_options(quiet)) != set()
     check_transformation(make(small), cuts=6)
     check_transformation(make([small[0], str(shards[0]) + ".none", *shards[1:]]), cuts=4, limit=60)
+
+
+def packed(name):
+    data = Path(name).read_bytes()
+    Path(f"{name}.gz").write_bytes(gzip.compress(data))
+    return f"{name}.gz"
+
+
+@pytest.mark.parametrize("parallel", [2, 4])
+def test_a_number_is_an_order_where_reading_takes_work_and_a_bound_where_rows_lie_at_hand(parallel, shards):
+    quiet = hr.Options(inject_prefetch=False)
+    large = [shards[4]] * 6
+
+    def turns(names, compression=None):
+        ds = D.from_tensor_slices(names).interleave(
+            lambda name: hr.TFRecordDataset(name, compression), cycle_length=4, num_parallel_calls=parallel
+        )
+        return ds.with_options(quiet)
+
+    with iter(turns(large)) as it:
+        assert len(list(it)) == 54_000
+        assert 0 <= it.tuning()["chosen"]["/interleave"] <= parallel
+    assert threads_of_a_pass(turns([packed(name) for name in large[:2]], "GZIP")) != set()
+    check_transformation(turns(large[:2]), cuts=4, limit=60)

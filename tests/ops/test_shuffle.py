@@ -7,6 +7,8 @@ import pyarrow as pa
 import pytest
 
 import headrace as hr
+from headrace import _native
+from headrace.arrow_text import parts
 from headrace.block import Block
 from headrace.ops.slots import Slots
 from headrace.plan.structure import LEAF, tuple_of
@@ -192,3 +194,37 @@ def test_the_same_global_seed_gives_the_same_orders():
     assert first == orders()
     assert first[0] != first[1]
     hr.set_random_seed(None)
+
+
+@pytest.fixture
+def records(tmp_path):
+    """A file of texts of every length up to a hundred, and an empty one now and then."""
+    name = str(tmp_path / "texts.tfrecord")
+    with hr.io.TFRecordWriter(name) as writer:
+        for i in range(300):
+            writer.write(b"%d" % i * (i * 7 % 31))
+    return name
+
+
+def test_texts_come_out_as_they_went_in(records):
+    texts = hr.TFRecordDataset(records, index=False)
+    given = list(texts)
+    assert sorted(texts.shuffle(40, seed=1)) == sorted(given)
+    words = texts.map(lambda record: record.decode(), mode="eager")
+    assert sorted(words.shuffle(40, seed=1)) == sorted(text.decode() for text in given)
+    check_transformation(texts.shuffle(40, seed=1), cuts=8)
+
+
+def test_a_pool_of_texts_gives_each_once_and_uses_its_places_again():
+    pool = _native.TextPool()
+    first = pool.keep(*parts(pa.array([b"one", b"", b"three"], pa.large_binary())))
+    values, offsets = pool.give(first[[2, 1]])
+    assert (values.tobytes(), offsets.tolist()) == (b"three", [0, 5, 5])
+    with pytest.raises(ValueError, match="no text lies there"):
+        pool.give(first[[0, 2]])
+    again = pool.keep(*parts(pa.array([b"x" * 5000, b"y"], pa.large_binary())))
+    assert set(again.tolist()) == set(first[[1, 2]].tolist())
+    assert [pool.read(place[None])[0].tobytes() for place in (first[0], *again)] == [b"one", b"x" * 5000, b"y"]
+    assert pool.read(np.array([7, -1]))[1].tolist() == [0, 0, 0]
+    with pytest.raises(ValueError, match="offsets"):
+        pool.keep(np.zeros(2, np.uint8), np.array([0, 3]))

@@ -3,6 +3,8 @@
 import gzip
 import json
 import pickle
+import subprocess
+import sys
 import threading
 import zlib
 from pathlib import Path
@@ -479,3 +481,18 @@ def test_datasets_of_files_can_be_pickled_before_and_after_a_pass(tmp_path):
         for _ in range(2):
             again = pickle.loads(pickle.dumps(ds))
             assert [int(row["x"]) for row in again] == [int(row["x"]) for row in ds] == list(range(5))
+
+
+def test_records_are_read_shuffled_and_picked_without_pandas(tmp_path):
+    with hr.io.TFRecordWriter(tmp_path / "few.tfrecord") as writer:
+        for i in range(9):
+            writer.write(b"%d" % i)
+    program = """
+import sys
+import headrace as hr
+ds = hr.TFRecordDataset(sys.argv[1]).shuffle(3, seed=1).filter(lambda record: record != b"3").batch(2)
+assert sorted(row for batch in ds for row in batch) == [b"%d" % i for i in range(9) if i != 3]
+print("pandas" in sys.modules)
+"""
+    command = [sys.executable, "-c", program, str(tmp_path / "few.tfrecord")]
+    assert subprocess.run(command, check=True, capture_output=True, text=True).stdout == "False\n"

@@ -64,7 +64,7 @@ class RaggedTextKind(Kind):
 
     def take(self, column: RaggedText, indices: Indices) -> RaggedText:
         places = Ragged._of(np.arange(len(column.inner)), column.offsets).take(np.asarray(indices))
-        return RaggedText(column.inner.take(places.values), places.offsets)
+        return RaggedText(kind_of(column.inner).take(column.inner, places.values), places.offsets)
 
     def join(self, columns: Sequence[RaggedText]) -> RaggedText | None:
         inner = kind_of(columns[0].inner).join([c.inner for c in columns])

@@ -59,7 +59,7 @@ class StackedKind(Kind):
 
     def take(self, column: Stacked, indices: Indices) -> Stacked:
         inner = (indices[:, None] * column.size + np.arange(column.size)).ravel()
-        return Stacked(column.inner.take(inner), column.shape)
+        return Stacked(kind_of(column.inner).take(column.inner, inner), column.shape)
 
     def join(self, columns: Sequence[Stacked]) -> Stacked | None:
         shapes = {c.shape for c in columns}

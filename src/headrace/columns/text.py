@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace import _native
-from headrace.arrow_text import nbytes, parts, pick_text
+from headrace.arrow_text import binary, is_plain, nbytes, parts, pick_text
 from headrace.columns.kind import Column, Indices, Kind, Notes, register_kind
 from headrace.plan.spec import TensorSpec
 
@@ -35,7 +35,7 @@ class TextKind(Kind):
         return iter(box_text(column).tolist())
 
     def take(self, column: pa.Array, indices: Indices) -> pa.Array:
-        return column.take(indices)
+        return pick_text([column], indices)
 
     def join(self, columns: Sequence[pa.Array]) -> pa.Array | None:
         import pyarrow as pa
@@ -77,7 +77,7 @@ def box_text(column: pa.Array) -> NDArray[Any]:
     """An Arrow column as an array of objects; text far faster than through a list."""
     import pyarrow as pa
 
-    if column.type in (pa.large_string(), pa.large_binary()) and not column.null_count:
+    if is_plain(column):
         return _native.text_objects(*parts(column), column.type == pa.large_string())
     made: NDArray[Any] = np.empty(len(column), object)
     made[:] = column.to_pylist()
@@ -95,12 +95,12 @@ def text_column(rows: Sequence[Any]) -> Column:
     import pyarrow as pa
 
     kinds = {type(r) for r in rows}
-    if kinds in ({str}, {bytes}):
-        try:
-            return pa.array(rows, pa.large_string() if kinds == {str} else pa.large_binary())
-        except (pa.ArrowInvalid, UnicodeEncodeError):  # lone surrogates are no UTF-8
-            return list(rows)
-    return list(rows)
+    try:  # not by pa.array, which imports pandas, if it is there, before it makes its first
+        texts = [r.encode() for r in rows] if kinds == {str} else list(rows)
+    except UnicodeEncodeError:  # lone surrogates are no UTF-8
+        return list(rows)
+    joined = _native.join_bytes(texts) if rows else None
+    return list(rows) if joined is None else binary(*joined, pa.large_string() if kinds == {str} else None)
 
 
 register_kind(TextKind(), "pyarrow.lib.Array")

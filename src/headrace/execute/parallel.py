@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 AUTOTUNE_TICKETS = 4
 """Hand-overs of about a millisecond that a prefetch(AUTOTUNE) keeps ready; more of them leave the cache."""
-SMALL_BYTES = 256 << 10
+SMALL_BYTES = 4 << 20
 """Rows may go ahead up to so many bytes, where a prefetch of few was asked for and nobody can tell."""
 AUTOTUNE_ROWS = 8
 """How many elements it keeps ready where they are handed over one by one."""

@@ -13,7 +13,9 @@ from headrace.execute.inputs import Input
 from headrace.execute.parallel import tuned_width
 from headrace.execute.stream import CROWD, END, Pace, Pending, Pulled, Source
 from headrace.execute.workers import WorkerStream
+from headrace.options import AUTOTUNE
 from headrace.plan.marks import Mark
+from headrace.plan.node import Node
 
 BRIEF_ROWS = 1 << 10
 """How many rows are asked for at a time where there are few."""
@@ -87,13 +89,27 @@ class RowBuffer:
 
 
 class ReadersAhead:
-    """Which of several buffers have threads that read before they are asked: as many as were said, or prove good."""
+    """Which of several buffers have threads that read before they are asked: as many as were said, or prove good.
+
+    Where rows lie at hand, and nobody can tell, a number that was said is the most there may be.
+    """
 
     def __init__(self, ctx: Context, num_parallel_calls: int | None, most: int) -> None:
-        width = tuned_width(ctx, num_parallel_calls or 0, most=most)
+        self._ctx = ctx
+        self._most = most
+        self._use(tuned_width(ctx, num_parallel_calls or 0, most=most))
+        self._heard = threading.Event()
+
+    def _use(self, width: int | Climb) -> None:
         self._climb = width if isinstance(width, Climb) else None
         self._count = width.width if isinstance(width, Climb) else width
-        self._heard = threading.Event()
+        self._said = self._climb is None and self._count > 0
+
+    def expect(self, node: Node) -> None:
+        """Told what the next buffer reads, before it is opened: of the first one it learns how many threads to try."""
+        if self._said and node.pure and node.at_hand:
+            self._use(tuned_width(self._ctx, AUTOTUNE, most=min(self._count, self._most)))
+        self._said = False
 
     def pace(self, ctx: Context) -> Pace:
         """How many rows to ask each of them for: they are alike, and what one has shown counts for the next."""

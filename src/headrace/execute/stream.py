@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from enum import Enum
 from typing import Final, Literal, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.block import Block, Item
+from headrace.block import Block, Item, concat
 from headrace.columns import Indices
 from headrace.execute.run_delay import RunDelay
 from headrace.plan.marks import Mark
@@ -93,7 +93,7 @@ class Pace:
     costs a hundred microseconds or more, and is worth several milliseconds of work.
     """
 
-    BYTES = 768 << 10
+    BYTES = 2 << 20
     HANDOVER_BYTES = 1 << 20
     NANOSECONDS = 1_000_000
     REMOTE_NANOSECONDS = 10_000_000
@@ -143,6 +143,27 @@ class Pace:
         quick = nanoseconds < self._nanoseconds or (some and self.rows < self.SOME)
         if quick and rows >= self.rows < self.ROWS and nbytes < self._bytes:
             self.rows = min(2 * self.rows, self._most or self.ROWS)
+
+
+SMALL = 64
+"""Fewer rows are put together with those after them: a block costs as much as so many rows."""
+
+
+def with_more(item: Pulled, want: int, pull: Callable[[int], Pulled]) -> Made:
+    """An item of few rows with those after it, where nobody can tell when these are made."""
+    if not isinstance(item, Block) or item.rows >= min(want, SMALL):
+        return item
+    parts, rows = [item], item.rows
+    rest: list[Item] = []
+    while rows < min(want, SMALL) and not rest and (other := pull(want - rows)) is not END:
+        if isinstance(other, Block) and other.rows < SMALL and other.structure == item.structure:
+            parts.append(other)
+            rows += other.rows
+        else:
+            rest.append(other)
+    made = item if len(parts) == 1 else concat(parts)
+    made.own, made.offset = item.own, item.offset
+    return [made, *rest]
 
 
 class Pending:

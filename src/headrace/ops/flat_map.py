@@ -8,13 +8,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
 from headrace import keys
-from headrace.block import Block, Item, concat
+from headrace.block import Block
 from headrace.errors import StateError
 from headrace.execute.context import Context
 from headrace.execute.inputs import Input
 from headrace.execute.registry import opens
 from headrace.execute.row_buffer import RowBuffer
-from headrace.execute.stream import END, Made, Pending, Pulled, Stream
+from headrace.execute.stream import END, Made, Pending, Pulled, Stream, with_more
 from headrace.ops.arguments import function
 from headrace.ops.children import OneRow, Parent, open_child
 from headrace.ops.row_slices import RowSlices
@@ -107,10 +107,6 @@ class ManyAtOnce(Protocol):
         """The rows of all these, one parent after the other; None where they must be looked at one by one."""
 
 
-SMALL = 64
-"""Children of fewer rows are put together: a block costs as much as so many rows."""
-
-
 class FlatMapStream(Stream):
     """One child at a time, or many windows or rows at once."""
 
@@ -167,19 +163,7 @@ class FlatMapStream(Stream):
     def pull(self, want: int) -> Made:
         """The next rows; where nobody can tell, those of many small children at once."""
         item = self._pull(want)
-        if not self._unseen or not isinstance(item, Block) or item.rows >= min(want, SMALL):
-            return item
-        parts, rows = [item], item.rows
-        rest: list[Item] = []
-        while rows < min(want, SMALL) and not rest and (other := self._pull(want - rows)) is not END:
-            if isinstance(other, Block) and other.structure == item.structure:
-                parts.append(other)
-                rows += other.rows
-            else:
-                rest.append(other)
-        made = item if len(parts) == 1 else concat(parts)
-        made.own, made.offset = item.own, item.offset
-        return [made, *rest]
+        return with_more(item, want, self._pull) if self._unseen else item
 
     def _pull(self, want: int) -> Pulled:
         left, self._left = self._left, None

@@ -16,7 +16,7 @@ from headrace.errors import StateError
 from headrace.execute.context import CYCLE, Context
 from headrace.execute.registry import opens
 from headrace.execute.row_buffer import ReadersAhead, RowBuffer
-from headrace.execute.stream import END, Made, Stream
+from headrace.execute.stream import END, Made, Pulled, Stream, with_more
 from headrace.ops.arguments import function, positive, width
 from headrace.ops.children import Parent, open_child
 from headrace.ops.prefetch import Prefetch
@@ -43,7 +43,8 @@ def interleave(
     """Visit `cycle_length` datasets made by `map_func` in turn, `block_length` elements each.
 
     With `num_parallel_calls` that many of them are read ahead, each on a thread, with AUTOTUNE as many as are found to
-    help; the order stays the same, unless `deterministic=False`.
+    help, which is also so for files on this machine that are only read; the order stays the same, unless
+    `deterministic=False`.
 
     >>> list(hr.Dataset.range(2).interleave(lambda i: hr.Dataset.range(10 * i, 10 * i + 2), cycle_length=2))
     [np.int64(0), np.int64(10), np.int64(1), np.int64(11)]
@@ -130,6 +131,7 @@ class InterleaveStream(Stream):
         self._ctx = ctx
         self._merge = merge
         self._ordered = ctx.keeps_order(node.deterministic)
+        self._unseen = node.pure and self._ordered
         self._slots: list[RowBuffer | None] = [None] * (node.cycle_length or 1)
         self._parent_marks: list[Mark | None] = [None] * len(self._slots)
         self._ahead = ReadersAhead(ctx, node.num_parallel_calls, most=len(self._slots))
@@ -165,6 +167,7 @@ class InterleaveStream(Stream):
             nonlocal pure, brief
             pure = child.pure
             brief = pure and child.brief
+            self._ahead.expect(child)
             return Prefetch(child, None) if self._ahead.needs_thread(index) and not brief else child
 
         self._parent_marks[index] = row.mark
@@ -206,6 +209,10 @@ class InterleaveStream(Stream):
         self._pinned = False
 
     def pull(self, want: int) -> Made:
+        item = self._pull(want)
+        return with_more(item, want, self._pull) if self._unseen else item
+
+    def _pull(self, want: int) -> Pulled:
         return self._ahead.pull(self._next, want, self._slots) or END
 
     def _next(self, want: int) -> Item | None:
@@ -226,6 +233,8 @@ class InterleaveStream(Stream):
         row_bytes = max(1, sum(head.nbytes for head in heads) // sum(head.rows for head in heads))
         rows = max(want, MERGED_BYTES // row_bytes)
         turns = min([rows // length, *(head.rows // length * count + i for i, head in enumerate(heads))])
+        if turns * length > want and want % length == 0:  # what is left over would have to be joined with the next
+            turns -= turns % (want // length)
         if turns < 2:
             return None
         place = self._place()

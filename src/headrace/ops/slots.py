@@ -1,18 +1,24 @@
-"""The rows that a shuffle buffer holds, copied into slots: bytes where a column is dense, else objects."""
+"""The rows that a shuffle buffer holds, copied into slots: bytes where a column is dense or text, else objects."""
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headrace import _native
+from headrace.arrow_text import binary, is_plain, nbytes, parts
 from headrace.block import Block, Item, from_elements
-from headrace.columns import Column, Indices, Stacked, column_of, values
+from headrace.columns import Column, Indices, Stacked, column_of, kind_of, values
 from headrace.columns.dense import MUCH, pooled
 from headrace.plan.structure import Structure
 from headrace.ragged import as_bytes
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Dense = NDArray[Any]
 
@@ -130,14 +136,85 @@ class DenseStore:
         self.rows[slot] = self.rows[last]
 
 
-class ObjectStore:
-    """Text, ragged rows and anything else: objects in a pool, and in each slot the place of one in the pool."""
+class PlacedStore(ABC):
+    """Rows that lie in a pool, and in each slot the place of one in the pool."""
 
     row_bytes = 16
 
-    def __init__(self, *, copies: bool = True) -> None:
-        self._copies = copies
+    def __init__(self) -> None:
         self._places = DenseStore(np.empty(0, np.int64), NOWHERE)
+
+    @abstractmethod
+    def fits(self, column: Column) -> bool:
+        """Whether rows of this column can lie here."""
+
+    @abstractmethod
+    def _keep(self, column: Column) -> Indices:
+        """The rows into the pool; their places."""
+
+    @abstractmethod
+    def _give(self, places: Indices) -> Column:
+        """The rows of these places, which are free from here on."""
+
+    @abstractmethod
+    def _look(self, places: Indices) -> Iterable[Any]:
+        """The rows of these places, as objects."""
+
+    def grow(self, room: int) -> None:
+        self._places.grow(room)
+
+    def place(self, slots: Indices | slice, column: Column) -> None:
+        self._places.place(slots, self._keep(column))
+
+    def exchange(self, hole: int, column: Column, draws: Indices) -> Column:
+        return self._give(self._places.exchange(hole, self._keep(column), draws))
+
+    def drain(self, used: int, draws: Indices) -> Column:
+        return self._give(self._places.drain(used, draws))
+
+    def expect(self, rows: int) -> None:  # noqa: B027 - they lie wherever they do
+        """So many rows are about to be asked for."""
+
+    def pop(self, slots: slice) -> Column:
+        return self._give(self._places.pop(slots))
+
+    def peek(self, top: int) -> list[Any]:
+        places = self._places.peek(top)
+        found = np.full(top, None)
+        found[places != NOWHERE] = np.fromiter(self._look(places[places != NOWHERE]), object)
+        return found.tolist()
+
+    def move(self, slot: int, last: int) -> None:
+        self._places.move(slot, last)
+
+
+class TextStore(PlacedStore):
+    """Bytes or strings in Arrow's layout."""
+
+    def __init__(self, kind: pa.DataType) -> None:
+        super().__init__()
+        self._kind = kind
+        self._pool = _native.TextPool()
+
+    def fits(self, column: Column) -> bool:
+        return _is_text(column) and column.type == self._kind
+
+    def _keep(self, column: Column) -> Indices:
+        return self._pool.keep(*parts(column))
+
+    def _give(self, places: Indices) -> Column:
+        return binary(*self._pool.give(places), self._kind)
+
+    def _look(self, places: Indices) -> Iterable[Any]:
+        return values(binary(*self._pool.read(places), self._kind))
+
+
+class ObjectStore(PlacedStore):
+    """Large texts, ragged rows and anything else: objects."""
+
+    def __init__(self, *, copies: bool = True) -> None:
+        super().__init__()
+        self._copies = copies
         self._pool = np.empty(0, object)
         self._touched = 0
         self._free: list[Indices] = []
@@ -145,11 +222,8 @@ class ObjectStore:
     def fits(self, column: Column) -> bool:  # noqa: ARG002
         return True
 
-    def grow(self, room: int) -> None:
-        self._places.grow(room)
-
     def _keep(self, column: Column) -> Indices:
-        """The rows into the pool: where others were given out, then beyond."""
+        """Where others were given out, then beyond."""
         need, found = len(column), []
         while need and self._free:
             part = self._free.pop()
@@ -173,26 +247,8 @@ class ObjectStore:
         made = column_of(rows)
         return made.copy() if not self._copies and len(rows) == 1 and isinstance(made, np.ndarray) else made
 
-    def place(self, slots: Indices | slice, column: Column) -> None:
-        self._places.place(slots, self._keep(column))
-
-    def exchange(self, hole: int, column: Column, draws: Indices) -> Column:
-        return self._give(self._places.exchange(hole, self._keep(column), draws))
-
-    def drain(self, used: int, draws: Indices) -> Column:
-        return self._give(self._places.drain(used, draws))
-
-    def expect(self, rows: int) -> None:
-        """Objects lie wherever they do."""
-
-    def pop(self, slots: slice) -> Column:
-        return self._give(self._places.pop(slots))
-
-    def peek(self, top: int) -> list[Any]:
-        return [None if place == NOWHERE else self._pool[place] for place in self._places.peek(top)]
-
-    def move(self, slot: int, last: int) -> None:
-        self._places.move(slot, last)
+    def _look(self, places: Indices) -> Iterable[Any]:
+        return iter(self._pool[places])
 
 
 class Slots:
@@ -290,7 +346,13 @@ class Slots:
         return [Block(self._structure, columns, rows, None, ids)]
 
 
+def _is_text(column: Column) -> bool:
+    return kind_of(column).name == "text" and is_plain(column)
+
+
 def _store(like: Column, kept: bool) -> Store:
+    if _is_text(like) and nbytes(like) < LARGE * len(like):
+        return TextStore(like.type)
     if not isinstance(like, np.ndarray) or like.dtype.hasobject:
         return ObjectStore()
     dense = DenseStore(like)

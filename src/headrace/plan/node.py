@@ -52,6 +52,7 @@ class Node(ABC):
     - `outlives`: its rows are kept beyond a pass.
     - `in_memory`: its rows lie in memory and stay there, whoever holds them.
     - `brief`: all its rows can be had sooner than a thread could be started for them.
+    - `at_hand`: its rows lie on this machine and are made by little more than copying them.
     - `same_each_epoch`: its rows, but for their ids, depend on nothing but its parameters.
     - `transparent`: leaves no trace in marks and states; it may come and go between a save and a restore.
     - `scatters`: moves rows so that neighbours come from far apart; worth doing on row numbers.
@@ -198,6 +199,11 @@ class Node(ABC):
 
     @property
     def brief(self) -> bool:
+        """See the class; asked when it is about to be opened."""
+        return False
+
+    @property
+    def at_hand(self) -> bool:
         """See the class; asked when it is about to be opened."""
         return False
 

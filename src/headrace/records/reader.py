@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -52,10 +53,19 @@ ReadItem: TypeAlias = GoodRows | BadRecord
 START = RecordAt(0, 0, 0)
 
 
+@dataclass(slots=True)
+class Habit:
+    """What files that are read alike have shown: how many rows are usually wanted at a time, and how large they are."""
+
+    wanted: int = 0
+    row_bytes: int = 0
+
+
 class Reader:
     """Reads on by chunks. With `go_on` it looks for the next record behind a bad one; else a file may end there.
 
-    After an OSError it is of no use any more: what was unpacked may be lost.
+    After an OSError it is of no use any more: what was unpacked may be lost. Readers of files that are alike share a
+    `habit`: the first rows of the next file are then read as many at a time as those of the last.
     """
 
     def __init__(
@@ -67,12 +77,13 @@ class Reader:
         go_on: bool = False,
         chunk: int | None = None,
         via: Transport = ALONE,
+        habit: Habit | None = None,
     ) -> None:
         self._format = form
         self._go_on = go_on
         self._room, self._most_room = chunk or CHUNK, chunk or SKIMMED
-        self._row_bytes = 0
-        self._usual = 0
+        self._habit = habit or Habit()
+        self._row_bytes = self._habit.row_bytes
         self._more = False
         self._number, self._line = at.number, at.line
         self._file = open_path(path, via, at.offset)
@@ -89,7 +100,7 @@ class Reader:
 
     def read(self, want: int = 1) -> list[ReadItem]:
         """The next rows and bad records, if possible some times `want` of them; none only at the end."""
-        self._usual = max(self._usual, want)
+        self._habit.wanted = max(self._habit.wanted, want)
         found = self._refused() if self._fresh else []
         self._fresh = False
         while not found and not self._over:
@@ -164,7 +175,8 @@ class Reader:
         """How many rows to hints for: those wanted, and as many again, as usual, as a chunk has room for."""
         if not self._row_bytes:
             return ALL
-        return want + max(0, self._room // self._row_bytes - want) // self._usual * self._usual
+        usual = self._habit.wanted
+        return want + max(0, self._room // self._row_bytes - want) // usual * usual
 
     def _look(self, want: int) -> ScanResult:
         window = self._window
@@ -172,6 +184,7 @@ class Reader:
         hints = ScanHints(window.offset == 0, whole, self._left(), self._most(want))
         scan = self._format.scan(window.data, hints)
         self._row_bytes = -(-scan.used // scan.rows) if scan.rows else 0
+        self._habit.row_bytes = self._row_bytes or self._habit.row_bytes
         return scan
 
     def _missing(self, want: int) -> int:

@@ -253,6 +253,12 @@ class Files(Node):
         return not self.format.compression and small_size(self.files.names[0]) is not None
 
     @property
+    def at_hand(self) -> bool:
+        if self.files is None or self.child is not Records or self.cycle_length is not None or self.format.compression:
+            return False
+        return all(local_path(name) is not None for name in self.files.names)
+
+    @property
     def fn(self) -> Callable[[Any], Node]:
         """Makes the records of one file of its name."""
         return self._records

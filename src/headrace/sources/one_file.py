@@ -82,7 +82,7 @@ class OneFile(Node):
         return StateError(f"{show_path(self.path)} {what} since the state was taken")
 
 
-SMALL = 64 << 10
+SMALL = 256 << 10
 """Bytes of a file that is read sooner than a thread could be started."""
 
 

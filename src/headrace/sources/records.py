@@ -15,10 +15,11 @@ from headrace.execute.registry import fetches, opens
 from headrace.plan.marks import At, OwnMark
 from headrace.plan.node import TUNING
 from headrace.records.access import pick_records, read_records_at
+from headrace.records.files import local_path
 from headrace.records.format import Bad, Format, ScanHints, ScannedRows
 from headrace.records.identity import Token
 from headrace.records.index import Index
-from headrace.records.reader import START, BadRecord, GoodRows, Reader, ReadItem, RecordAt
+from headrace.records.reader import START, BadRecord, GoodRows, Habit, Reader, ReadItem, RecordAt
 from headrace.records.redact import show_path
 from headrace.sources.one_file import NO_FILE, FileStream, OneFile, error_reason, small_size
 
@@ -33,6 +34,10 @@ class Records(OneFile):
     @property
     def brief(self) -> bool:
         return not self.format.compression and small_size(self.path) is not None
+
+    @property
+    def at_hand(self) -> bool:
+        return not self.format.compression and local_path(self.path) is not None
 
     def bad(self, reason: str | OSError, at: RecordAt) -> ElementError:
         """What stands in the place of a bad record."""
@@ -167,6 +172,7 @@ class RecordsStream(FileStream):
             go_on=go_on,
             chunk=node.buffer_size,
             via=node.via(self._ctx),
+            habit=self._ctx.run.shared.setdefault((Habit, self._ctx.stage), Habit()),
         )
         node.remember(self._reader.identity)
         self._token = self._reader.token
