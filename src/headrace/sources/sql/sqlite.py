@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from datetime import date, datetime
 from functools import cache, partial
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -107,7 +106,9 @@ def find_library() -> None:
     """Have the kernels know Python's own SQLite: a second one in the process would lose the locks of the first."""
     if sqlite3.threadsafety == 0:
         raise ImportError("the SQLite of this Python is made for one thread")
-    if _native.find_sqlite(getattr(import_module("_sqlite3"), "__file__", None) or ""):
+    import _sqlite3
+
+    if _native.find_sqlite(getattr(_sqlite3, "__file__", None) or ""):
         return
     try:  # its names are hidden in Python; to what it loads it shows its functions
         with closing(sqlite3.connect(":memory:")) as db:
