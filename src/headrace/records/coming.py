@@ -72,10 +72,9 @@ class Coming:
                 self._expected.setdefault(name, expected)
 
     def take(self, path: str) -> Begun | None:
-        """What is under way of a file that is opened now; the next ones are asked about."""
+        """What is under way of a file that is opened now."""
         with self._lock:
             begun = self._begun.pop(path, None)
-        self._ask_after(path)
         if begun is None or begun.is_fresh:
             return begun
         begun.drop()
@@ -115,7 +114,8 @@ class Coming:
         place = expected.places[path] + 1
         return [(name, expected.via) for name in expected.names[place : place + count]]
 
-    def _ask_after(self, path: str) -> None:
+    def ask_after(self, path: str) -> None:
+        """Ask what the files behind this one are."""
         for name, via in self._behind(path, ASKED):
             if name in self._begun or "://" not in name:
                 continue

@@ -7,11 +7,10 @@ import threading
 import time
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
-from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
-from headrace.records.faults import ReplacedError
+from headrace.records.faults import ReplacedError, is_passing
 
 if TYPE_CHECKING:
     from headrace.records.transport import Transport
@@ -102,9 +101,14 @@ def begin_opening(via: Transport, system: Any, name: str, *, first: int = 0) -> 
 
 async def _open_object(system: Any, name: str, first: int) -> FirstAnswer:
     system.invalidate_cache(name)
-    if first and "s3" in _protocols(system):
-        with suppress(Exception):  # there is none, or it is empty, or a folder: then it is asked in so many words
-            return await _open_s3(system, name, first)
+    open_with = next((how for protocol, how in OPEN_WITH_BYTES.items() if protocol in _protocols(system)), None)
+    if first and open_with is not None:
+        try:
+            return await open_with(system, name, first)
+        except Exception as error:
+            if is_passing(error):
+                raise
+            # There is none, or it is empty, or a folder, or it does not say: then it is asked in so many words.
     return FirstAnswer(await _info(system, name))
 
 
@@ -116,6 +120,18 @@ async def _open_s3(system: Any, name: str, first: int) -> FirstAnswer:
         return FirstAnswer(info, await answer["Body"].read())
     finally:
         answer["Body"].close()
+
+
+async def _open_gs(system: Any, name: str, first: int) -> FirstAnswer:
+    headers, data = await system._call("GET", system.url(name), headers={"Range": f"bytes=0-{first - 1}"})
+    hashes = dict(each.strip().split("=", 1) for each in headers["x-goog-hash"].split(","))
+    size = int(headers["Content-Range"].rpartition("/")[2])
+    info = {"generation": headers["x-goog-generation"], "size": size, "type": "file", "crc32c": hashes["crc32c"]}
+    return FirstAnswer(info | ({"md5Hash": hashes["md5"]} if "md5" in hashes else {}), data)
+
+
+OPEN_WITH_BYTES = {"s3": _open_s3, "gs": _open_gs}
+"""Stores that say with the bytes of a range which object they are of."""
 
 
 async def _get_s3(system: Any, name: str, start: int, stop: int, **asked: Any) -> Any:

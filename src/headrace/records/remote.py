@@ -202,10 +202,11 @@ class RemoteFile:
         return len(starts)
 
     def _pass_to(self, bounds: Bounds) -> None:
-        """Give up what was asked for before a block; more are asked for at a time where it is still on its way."""
+        """Give up what was asked for before a block; more are asked for at a time where it must be waited for."""
         for passed in [each for each in self._begun if each[0] < bounds[0]]:
             self._begun.pop(passed).cancel()
-        if bounds in self._begun and not self._begun[bounds].done():
+        found = self._begun.get(bounds)
+        if not (bounds in self._kept if found is None else found.done()):
             self._via.in_flight.grow(self._via.most_in_flight)
 
     def _bounds(self, start: int) -> Bounds:
@@ -312,14 +313,20 @@ def open_remote(path: str, via: Transport, *, start: int | None = None) -> Remot
     """A file in a store, open; the first bytes may come along where it is read in order from `start` on."""
     begun = via.coming.take(path)
     if begun is not None and begun.file is not None:
+        via.coming.ask_after(path)
         return begun.file
     first = BLOCK if start is not None and start < BLOCK and via.cache is None else 0
     system, name = via.system(path)
+    future: Future[FirstAnswer] | None = None if begun is None else begun.future
+    future = future or begin_opening(via, system, name, first=first)
+    if not future.done():
+        via.in_flight.grow(via.most_in_flight)
+    via.coming.ask_after(path)  # when this one was asked about
 
     def opening() -> FirstAnswer:
-        nonlocal begun
-        future, begun = None if begun is None else begun.future, None
-        return via.wait(future or begin_opening(via, system, name, first=first))
+        nonlocal future
+        asked, future = future, None
+        return via.wait(asked or begin_opening(via, system, name, first=first))
 
     return RemoteFile(path, via, via.attempt(path, opening))
 
