@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from headrace.errors import SpecError
 from headrace.records.transport import TIMEOUT
-from headrace.sources.sql.driver_calls import DriverCall
+from headrace.sources.sql.driver_calls import DriverCall, DriverThread
 from headrace.sources.sql.uri import Uri
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ class Rows(Iterator["pa.RecordBatch"]):
         self._cancel = cancel
         self._timeout = timeout
         self._call: DriverCall[pa.RecordBatch | None] | None = None
+        self._thread = None if timeout is None else DriverThread()
         self._closed = self._cancelled = False
         self._ending = threading.Lock()  # a driver must not be told to end what another thread lets go of
 
@@ -46,13 +47,14 @@ class Rows(Iterator["pa.RecordBatch"]):
     def __next__(self) -> pa.RecordBatch:
         if self._timeout is None:
             return next(self._batches)
-        self._call = DriverCall(lambda: next(self._batches, None), lambda _: self._let_go())
+        self._call = DriverCall(lambda: next(self._batches, None), lambda _: self._let_go(), self._thread)
         if self._cancelled:  # before there was a call to give up
             self._call.give_up()
         try:
             batch = self._call.wait(self._timeout)
         except TimeoutError:
             self._closed = True  # the call has the connection, and closes it when it ends
+            self._end_thread(wait=False)
             raise
         if batch is None:
             raise StopIteration
@@ -73,6 +75,11 @@ class Rows(Iterator["pa.RecordBatch"]):
             if not self._closed:
                 self._closed = True
                 self._let_go()
+                self._end_thread(wait=True)
+
+    def _end_thread(self, *, wait: bool) -> None:
+        if self._thread is not None:
+            self._thread.end(wait=wait)
 
     def _let_go(self) -> None:
         with suppress(Exception):

@@ -4,25 +4,59 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from queue import SimpleQueue
 from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 
 
+class DriverThread:
+    """A thread for calls one after another, until it is ended: what one of them allocates the next one uses again."""
+
+    def __init__(self) -> None:
+        self._calls: SimpleQueue[DriverCall[Any] | None] = SimpleQueue()
+        self._thread = threading.Thread(target=self._work, name="headrace-database", daemon=True)
+        self._thread.start()
+
+    def _work(self) -> None:
+        while (call := self._calls.get()) is not None:
+            call.run()
+
+    def add(self, call: DriverCall[Any]) -> None:
+        """Have a call made behind those before it."""
+        self._calls.put(call)
+
+    def end(self, *, wait: bool) -> None:
+        """Have it end behind the calls that it has, and `wait` for that where it has none."""
+        self._calls.put(None)
+        if wait:
+            self._thread.join()
+
+
 class DriverCall(Generic[T]):
     """What `work` gives, if it does in time; else `undo` gets it later, or None, and lets go of what was in use."""
 
-    def __init__(self, work: Callable[[], T], undo: Callable[[T | None], None] = lambda _: None) -> None:
+    def __init__(
+        self,
+        work: Callable[[], T],
+        undo: Callable[[T | None], None] = lambda _: None,
+        thread: DriverThread | None = None,
+    ) -> None:
         self._work, self._undo = work, undo
         self._lock = threading.Lock()
         self._ended = threading.Event()
         self._over = self._left = False
         self._result: Any = None
         self._error: BaseException | None = None
-        self._thread = threading.Thread(target=self._run, name="headrace-database", daemon=True)
-        self._thread.start()
+        self._thread: threading.Thread | None = None
+        if thread is not None:
+            thread.add(self)
+        else:
+            self._thread = threading.Thread(target=self.run, name="headrace-database", daemon=True)
+            self._thread.start()
 
-    def _run(self) -> None:
+    def run(self) -> None:
+        """Make the call."""
         try:
             self._result = self._work()
         except BaseException as error:  # for whoever waits
@@ -52,4 +86,5 @@ class DriverCall(Generic[T]):
 
     def join(self, seconds: float) -> None:
         """Wait until it has ended, in whatever way, but no longer than that."""
-        self._thread.join(seconds)
+        if self._thread is not None:
+            self._thread.join(seconds)
