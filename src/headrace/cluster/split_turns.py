@@ -199,7 +199,7 @@ class DistributeOverStream(Stream):
         while True:
             if self._session is None:
                 self._begin()
-            made = self._checked(self._rows.pull(want + self._passed))
+            made = self._checked(self._rows.pull_item(want + self._passed))
             if made is END:
                 if self._passed:
                     raise StateError(
@@ -216,9 +216,8 @@ class DistributeOverStream(Stream):
                 rest = made.cut(dropped, made.rows)
                 return rest if self._thin else with_own_arrays(rest)
 
-    def _checked(self, made: Made) -> Pulled | None:
+    def _checked(self, made: Pulled) -> Pulled | None:
         """The rows, if their numbers are those that were expected; None where splits must be asked for anew first."""
-        assert not isinstance(made, list)
         if made is END or not self._thin:
             return made
         if self._right(made):

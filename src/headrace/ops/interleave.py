@@ -209,10 +209,11 @@ class InterleaveStream(Stream):
         self._pinned = False
 
     def pull(self, want: int) -> Made:
-        item = self._pull(want)
-        return with_more(item, want, self._pull) if self._unseen else item
+        item = self.pull_item(want)
+        return with_more(item, want, self.pull_item) if self._unseen else item
 
-    def _pull(self, want: int) -> Pulled:
+    def pull_item(self, want: int) -> Pulled:
+        """What comes next, as it comes: rows of one turn, or of several whole rounds."""
         return self._ahead.pull(self._next, want, self._slots) or END
 
     def _next(self, want: int) -> Item | None:
