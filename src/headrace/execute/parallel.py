@@ -145,15 +145,22 @@ def _stage(
 
 
 def tuned_width(
-    ctx: Context, width: int, *, start: int = 0, most: int = MOST, hides: bool = False, stage: str | None = None
+    ctx: Context,
+    width: int,
+    *,
+    start: int = 0,
+    guess: int = 0,
+    most: int = MOST,
+    hides: bool = False,
+    stage: str | None = None,
 ) -> int | Climb:
-    """The number of parallel calls: what was said, or found by an earlier pass, else to be found."""
+    """The number of parallel calls: what was said, or found by an earlier pass, else to be found, from a `guess` on."""
     if width != AUTOTUNE:
         return width
     tuner, stage = ctx.run.tuner, stage or ctx.stage.path
     found = tuner.found_before(stage)
     if found is None:
-        return Climb(tuner, stage, max(start, tuner.widths.get(stage, 0)), most, hides, start)
+        return Climb(tuner, stage, max(start, tuner.widths.get(stage, guess)), most, hides, start)
     tuner.chose(stage, None, found, "")
     return max(start, found)
 

@@ -8,6 +8,7 @@ from time import perf_counter_ns
 
 from headrace.block import Block, Item
 from headrace.execute.autotune import Climb
+from headrace.execute.budget import cpus
 from headrace.execute.context import Context
 from headrace.execute.inputs import Input
 from headrace.execute.parallel import tuned_width
@@ -88,6 +89,10 @@ class RowBuffer:
         self._source.close()
 
 
+HELPFUL = 4
+"""One thread that reads what lies at hand for so many processors: a guess, where a number was said."""
+
+
 class ReadersAhead:
     """Which of several buffers have threads that read before they are asked: as many as were said, or prove good.
 
@@ -108,7 +113,8 @@ class ReadersAhead:
     def expect(self, node: Node) -> None:
         """Told what the next buffer reads, before it is opened: of the first one it learns how many threads to try."""
         if self._said and node.pure and node.at_hand:
-            self._use(tuned_width(self._ctx, AUTOTUNE, most=min(self._count, self._most)))
+            most = min(self._count, self._most)
+            self._use(tuned_width(self._ctx, AUTOTUNE, guess=min(most, cpus() // HELPFUL), most=most))
         self._said = False
 
     def pace(self, ctx: Context) -> Pace:
