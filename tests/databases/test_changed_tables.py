@@ -90,6 +90,15 @@ def test_where_rows_are_read_again_a_change_among_them_is_refused(sqlite, how, p
         list(ds.iterator(state))
 
 
+def test_rows_that_are_read_again_lie_in_the_table_in_any_order(sqlite):
+    sqlite.run("CREATE TABLE backwards (id int)")
+    sqlite.run(f"INSERT INTO backwards VALUES {', '.join(f'({i})' for i in range(900, 0, -1))}")
+    ds = AGAIN["shuffle"](D.from_sql(sqlite.uri, "SELECT * FROM backwards", key="id"))
+    want = flat(ds)
+    got, state = cut(ds, 301)
+    assert got + flat(ds.iterator(state)) == want
+
+
 def test_a_state_of_another_process_knows_the_keys_too(sqlite):
     sqlite.numbers("changing", 3000)
     ds = D.from_sql(sqlite.uri, QUERY, key="id").batch(10).prefetch(2, mode="process")

@@ -92,8 +92,13 @@ def test_what_does_not_fit_is_refused():
     ):  # fmt: skip
         with pytest.raises(ValueError, match=r"."):
             call()
+
+
+def test_too_much_is_pythons_own_error_whoever_else_is_there():
+    """DuckDB has its own error for it, and binds its library as we do ours."""
+    pytest.importorskip("duckdb")
+    many = (np.zeros(2**20, np.uint64), np.array([0, 2**20]))
     with pytest.raises(MemoryError):
-        many = (np.zeros(2**20, np.uint64), np.array([0, 2**20]))
         _native.cross_product([many] * 4, 1, 10)
 
 

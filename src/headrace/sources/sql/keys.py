@@ -5,13 +5,13 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from headrace.errors import SpecError, StateError
-from headrace.sources.seen_rows import SeenRows, seen_rows
+from headrace.sources.seen_rows import SeenRows, mark_of_key, seen_rows
 from headrace.sources.sql.database import Database, Key, PageReader, Params
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class KeyedQuery:
         return name if self.is_number else self.database.exact_text(name)
 
     def seen_again(self, part: int, after: Key | None, last: Key) -> SeenRows | None:
-        """What is there now of rows behind one key and up to another."""
+        """What is there now of rows behind one key and up to another; in no order, which their hashes do not need."""
         low = after if after is not None else self.cuts[part - 1] if part else None
         order, literal = self._order, self.database.literal
         conditions = [f"{order} <= {literal(last)}"]
@@ -67,10 +67,10 @@ class KeyedQuery:
         try:
             for batch in rows:
                 seen = seen_rows(batch.column(0))
-                found = seen if found is None or seen is None else found.and_then(seen)
+                found = seen if found is None else found.and_then(seen)
         finally:
             rows.close()
-        return found
+        return None if found is None else replace(found, last=mark_of_key(last))
 
     def with_cuts(self, parts: int) -> KeyedQuery:
         """The same in parts: of numbers, of equal ranges; of texts, of equal numbers of rows."""
