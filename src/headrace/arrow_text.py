@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace import _native
+from headrace.ragged import address_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -52,7 +53,7 @@ FRESH = FreshBytes()
 def fresh_binary(values: Bytes, offsets: Offsets) -> pa.Array:
     """As `binary`, of bytes that nobody else has."""
     if FRESH.noted is not None and values.nbytes >= LARGE:
-        FRESH.noted[_address(values)] = values
+        FRESH.noted[address_of(values)] = values
     return binary(values, offsets)
 
 
@@ -60,7 +61,7 @@ def take_over(noted: dict[int, Bytes], array: NDArray[Any]) -> NDArray[Any] | No
     """The array as one that can be written to, without a copy, if it begins where noted bytes do; only once."""
     if not noted or not array.flags.c_contiguous:
         return None
-    values = noted.pop(_address(array), None)
+    values = noted.pop(address_of(array), None)
     if values is None or values.nbytes < array.nbytes:
         return None
     return values[: array.nbytes].view(array.dtype).reshape(array.shape)
@@ -68,10 +69,6 @@ def take_over(noted: dict[int, Bytes], array: NDArray[Any]) -> NDArray[Any] | No
 
 LARGE = 1 << 16
 """Bytes of a column that are worth being used again."""
-
-
-def _address(array: NDArray[Any]) -> int:
-    return int(array.__array_interface__["data"][0])
 
 
 def parts(column: pa.Array) -> tuple[Bytes, Offsets]:

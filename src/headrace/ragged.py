@@ -325,6 +325,11 @@ def as_ragged(dense: NDArray[Any]) -> Ragged:
     return Ragged._of(dense.reshape(rows * length, *dense.shape[2:]), np.arange(rows + 1) * length)
 
 
+def address_of(array: NDArray[Any]) -> int:
+    """Where the first value of an array lies in memory."""
+    return int(array.__array_interface__["data"][0])
+
+
 def as_bytes(array: NDArray[Any]) -> NDArray[np.uint8]:
     """The rows of an array as bytes, one line a row."""
     return np.ascontiguousarray(array).view(np.uint8).reshape(len(array), -1)

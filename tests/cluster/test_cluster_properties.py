@@ -2,28 +2,19 @@
 
 import warnings
 
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
-from tests.pipelines import pipelines
+from tests.cluster.few_examples import few_examples, ways
 
 from headrace.execute.state import first_unseeded
 from headrace.plan.spec import Spec
 from headrace.testing import check_transformation, our_threads, reference_outcomes
 
-EXAMPLES = 20 if settings.default.max_examples < 1000 else settings.default.max_examples
 
-
-@settings(
-    max_examples=EXAMPLES,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, *settings.default.suppress_health_check],
-)
+@few_examples
 @given(
-    ds=pipelines,
-    splits=st.integers(1, 5),
-    cycle_length=st.sampled_from([None, 2]),
+    **ways,
     block_length=st.sampled_from([None, 1, 3]),
-    mode=st.sampled_from(["distributed_epoch", "distributed_epoch", "parallel_epochs"]),
-    shared=st.booleans(),
 )
 def test_any_pipeline_keeps_every_promise_on_a_cluster(workers, ds, splits, cycle_length, block_length, mode, shared):
     how = {"cycle_length": cycle_length, "block_length": block_length}

@@ -8,9 +8,10 @@ import warnings
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
-from tests.pipelines import Sometimes, pipelines
+from tests.cluster.few_examples import few_examples, ways
+from tests.pipelines import Sometimes
 
 import headrace as hr
 from headrace.cluster import split_turns
@@ -24,20 +25,12 @@ from headrace.plan.spec import Spec
 from headrace.testing import check_transformation, difference, our_threads, outcomes, reference_outcomes
 
 D = hr.Dataset
-EXAMPLES = 20 if settings.default.max_examples < 1000 else settings.default.max_examples
 
 
-@settings(
-    max_examples=EXAMPLES,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, *settings.default.suppress_health_check],
-)
+@few_examples
 @given(
-    ds=pipelines,
-    splits=st.integers(1, 5),
-    cycle_length=st.sampled_from([None, 2]),
+    **ways,
     block_length=st.sampled_from([None, 3]),
-    mode=st.sampled_from(["distributed_epoch", "distributed_epoch", "parallel_epochs"]),
-    shared=st.booleans(),
     world=st.integers(2, 3),
     batch_size=st.sampled_from([None, 2]),
     uneven=st.sampled_from(["drop", "pad", "wrap", "shard"]),

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
 from numpy.typing import NDArray
 
-from headrace import _native
 from headrace.adapters.feed import framework
 from headrace.adapters.tensors import Casts, readable
-from headrace.columns.dense import MUCH
+from headrace.columns.dense import copy_with_help
 
 ALIGNED = 256
 """Where a component may begin in a buffer: what CUDA's own allocator gives."""
@@ -59,10 +57,8 @@ class Room:
         """Copy an array into the buffer; the GIL is free meanwhile."""
         if self._array is None:
             self._tensor.copy_(readable(part.array, part.path))
-        elif part.array.ndim and part.array.nbytes >= MUCH:  # by our threads: those of torch spin when they are done
-            _native.copy_rows(part.array, self._array)
         else:
-            np.copyto(self._array, part.array)
+            copy_with_help(part.array, self._array)  # by our threads: those of torch spin when they are done
 
     def on_device(self, together: dict[Any, Any], device: Any) -> Any:
         """The array on the device: by itself, or cut from those that travelled `together`, seen as its dtype."""

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from headrace import _native
 from headrace.execute.budget import free_memory
+from headrace.ragged import address_of
 
 LEAST_BYTES = 16 << 20
 """Smaller arrays are not worth it."""
@@ -59,7 +60,7 @@ class Locked:
             if again and not owner.tried:
                 owner.tried = True
                 if _is_room(self._owners, root.nbytes):
-                    owner.start(_address(root), root.nbytes, root)
+                    owner.start(address_of(root), root.nbytes, root)
         return owner.locked
 
     def _new(self, root: Array) -> Owner:
@@ -98,7 +99,7 @@ class LockedPool:
         """Whether an array, which is about to be copied, lies in locked memory of the pool."""
         if not self._safe or not array.nbytes or not array.flags.c_contiguous:
             return False
-        found = _native.pool_mapping(_address(array))
+        found = _native.pool_mapping(address_of(array))
         if found is None:
             return False
         start, nbytes = found
@@ -178,8 +179,3 @@ class Owner:
 
     def _let_go(self) -> None:
         self._kept, self.nbytes = None, 0
-
-
-def _address(array: Array) -> int:
-    address: int = array.__array_interface__["data"][0]
-    return address

@@ -13,7 +13,7 @@ from headrace import _native
 from headrace.columns.kind import Indices, Kind, Notes, register_kind
 from headrace.errors import StorageError
 from headrace.plan.spec import TensorSpec
-from headrace.ragged import as_bytes, join_values
+from headrace.ragged import address_of, as_bytes, join_values
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -142,6 +142,16 @@ def put_rows(out: Dense, places: Indices, column: Dense, indices: Indices | None
         _native.copy_rows(column, out, indices, places)
 
 
+def copy_with_help(array: Dense, out: Dense) -> None:
+    """Copy an array into another like it, in C order; a large one with several threads."""
+    while out.ndim > 1 and len(out) == 1:
+        array, out = array[0], out[0]
+    if out.nbytes < MUCH:
+        np.copyto(out, array)
+    else:
+        _native.copy_rows(array, out)
+
+
 def neighbours(columns: Sequence[Dense]) -> Dense | None:
     """The columns as one, without a copy, where they are rows of one array that lie one after another.
 
@@ -152,18 +162,14 @@ def neighbours(columns: Sequence[Dense]) -> Dense | None:
         return None
     if not base.flags.c_contiguous or not base.nbytes:
         return None
-    origin, row_bytes = _address(base), base.strides[0]
-    start = stop = (_address(first) - origin) // row_bytes
+    origin, row_bytes = address_of(base), base.strides[0]
+    start = stop = (address_of(first) - origin) // row_bytes
     for column in columns:
         ours = column.base is base and column.flags.writeable and column.flags.c_contiguous
-        if not ours or _address(column) != origin + stop * row_bytes:
+        if not ours or address_of(column) != origin + stop * row_bytes:
             return None
         stop += len(column)
     return base[start:stop]
-
-
-def _address(array: Dense) -> int:
-    return int(array.__array_interface__["data"][0])
 
 
 def copy_in_order(array: Dense) -> Dense:

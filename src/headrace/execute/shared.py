@@ -18,9 +18,8 @@ import cloudpickle
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from headrace import _native
 from headrace.block import Block
-from headrace.columns.dense import MUCH, room_for
+from headrace.columns.dense import copy_with_help, room_for
 from headrace.plan.structure import Structure
 
 _ALIGNMENT = 64
@@ -61,30 +60,20 @@ class Shared:
             memory = self._mapped(end)
             for array, start in zip(arrays, placed, strict=True):
                 if array.nbytes:
-                    _copy(array, np.ndarray(array.shape, array.dtype, memory, start))
+                    copy_with_help(array, np.ndarray(array.shape, array.dtype, memory, start))
         return placed
 
     def read(self, start: int, dtype: DTypeLike, shape: tuple[int, ...]) -> NDArray[Any]:
         """An array's copy, which nobody else sees."""
         out = room_for(shape, dtype)
         if out.nbytes:
-            _copy(np.ndarray(shape, out.dtype, self._mapped(start + out.nbytes), start), out)
+            copy_with_help(np.ndarray(shape, out.dtype, self._mapped(start + out.nbytes), start), out)
         return out
 
     def close(self) -> None:
         """Let go of it."""
         self._map = None
         os.close(self.fd)
-
-
-def _copy(array: NDArray[Any], out: NDArray[Any]) -> None:
-    """Copy an array into another like it; large ones with several threads."""
-    while out.ndim > 1 and len(out) == 1:
-        array, out = array[0], out[0]
-    if out.nbytes < MUCH:
-        np.copyto(out, array)
-    else:
-        _native.copy_rows(array, out)
 
 
 class PackedValues(NamedTuple):

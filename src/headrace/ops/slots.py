@@ -13,7 +13,7 @@ from headrace import _native
 from headrace.arrow_text import binary, is_plain, nbytes, parts
 from headrace.block import Block, Item, from_elements
 from headrace.columns import Column, Indices, Stacked, column_of, kind_of, values
-from headrace.columns.dense import MUCH, pooled
+from headrace.columns.dense import MUCH, copy_with_help, pooled
 from headrace.plan.structure import Structure
 from headrace.ragged import as_bytes
 
@@ -95,8 +95,8 @@ class DenseStore:
         return pooled((rows, *self.rows.shape[1:]), self.rows.dtype)
 
     def place(self, slots: Indices | slice, column: Column) -> None:
-        if isinstance(slots, slice) and self.row_bytes * len(column) >= MUCH:
-            _native.copy_rows(column, self.rows[slots])
+        if isinstance(slots, slice):
+            copy_with_help(column, self.rows[slots])
         else:
             self.rows[slots] = column
 

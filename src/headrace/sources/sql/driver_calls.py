@@ -33,6 +33,17 @@ class DriverThread:
             self._thread.join()
 
 
+def call_in_time(work: Callable[[], T], close: Callable[[], None], seconds: float) -> T:
+    """What `work` gives, if it does in time; where it fails `close` lets go of what it used, and late, when it ends."""
+    try:
+        return DriverCall(work, lambda _: close()).wait(seconds)
+    except TimeoutError:  # the call has it
+        raise
+    except BaseException:
+        close()
+        raise
+
+
 class DriverCall(Generic[T]):
     """What `work` gives, if it does in time; else `undo` gets it later, or None, and lets go of what was in use."""
 

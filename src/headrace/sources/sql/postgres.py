@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from headrace.errors import SpecError
 from headrace.sources.sql.database import Database, Params, Rows, TableView, driver
-from headrace.sources.sql.driver_calls import DriverCall
+from headrace.sources.sql.driver_calls import DriverCall, call_in_time
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -61,13 +62,7 @@ class Postgres(Database):
     def ask(self, work: Callable[[Any], T]) -> T:
         """What is done with a connection, if it is in time."""
         connection = self.connect()
-        try:
-            found = DriverCall(lambda: work(connection), lambda _: connection.close()).wait(self.timeout)
-        except TimeoutError:  # the call has the connection
-            raise
-        except BaseException:
-            connection.close()
-            raise
+        found = call_in_time(lambda: work(connection), connection.close, self.timeout)
         connection.close()
         return found
 
@@ -91,13 +86,7 @@ class Postgres(Database):
         def cancel() -> None:
             DriverCall(cursor.adbc_cancel).wait(CANCEL)  # which asks the server by a connection of its own
 
-        try:
-            batches = DriverCall(begin, lambda _: close()).wait(self.timeout)
-        except TimeoutError:  # the call has the connection
-            raise
-        except BaseException:
-            close()
-            raise
+        batches = call_in_time(begin, close, self.timeout)
         return Rows((plain_batch(b, schema) for b in batches), close, cancel, self.timeout)
 
     @staticmethod
@@ -196,27 +185,18 @@ class Exported(TableView):
                 connection = None
             if connection is None:
                 connection = self._database.connect()
-                asked = DriverCall(lambda: export_snapshot(connection), lambda _: connection.close())
-                try:
-                    self._name = asked.wait(self._database.timeout)
-                except TimeoutError:
-                    raise
-                except BaseException:
-                    connection.close()
-                    raise
+                export = partial(export_snapshot, connection)
+                self._name = call_in_time(export, connection.close, self._database.timeout)
             self._connection = connection
             return self._name
 
     def _is_there(self, connection: Any) -> bool:
         """Whether the server still answers; what does not is closed."""
         try:
-            DriverCall(lambda: ask_server(connection, "SELECT 1"), lambda _: connection.close()).wait(
-                self._database.timeout
-            )
+            call_in_time(lambda: ask_server(connection, "SELECT 1"), connection.close, self._database.timeout)
         except TimeoutError:
             raise
         except Exception:  # the connection is no more
-            connection.close()
             return False
         return True
 
