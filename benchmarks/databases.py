@@ -175,6 +175,38 @@ def same_as_theirs() -> Any:
     return hr.SqlDataset("sqlite", sqlite().removeprefix("sqlite:///"), QUERY, kinds).batch(1024)
 
 
+def written(write: Callable[[str], int]) -> Callable[[], int]:
+    """All rows into a table of a new file."""
+
+    def job() -> int:
+        with TemporaryDirectory(prefix="headrace-benchmark-") as folder:
+            return write(f"{folder}/written.db")
+
+    return job
+
+
+def write_ours(path: str) -> int:
+    return hr.Dataset.from_arrow(rows()).write_sql(f"sqlite:///{path}", "bench")
+
+
+def write_adbc(path: str) -> int:
+    from adbc_driver_sqlite import dbapi
+
+    with dbapi.connect(path) as db, db.cursor() as cursor:
+        cursor.adbc_ingest("bench", rows(), mode="create")
+        db.commit()
+    return ROWS
+
+
+def write_python(path: str) -> int:
+    with sqlite3.connect(path) as db:
+        db.execute(f"CREATE TABLE bench ({', '.join(rows().column_names)})")
+        values = zip(*(column.to_pylist() for column in rows().columns), strict=True)
+        db.executemany(f"INSERT INTO bench VALUES ({', '.join('?' * 10)})", values)
+    db.close()
+    return ROWS
+
+
 def resume(source: Callable[[], str]) -> Callable[[int], list[float]]:
     """Milliseconds to the first row behind a state of row 900,000."""
 
@@ -251,6 +283,12 @@ CASES: list[Case | Bound] = [
     Case("SQLite, from_sql", {"tf.data": 10}, {"headrace": ours(sqlite), "tf.data": batches(theirs)}, ROWS),
     Case(
         "SQLite, SqlDataset", {"tf.data": 10}, {"headrace": batches(same_as_theirs), "tf.data": batches(theirs)}, ROWS
+    ),
+    Case(
+        "SQLite, write_sql",
+        {"ADBC": 0.8},
+        {"headrace": written(write_ours), "ADBC": written(write_adbc), "sqlite3": written(write_python)},
+        ROWS,
     ),
     Case("DuckDB", {"duckdb": 0.85}, {"headrace": ours(duckdb), "duckdb": bare_duckdb(QUERY)}, ROWS),
     Case("DuckDB, key", {"duckdb": 0.85}, {"headrace": ours(duckdb, key="id"), "duckdb": bare_duckdb(ORDERED)}, ROWS),

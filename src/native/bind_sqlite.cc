@@ -1,7 +1,10 @@
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <memory>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "python.h"
@@ -14,15 +17,20 @@ using headrace::SqlColumn;
 using headrace::SqlKind;
 using headrace::Sqlite;
 
+[[noreturn]] void raise(const char* kind, const char* said) {
+  PyErr_SetString(nb::object(nb::module_::import_("sqlite3").attr(kind)).ptr(), said);
+  throw nb::python_error();
+}
+
 // What SQLite says is raised as Python's own module of it does.
 template <typename Work>
 auto told(Work work) {
   try {
     return work();
+  } catch (const headrace::SqliteRefusal& error) {
+    raise("IntegrityError", error.what());
   } catch (const headrace::SqliteError& error) {
-    const nb::object kind = nb::module_::import_("sqlite3").attr("OperationalError");
-    PyErr_SetString(kind.ptr(), error.what());
-    throw nb::python_error();
+    raise("OperationalError", error.what());
   }
 }
 
@@ -77,6 +85,63 @@ nb::tuple fetch(Sqlite& query, const std::vector<int>& given, int64_t rows, int6
   return nb::make_tuple(columns, found.rows, found.done, misfit);
 }
 
+// The memory of a column that is written, once it is known to hold as many rows as there are.
+class InputBuffers {
+ public:
+  // A kind; what is valid, offsets of texts (each may be None) and values; the first row.
+  InputBuffers(nb::handle given, int64_t rows) {
+    const auto [kind, valid, offsets, values, first] =
+        nb::cast<std::tuple<int, nb::object, nb::object, nb::object, int64_t>>(given);
+    require(kind >= 0 && kind <= int(SqlKind::kBlob), "kind");
+    require(first >= 0 && rows >= 0 && rows <= kMost && first <= kMost, "rows");
+    const size_t end = size_t(first + rows);
+    input_.kind = SqlKind(kind);
+    input_.first = first;
+    input_.valid = memory<uint8_t>(valid, (end + 7) / 8, "what is valid is too little");
+    if (input_.kind < SqlKind::kText) {
+      const auto* numbers = memory<int64_t>(values, end, "there are fewer values than rows");
+      require(numbers || !end, "there are no values");
+      if (input_.kind == SqlKind::kInteger) input_.integers = numbers;
+      if (input_.kind == SqlKind::kReal) input_.reals = reinterpret_cast<const double*>(numbers);
+      return;
+    }
+    if (!end) return;
+    input_.offsets = memory<int32_t>(offsets, end + 1, "there are fewer offsets than rows");
+    require(input_.offsets && input_.offsets[first] >= 0, "offsets");
+    for (size_t i = size_t(first); i < end; ++i) require(input_.offsets[i + 1] >= input_.offsets[i], "offsets");
+    input_.bytes = memory<uint8_t>(values, size_t(input_.offsets[end]), "offsets beyond the values");
+    require(input_.bytes || input_.offsets[end] == 0, "offsets beyond the values");
+  }
+
+  const headrace::SqlInput& input() const { return input_; }
+
+ private:
+  static constexpr int64_t kMost = int64_t(1) << 40;
+
+  template <typename T>
+  const T* memory(nb::handle given, size_t count, const char* wrong) {
+    if (given.is_none()) return nullptr;
+    held_.push_back(std::make_unique<Buffer>(given));
+    require(held_.back()->size() / sizeof(T) >= count, wrong);
+    const void* data = held_.back()->data();
+    require(reinterpret_cast<uintptr_t>(data) % sizeof(T) == 0, "memory that is not aligned");
+    return static_cast<const T*>(data);
+  }
+
+  headrace::SqlInput input_{};
+  std::vector<std::unique_ptr<Buffer>> held_;
+};
+
+void insert(Sqlite& database, const std::string& statement, nb::list columns, int64_t rows) {
+  std::vector<InputBuffers> held;
+  std::vector<headrace::SqlInput> inputs;
+  for (const nb::handle column : columns) inputs.push_back(held.emplace_back(column, rows).input());
+  told([&] {
+    const nb::gil_scoped_release released;
+    database.insert(statement, inputs, rows);
+  });
+}
+
 nb::list values(Sqlite& query) {
   nb::list rows;
   while (told([&] {
@@ -108,10 +173,10 @@ void bind_sqlite(nb::module_& m) {
   nb::class_<Sqlite>(m, "Sqlite")
       .def(
           "__init__",
-          [](Sqlite* made, nb::bytes path) {
-            told([&] { new (made) Sqlite(path.c_str()); });
+          [](Sqlite* made, nb::bytes path, bool create) {
+            told([&] { new (made) Sqlite(path.c_str(), create); });
           },
-          "path"_a)
+          "path"_a, nb::kw_only(), "create"_a = false)
       .def(
           "prepare",
           [](Sqlite& query, const std::string& text, nb::list params) {
@@ -132,6 +197,7 @@ void bind_sqlite(nb::module_& m) {
       .def("guess", &guess, "rows"_a)
       .def("fetch", &fetch, "kinds"_a, "rows"_a, "bytes"_a, "convert"_a)
       .def("values", &values)
+      .def("insert", &insert, "statement"_a, "columns"_a, "rows"_a)
       .def("interrupt", &Sqlite::interrupt, Released())
       .def("close", &Sqlite::close, Released());
 }

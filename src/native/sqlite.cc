@@ -1,28 +1,44 @@
 #include "sqlite.h"
 
 #include <dlfcn.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <condition_variable>
 #include <cstring>
+#include <exception>
 #include <limits>
+#include <new>
+#include <queue>
+#include <system_error>
+#include <thread>
 #include <utility>
 
 namespace headrace {
 namespace {
 
 constexpr int kOk = 0, kRow = 100, kDone = 101;
-constexpr int kReadWrite = 2, kNoMutex = 0x8000;
+constexpr int kConstraint = 19;
+constexpr int kReadWrite = 2, kCreate = 4, kNoMutex = 0x8000;
 constexpr int kPatience = 1000;  // milliseconds that a lock is waited for
+constexpr int kOften = 1000;     // steps of SQLite's between two looks at whether they are still wanted
+constexpr int64_t kMostRows = 1 << 20;  // at a time
+constexpr size_t kUsualText = 16;
+constexpr size_t kAhead = 2;  // so often rows wait to be fetched: of two, a thread that reads one need not wait itself
 
 using Destructor = void (*)(void*);
-const Destructor kTransient = reinterpret_cast<Destructor>(-1);  // SQLite is to copy what is bound
+const Destructor kTransient = reinterpret_cast<Destructor>(-1);  // SQLite is to copy what is bound,
+const Destructor kStatic = nullptr;                              // or not
 
 // The functions in use: result, name, arguments, and its place in the table that SQLite has for what it loads.
 #define SQLITE_FUNCTIONS(F)                                                                       \
   F(int, open_v2, (const char*, sqlite3**, int, const char*), 135)                                \
   F(int, close_v2, (sqlite3*), 179)                                                               \
   F(const char*, errmsg, (sqlite3*), 53)                                                          \
+  F(int, errcode, (sqlite3*), 52)                                                                 \
   F(int, busy_timeout, (sqlite3*, int), 14)                                                       \
   F(void, interrupt, (sqlite3*), 64)                                                              \
+  F(void, progress_handler, (sqlite3*, int, int (*)(void*), void*), 75)                           \
   F(int, prepare_v2, (sqlite3*, const char*, int, sqlite3_stmt**, const char**), 116)             \
   F(int, finalize, (sqlite3_stmt*), 57)                                                           \
   F(int, step, (sqlite3_stmt*), 94)                                                               \
@@ -54,36 +70,56 @@ int size_of(size_t size) {
   return int(size);
 }
 
-// Adds a value; false if it is of a kind that the column cannot have.
-bool add(SqlColumn& column, SqlKind kind, sqlite3_value* value, bool convert, int64_t row, int64_t rows) {
+void set_missing(SqlColumn& column, int64_t row, int64_t rows) {
+  if (!column.nulls++) std::memset(column.valid.extend(size_t(rows + 7) / 8), 0xFF, size_t(rows + 7) / 8);
+  column.valid[size_t(row) / 8] &= uint8_t(~(1u << (row % 8)));
+}
+
+void add_bytes(SqlColumn& column, SqlKind kind, sqlite3_value* value, int64_t row) {
+  const auto [data, size] = sqlite_bytes(value, kind);
+  if (column.bytes.size() + size > size_t(std::numeric_limits<int32_t>::max()))
+    throw SqliteError("the texts of a few rows are larger than 2 GB");
+  column.bytes.append(data, size);
+  column.offsets[size_t(row) + 1] = int32_t(column.bytes.size());
+}
+
+// Sets a value of a row, for which there is room; false if it is of a kind that the column cannot have.
+bool set(SqlColumn& column, SqlKind kind, sqlite3_value* value, bool convert, int64_t row, int64_t rows) {
   SqlKind found = SqlKind::kInteger;
   const bool missing = !sqlite_kind(value, found);
-  if (missing && !convert) {
-    if (!column.nulls++) std::memset(column.valid.extend(size_t(rows + 7) / 8), 0xFF, size_t(rows + 7) / 8);
-    column.valid[size_t(row) / 8] &= uint8_t(~(1u << (row % 8)));
-  }
+  if (missing && !convert) set_missing(column, row, rows);
   switch (kind) {
     case SqlKind::kInteger:
       if (found != SqlKind::kInteger && !convert) return false;
-      column.integers.push(api.value_int64(value));
+      column.integers[size_t(row)] = api.value_int64(value);
       return true;
     case SqlKind::kReal:
       if (found > SqlKind::kReal && !convert) return false;
-      column.reals.push(api.value_double(value));
+      column.reals[size_t(row)] = api.value_double(value);
       return true;
     default:
-      if (!missing) {
-        const auto [data, size] = sqlite_bytes(value, kind);
-        if (column.bytes.size() + size > size_t(std::numeric_limits<int32_t>::max()))
-          throw SqliteError("the texts of a few rows are larger than 2 GB");
-        column.bytes.append(data, size);
+      if (missing) {
+        column.offsets[size_t(row) + 1] = column.offsets[size_t(row)];
+      } else {
+        add_bytes(column, kind, value, row);
       }
-      column.offsets.push(int32_t(column.bytes.size()));
       return true;
   }
 }
 
-// Drops what was added of a row that does not fit.
+// Room for so many rows.
+SqlColumn room_for(SqlKind kind, size_t rows) {
+  SqlColumn column;
+  if (kind == SqlKind::kInteger) column.integers.extend(rows);
+  if (kind == SqlKind::kReal) column.reals.extend(rows);
+  if (kind < SqlKind::kText) return column;
+  column.offsets.extend(rows + 1);
+  column.offsets[0] = 0;
+  column.bytes.expect(rows * kUsualText);
+  return column;
+}
+
+// Drops the room of rows that did not come, and of one that does not fit.
 void cut(SqlRows& out, const std::vector<SqlKind>& kinds) {
   for (size_t i = 0; i < kinds.size(); ++i) {
     SqlColumn& column = out.columns[i];
@@ -127,20 +163,27 @@ std::pair<const uint8_t*, size_t> sqlite_bytes(sqlite3_value* value, SqlKind kin
   return {static_cast<const uint8_t*>(data), data ? size_t(api.value_bytes(value)) : 0};
 }
 
-Sqlite::Sqlite(const char* path) {
+Sqlite::Sqlite(const char* path, bool create) : process_(getpid()) {
   if (!api.open_v2) throw SqliteError("SQLite was not found");
-  const int code = api.open_v2(path, &connection_, kReadWrite | kNoMutex, nullptr);
+  const int code = api.open_v2(path, &connection_, kReadWrite | kNoMutex | (create ? kCreate : 0), nullptr);
   if (code != kOk) {
     const std::string said = connection_ ? api.errmsg(connection_) : "out of memory";
     close();
     throw SqliteError(said);
   }
   api.busy_timeout(connection_, kPatience);
+  // `interrupt` alone is forgotten where a query has yet to begin
+  const auto stops = [](void* unwanted) { return int(static_cast<std::atomic<bool>*>(unwanted)->load()); };
+  api.progress_handler(connection_, kOften, stops, &unwanted_);
 }
+
+Sqlite::~Sqlite() { close(); }
 
 void Sqlite::fail() {
   const std::string said = api.errmsg(connection_);
+  const bool refused = (api.errcode(connection_) & 0xFF) == kConstraint;
   if (query_) api.reset(query_);
+  if (refused) throw SqliteRefusal(said);
   throw SqliteError(said);
 }
 
@@ -155,8 +198,15 @@ void Sqlite::finalize() {
 
 void Sqlite::prepare(const std::string& query) {
   const std::lock_guard<std::mutex> held(using_);
+  compile(query);
+}
+
+void Sqlite::compile(const std::string& query) {
   if (!connection_) throw SqliteError("the connection was closed");
+  end_ahead();
   finalize();
+  unwanted_ = false;
+  fetches_ = 0;
   if (api.prepare_v2(connection_, query.c_str(), size_of(query.size() + 1), &query_, nullptr) != kOk) fail();
   if (!query_) throw SqliteError("the query is empty");
 }
@@ -211,43 +261,109 @@ std::vector<SqlKind> Sqlite::guess(int64_t rows) {
   return kinds;
 }
 
+// A thread that reads rows, and those that wait to be fetched.
+struct Sqlite::Ahead {
+  std::mutex lock;
+  std::condition_variable changed;
+  std::queue<SqlRows> ready;
+  std::exception_ptr error;  // what comes behind them
+  bool unwanted = false;
+  std::thread thread;
+};
+
 SqlRows Sqlite::fetch(const std::vector<SqlKind>& kinds, int64_t rows, size_t bytes, bool convert) {
   const std::lock_guard<std::mutex> held(using_);
-  SqlRows out;
-  out.columns.resize(kinds.size());
-  for (size_t i = 0; i < kinds.size(); ++i) {
-    SqlColumn& column = out.columns[i];
-    if (kinds[i] == SqlKind::kInteger) column.integers.expect(size_t(rows));
-    if (kinds[i] == SqlKind::kReal) column.reals.expect(size_t(rows));
-    if (kinds[i] < SqlKind::kText) continue;
-    column.offsets.expect(size_t(rows) + 1);
-    column.offsets.push(0);
+  if (!ahead_) {
+    const Asked asked{kinds, std::min(rows, kMostRows), bytes, convert};
+    SqlRows found = take(asked);
+    if (fetches_++ && found.more()) begin_ahead(asked);
+    return found;
   }
+  std::unique_lock<std::mutex> waiting(ahead_->lock);
+  ahead_->changed.wait(waiting, [&] { return !ahead_->ready.empty() || ahead_->error; });
+  if (ahead_->ready.empty()) std::rethrow_exception(ahead_->error);
+  SqlRows found = std::move(ahead_->ready.front());
+  ahead_->ready.pop();
+  ahead_->changed.notify_all();
+  waiting.unlock();
+  if (!found.more()) end_ahead();
+  return found;
+}
+
+void Sqlite::begin_ahead(const Asked& asked) {
+  try {
+    ahead_ = std::make_unique<Ahead>();
+    ahead_->thread = std::thread([this, asked] { read_ahead(asked); });
+  } catch (const std::system_error&) {  // there is no thread to be had: rows are read when they are asked for
+    ahead_ = nullptr;
+  } catch (const std::bad_alloc&) {
+    ahead_ = nullptr;
+  }
+}
+
+void Sqlite::read_ahead(const Asked& asked) {
+  Ahead& ahead = *ahead_;
+  try {
+    for (bool more = true; more;) {
+      SqlRows found = take(asked);
+      more = found.more();
+      std::unique_lock<std::mutex> waiting(ahead.lock);
+      ahead.ready.push(std::move(found));
+      ahead.changed.notify_all();
+      ahead.changed.wait(waiting, [&] { return !more || ahead.unwanted || ahead.ready.size() < kAhead; });
+      more &= !ahead.unwanted;
+    }
+  } catch (...) {
+    const std::lock_guard<std::mutex> held(ahead.lock);
+    ahead.error = std::current_exception();
+    ahead.changed.notify_all();
+  }
+}
+
+void Sqlite::end_ahead() {
+  if (!ahead_) return;
+  unwanted_ = true;
+  {
+    const std::lock_guard<std::mutex> held(ahead_->lock);
+    ahead_->unwanted = true;
+    ahead_->changed.notify_all();
+  }
+  ahead_->thread.join();
+  ahead_ = nullptr;
+}
+
+SqlRows Sqlite::take(const Asked& asked) {
+  const auto& [kinds, rows, bytes, convert] = asked;
+  SqlRows out;
+  for (const SqlKind kind : kinds) out.columns.push_back(room_for(kind, size_t(rows)));
+  const int count = int(kinds.size());
+  sqlite3_stmt* const query = ready();
   for (size_t taken = 0; out.rows < rows && taken < bytes; ++out.rows) {
-    const int code = api.step(ready());
+    const int code = api.step(query);
     if (code == kDone) {
       out.done = true;
-      api.reset(query_);  // which lets go of the file
+      api.reset(query);  // which lets go of the file
       break;
     }
     if (code != kRow) fail();
-    if (!out.rows && api.column_count(query_) != int(kinds.size()))
+    if (!out.rows && api.column_count(query) != count)
       throw SqliteError("the query has other columns than it had: the table was changed");
     taken += 8 * kinds.size();
-    for (size_t i = 0; i < kinds.size(); ++i) {
-      SqlColumn& column = out.columns[i];
-      sqlite3_value* value = api.column_value(query_, int(i));
+    for (int i = 0; i < count; ++i) {
+      SqlColumn& column = out.columns[size_t(i)];
+      sqlite3_value* const value = api.column_value(query, i);
       const size_t before = column.bytes.size();
-      if (!add(column, kinds[i], value, convert, out.rows, rows)) {
-        out.misfit = int(i);
+      if (!set(column, kinds[size_t(i)], value, convert, out.rows, rows)) {
+        out.misfit = i;
         sqlite_kind(value, out.found);
+        api.reset(query);
         cut(out, kinds);
-        api.reset(query_);
         return out;
       }
       taken += column.bytes.size() - before;
     }
   }
+  cut(out, kinds);
   return out;
 }
 
@@ -262,13 +378,52 @@ bool Sqlite::step() {
 
 sqlite3_value* Sqlite::value(int column) { return api.column_value(ready(), column); }
 
+void Sqlite::bind_row(const std::vector<SqlInput>& columns, int64_t row) {
+  int number = 0, code = kOk;
+  for (const SqlInput& column : columns) {
+    const size_t at = size_t(column.first + row);
+    ++number;
+    if (column.valid && !(column.valid[at / 8] >> (at % 8) & 1)) {
+      code |= api.bind_null(query_, number);
+    } else if (column.kind == SqlKind::kInteger) {
+      code |= api.bind_int64(query_, number, column.integers[at]);
+    } else if (column.kind == SqlKind::kReal) {
+      code |= api.bind_double(query_, number, column.reals[at]);
+    } else {
+      const int size = column.offsets[at + 1] - column.offsets[at];
+      const char* data = size ? reinterpret_cast<const char*>(column.bytes + column.offsets[at]) : "";
+      code |= column.kind == SqlKind::kText ? api.bind_text(query_, number, data, size, kStatic)
+                                            : api.bind_blob(query_, number, data, size, kStatic);
+    }
+  }
+  if (code != kOk) fail();
+}
+
+void Sqlite::insert(const std::string& statement, const std::vector<SqlInput>& columns, int64_t rows) {
+  const std::lock_guard<std::mutex> held(using_);
+  compile(statement);
+  if (size_t(parameters()) != columns.size()) throw SqliteError("the statement has other parameters than there are columns");
+  for (int64_t row = 0; row < rows; ++row) {
+    bind_row(columns, row);
+    if (api.step(query_) != kDone) fail();
+    if (api.reset(query_) != kOk) fail();
+  }
+  finalize();  // which forgets the memory of the columns
+}
+
 void Sqlite::interrupt() {
   const std::lock_guard<std::mutex> held(living_);
+  unwanted_ = true;
   if (connection_) api.interrupt(connection_);
 }
 
 void Sqlite::close() {
+  if (getpid() != process_) {  // whose threads are not here, and whose locks are not ours
+    ahead_.release();
+    return;
+  }
   const std::lock_guard<std::mutex> used(using_);
+  end_ahead();
   finalize();
   const std::lock_guard<std::mutex> held(living_);
   if (connection_) api.close_v2(std::exchange(connection_, nullptr));

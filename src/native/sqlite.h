@@ -2,7 +2,11 @@
 // locks.
 #pragma once
 
+#include <sys/types.h>
+
+#include <atomic>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <stdexcept>
 #include <string>
@@ -36,19 +40,38 @@ struct SqlRows {
   bool done = false;
   int misfit = -1;  // the column whose value in the next row is of another kind than it must be,
   SqlKind found{};  // and of which kind that value is
+
+  bool more() const { return !done && misfit < 0; }
 };
 
 struct SqliteError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// A connection with one query; used by one thread at a time, but for `interrupt`.
+// A value that a table will not have.
+struct SqliteRefusal : SqliteError {
+  using SqliteError::SqliteError;
+};
+
+// A column as Arrow lays it out, from the row `first` on.
+struct SqlInput {
+  SqlKind kind;
+  int64_t first;
+  const uint8_t* valid;  // nullptr where nothing is missing
+  const int64_t* integers;
+  const double* reals;
+  const int32_t* offsets;
+  const uint8_t* bytes;
+};
+
+// A connection with one query; used by one thread at a time, but for `interrupt`. A process that was forked off leaves it
+// alone.
 class Sqlite {
  public:
-  explicit Sqlite(const char* path);
+  Sqlite(const char* path, bool create);
   Sqlite(const Sqlite&) = delete;
   Sqlite& operator=(const Sqlite&) = delete;
-  ~Sqlite() { close(); }
+  ~Sqlite();
 
   void prepare(const std::string& query);
   int parameters();
@@ -61,21 +84,43 @@ class Sqlite {
   // What kind fits all values of each of the first rows; the query is then at its beginning again.
   std::vector<SqlKind> guess(int64_t rows);
   // The next rows, so many at the most, of about so many bytes. With `convert` a value becomes what it must be, as SQLite
-  // converts it, and what is missing 0 or nothing; else a misfit ends the rows before it.
+  // converts it, and what is missing 0 or nothing; else a misfit ends the rows before it. From the second time on, the
+  // rows behind are read on a thread meanwhile: until the next `prepare`, what is asked for stays the same.
   SqlRows fetch(const std::vector<SqlKind>& kinds, int64_t rows, size_t bytes, bool convert);
   // Whether there is a row more, whose values are then at hand.
   bool step();
   sqlite3_value* value(int column);
 
+  // Run a statement once for each row, whose values are its parameters.
+  void insert(const std::string& statement, const std::vector<SqlInput>& columns, int64_t rows);
+
   void interrupt();  // from any thread
   void close();
 
  private:
+  struct Asked {
+    std::vector<SqlKind> kinds;
+    int64_t rows;
+    size_t bytes;
+    bool convert;
+  };
+
   sqlite3_stmt* ready();
   [[noreturn]] void fail();
+  void compile(const std::string& query);
   void finalize();
+  void bind_row(const std::vector<SqlInput>& columns, int64_t row);
+  SqlRows take(const Asked& asked);
+  void begin_ahead(const Asked& asked);
+  void read_ahead(const Asked& asked);
+  void end_ahead();
 
+  const pid_t process_;
   std::mutex using_, living_;
+  std::atomic<bool> unwanted_{false};
+  struct Ahead;
+  std::unique_ptr<Ahead> ahead_;
+  int64_t fetches_ = 0;
   sqlite3* connection_ = nullptr;
   sqlite3_stmt* query_ = nullptr;
 };

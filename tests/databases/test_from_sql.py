@@ -136,7 +136,7 @@ def test_a_key_of_any_text_is_no_sql(database):
 
 def test_a_key_that_is_not_unique_is_refused_and_no_row_lost(database, monkeypatch):
     monkeypatch.setattr(keys, "FIRST_PAGE", 10)
-    monkeypatch.setattr(keys, "PAGE_BYTES", 0)
+    monkeypatch.setattr(keys, "page_rows", lambda rows, size: rows)
     database.numbers("twice", 40)
     ds = D.from_sql(
         database.uri,
@@ -215,7 +215,7 @@ def test_explain_says_how_a_resume_works(sqlite):
 @pytest.mark.parametrize("how", [{"key": "id"}, {"key": "id", "partitions": 2}, {}])
 def test_a_server_killed_in_the_middle_is_an_error_that_keeps_the_place(request, kind, how, caplog, monkeypatch):
     monkeypatch.setattr(keys, "FIRST_PAGE", 2000)
-    monkeypatch.setattr(keys, "PAGE_BYTES", 0)
+    monkeypatch.setattr(keys, "page_rows", lambda rows, size: rows)
     database = request.getfixturevalue(kind)
     database.numbers("numbers", 12_000)
     query = "SELECT id, repeat('x', 3000) AS pad FROM numbers ORDER BY id"  # more than waits in sockets

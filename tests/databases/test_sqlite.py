@@ -167,6 +167,71 @@ def closed(database):
     return connection
 
 
+SLOW_BEHIND = """
+WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c) SELECT i AS v FROM c WHERE i <= 40 OR i < 0
+"""
+
+
+@pytest.mark.parametrize("taken", [1, 2, 3, 4])
+def test_what_is_read_ahead_ends_with_the_pass(tmp_path, monkeypatch, taken):
+    monkeypatch.setattr(reader, "BATCH", 10)
+    database = table_of(tmp_path / "data.db", [1])
+    rows = database.read(f"{SLOW_BEHIND} AND (SELECT count(*) FROM t)", (), pa.schema({"v": pa.int64()}))
+    got = [next(rows).column(0).to_pylist() for _ in range(taken)]  # behind the fourth it would search for ever
+    assert [v for batch in got for v in batch] == list(range(1, 10 * taken + 1))
+    rows.close()
+    with sqlite3.connect(tmp_path / "data.db", timeout=0) as db:
+        db.execute("INSERT INTO t VALUES (2)")
+    db.close()
+
+
+def test_what_is_read_ahead_is_ended_from_another_thread(monkeypatch):
+    monkeypatch.setattr(reader, "BATCH", 10)
+    rows = Sqlite(Uri("sqlite://")).read(SLOW_BEHIND, (), pa.schema({"v": pa.int64()}))
+    assert [next(rows).num_rows for _ in range(4)] == [10] * 4
+    timer = threading.Timer(0.05, rows.cancel)
+    timer.start()
+    with pytest.raises(sqlite3.OperationalError, match="interrupted"):
+        next(rows)
+    timer.join()
+    rows.close()
+
+
+def test_a_broken_page_is_an_error_behind_the_rows_before_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(reader, "BATCH", 50)
+    path = tmp_path / "data.db"
+    table_of(path, range(20_000))
+    ds = D.from_sql(f"sqlite:///{path}", "SELECT v FROM t")
+    content = bytearray(path.read_bytes())
+    content[4096 * 20 : 4096 * 21] = b"\xff" * 4096
+    path.write_bytes(content)
+    it, given = iter(ds), []
+    for _ in range(3):  # it stays one, and no row comes twice
+        with pytest.raises(hr.TransportError, match="malformed"):
+            while True:
+                given.append(int(next(it)["v"]))
+    assert 1000 < len(given) < 20_000
+    assert given == list(range(len(given)))
+
+
+FORKED = """
+import os, sys, time, headrace as hr
+it = iter(hr.Dataset.from_sql(sys.argv[1], "SELECT v FROM t"))
+first = [int(next(it)["v"]) for _ in range(50_000)]
+if not os.fork():
+    it.close()
+    del it
+    os._exit(7)
+assert os.waitstatus_to_exitcode(os.wait()[1]) == 7
+assert first + [int(row["v"]) for row in it] == list(range(200_000))
+"""
+
+
+def test_a_process_forked_off_leaves_a_pass_alone(tmp_path):
+    table_of(tmp_path / "data.db", range(200_000))
+    subprocess.run([sys.executable, "-c", FORKED, f"sqlite:///{tmp_path}/data.db"], check=True, timeout=60)
+
+
 def test_pythons_own_module_heeds_the_locks_of_a_pass(tmp_path):
     table_of(tmp_path / "data.db", range(50_000))
     it = iter(D.from_sql(f"sqlite:///{tmp_path}/data.db", "SELECT v FROM t"))
@@ -187,6 +252,78 @@ def test_what_is_read_is_written_to_the_same_file_in_peace(tmp_path):
     uri = f"sqlite:///{tmp_path}/data.db"
     assert D.from_sql(uri, "SELECT v FROM t").map(lambda row: {"w": row["v"] + 1}).write_sql(uri, "u") == 1000
     assert sum(int(row["w"]) for row in D.from_sql(uri, "SELECT w FROM u")) == sum(range(1, 1001))
+
+
+def test_values_are_written_as_pythons_own_module_has_them(tmp_path, monkeypatch):
+    monkeypatch.setattr("headrace.sinks.write_sql.BYTES", 1000)
+    chance = random.Random(1)
+    texts = ["", "x\0y", "☃" * 9, "12", "long " * 50]
+    n = 500
+    columns = {
+        "i": np.array(chance.choices([0, -1, 2**63 - 1, -(2**63)], k=n)),
+        "small": np.arange(n, dtype=np.int8),
+        "wide": np.arange(n, dtype=np.uint32) + 2**31,
+        "f": np.array(chance.choices([0.1, -0.0, np.inf, 5e-324, np.nan], k=n)),
+        "half": np.arange(n, dtype=np.float16) / 3,
+        "b": np.arange(n) % 3 == 0,
+        "s": np.array(chance.choices(texts, k=n), object),
+        "raw": np.array([chance.randbytes(chance.randrange(30)) for _ in range(n)], object),
+    }
+    ds = D.from_tensor_slices(columns).skip(3)
+    assert ds.write_sql(f"sqlite:///{tmp_path}/new.db", "odd 'name\"") == n - 3
+    rows = list(zip(*(column[3:].tolist() for column in columns.values()), strict=True))
+    with sqlite3.connect(tmp_path / "new.db") as db:
+        db.execute(
+            "CREATE TABLE u (i INTEGER, small INTEGER, wide INTEGER, f REAL, half REAL, b INTEGER, s TEXT, raw BLOB)"
+        )
+        db.executemany(f"INSERT INTO u VALUES ({', '.join('?' * len(columns))})", rows)
+        got, want = (
+            db.execute(f"SELECT {', '.join(columns)} FROM {table} ORDER BY rowid").fetchall()
+            for table in ('"odd \'name"""', "u")
+        )
+    db.close()
+    assert repr(got) == repr(want)
+
+
+def test_a_row_that_a_table_refuses_leaves_it_as_it_was(tmp_path, monkeypatch):
+    monkeypatch.setattr("headrace.sinks.write_sql.BYTES", 1000)
+    with sqlite3.connect(tmp_path / "data.db") as db:
+        db.execute("CREATE TABLE t (v INTEGER PRIMARY KEY)")
+        db.execute("INSERT INTO t VALUES (900)")
+        db.commit()
+        ds = D.range(1000).map(lambda v: {"v": v})
+        with pytest.raises(ValueError, match="IntegrityError: UNIQUE"):
+            ds.write_sql(f"sqlite:///{tmp_path}/data.db", "t", if_exists="append")
+        assert db.execute("SELECT v FROM t").fetchall() == [(900,)]
+        db.execute("BEGIN IMMEDIATE")
+        with pytest.raises(hr.TransportError, match="locked"):
+            ds.write_sql(f"sqlite:///{tmp_path}/data.db", "t", if_exists="replace")
+        db.rollback()
+        assert db.execute("SELECT v FROM t").fetchall() == [(900,)]
+    db.close()
+
+
+def test_buffers_that_are_too_small_are_refused():
+    connection = _native.Sqlite(b":memory:", create=True)
+    connection.prepare("CREATE TABLE t (v)", [])
+    connection.values()
+    insert = "INSERT INTO t VALUES (?)"
+    numbers, offsets = np.arange(4), np.array([0, 1, 2], np.int32)
+    backwards, beyond = np.array([0, 2, 1, 3, 3], np.int32), np.array([0, 2, 3, 4, 5], np.int32)
+    wrong = [
+        (0, None, None, numbers, 1), (1, None, None, None, 0), (2, None, offsets, b"ab", 0),
+        (3, b"", offsets, b"ab", 0), (4, None, None, numbers, 0), (0, None, None, numbers, -1),
+        (2, None, backwards, b"abc", 0), (3, None, beyond, b"abc", 0), (2, None, None, b"abc", 0),
+    ]  # fmt: skip
+    for column in wrong:
+        with pytest.raises(ValueError):
+            connection.insert(insert, [column], 4)
+    with pytest.raises(sqlite3.OperationalError, match="parameters"):
+        connection.insert(insert, [(0, None, None, numbers, 0)] * 2, 4)
+    connection.insert(insert, [(0, None, None, numbers, 1)], 3)
+    connection.prepare("SELECT v FROM t", [])
+    assert connection.values() == [(1,), (2,), (3,)]
+    connection.close()
 
 
 def test_days_and_times_are_written_as_text(tmp_path):

@@ -4,9 +4,11 @@ python -m tests.fuzz.fuzz --seconds 600
 """
 
 import argparse
+import ctypes.util
 import os
 import random
 import shutil
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -27,12 +29,19 @@ KERNELS = {
     "example": ["encode", "example"],
     "csv": ["csv"],
     "hashing": ["features", "hashing", "id_program"],
+    "sqlite": ["sqlite"],
     "image": ["image_colour", "image_header", "image_resize", "inflate", "png", "team"],
     "text": ["byte_map", "text", "unicode"],
+    "text_pool": ["text_pool"],
 }
 PLAIN = ["-std=c++17", "-O2", "-g1"]
 CHECKS = [*PLAIN, "-fno-omit-frame-pointer", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+SQLITE = ctypes.util.find_library("sqlite3")
+if SQLITE is None:  # a Python that has it hidden in itself
+    del KERNELS["sqlite"]
+LIBRARIES = {"sqlite": ["-ldl", "-pthread"]}
 OPTIONS = {
+    "SQLITE_LIBRARY": SQLITE or "",
     "ASAN_OPTIONS": "handle_abort=1:max_allocation_size_mb=64:allocator_may_return_null=0",
     "UBSAN_OPTIONS": "print_stacktrace=1",
 }
@@ -66,7 +75,8 @@ def build(cxx, folder):
             watched = [*CHECKS, "-fsanitize-coverage=trace-pc"]
             objects[name] += [pool.submit(compiled, NATIVE / f"{kernel}.cc", *watched) for kernel in kernels]
         for name, jobs in objects.items():
-            subprocess.run([cxx, *CHECKS, *(j.result() for j in (*common, *jobs)), "-o", folder / name], check=True)
+            parts = [j.result() for j in (*common, *jobs)]
+            subprocess.run([cxx, *CHECKS, *parts, "-o", folder / name, *LIBRARIES.get(name, [])], check=True)
     return {name: folder / name for name in KERNELS}
 
 
@@ -90,6 +100,10 @@ def seeds(folder):
             chance.randbytes(2) + "a ,Bé €\t😀12.5".encode() * 3 + chance.randbytes(9)
         )
         (folder / "hashing" / f"{number}").write_bytes(chance.randbytes(chance.randint(1, 300)))
+        (folder / "text_pool" / f"{number}").write_bytes(chance.randbytes(chance.randint(1, 300)))
+        stored = small_database(folder / "small.db", chance) if number % 2 else chance.randbytes(9 * (number % 20) + 3)
+        (folder / "sqlite").mkdir(exist_ok=True)
+        (folder / "sqlite" / f"{number}").write_bytes(bytes([number % 2, chance.randrange(256)]) + stored)
         pixels = bytes(chance.choices(range(number + 1), k=60))
         image = [
             encode_png(np.frombuffer(pixels, np.uint8).reshape(4, 5, 3)),
@@ -99,6 +113,37 @@ def seeds(folder):
         ][number % 4]
         (folder / "image" / f"{number}").write_bytes(bytes([number % 4, chance.randrange(256)]) + image)
         (folder / "csv" / f"{number}").write_bytes(bytes([chance.randrange(256)]) + end.join(lines))
+
+
+def small_database(path, chance):
+    """The bytes of a file of SQLite's, of a few rows of all kinds of values."""
+    path.unlink(missing_ok=True)
+    values = [
+        None,
+        0,
+        1,
+        -(1 << 63),
+        (1 << 63) - 1,
+        0.5,
+        float("inf"),
+        "",
+        "a\0b",
+        "é" * 40,
+        b"",
+        b"\xff" * 30,
+        "x" * 700,
+    ]
+    db = sqlite3.connect(path)
+    encoding = chance.choice(["UTF-8", "UTF-8", "UTF-16le", "UTF-16be"])
+    db.executescript(
+        f"PRAGMA page_size = 512; PRAGMA encoding = '{encoding}'; CREATE TABLE t (a, b INTEGER, c REAL, d TEXT)"
+    )
+    db.executemany(
+        "INSERT INTO t VALUES (?, ?, ?, ?)", [chance.choices(values, k=4) for _ in range(chance.randint(0, 8))]
+    )
+    db.commit()
+    db.close()
+    return path.read_bytes()
 
 
 def run(program, corpus, seconds, seed, crash):

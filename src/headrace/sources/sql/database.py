@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 Key = int | str
 Params = Sequence[Any]
+CLOSE = 2.0
+"""So many seconds a driver may take to end what nobody wants any more."""
 
 
 class Rows(Iterator["pa.RecordBatch"]):
@@ -47,18 +49,26 @@ class Rows(Iterator["pa.RecordBatch"]):
     def __next__(self) -> pa.RecordBatch:
         if self._timeout is None:
             return next(self._batches)
-        self._call = DriverCall(lambda: next(self._batches, None), lambda _: self._let_go(), self._thread)
-        if self._cancelled:  # before there was a call to give up
-            self._call.give_up()
+        call = self._call = self._call or self._begin()  # which is under way where Ctrl-C ended the wait for it
         try:
-            batch = self._call.wait(self._timeout)
+            batch = call.wait(self._timeout)
         except TimeoutError:
             self._closed = True  # the call has the connection, and closes it when it ends
             self._end_thread(wait=False)
             raise
+        except Exception:
+            self._call = None
+            raise
+        self._call = None
         if batch is None:
             raise StopIteration
         return batch
+
+    def _begin(self) -> DriverCall[pa.RecordBatch | None]:
+        call = DriverCall(lambda: next(self._batches, None), lambda _: self._let_go(), self._thread)
+        if self._cancelled:  # before there was a call to give up
+            call.give_up()
+        return call
 
     def cancel(self) -> None:
         """End what is waited for, from another thread; it may be over already."""
@@ -72,10 +82,21 @@ class Rows(Iterator["pa.RecordBatch"]):
     def close(self) -> None:
         """End the query; of a connection that is broken nothing more is to be heard."""
         with self._ending:
-            if not self._closed:
-                self._closed = True
-                self._let_go()
-                self._end_thread(wait=True)
+            if self._closed:
+                return
+            self._closed = True
+            if self._call is not None and not self._end_call(self._call):
+                self._end_thread(wait=False)
+                return
+            self._let_go()
+            self._end_thread(wait=True)
+
+    def _end_call(self, call: DriverCall[Any]) -> bool:
+        """Whether a call whose rows nobody wants is over; else it closes the connection when it is."""
+        if not call.is_over:
+            with suppress(Exception):
+                self._cancel()
+        return call.leave(CLOSE)
 
     def _end_thread(self, *, wait: bool) -> None:
         if self._thread is not None:

@@ -55,8 +55,8 @@ class DriverCall(Generic[T]):
     ) -> None:
         self._work, self._undo = work, undo
         self._lock = threading.Lock()
-        self._ended = threading.Event()
-        self._over = self._left = False
+        self._ended, self._over = threading.Event(), threading.Event()  # nobody waits for it; it is over
+        self._left = False
         self._result: Any = None
         self._error: BaseException | None = None
         self._thread: threading.Thread | None = None
@@ -73,7 +73,7 @@ class DriverCall(Generic[T]):
         except BaseException as error:  # for whoever waits
             self._error = error
         with self._lock:
-            self._over = True
+            self._over.set()
             left = self._left
         self._ended.set()
         if left:
@@ -83,13 +83,25 @@ class DriverCall(Generic[T]):
         """The result, or what was raised; a TimeoutError where there is neither in time."""
         self._ended.wait(seconds)
         with self._lock:
-            self._left = not self._over
+            self._left = not self._over.is_set()
         if self._left:
             raise TimeoutError(f"no answer within {seconds:g} s")
         if self._error is not None:
             raise self._error
         result: T = self._result
         return result
+
+    @property
+    def is_over(self) -> bool:
+        """Whether there is a result, or an error."""
+        return self._over.is_set()
+
+    def leave(self, seconds: float) -> bool:
+        """Want its result no more; whether it is over within so many seconds, else `undo` is called when it is."""
+        self._over.wait(seconds)
+        with self._lock:
+            self._left = not self._over.is_set()
+        return not self._left
 
     def give_up(self) -> None:
         """Have whoever waits for it wait no more."""

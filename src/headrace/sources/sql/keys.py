@@ -17,8 +17,9 @@ from headrace.sources.sql.database import Database, Key, PageReader, Params
 if TYPE_CHECKING:
     import pyarrow as pa
 
-FIRST_PAGE, PAGE_BYTES = 1 << 15, 24 << 20
-"""So many rows are in the first page, where a database is asked for pages; later ones double up to so many bytes."""
+FIRST_PAGE, LEAST_PAGE, PAGE_BYTES, GROWTH = 1 << 15, 16, 24 << 20, 8
+"""So many rows are in the first page, where a database is asked for pages, and in any; about so many bytes in the later
+ones, each of which has so many times the rows of the one before at the most."""
 
 
 @dataclass(frozen=True)
@@ -141,7 +142,7 @@ class KeyedRows(Iterator["pa.RecordBatch"]):
             more = sum(batch.num_rows for batch in batches) == asked
             if more:
                 last = self._keys(batches[-1])[-1].as_py()
-                asked = 2 * asked if 2 * sum(batch.nbytes for batch in batches) <= PAGE_BYTES else asked
+                asked = page_rows(asked, sum(batch.nbytes for batch in batches))
                 more = last is not None  # which is an error, once it is looked at
             if more:
                 pages.begin(self._query.sql(self._part, last, asked))
@@ -185,6 +186,11 @@ class KeyedRows(Iterator["pa.RecordBatch"]):
     def close(self) -> None:
         """End the query."""
         (self._opened if self._pages is None else self._pages).close()
+
+
+def page_rows(rows: int, size: int) -> int:
+    """How many rows to ask for behind so many, which were of this size: the first page tells little of the others."""
+    return max(LEAST_PAGE, min(GROWTH * rows, PAGE_BYTES * rows // max(size, 1)))
 
 
 def check_key(schema: pa.Schema, key: str) -> bool:

@@ -9,7 +9,17 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from headrace.errors import SpecError
-from headrace.sources.sql.database import Database, PageReader, Params, Rows, TableView, conform_batch, driver, hexed
+from headrace.sources.sql.database import (
+    CLOSE,
+    Database,
+    PageReader,
+    Params,
+    Rows,
+    TableView,
+    conform_batch,
+    driver,
+    hexed,
+)
 from headrace.sources.sql.driver_calls import DriverCall
 
 if TYPE_CHECKING:
@@ -29,8 +39,6 @@ FOUND_BY_KEY = re.compile(r"'const'|'system'|'eq_ref'|const table")
 """What EXPLAIN says of a table of which a key finds one row at the most."""
 LONGEST_CONNECT = 31536000
 """So many seconds PyMySQL takes for a time-out at the most."""
-CLOSE = 2.0
-"""So many seconds a page that is under way is waited for, when nobody wants it any more."""
 SCALE = 10
 """connectorx has no more places of a decimal than these."""
 DECIMAL_DIGITS = 38
@@ -161,7 +169,7 @@ class Pages(PageReader):
     def take(self, schema: pa.Schema) -> list[pa.RecordBatch]:
         assert self._call is not None
         table = self._call.wait(self._timeout)
-        return [conform_batch(batch, schema) for batch in table.combine_chunks().to_batches()]
+        return [conform_batch(batch, schema) for batch in table.to_batches()]
 
     def cancel(self) -> None:
         self._cancelled = True

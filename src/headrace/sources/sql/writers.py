@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import re
 import secrets
-import sqlite3
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
+from headrace import _native
 from headrace.errors import SpecError
+from headrace.records.damage import check_text
 from headrace.sources.sql.database import Database, driver
 from headrace.sources.sql.duckdb import DuckDB
 from headrace.sources.sql.mysql import MySQL
-from headrace.sources.sql.sqlite import Sqlite
+from headrace.sources.sql.sqlite import Sqlite, arrow_types, ask_sqlite, find_library
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -83,28 +85,29 @@ class PostgresWriter(Writer):
 
 
 class SqliteWriter(Writer):
-    """SQLite, by Python's own module: what reads in this process is the same library, and heeds its locks."""
+    """SQLite, by the library that Python has: what reads in this process heeds its locks."""
 
     def __init__(self, database: Database, table: str, if_exists: str) -> None:
         super().__init__(database, table, if_exists)
-        self._connection = sqlite3.connect(database.uri.path or ":memory:", timeout=1.0, isolation_level=None)
-        self._connection.execute("BEGIN")
+        find_library()
+        self._connection = _native.Sqlite(os.fsencode(database.uri.path or ":memory:"), create=True)
+        ask_sqlite(self._connection, "BEGIN")
 
     def write(self, rows: pa.Table) -> None:
         into = self.database.name(self.table)
         fields = [(self.database.name(field.name), sqlite_type(field)) for field in rows.schema]
         if self.first:
             if self.if_exists == "replace":
-                self._connection.execute(f"DROP TABLE IF EXISTS {into}")
+                ask_sqlite(self._connection, f"DROP TABLE IF EXISTS {into}")
             how = "CREATE TABLE IF NOT EXISTS" if self.if_exists == "append" else "CREATE TABLE"
-            self._connection.execute(f"{how} {into} ({', '.join(map(' '.join, fields))})")
+            ask_sqlite(self._connection, f"{how} {into} ({', '.join(map(' '.join, fields))})")
         self.first = False
         names, marks = ", ".join(name for name, _ in fields), ", ".join("?" * len(fields))
-        columns = [sqlite_values(column) for column in small(rows).columns]
-        self._connection.executemany(f"INSERT INTO {into} ({names}) VALUES ({marks})", zip(*columns, strict=True))
+        columns = [sqlite_column(column) for column in small(rows).combine_chunks().columns]
+        self._connection.insert(f"INSERT INTO {into} ({names}) VALUES ({marks})", columns, rows.num_rows)
 
     def commit(self) -> None:
-        self._connection.execute("COMMIT")
+        ask_sqlite(self._connection, "COMMIT")
 
     def close(self) -> None:
         self._connection.close()
@@ -251,18 +254,24 @@ def sqlite_type(field: Any) -> str:
     raise SpecError(f"write_sql: column {field.name!r} is {field.type}, which SQLite has nothing like: map it to text")
 
 
-def sqlite_values(column: Any) -> list[Any]:
-    """Values that SQLite has: days and times are text, as its own functions read it."""
+def sqlite_column(column: pa.ChunkedArray) -> tuple[int, Any, Any, Any, int]:
+    """A column as the kernel takes it, of values that SQLite has: days and times are text, as its functions read it."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    if pa.types.is_timestamp(column.type):
-        plain = column.cast(pa.timestamp(column.type.unit)).cast(pa.string())
-        column = pc.replace_substring(plain, " ", "T")
-    elif pa.types.is_date(column.type):
+    kind = column.type
+    if pa.types.is_timestamp(kind):
+        column = pc.replace_substring(column.cast(pa.timestamp(kind.unit)).cast(pa.string()), " ", "T")
+    elif pa.types.is_date(kind):
         column = column.cast(pa.string())
-    values: list[Any] = column.to_pylist()
-    return values
+    elif pa.types.is_boolean(kind) or pa.types.is_integer(kind):
+        column = column.cast(pa.int64())
+    elif pa.types.is_floating(kind):
+        column = column.cast(pa.float64())
+    array = pa.concat_arrays(column.chunks) if column.num_chunks != 1 else column.chunk(0)
+    check_text(array)
+    valid, *offsets, values = array.buffers()
+    return arrow_types().index(array.type), valid, offsets[0] if offsets else None, values, array.offset
 
 
 def mysql_type(field: Any) -> str:
