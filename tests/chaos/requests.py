@@ -5,7 +5,8 @@ python -m tests.chaos.requests --reads 500 --on gs          of one of them
 python -m tests.chaos.requests --reads 500 --seed 4711      that run again
 
 Every row must come once, or an error behind which `next()`, or a resume, goes on with the very next row. Of files that
-are replaced while they are read, the rows of one version come, or an error.
+are replaced while they are read, the rows of one version come, or an error. Most passes have a cache on disk, often too
+small for them, which somebody else cuts short, damages, removes and prunes meanwhile.
 """
 
 import argparse
@@ -15,11 +16,15 @@ import logging
 import os
 import random
 import sys
+import tempfile
 import time
+from functools import partial
 
 import headrace as hr
 from headrace.records import remote
+from headrace.records.kept_object import KeptObject
 from headrace.testing import our_threads
+from tests.chaos.cache import Meddler
 from tests.stores import servers
 from tests.stores.going_on import read_on, resumed
 
@@ -75,6 +80,9 @@ class Faults:
         return kind
 
 
+WIDTH = 10
+
+
 def lines(number, rows, version=0):
     return b"".join(b"%d %5d %d\n" % (number, row, version) for row in range(rows))
 
@@ -85,30 +93,89 @@ def files(store, chance, run):
     return [store.put(f"{run}-{i}", lines(i, rows)) for i, rows in enumerate(sizes)], sizes
 
 
+class Cache:
+    """A folder for passes of its kind; `options` are those of a pass, most of which have it."""
+
+    def __init__(self, folder, chance, counts):
+        self._folder, self._chance, self._counts = folder, chance, counts
+        self._meddler = Meddler(folder, chance)
+        self.options = {}
+
+    def choose(self):
+        """Whether the next passes have it."""
+        room = self._chance.choice([None, 30_000, 100_000, 1_000_000])
+        self.options = {} if room is None else {"remote_cache": self._folder, "remote_cache_bytes": room}
+        return room is not None
+
+    def meddle(self):
+        """Now and then something is done to it."""
+        if self.options and self._chance.random() < 0.002:
+            self._meddler()
+
+    def count(self):
+        self._counts.update(self._meddler.counts)
+
+
+@contextlib.contextmanager
+def counted_ranges(counts):
+    """Ranges that come from the cache, mapped and not, are counted."""
+    mapped, read = KeptObject.map_into, KeptObject.get
+
+    def map_into(self, *arguments):
+        found = mapped(self, *arguments)
+        counts["ranges mapped from the cache"] += found
+        return found
+
+    def get(self, *arguments):
+        found = read(self, *arguments)
+        counts["ranges read from the cache"] += found is not None
+        return found
+
+    KeptObject.map_into, KeptObject.get = map_into, get
+    try:
+        yield
+    finally:
+        KeptObject.map_into, KeptObject.get = mapped, read
+
+
 def pipeline(store, chance, urls):
+    if chance.random() < 0.2:  # rows by their numbers
+        ds = hr.FixedLengthRecordDataset(urls, WIDTH, index=True, storage_options=store.options or None)
+        return ds.shuffle(seed=3, reshuffle_each_iteration=False).take(30)
     ds = hr.TextLineDataset(urls, num_parallel_reads=chance.choice([None, None, 3]))
     if chance.random() < 0.3:
         ds = ds.shuffle(100, seed=3, reshuffle_each_iteration=False)
-    if chance.random() < 0.3:
-        ds = ds.ignore_errors()
-    return ds.with_options(store.patient(timeout=TIMEOUT, retries=chance.choice([0, 1, 3])))
+    return ds.ignore_errors() if chance.random() < 0.3 else ds
 
 
-def read_under_faults(store, chance, run, counts):
+def read_under_faults(store, chance, run, cache, counts):
     urls, _ = files(store, chance, run)
-    ds = pipeline(store, chance, urls)
-    want = list(ds)
-    store.proxy.fault = Faults(store, chance)
-    got, raised = read_on(iter(ds), lambda it, _: resumed(ds, it) if chance.random() < 0.3 else it)
-    store.proxy.fault = lambda request: None
-    counts["errors that kept the place"] += raised
-    assert got == want, f"{len(got)} rows, not {len(want)}"
+    rows = pipeline(store, chance, urls)
+    want = list(rows.with_options(store.patient()))
+    for _ in range(3 if cache.choose() else 1):
+        how = store.patient(timeout=TIMEOUT, retries=chance.choice([0, 1, 3]), **cache.options)
+        ds = rows.with_options(how)
+        store.proxy.fault = Faults(store, chance)
+        resume = partial(resumed_sometimes, ds, chance)
+        got, raised = read_on(iter(ds), resume, each=cache.meddle)
+        store.proxy.fault = lambda request: None
+        counts["errors that kept the place"] += raised
+        assert got == want, f"{len(got)} rows, not {len(want)}"
+        counts["passes"] += 1
 
 
-def read_what_is_replaced(store, chance, run, counts):
-    """Files that become others of the same length while they are read."""
+def resumed_sometimes(ds, chance, it, _):
+    return resumed(ds, it) if chance.random() < 0.3 else it
+
+
+def read_what_is_replaced(store, chance, run, cache, counts):
+    """Files that become others of the same length while they are read, some of them from the cache."""
     urls, sizes = files(store, chance, run)
-    ds = hr.TextLineDataset(urls).with_options(store.patient(timeout=TIMEOUT, retries=1))
+    cached = cache.choose()
+    ds = hr.TextLineDataset(urls).with_options(store.patient(timeout=TIMEOUT, retries=1, **cache.options))
+    if cached and chance.random() < 0.7:
+        list(ds.take(chance.randrange(sum(sizes))))
+    counts["passes"] += 1
     total, got = sum(sizes), []
     when, which = chance.randrange(total), chance.sample(range(len(urls)), chance.randint(1, len(urls)))
     ended = False
@@ -143,10 +210,12 @@ def tried(kind, reads, chance):
         before = remote.BLOCK, remote.AHEAD, remote.LOOK
         remote.BLOCK, remote.AHEAD, remote.LOOK = BLOCK, BLOCK // 4, BLOCK // 4
         try:
-            while (done := sum(r.is_data for r in store.proxy.requests)) < reads:
-                work = read_what_is_replaced if chance.random() < 0.3 else read_under_faults
-                work(store, chance, counts["passes"], counts)
-                counts["passes"] += 1
+            with tempfile.TemporaryDirectory() as folder, counted_ranges(counts):
+                cache = Cache(f"{folder}/cache", chance, counts)
+                while (done := sum(r.is_data for r in store.proxy.requests)) < reads:
+                    work = read_what_is_replaced if chance.random() < 0.3 else read_under_faults
+                    work(store, chance, counts["passes"], cache, counts)
+                cache.count()
         finally:
             remote.BLOCK, remote.AHEAD, remote.LOOK = before
         counts["reads"], counts["faults"] = done, store.proxy.faults

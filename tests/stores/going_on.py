@@ -6,11 +6,15 @@ import json
 import headrace as hr
 
 
-def read_on(it, resume=None, most=2000):
-    """What is left of an iterator, and how many faults were raised; behind some it goes on as `resume(it, raised)`."""
+def read_on(it, resume=None, most=2000, each=lambda: None):
+    """What is left of an iterator, and how many faults were raised; behind some it goes on as `resume(it, raised)`.
+
+    `each()` is called before each row.
+    """
     got, raised = [], 0
     while True:
         try:
+            each()
             got.append(next(it))
         except StopIteration:
             it.close()

@@ -3,10 +3,13 @@
 import contextlib
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -16,8 +19,8 @@ from typer.testing import CliRunner
 
 import headrace as hr
 from headrace.cli.main import app
-from headrace.records import remote
-from headrace.records.disk_cache import SUFFIX, DiskCache
+from headrace.records import kept_object, remote
+from headrace.records.disk_cache import SUFFIX, TEMPORARY, DiskCache
 from headrace.records.kept_object import KeptObject
 
 LINES = b"".join(b"%9d\n" % i for i in range(40_000))
@@ -27,6 +30,7 @@ LINES = b"".join(b"%9d\n" % i for i in range(40_000))
 def small_ranges(monkeypatch):
     monkeypatch.setattr(remote, "BLOCK", 1 << 16)
     monkeypatch.setattr(remote, "AHEAD", 1 << 14)
+    kept_object._warned.clear()
 
 
 def data_requests(store):
@@ -136,6 +140,114 @@ def test_a_full_disk_or_a_folder_that_cannot_be_is_no_error(http, tmp_path, capl
     (tmp_path / "file").write_text("in the way")
     assert lines(http, url, tmp_path / "file") == list(range(40_000))
     assert "keeps nothing more" in caplog.text
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A disk with room for three ranges and a half."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=240k", "none", folder], check=False)
+    if mounted.returncode:
+        pytest.skip("only root can make a small disk")
+    yield folder
+    subprocess.run(["umount", "-l", folder], check=True)
+
+
+def test_a_disk_that_fills_keeps_what_it_has_and_says_so_once(http, small_disk, caplog):
+    url = http.put("file", LINES)
+    for _ in range(3):
+        assert lines(http, url, small_disk / "c") == list(range(40_000))
+    assert caplog.text.count("keeps nothing more") == 1
+    assert "No space left" in caplog.text
+    assert data_requests(http) == 7 + 3 + 3  # three ranges have room, and the last one, which is short
+    assert not list(small_disk.rglob(f"*{TEMPORARY}"))
+    assert CliRunner().invoke(app, ["cache", "verify", str(small_disk / "c")]).exit_code == 0
+
+
+def test_a_disk_that_cannot_be_written_to_is_read_from(http, small_disk, caplog):
+    url = http.put("file", LINES[:200_000])
+    assert lines(http, url, small_disk / "c") == list(range(20_000))
+    subprocess.run(["mount", "-o", "remount,ro", small_disk], check=True)
+    asked = data_requests(http)
+    assert lines(http, url, small_disk / "c") == list(range(20_000))
+    assert data_requests(http) - asked <= 1  # the last range had no room
+    other = http.put("other", LINES)
+    assert lines(http, other, small_disk / "c") == list(range(40_000))
+    assert "keeps nothing more" in caplog.text
+
+
+def test_a_folder_that_is_removed_during_a_pass_is_made_anew(http, tmp_path):
+    url = http.put("file", LINES)
+    lines(http, url, tmp_path / "c")
+    it = iter(hr.TextLineDataset(url).with_options(http.patient(remote_cache=str(tmp_path / "c"))))
+    got = [int(next(it)) for _ in range(10)]
+    shutil.rmtree(tmp_path / "c")
+    assert got + [int(x) for x in it] == list(range(40_000))
+    assert lines(http, url, tmp_path / "c") == list(range(40_000))
+    asked = data_requests(http)
+    assert lines(http, url, tmp_path / "c") == list(range(40_000))
+    assert data_requests(http) == asked
+
+
+def test_who_waits_for_a_lock_that_is_removed_takes_the_one_that_is_there(tmp_path):
+    cache = DiskCache(str(tmp_path), 100_000)
+    waits = threading.Thread(target=cache.add, args=(tmp_path / f"b{SUFFIX}", bytes(50_000)))
+    with cache._locked():
+        waits.start()
+        while not is_waited_for(tmp_path / "used"):
+            pass
+        (tmp_path / "used").unlink()
+        DiskCache(str(tmp_path), 100_000).add(tmp_path / f"a{SUFFIX}", bytes(60_000))
+    waits.join()
+    assert size_of(tmp_path) <= 100_000
+
+
+def is_waited_for(path):
+    """Whether somebody waits for a lock of this file, as the kernel tells."""
+    inode = f":{path.stat().st_ino} "
+    return any("->" in line and inode in line for line in Path("/proc/locks").read_text().splitlines())
+
+
+def test_each_keeps_to_a_bound_of_its_own(tmp_path):
+    large, small = (KeptObject(DiskCache(str(tmp_path), bound), "f", "1") for bound in (100_000, 40_000))
+    for i in range(30):
+        (small if i % 10 == 9 else large).put(i, i + 9000, bytes(9000))
+        assert size_of(tmp_path) <= (40_000 if i % 10 == 9 else 100_000)
+
+
+LATE_HANDLER = """
+import faulthandler, os, sys
+from pathlib import Path
+import headrace as hr
+from headrace.records import remote
+remote.BLOCK, remote.AHEAD = 1 << 16, 1 << 14
+url, folder = sys.argv[1:]
+read = lambda: iter(hr.TextLineDataset(url).with_options(hr.Options(remote_cache=folder)))
+list(read())
+for file in Path(folder).glob("*.range"):
+    os.utime(file, (1, 1))  # long ago, so that to have been checked counts
+list(read())
+it = read()
+got = [int(next(it))]
+faulthandler.enable()
+for file in Path(folder).glob("*.range"):
+    os.truncate(file, 0)
+while len(got) < 40_000:
+    try:
+        got.append(int(next(it)))
+    except hr.TransportError as error:
+        assert "cut short" in str(error)
+assert got == list(range(40_000))
+"""
+
+
+def test_a_handler_that_somebody_else_sets_during_a_pass_ends_no_process(http, tmp_path):
+    url = http.put("file", LINES)
+    done = subprocess.run(
+        [sys.executable, "-c", LATE_HANDLER, url, str(tmp_path / "c")], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
 
 
 def size_of(folder):

@@ -100,11 +100,12 @@ class TestRequests:
             assert next(it) == "line 1"
         assert store.proxy.asked("GET", "HEAD") <= 2 * asked + 40
 
-    def test_ranges_once_and_in_order(self, s3):
+    def test_each_range_once(self, s3):
         url = s3.put("large", LARGE)
         assert hr.TextLineDataset(url, storage_options=s3.options).count() == BLOCK // 4
-        starts = [r.range for r in s3.proxy.requests if r.is_data]
-        assert starts == [f"bytes={a}-{min(len(LARGE), a + BLOCK) - 1}" for a in range(0, len(LARGE), BLOCK)]
+        asked = [r.range for r in s3.proxy.requests if r.is_data]
+        ranges = [f"bytes={a}-{min(len(LARGE), a + BLOCK) - 1}" for a in range(0, len(LARGE), BLOCK)]
+        assert asked[0] == ranges[0] and sorted(asked) == sorted(ranges)  # the others are under way at the same time
 
     def test_who_looks_at_the_beginning_gets_no_more(self, s3):
         url = s3.put("large", LARGE)

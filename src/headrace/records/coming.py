@@ -26,10 +26,11 @@ VALID = 60.0
 
 
 class Expected(NamedTuple):
-    """Names in the order in which they will be opened, the place of each, and how they are reached."""
+    """Names in the order in which they will be opened, so many of them in turn, and how they are reached."""
 
     names: Sequence[str]
     places: dict[str, int]
+    in_turn: int
     via: Transport
 
 
@@ -59,15 +60,16 @@ class Coming:
         self._known: dict[int, Sequence[str]] = {}
         self._expected: dict[str, Expected] = {}
         self._begun: dict[str, Begun] = {}
+        self._taken: set[str] = set()
         self._closed = False
 
-    def expect(self, names: Sequence[str], via: Transport) -> None:
-        """Say that these files will be opened, one after another."""
+    def expect(self, names: Sequence[str], via: Transport, in_turn: int) -> None:
+        """Say that these files will be opened, one after another, and so many be read in turn."""
         if id(names) in self._known or len(names) < 2:
             return
         with self._lock:
             self._known[id(names)] = names  # which keeps its id
-            expected = Expected(names, {name: i for i, name in enumerate(names)}, via)
+            expected = Expected(names, {name: i for i, name in enumerate(names)}, in_turn, via)
             for name in names:
                 self._expected.setdefault(name, expected)
 
@@ -75,18 +77,25 @@ class Coming:
         """What is under way of a file that is opened now."""
         with self._lock:
             begun = self._begun.pop(path, None)
+            self._taken.add(path)
         if begun is None or begun.is_fresh:
             return begun
         begun.drop()
         return None
 
-    def begin_next(self, path: str, ranges: int, at_once: int) -> None:
-        """Have up to so many ranges of the files behind this one under way, as far as it is known what they are."""
+    def begin_next(self, path: str, ranges: int, each: int) -> None:
+        """Have up to so many ranges of the files behind this one under way, as far as it is known what they are.
+
+        Those that others read already are passed over; of the next one there are no more than `each`.
+        """
         for name, via in self._behind(path, FILES):
             if ranges <= 0:
                 return
             with self._lock:
                 begun = self._begun.get(name)
+                is_taken = name in self._taken
+            if begun is None and is_taken:
+                continue
             if begun is None or not begun.is_fresh or not begun.future.done():
                 return
             if begun.file is None:
@@ -96,7 +105,7 @@ class Coming:
                 if file is None or not self._put(name, begun, file):
                     return
             assert begun.file is not None
-            ranges -= begun.file.begin_first(min(ranges, at_once))
+            ranges -= begun.file.begin_first(min(ranges, each))
 
     def _put(self, name: str, begun: Begun, file: RemoteFile) -> bool:
         """Keep an open file, unless somebody has taken what it was made of."""
@@ -114,9 +123,10 @@ class Coming:
         place = expected.places[path] + 1
         return [(name, expected.via) for name in expected.names[place : place + count]]
 
-    def ask_after(self, path: str) -> None:
-        """Ask what the files behind this one are."""
-        for name, via in self._behind(path, ASKED):
+    def ask_after(self, path: str, first: int) -> None:
+        """Ask what the files behind this one are; those whose turn comes next give their `first` bytes as well."""
+        expected = self._expected.get(path)
+        for place, (name, via) in enumerate(self._behind(path, ASKED), 1):
             if name in self._begun or "://" not in name:
                 continue
             with suppress(Exception):  # who opens it is told
@@ -125,7 +135,9 @@ class Coming:
                     return
                 with self._lock:
                     if not self._closed and name not in self._begun:
-                        self._begun[name] = Begun(time.monotonic(), begin_opening(via, system, inner))
+                        bytes_too = first if expected is not None and place < expected.in_turn else 0
+                        opening = begin_opening(via, system, inner, first=bytes_too)
+                        self._begun[name] = Begun(time.monotonic(), opening)
 
     def close(self) -> None:
         """Let go of all that is under way."""

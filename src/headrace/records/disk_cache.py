@@ -57,13 +57,17 @@ class DiskCache:
         """The descriptor of the file that says how many bytes are used, for as long as nobody else may change it."""
         import fcntl
 
-        Path(self.folder).mkdir(parents=True, exist_ok=True)
-        used = os.open(Path(self.folder) / "used", os.O_RDWR | os.O_CREAT, 0o666)
-        try:
-            fcntl.flock(used, fcntl.LOCK_EX)
-            yield used
-        finally:
-            os.close(used)
+        name, is_held = Path(self.folder) / "used", False
+        while not is_held:
+            name.parent.mkdir(parents=True, exist_ok=True)
+            used = os.open(name, os.O_RDWR | os.O_CREAT, 0o666)
+            try:
+                fcntl.flock(used, fcntl.LOCK_EX)
+                is_held = _is_file(name, used)  # else it was removed meanwhile, and others lock another one
+                if is_held:
+                    yield used
+            finally:
+                os.close(used)
 
     def _make_room(self, used: int, size: int) -> bool:
         """Have so many bytes more counted as used, once there is room for them; False where there never is."""
@@ -110,3 +114,11 @@ class DiskCache:
             total = self._reduce(limit)
             os.pwrite(used, b"%-32d" % total, 0)
             return total
+
+
+def _is_file(path: Path, descriptor: int) -> bool:
+    """Whether this file has this name."""
+    try:
+        return os.path.samestat(path.stat(), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False

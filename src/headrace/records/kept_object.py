@@ -7,17 +7,21 @@ import hashlib
 import logging
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TypeVar
 
 from headrace import _native
 from headrace.records.disk_cache import SUFFIX, DiskCache
-from headrace.records.range_file import MAGIC, describe, open_file, read_checked, was_whole
+from headrace.records.range_file import MAGIC, describe, open_file, read_checked, seen_whole, was_whole
 from headrace.records.redact import show_path
 
 log = logging.getLogger("headrace")
 T = TypeVar("T")
+
+QUIET = 60.0
+"""Seconds in which it is said once that a cache keeps nothing more: every range would say so."""
+_warned: dict[str, float] = {}
 
 
 class KeptObject:
@@ -32,13 +36,28 @@ class KeptObject:
         self._path = path
         self._prefix = os.path.join(cache.folder, key)  # noqa: PTH118 - there are many names to make
 
-    def has(self, start: int, stop: int) -> bool:
-        """Whether a range seems to be kept."""
-        return os.access(self._file(start, stop), os.R_OK)
+    def has(self, bounds: Iterable[tuple[int, int]]) -> list[bool]:
+        """Of ranges, whether each seems to be kept."""
+        return _native.can_read([os.fsencode(self._file(start, stop)) for start, stop in bounds])
 
     def get(self, start: int, stop: int) -> memoryview | None:
         """The bytes of a range, None where they are not kept."""
         return self._use(self._file(start, stop), lambda descriptor: read_checked(descriptor, stop - start))
+
+    def map_known(self, parts: _native.MappedParts, bounds: Iterable[tuple[int, int]]) -> int:
+        """Have the first of these ranges where they belong, as far as this process knows them to be whole."""
+        files: list[tuple[bytes, int, int, int, int, int, int]] = []
+        for start, stop in bounds:
+            file = self._file(start, stop)
+            seen = seen_whole(file, stop - start)
+            if seen is None:
+                break
+            files.append((os.fsencode(file), start, *seen))
+        try:
+            return parts.put_known(files)
+        except OSError as error:
+            log.warning("%s cannot be mapped: %s", self._cache.folder, error)
+            return 0
 
     def map_into(self, parts: _native.MappedParts, start: int, stop: int) -> bool:
         """Have the bytes of a range where they belong in the object; False where they are not kept.
@@ -61,7 +80,10 @@ class KeptObject:
         try:
             self._cache.add(Path(self._file(start, stop)), data, end)
         except OSError as error:
-            log.warning("the cache in %s keeps nothing more: %s", self._cache.folder, error)
+            folder, now = self._cache.folder, time.monotonic()
+            if now - _warned.get(folder, -QUIET) >= QUIET:
+                _warned[folder] = now
+                log.warning("the cache in %s keeps nothing more: %s", folder, error)
 
     def _file(self, start: int, stop: int) -> str:
         return f"{self._prefix}-{start}-{stop}{SUFFIX}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,14 +13,15 @@ from headrace import _native
 class MappedObject:
     """The blocks of an object that were loaded and not released.
 
-    `put(parts, start)` puts one where it belongs, `go_on(stop)` is called when bytes up to there will be looked at.
+    `put(parts, start)` puts one where it belongs, and maybe some behind it: it gives the starts of all that it put.
+    `go_on(stop)` is called when bytes up to there will be looked at.
     """
 
     def __init__(
         self,
         size: int,
         block: int,
-        put: Callable[[_native.MappedParts, int], None],
+        put: Callable[[_native.MappedParts, int], Iterable[int]],
         go_on: Callable[[int], None],
     ) -> None:
         self._parts = _native.MappedParts(size)
@@ -37,9 +38,9 @@ class MappedObject:
     def load(self, start: int, stop: int) -> None:
         for at in range(start - start % self._block, stop, self._block):
             if at not in self._there:
-                self._put(self._parts, at)
-                self._there.add(at)
+                self._there.update(self._put(self._parts, at))
         self._go_on(stop)
+        self._parts.guard()
 
     def release(self, start: int, stop: int) -> None:
         for at in [each for each in self._there if start - self._block < each and each + self._block <= stop]:

@@ -27,7 +27,9 @@ MOST_KNOWN = 1 << 18
 SETTLED = 0.1
 """Seconds after which a change to a file shows in its time."""
 
-_whole: dict[str, tuple[int, ...]] = {}
+Seen = tuple[int, int, int, int, int]
+"""What a file was: device, inode, size, time of the last change; and how long its range is."""
+_whole: dict[str, Seen] = {}
 """What files were when this process found them to be whole."""
 
 
@@ -94,6 +96,12 @@ def _fits(data: Any, count: int | None) -> bool:
         return whole and count in (None, size)
     except NONSENSE:
         return False
+
+
+def seen_whole(path: str, count: int) -> Seen | None:
+    """What a file was when this process found it to hold a range of this length, as it was written."""
+    seen = _whole.get(path)
+    return seen if seen is not None and seen[-1] == count else None
 
 
 def was_whole(path: str, descriptor: int, count: int) -> bool:

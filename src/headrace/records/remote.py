@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from glob import has_magic
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -48,6 +49,10 @@ GAP = 64 << 10
 """Ranges with no more than this between them are fetched together."""
 LOOK = 256 << 10
 """Who reads here and there gets at least so many bytes at a time."""
+LOOKED = 32
+"""Of so many ranges it is asked at a time whether the cache has them."""
+MAPPED = 8
+"""So many ranges that the cache has are mapped at a time."""
 PIECES = 2
 """So many of these are kept: files of tables are read at their ends in turn."""
 STAMPS = (
@@ -117,10 +122,11 @@ class RemoteFile:
         else:
             self._ranges = Handle(via, system, name, self._is_this)
         self._begun: PendingRanges = {}
-        self._kept: set[Bounds] = set()
+        self._kept: dict[Bounds, bool] = {}
         self._memory: MappedObject | None = None
         self._start = 0
         self._gone_on = -1
+        self._ahead = (0, 0)
         self._block: Buffer = b""
         first = opening.first
         if first is not None and len(first) == min(BLOCK, self.size or 0):
@@ -148,15 +154,26 @@ class RemoteFile:
         done = 0
         while done < left:
             at = offset + done
-            if not self._start <= at < self._start + len(self._block):
-                self._start = at - at % BLOCK
-                self._pass_to(self._bounds(self._start))
-                self._block = self._fetched(self._bounds(self._start), self._begun)
-            piece = self._block[at - self._start : at - self._start + left - done]
-            out[done : done + len(piece)] = np.frombuffer(piece, np.uint8)
+            start, block = self.range_with(at, offset + left)
+            piece = block[at - start : offset + left - start]
+            out[done : done + len(piece)] = piece
             done += len(piece)
-            self._go_on(at + len(piece))
         return done
+
+    @property
+    def has_ranges(self) -> bool:
+        """Whether `range_with` gives what lies at some place."""
+        return self._ranges.ahead and self.size is not None
+
+    def range_with(self, at: int, stop: int) -> tuple[int, NDArray[np.uint8]]:
+        """The bytes of the range that a place is in, and where it begins; they are looked at up to `stop`."""
+        if not self._start <= at < self._start + len(self._block):
+            start = at - at % BLOCK
+            self._start, self._block = start, b""
+            self._pass_to(self._bounds(start))
+            self._block = self._fetched(self._bounds(start), self._begun)
+        self._go_on(min(stop, self._start + len(self._block)))
+        return self._start, np.frombuffer(self._block, np.uint8)
 
     def _go_on(self, stop: int) -> None:
         """Ask for what comes next, once, when a block was read up to here."""
@@ -169,16 +186,25 @@ class RemoteFile:
         if self._cache is None or not self._ranges.ahead or not self.size:
             raise ValueError("only files with a cache on disk are mapped")
         if self._memory is None:
-            self._memory = MappedObject(self.size, BLOCK, self._put_block, self._go_on)
+            self._memory = MappedObject(self.size, BLOCK, self._put_blocks, self._look_on)
         return self._memory
 
-    def _put_block(self, parts: _native.MappedParts, start: int) -> None:
-        self._start = start
+    def _put_blocks(self, parts: _native.MappedParts, start: int) -> list[int]:
         bounds = self._bounds(start)
         self._pass_to(bounds)
-        assert self._cache is not None
+        assert self._cache is not None and self.size is not None
+        wanted = [self._bounds(each) for each in range(start, min(self.size, start + MAPPED * BLOCK), BLOCK)]
+        count = self._cache.map_known(parts, takewhile(lambda each: each not in self._begun, wanted))
+        if count:
+            return [first for first, _ in wanted[:count]]
         if bounds in self._begun or not self._cache.map_into(parts, *bounds):
             parts.put_copy(self._fetched(bounds, self._begun), start)
+        return [start]
+
+    def _look_on(self, stop: int) -> None:
+        """Mapped bytes up to here will be looked at."""
+        self._start = max(0, stop - 1) // BLOCK * BLOCK
+        self._go_on(stop)
 
     def broken(self) -> Exception:
         """What is wrong where mapped memory is not intact any more."""
@@ -187,26 +213,30 @@ class RemoteFile:
 
     def _read_on(self) -> None:
         """Have as many ranges under way as have proved good: of this file, then of those that come behind it."""
-        wanted = self._via.in_flight.ranges
-        wanted -= self.begin_first(wanted, self._start + BLOCK)
-        if wanted:
-            self._via.coming.begin_next(self._path, wanted, AT_ONCE)
+        in_flight = self._via.in_flight
+        wanted = in_flight.share(id(self))
+        spare, each = in_flight.spare(id(self), wanted - self.begin_first(wanted, self._start + BLOCK))
+        if spare:
+            self._via.coming.begin_next(self._path, spare, each)
 
     def begin_first(self, count: int, start: int = 0) -> int:
         """Have so many ranges from one place on under way; how many there are."""
         if not self._ranges.ahead or self.size is None:
             return 0
-        starts = range(start, min(start + count * BLOCK, self.size), BLOCK)
-        for each in starts:
+        stop = min(start + count * BLOCK, self.size)
+        if start < self._ahead[0]:  # somebody goes back
+            self._ahead = (start, start)
+        for each in range(max(start, self._ahead[1]), stop, BLOCK):
             self._begin(self._bounds(each), self._begun, ahead=True)
-        return len(starts)
+        self._ahead = (start, max(stop, self._ahead[1]))
+        return len(range(start, stop, BLOCK))
 
     def _pass_to(self, bounds: Bounds) -> None:
         """Give up what was asked for before a block; more are asked for at a time where it must be waited for."""
         for passed in [each for each in self._begun if each[0] < bounds[0]]:
             self._begun.pop(passed).cancel()
         found = self._begun.get(bounds)
-        if not (bounds in self._kept if found is None else found.done()):
+        if not (self._kept.get(bounds) if found is None else found.done()):
             self._via.in_flight.grow(self._via.most_in_flight)
 
     def _bounds(self, start: int) -> Bounds:
@@ -215,16 +245,20 @@ class RemoteFile:
     def _begin(self, bounds: Bounds, begun: PendingRanges, *, ahead: bool = False) -> None:
         if bounds[0] >= bounds[1] or bounds in begun:
             return
-        if ahead and (bounds in self._kept or self._is_kept(bounds)):
+        if ahead and self._is_kept(bounds):
             return
         begun[bounds] = self._ranges.begin(*bounds)
 
     def _is_kept(self, bounds: Bounds) -> bool:
-        """Whether the cache had a range when it was first looked for: to look takes as long as to read a part of it."""
-        if self._cache is None or not self._cache.has(*bounds):
+        """Whether the cache had a range when it was looked for, with those behind it: each look may have to wait."""
+        if self._cache is None:
             return False
-        self._kept.add(bounds)
-        return True
+        if bounds not in self._kept:
+            start, size = bounds[0], self.size or 0
+            behind = range(start, min(size, start + LOOKED * BLOCK), BLOCK) if bounds == self._bounds(start) else ()
+            wanted = [self._bounds(each) for each in behind] or [bounds]
+            self._kept.update(zip(wanted, self._cache.has(wanted), strict=True))
+        return self._kept.get(bounds, False)
 
     def _fetched(self, bounds: Bounds, begun: PendingRanges) -> Buffer:
         """The bytes between these bounds, all of them; they may be under way already, or lie on disk."""
@@ -255,6 +289,7 @@ class RemoteFile:
     def _keep(self, bounds: Bounds, data: bytes) -> bytes:
         if self._cache is not None:
             self._cache.put(*bounds, data)
+            self._kept.pop(bounds, None)
         return data
 
     def read_ranges(self, bounds: Sequence[Bounds]) -> list[Buffer]:
@@ -290,6 +325,7 @@ class RemoteFile:
         begun, self._begun = self._begun, {}
         for future in begun.values():
             future.cancel()
+        self._via.in_flight.leave(id(self))
         self._ranges.close()
         self._block = b""
         self._memory = None
@@ -312,16 +348,16 @@ def _runs(bounds: Sequence[Bounds]) -> Iterator[tuple[int, int, int]]:
 def open_remote(path: str, via: Transport, *, start: int | None = None) -> RemoteFile:
     """A file in a store, open; the first bytes may come along where it is read in order from `start` on."""
     begun = via.coming.take(path)
-    if begun is not None and begun.file is not None:
-        via.coming.ask_after(path)
-        return begun.file
     first = BLOCK if start is not None and start < BLOCK and via.cache is None else 0
+    if begun is not None and begun.file is not None:
+        via.coming.ask_after(path, first)
+        return begun.file
     system, name = via.system(path)
     future: Future[FirstAnswer] | None = None if begun is None else begun.future
     future = future or begin_opening(via, system, name, first=first)
     if not future.done():
         via.in_flight.grow(via.most_in_flight)
-    via.coming.ask_after(path)  # when this one was asked about
+    via.coming.ask_after(path, first)  # when this one was asked about
 
     def opening() -> FirstAnswer:
         nonlocal future

@@ -9,7 +9,7 @@ import errno
 import logging
 import random
 import threading
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Hashable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from headrace.errors import TransportError
@@ -31,7 +31,7 @@ StorageOptions = Mapping[str, Any]
 
 EXTRAS = {"s3": "s3", "s3a": "s3", "gs": "gcs", "gcs": "gcs"}
 """What installs the file system of a protocol."""
-FEWEST_IN_FLIGHT, FIRST_IN_FLIGHT, MOST_IN_FLIGHT = 2, 8, 16
+FEWEST_IN_FLIGHT, FIRST_IN_FLIGHT, MOST_IN_FLIGHT = 2, 8, 32
 """So many ranges are under way at first and at the most; fewer, down to the least, where memory is short."""
 RAM_SHARE = 128 << 20
 """Of so many bytes that a pass may hold, one range."""
@@ -43,14 +43,37 @@ _chance = random.Random()  # not the one that users seed
 
 
 class InFlight:
-    """How many ranges of a file have proved good to have under way: the next file begins with as many."""
+    """How many ranges have proved good to have under way: files that are read at the same time share them.
+
+    What a file has no use for, since it ends, is for those that come behind.
+    """
 
     def __init__(self) -> None:
         self.ranges = FIRST_IN_FLIGHT
+        self._spare: dict[Hashable, int] = {}
+        self._lock = threading.Lock()
 
     def grow(self, most: int) -> None:
         """One was still waited for: more at a time."""
         self.ranges = min(2 * self.ranges, most)
+
+    def share(self, reader: Hashable) -> int:
+        """How many ranges are for one of those who read a file."""
+        with self._lock:
+            self._spare.setdefault(reader, 0)
+            return -(-self.ranges // len(self._spare))
+
+    def spare(self, reader: Hashable, count: int) -> tuple[int, int]:
+        """Give back so many of a share: how many all give back, and how many of them each file behind may have."""
+        with self._lock:
+            self._spare[reader] = count
+            spare = list(self._spare.values())
+        return sum(spare), -(-sum(spare) // len(spare))
+
+    def leave(self, reader: Hashable) -> None:
+        """It reads no more."""
+        with self._lock:
+            self._spare.pop(reader, None)
 
 
 class Transport:
