@@ -39,6 +39,30 @@ def correlation(a, b):
     return np.corrcoef(np.ravel(a), np.ravel(b))[0, 1] * np.sqrt(np.size(a))
 
 
+def plain_mix(key, *values):
+    """What keys mean, which states and seeds depend on."""
+    mask, golden = 2**64 - 1, 0x9E3779B97F4A7C15
+
+    def scramble(z):
+        z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & mask
+        z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & mask
+        return z ^ (z >> 31)
+
+    for value in values:
+        key = scramble((scramble((key + golden) & mask) + (value & mask) * golden) & mask)
+    return key
+
+
+@given(st.integers(0, 2**64 - 1), st.lists(st.integers(-(2**70), 2**70), max_size=4))
+def test_keys_are_mixed_as_they_always_were(key, values):
+    assert mix_key(key, *values) == plain_mix(key, *values)
+
+
+def test_what_is_no_integer_is_mixed_into_no_key():
+    with pytest.raises(TypeError, match="str"):
+        mix_key(1, "2")
+
+
 CALLS = {
     "random": lambda g: g.random(),
     "random size": lambda g: g.random((2, 3)),

@@ -12,24 +12,15 @@ from collections.abc import Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass
 
-_MASK = 2**64 - 1
-_GOLDEN = 0x9E3779B97F4A7C15
+from headrace import _native
 
 ROOT = 0x6865616472616365
 """The path key of the first pass over a plan."""
 
 
-def _scramble(z: int) -> int:
-    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
-    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & _MASK
-    return z ^ (z >> 31)
-
-
 def mix_key(key: int, *values: int) -> int:
     """Fold `values` into `key`, in order; different sequences give different keys but for chance."""
-    for value in values:
-        key = _scramble((_scramble((key + _GOLDEN) & _MASK) + (value & _MASK) * _GOLDEN) & _MASK)
-    return key
+    return _native.mix_key(key, *values)
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,6 @@
 namespace headrace::python {
 namespace {
 
-constexpr int64_t kWorthReleasing = 256 << 10;  // bytes
-
 void* take(void*, size_t bytes) { return headrace::pool_take(bytes); }
 void* take_zeroed(void*, size_t count, size_t size) {
   return size && count > SIZE_MAX / size ? nullptr : headrace::pool_take_zeroed(count * size);
@@ -92,10 +90,7 @@ void copy_rows(nb::object from, nb::object to, std::optional<ConstInts> indices,
   const std::vector<int64_t> sizes(PyArray_DIMS(rows) + 1, PyArray_DIMS(rows) + axes);
   const std::vector<int64_t> steps(PyArray_STRIDES(rows) + 1, PyArray_STRIDES(rows) + axes);
   const int64_t row_step = PyArray_STRIDE(rows, 0), item = PyArray_ITEMSIZE(rows);
-  std::optional<nb::gil_scoped_release> released;  // to wait for the lock again takes longer than a small copy
-  if (count * item * std::accumulate(sizes.begin(), sizes.end(), int64_t(1), std::multiplies<>()) >= kWorthReleasing) {
-    released.emplace();
-  }
+  const ReleasedFor released(size_t(count * item * std::accumulate(sizes.begin(), sizes.end(), int64_t(1), std::multiplies<>())));
   headrace::copy_strided(data, row_step, indices ? indices->data() : nullptr, count, sizes.data(), steps.data(), axes - 1,
                          item, places ? places->data() : nullptr, into);
 }

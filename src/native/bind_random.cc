@@ -1,4 +1,3 @@
-#include <optional>
 
 #include "kernels.h"
 #include "python.h"
@@ -13,19 +12,36 @@ headrace::RowDraws row_draws(uint64_t key, const ConstIds& ids, uint64_t first, 
   return {key, ids.data(), int64_t(ids.shape(0)), first, int64_t(out.shape(1))};
 }
 
-// To let go of Python's lock, and to wait for it again, takes far longer than a few draws.
-constexpr int64_t kMany = 1024;
-
 template <class Draw>
 void without_lock(const headrace::RowDraws& draws, Draw&& draw) {
-  std::optional<nb::gil_scoped_release> released;
-  if (draws.rows * draws.count >= kMany) released.emplace();
+  const ReleasedFor released(size_t(draws.rows * draws.count) * kDraw);
   draw(draws);
+}
+
+uint64_t scrambled(uint64_t z) {
+  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+  z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+  return z ^ (z >> 31);
+}
+
+// Of an integer of any size, its last 64 bits.
+uint64_t last_bits(nb::handle number) {
+  const uint64_t bits = PyLong_AsUnsignedLongLongMask(number.ptr());
+  if (bits == UINT64_MAX && PyErr_Occurred()) throw nb::python_error();
+  return bits;
+}
+
+uint64_t mix_key(nb::handle start, nb::args values) {
+  constexpr uint64_t kGolden = 0x9E3779B97F4A7C15u;
+  uint64_t key = last_bits(start);
+  for (nb::handle value : values) key = scrambled(scrambled(key + kGolden) + last_bits(value) * kGolden);
+  return key;
 }
 
 }  // namespace
 
 void bind_random(nb::module_& m) {
+  m.def("mix_key", &mix_key, "key"_a, "values"_a);
   m.def(
       "random_words",
       [](uint64_t key, ConstIds ids, uint64_t first, Words out) {

@@ -51,7 +51,7 @@ nb::object keep_texts(headrace::TextPool& pool, ConstBytes values, ConstInts off
   const int64_t count = int64_t(offsets.shape(0)) - 1;
   headrace::Growing<int64_t> places;
   {
-    nb::gil_scoped_release released;
+    const ReleasedFor released(values.shape(0));
     pool.keep(values.data(), offsets.data(), count, places.extend(size_t(count)));
   }
   return numpy(places);
@@ -83,9 +83,10 @@ void bind_shuffle(nb::module_& m) {
       [](uint64_t key, int64_t capacity, int64_t total, int64_t first, Ints out) {
         const auto rule = law(key, capacity, total);
         require_steps(rule, first, out.shape(0));
+        const ReleasedFor released(out.shape(0) * kDraw);
         headrace::shuffle_draws(rule, first, int64_t(out.shape(0)), out.data());
       },
-      "key"_a, "capacity"_a, "total"_a, "first"_a, "out"_a.noconvert(), Released());
+      "key"_a, "capacity"_a, "total"_a, "first"_a, "out"_a.noconvert());
   m.def(
       "shuffle_held",
       [](uint64_t key, int64_t capacity, int64_t total, int64_t t, Ints out) {
@@ -126,10 +127,11 @@ void bind_shuffle(nb::module_& m) {
         require(incoming.shape(0) == draws.shape(0) && out.shape(0) == draws.shape(0), "different numbers of rows");
         require(hole >= 0 && size_t(hole) < slots.shape(0), "no such slot");
         require_slots(draws, int64_t(slots.shape(0)), 0);
+        const ReleasedFor released(out.shape(0) * bytes);
         return headrace::shuffle_exchange(slots.data(), bytes, hole, incoming.data(), draws.data(),
                                           int64_t(draws.shape(0)), out.data());
       },
-      "slots"_a.noconvert(), "hole"_a, "incoming"_a, "draws"_a, "out"_a.noconvert(), Released());
+      "slots"_a.noconvert(), "hole"_a, "incoming"_a, "draws"_a, "out"_a.noconvert());
   m.def(
       "shuffle_drain",
       [](Rows slots, int64_t used, ConstInts draws, Rows out) {
@@ -137,9 +139,10 @@ void bind_shuffle(nb::module_& m) {
         require(out.shape(1) == bytes && out.shape(0) == draws.shape(0), "out does not fit");
         require(used <= int64_t(slots.shape(0)) && int64_t(draws.shape(0)) <= used, "more draws than rows");
         require_slots(draws, used, 1);
+        const ReleasedFor released(out.shape(0) * bytes);
         headrace::shuffle_drain(slots.data(), bytes, used, draws.data(), int64_t(draws.shape(0)), out.data());
       },
-      "slots"_a.noconvert(), "used"_a, "draws"_a, "out"_a.noconvert(), Released());
+      "slots"_a.noconvert(), "used"_a, "draws"_a, "out"_a.noconvert());
   m.def(
       "permute",
       [](uint64_t key, int64_t size, ConstInts indices, Ints out) {

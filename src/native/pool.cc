@@ -22,6 +22,7 @@ constexpr size_t kChunk = 32 << 20;   // what is smaller is cut out of mappings 
 constexpr size_t kColour = 192;       // memory begins at different places of its page: processors take copies between
 constexpr size_t kColours = 16;       // equal ones for overlapping, and wait
 constexpr int kSteps = 8;             // sizes from one power of two to the next
+constexpr int kSlack = 4;             // so many steps larger may be what is used again
 constexpr int kFirst = 16;            // log2 of kLarge
 constexpr int kClasses = (48 - kFirst) * kSteps;
 constexpr uint64_t kSmall = uint64_t(-1);
@@ -64,8 +65,10 @@ class Pool {
     const size_t bytes = mapped_bytes(number);
     std::lock_guard<std::mutex> held(lock_);
     ++stats_.taken;
+    shelves_[number].used = ++clock_;
+    number = warm_from(number);
     Shelf& shelf = shelves_[number];
-    shelf.used = ++clock_;
+    shelf.used = clock_;
     void* memory = nullptr;
     *zeroed = shelf.warm.empty() && shelf.cold.empty();
     if (!shelf.warm.empty()) {
@@ -162,6 +165,15 @@ class Pool {
     }
     if (start == MAP_FAILED) return nullptr;
     return static_cast<char*>(start);
+  }
+
+  // The class whose warm memory is to be used: this one, or one that is not much larger, if it has none.
+  int warm_from(int number) const {
+    const int last = std::min(number + kSlack, kClasses - 1);
+    for (int i = number; i <= last; ++i) {
+      if (!shelves_[i].warm.empty()) return i;
+    }
+    return number;
   }
 
   // A piece of a larger mapping: a process may have only so many mappings. What is left of the last one is lost.

@@ -141,21 +141,41 @@ void fill_slots(uint8_t* slots, size_t row_bytes, const uint8_t* rows, const Sou
   });
 }
 
-// The steps as two rounds of copies: what is given out, of slots and of incoming rows, and then what stays.
+// The steps as one round of copies. A slot is given out once, since later draws of it find an incoming row: whoever
+// copies it also fills it again. Only the first hole is filled without that.
 int64_t exchange_at_once(uint8_t* slots, size_t row_bytes, int64_t hole, const uint8_t* incoming, const int64_t* draws,
                          int64_t count, uint8_t* out) {
   Sources latest;  // of slots that are filled, the last incoming row that is
   latest.reserve(size_t(count));
-  std::vector<const uint8_t*> given(static_cast<size_t>(count));
+  const int64_t first = hole;
+  std::vector<int64_t> given(static_cast<size_t>(count)), filled(static_cast<size_t>(count), -1);
+  constexpr int64_t kIncoming = int64_t(1) << 62;  // added to the number of a row that is none of a slot
   for (int64_t i = 0; i < count; ++i) {
     latest[hole] = i;
     hole = draws[i];
     const auto found = latest.find(hole);
-    given[size_t(i)] = found == latest.end() ? slots + size_t(hole) * row_bytes : incoming + size_t(found->second) * row_bytes;
+    given[size_t(i)] = found == latest.end() ? hole : kIncoming + found->second;
   }
   latest.erase(hole);
-  copy_all(count, row_bytes, [&](int64_t i) { std::memcpy(out + size_t(i) * row_bytes, given[size_t(i)], row_bytes); });
-  fill_slots(slots, row_bytes, incoming, latest);
+  for (int64_t i = 0; i < count; ++i) {
+    if (given[size_t(i)] >= kIncoming) continue;
+    const auto found = latest.find(given[size_t(i)]);
+    if (found != latest.end()) filled[size_t(i)] = found->second;
+  }
+  const auto row = [&](const uint8_t* rows, int64_t number) { return rows + size_t(number) * row_bytes; };
+  copy_all(count, 2 * row_bytes, [&](int64_t i) {
+    const int64_t from = given[size_t(i)], next = filled[size_t(i)];
+    uint8_t* const to = out + size_t(i) * row_bytes;
+    if (from >= kIncoming) {
+      std::memcpy(to, row(incoming, from - kIncoming), row_bytes);
+      return;
+    }
+    uint8_t* const slot = slots + size_t(from) * row_bytes;
+    std::memcpy(to, slot, row_bytes);
+    if (next >= 0) std::memcpy(slot, row(incoming, next), row_bytes);
+  });
+  const auto left = latest.find(first);
+  if (left != latest.end()) std::memcpy(slots + size_t(first) * row_bytes, row(incoming, left->second), row_bytes);
   return hole;
 }
 

@@ -8,6 +8,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <thread>
 #include <vector>
 
@@ -55,9 +56,11 @@ class Team {
 
   void before_fork() { lock_.lock(); }
   void after_fork(bool child) {
-    if (child) {  // whose copies of the helpers do not exist
+    if (child) {  // whose copies of the helpers do not exist, though the conditions count them as waiting
       helpers_ = 0;
       waiting_.clear();
+      new (&wanted_) std::condition_variable();
+      new (&over_) std::condition_variable();
     }
     lock_.unlock();
   }

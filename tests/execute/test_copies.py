@@ -1,6 +1,9 @@
 """Large rows: each is copied as seldom as can be, and nobody's memory is written over."""
 
 import itertools
+import os
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -285,3 +288,30 @@ def test_records_shuffled_by_threads_are_those_of_the_naive_executor(run, record
     images = [image for image, _ in ds.batch(16)]
     labels = [label for _, label in ds.batch(16)]
     assert all((i[:, 0] == n).all() for i, n in zip(images, labels, strict=True))
+
+
+FORKED = """
+import faulthandler, os
+import numpy as np
+import headrace as hr
+from headrace import _native
+_native.set_team(3)
+rows = np.arange(1 << 22).reshape(64, -1)
+def copied():
+    out = np.empty_like(rows)
+    _native.copy_rows(rows, out)
+    return (out == rows).all()
+assert copied()
+for _ in range(5):
+    pid = os.fork()
+    if pid == 0:
+        faulthandler.dump_traceback_later(60, exit=True)
+        os._exit(0 if copied() and copied() else 3)
+    assert os.waitpid(pid, 0)[1] == 0
+    assert copied()
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks here")
+def test_a_process_that_was_forked_has_helpers_of_its_own():
+    subprocess.run([sys.executable, "-c", FORKED], check=True, timeout=300)
