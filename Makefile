@@ -21,7 +21,7 @@ help:
 	@echo "make soak    many more random pipelines (an hour; HEADRACE_EXAMPLES=... for fewer)"
 	@echo "make kills   kill 200 writers of every kind (minutes)"
 	@echo "make fuzz    broken bytes for kernels, under sanitizers, and for readers of stored rows, tables, text, indexes and states (FUZZ_SECONDS=... each)"
-	@echo "make chaos   random pipelines under random faults, half an hour (CHAOS_SECONDS=...; a seed is printed where one fails), hundreds of killed workers of clusters and faults of databases (CHAOS_KILLS=...), thousands of reads from failing stores (CHAOS_READS=...)"
+	@echo "make chaos   random pipelines under random faults, half an hour (CHAOS_SECONDS=...; a seed is printed where one fails), hundreds of killed workers of clusters and faults of databases (CHAOS_KILLS=...), thousands of reads from failing stores and by way of a cache that is meddled with (CHAOS_READS=...)"
 	@echo "make clean   remove what the others made"
 
 compiler:
@@ -118,6 +118,8 @@ chaos: $(VENV)/.installed-test
 	$(BIN)/python -m tests.chaos.run --seconds $(CHAOS_SECONDS)
 	$(BIN)/python -m tests.chaos.service --kills $(CHAOS_KILLS) --on all
 	$(BIN)/python -m tests.chaos.requests --reads $(CHAOS_READS)
+	$(BIN)/python -m tests.chaos.cache --reads $(CHAOS_READS)
+	$(BIN)/python -m tests.chaos.cache --reads $(CHAOS_READS) --meddle
 	for kind in postgresql mysql; do $(BIN)/python -m tests.chaos.databases --on $$kind --faults $(CHAOS_KILLS) || exit 1; done
 	for kind in postgresql mysql sqlite duckdb; do $(BIN)/python -m tests.chaos.databases --on $$kind --kills 50 || exit 1; done
 

@@ -17,7 +17,7 @@ LAYERS = [
     {"identity"},
     {"columns"},
     {"block"},
-    {"exact_values"},
+    {"exact_values", "late_block"},
     {"trace"},
     {"execute"},
     {"storage"},

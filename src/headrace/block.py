@@ -57,6 +57,7 @@ class Block:
         mark: Mark | None = None,
         ids: Ids | None = None,
         own: OwnMark | None = None,
+        nbytes: int = -1,
     ) -> None:
         self.structure = structure
         self.columns = columns
@@ -65,7 +66,7 @@ class Block:
         self.own = own
         self.offset = 0
         self.ids = ids
-        self._nbytes = -1
+        self._nbytes = nbytes
 
     @property
     def nbytes(self) -> int:
@@ -336,7 +337,10 @@ def pick_rows(blocks: Sequence[Block], order: Indices) -> Block:
     first = blocks[0]
     columns = [pick(columns, order) for columns in zip(*(b.columns for b in blocks), strict=True)]
     ids = None if first.ids is None else np.concatenate([b.ids for b in blocks if b.ids is not None])[order]
-    return Block(first.structure, columns, len(order), first.mark, ids)
+    made = Block(first.structure, columns, len(order), first.mark, ids)
+    if min(b._nbytes for b in blocks) > 0:
+        made._nbytes = sum(b._nbytes for b in blocks) * len(order) // sum(b.rows for b in blocks)
+    return made
 
 
 def gathered(starts: Indices, numbers: Indices, read: Callable[[int, Indices], Block]) -> Block:

@@ -287,7 +287,7 @@ class Iterator(PythonIterator[Any]):
             widths=self._epochs.widths,
         )
         prepared = prepare_root(self._plan) if settings.optimise else Prepared.of(self._plan)
-        context = run.context(prepared, with_ids=settings.with_ids).epoch(self._epoch)
+        context = run.context(prepared, with_ids=settings.with_ids, objects=not self._whole).epoch(self._epoch)
         self._pid = os.getpid()
         self._run = run
         if self._finalizer is not None:

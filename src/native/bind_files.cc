@@ -1,4 +1,9 @@
+#include <nanobind/stl/tuple.h>
+#include <unistd.h>
+
+#include <string>
 #include <system_error>
+#include <vector>
 
 #include "mapped.h"
 #include "python.h"
@@ -31,6 +36,33 @@ void require_part(const MappedParts& parts, int64_t start, int64_t count) {
   require(MappedParts::is_aligned(size_t(count)) || size_t(start + count) == parts.size(), "a part ends with a page");
 }
 
+struct KnownFile {
+  std::string path;
+  size_t start;
+  FileStamp was;
+  size_t count;
+};
+
+// Puts files as long as they are what they were; how many those are.
+int64_t put_known(MappedParts& parts, nb::list files) {
+  std::vector<KnownFile> known;
+  for (nb::handle each : files) {
+    const auto [path, start, device, inode, size, changed, count] =
+        nb::cast<std::tuple<nb::bytes, int64_t, uint64_t, uint64_t, uint64_t, int64_t, int64_t>>(each);
+    require_part(parts, start, count);
+    known.push_back({{path.c_str(), path.size()}, size_t(start), {device, inode, size, changed}, size_t(count)});
+  }
+  return as_os_error([&] {
+    nb::gil_scoped_release released;  // once for all that is asked of the system
+    int64_t put = 0;
+    for (const KnownFile& file : known) {
+      if (!parts.put_known(file.path.c_str(), file.was, file.start, file.count)) break;
+      ++put;
+    }
+    return put;
+  });
+}
+
 void bind_parts(nb::module_& m) {
   nb::class_<MappedParts>(m, "MappedParts")
       .def(
@@ -49,6 +81,8 @@ void bind_parts(nb::module_& m) {
             as_os_error([&] { parts.put_file(descriptor, size_t(start), size_t(count)); });
           },
           "descriptor"_a, "start"_a, "count"_a)
+      .def("guard", [](const MappedParts&) { guard_mapped(); })
+      .def("put_known", &put_known, "files"_a)
       .def(
           "put_copy",
           [](MappedParts& parts, nb::handle source, int64_t start) {
@@ -69,9 +103,26 @@ void bind_parts(nb::module_& m) {
           "start"_a);
 }
 
+nb::list can_read(nb::list paths) {
+  std::vector<std::string> names;
+  for (nb::handle path : paths) {
+    const nb::bytes name = nb::cast<nb::bytes>(path);
+    names.emplace_back(name.c_str(), name.size());
+  }
+  std::vector<bool> found;
+  {
+    nb::gil_scoped_release released;
+    for (const std::string& name : names) found.push_back(access(name.c_str(), R_OK) == 0);
+  }
+  nb::list made;
+  for (const bool each : found) made.append(nb::bool_(each));
+  return made;
+}
+
 }  // namespace
 
 void bind_files(nb::module_& m) {
+  m.def("can_read", &can_read, "paths"_a);
   bind_parts(m);
   nb::class_<MappedFile>(m, "MappedFile")
       .def(
@@ -83,7 +134,8 @@ void bind_files(nb::module_& m) {
           "descriptor"_a, "size"_a)
       .def_prop_ro("data", &all_bytes<MappedFile>, nb::rv_policy::reference)
       .def_prop_ro("intact", &MappedFile::intact)
-      .def("load", [](const MappedFile&, int64_t, int64_t) {}, "start"_a, "stop"_a)
+      .def("close_file", &MappedFile::close_file)
+      .def("load", [](const MappedFile&, int64_t, int64_t) { guard_mapped(); }, "start"_a, "stop"_a)
       .def(
           "release",
           [](const MappedFile& file, int64_t start, int64_t stop) {

@@ -1,5 +1,9 @@
+#include <nanobind/stl/pair.h>
+
 #include <algorithm>
 #include <cstring>
+#include <utility>
+#include <vector>
 
 #include "kernels.h"
 #include "python.h"
@@ -7,7 +11,8 @@
 namespace headrace::python {
 namespace {
 
-constexpr int64_t kSomeRecords = 256;  // verified at a time and then copied, while they are in the cache
+constexpr int64_t kSomeRecords = 256;       // verified at a time and then copied, while they are in the cache
+constexpr int64_t kSomeBytes = 128 << 10;  // the same, where objects are made of them under Python's lock
 
 nb::tuple unframe(nb::handle source, int64_t start, int64_t max_rows, int64_t max_bytes, bool verify) {
   const Buffer buffer(source);
@@ -23,33 +28,73 @@ nb::tuple unframe(nb::handle source, int64_t start, int64_t max_rows, int64_t ma
   return nb::make_tuple(numpy(values), numpy(offsets), scan.consumed, int(scan.problem));
 }
 
+// Copies the records of these ranges, in this order; whether all of them are good.
+bool copy_records(const uint8_t* const* parts, const int64_t* which, const int64_t* bounds, int64_t count, size_t bytes,
+                  headrace::Growing<uint8_t>& values, headrace::Growing<int64_t>& offsets) {
+  uint8_t* const out = values.extend(bytes);  // more than enough; what is not used is given back
+  size_t filled = 0;
+  offsets.push(0);
+  for (int64_t first = 0; first < count; first += kSomeRecords) {
+    const int64_t rows = std::min(kSomeRecords, count - first);
+    if (headrace::verify_at(parts, which + first, bounds + 2 * first, rows) < rows) return false;
+    for (int64_t i = first; i < first + rows; ++i) {
+      const size_t size = size_t(bounds[2 * i + 1] - bounds[2 * i]) - headrace::kFraming;
+      if (size) std::memcpy(out + filled, parts[which[i]] + bounds[2 * i] + headrace::kHeader, size);
+      filled += size;
+      offsets.push(int64_t(filled));
+    }
+  }
+  values.shrink(filled);
+  return true;
+}
+
 // Records by where they lie in several parts, as the bytes of all and where each begins; None if one of them is bad.
 nb::object unframe_at(nb::list given, ConstInts which, ConstInts bounds) {
   const Ranges ranges(given, which, bounds);
   headrace::Growing<uint8_t> values;
   headrace::Growing<int64_t> offsets;
+  bool good;
   {
     nb::gil_scoped_release released;
-    uint8_t* const out = values.extend(ranges.bytes());  // more than enough; what is not used is given back
-    size_t filled = 0;
-    offsets.push(0);
-    for (int64_t first = 0; first < ranges.count(); first += kSomeRecords) {
-      const int64_t rows = std::min(kSomeRecords, ranges.count() - first);
-      if (headrace::verify_at(ranges.parts(), ranges.which() + first, ranges.bounds() + 2 * first, rows) < rows) {
-        offsets.shrink(0);
-        break;
-      }
-      for (int64_t i = first; i < first + rows; ++i) {
-        const size_t size = ranges.size(i) - headrace::kFraming;
-        if (size) std::memcpy(out + filled, ranges.at(i) + headrace::kHeader, size);
-        filled += size;
-        offsets.push(int64_t(filled));
-      }
-    }
-    values.shrink(filled);
+    good = copy_records(ranges.parts(), ranges.which(), ranges.bounds(), ranges.count(), ranges.bytes(), values, offsets);
   }
-  if (!offsets.size()) return nb::none();
-  return nb::make_tuple(numpy(values), numpy(offsets));
+  return good ? nb::object(nb::make_tuple(numpy(values), numpy(offsets))) : nb::none();
+}
+
+// The same of records that lie one after another in each of several parts, by their numbers among all of them.
+nb::object unframe_rows(nb::list given, ConstInts order) {
+  std::vector<std::pair<ConstBytes, ConstInts>> arrays;
+  for (nb::handle part : given) arrays.push_back(nb::cast<std::pair<ConstBytes, ConstInts>>(part));
+  headrace::Growing<uint8_t> values;
+  headrace::Growing<int64_t> offsets;
+  bool good;
+  {
+    nb::gil_scoped_release released;
+    std::vector<const uint8_t*> parts;
+    std::vector<int64_t> firsts;
+    int64_t rows = 0;
+    for (const auto& [data, bounds] : arrays) {
+      require_offsets(bounds, data.shape(0));
+      parts.push_back(data.data());
+      firsts.push_back(rows);
+      rows += int64_t(bounds.shape(0)) - 1;
+    }
+    const size_t count = order.shape(0);
+    std::vector<int64_t> which(count), ranges(2 * count);
+    size_t bytes = 0;
+    for (size_t i = 0; i < count; ++i) {
+      const int64_t row = order.data()[i];
+      require(row >= 0 && row < rows, "no such row");
+      const auto part = std::upper_bound(firsts.begin(), firsts.end(), row) - firsts.begin() - 1;
+      const int64_t* found = arrays[size_t(part)].second.data() + (row - firsts[size_t(part)]);
+      which[i] = int64_t(part);
+      ranges[2 * i] = found[0];
+      ranges[2 * i + 1] = found[1];
+      bytes += size_t(found[1] - found[0]);
+    }
+    good = copy_records(parts.data(), which.data(), ranges.data(), int64_t(count), bytes, values, offsets);
+  }
+  return good ? nb::object(nb::make_tuple(numpy(values), numpy(offsets))) : nb::none();
 }
 
 nb::tuple scan_records(nb::handle source, int64_t start, int64_t max_rows, bool verify) {
@@ -63,6 +108,32 @@ nb::tuple scan_records(nb::handle source, int64_t start, int64_t max_rows, bool 
     scan = headrace::scan_records(buffer.data(), buffer.size(), from, max_rows, INT64_MAX, verify, starts);
   }
   return nb::make_tuple(numpy(starts), scan.consumed, int(scan.problem));
+}
+
+// The records as bytes objects, copied once: how many bytes they hold, how many are used up, and what is wrong then.
+nb::tuple unframe_objects(nb::handle source, int64_t start, int64_t max_rows) {
+  const Buffer buffer(source);
+  require(max_rows >= 0, "limits must not be negative");
+  headrace::Growing<int64_t> starts;
+  headrace::Scan scan{buffer.position(start), headrace::Problem::kNone};
+  Objects made;
+  int64_t bytes = 0;
+  do {
+    starts.shrink(0);
+    {
+      nb::gil_scoped_release released;
+      scan = headrace::scan_records(buffer.data(), buffer.size(), scan.consumed, max_rows - int64_t(made.size()),
+                                    kSomeBytes, true, starts);
+    }
+    for (size_t i = 0; i < starts.size(); ++i) {
+      const size_t begin = size_t(starts[i]) + headrace::kHeader;
+      const size_t next = i + 1 < starts.size() ? size_t(starts[i + 1]) : scan.consumed;
+      const size_t size = next - size_t(starts[i]) - headrace::kFraming;
+      made.add_bytes(buffer.data() + begin, size);
+      bytes += int64_t(size);
+    }
+  } while (starts.size() && scan.problem == headrace::Problem::kNone && int64_t(made.size()) < max_rows);
+  return nb::make_tuple(made.array(), bytes, scan.consumed, int(scan.problem));
 }
 
 nb::object frame(ConstBytes values, ConstInts offsets) {
@@ -90,7 +161,9 @@ void bind_records(nb::module_& m) {
       "buffer"_a, "portable"_a = false);
   m.def("crc32c_in_hardware", &headrace::crc32c_in_hardware);
   m.def("unframe", &unframe, "buffer"_a, "start"_a, "max_rows"_a, "max_bytes"_a, "verify"_a = true);
+  m.def("unframe_objects", &unframe_objects, "buffer"_a, "start"_a, "max_rows"_a);
   m.def("unframe_at", &unframe_at, "parts"_a, "which"_a, "bounds"_a);
+  m.def("unframe_rows", &unframe_rows, "parts"_a, "order"_a);
   m.def("scan_records", &scan_records, "buffer"_a, "start"_a, "max_rows"_a, "verify"_a = true);
   m.def(
       "resync",

@@ -19,4 +19,5 @@ NB_MODULE(_native, m) {
   bind_sqlite(m);  // rows of a query as columns
   bind_image(m);  // headers of image files, and loops over pixels
   m.def("die_with_parent", &headrace::die_with_parent);
+  m.def("run_delay", &headrace::run_delay);  // quicker than to wait for Python's lock would be
 }

@@ -361,6 +361,9 @@ enum class Combiner : int { kSum = 0, kMean = 1, kSqrtn = 2 };
 void add_embeddings(const int64_t* ids, const int64_t* offsets, int64_t rows, const float* weights, const float* table,
                     int64_t depth, int64_t dimension, Combiner combiner, float* out, int64_t width);
 
+// Nanoseconds that this thread could have run, and had no processor, since it began; 0 where the system does not tell.
+int64_t run_delay();
+
 // Has the system kill this process when the thread that started it is gone, where the system can.
 void die_with_parent();
 

@@ -5,11 +5,13 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 #include <system_error>
+#include <utility>
 
 namespace headrace {
 namespace {
@@ -70,7 +72,7 @@ void on_bus_error(int signal, siginfo_t* info, void* context) {
   errno = error;
 }
 
-// Others may set handlers of their own at any time: ours comes first from the next file on, and calls theirs.
+// Others may set handlers of their own at any time: ours comes first from the next look on, and calls theirs.
 void be_the_handler() {
   struct sigaction ours = {}, there;
   ours.sa_sigaction = on_bus_error;
@@ -120,12 +122,36 @@ void let_go(const void* memory, size_t size, GuardedRange* range) {
   range->start = 0;
 }
 
+// To open a file does not count as a use, where that can be had.
+int open_unused(const char* path) {
+  constexpr int flags = O_RDONLY | O_CLOEXEC;
+#ifdef O_NOATIME
+  const int descriptor = open(path, flags | O_NOATIME);
+  if (descriptor >= 0 || errno != EPERM) return descriptor;  // else the file is somebody else's
+#endif
+  return open(path, flags);
+}
+
+bool is_same(int descriptor, const FileStamp& was) {
+  struct stat found;
+  if (fstat(descriptor, &found)) return false;
+#ifdef __APPLE__
+  const struct timespec changed = found.st_mtimespec;
+#else
+  const struct timespec changed = found.st_mtim;
+#endif
+  return uint64_t(found.st_dev) == was.device && uint64_t(found.st_ino) == was.inode &&
+         uint64_t(found.st_size) == was.size && int64_t(changed.tv_sec) * 1000000000 + changed.tv_nsec == was.changed;
+}
+
 bool has_bytes(int descriptor, size_t size) {
   struct stat found;
   return !fstat(descriptor, &found) && size_t(found.st_size) >= size;
 }
 
 }  // namespace
+
+void guard_mapped() { be_the_handler(); }
 
 MappedFile::MappedFile(int descriptor, size_t size) : descriptor_(duplicate(descriptor)), size_(size) {
   try {
@@ -138,10 +164,15 @@ MappedFile::MappedFile(int descriptor, size_t size) : descriptor_(duplicate(desc
 
 MappedFile::~MappedFile() {
   let_go(data_, size_, range_);
-  close(descriptor_);
+  close_file();
 }
 
-bool MappedFile::intact() const { return !range_->hit && has_bytes(descriptor_, size_); }
+bool MappedFile::intact() const { return !range_->hit && (descriptor_ < 0 || has_bytes(descriptor_, size_)); }
+
+void MappedFile::close_file() {
+  const int descriptor = std::exchange(descriptor_, -1);
+  if (descriptor >= 0) close(descriptor);
+}
 
 void MappedFile::release(size_t start, size_t stop) const {
   const size_t from = start / page_bytes * page_bytes, until = stop / page_bytes * page_bytes;
@@ -166,16 +197,34 @@ void MappedParts::put(int descriptor, size_t start, size_t count, int protection
   if (mmap(data_ + start, count, protection, flags | MAP_FIXED, descriptor, 0) == MAP_FAILED) fail(errno);
 }
 
-void MappedParts::put_file(int descriptor, size_t start, size_t count) {
-  take_away(start);
-  const int kept = duplicate(descriptor);
+void MappedParts::put_and_keep(int descriptor, size_t start, size_t count) {
   try {
-    put(kept, start, count, PROT_READ, MAP_SHARED);
-    parts_[start] = {kept, count};
+    take_away(start);
+    put(descriptor, start, count, PROT_READ, MAP_SHARED);
+    parts_[start] = {descriptor, count};
   } catch (...) {
-    close(kept);
+    close(descriptor);
     throw;
   }
+}
+
+void MappedParts::put_file(int descriptor, size_t start, size_t count) {
+  put_and_keep(duplicate(descriptor), start, count);
+}
+
+bool MappedParts::put_known(const char* path, const FileStamp& was, size_t start, size_t count) {
+  const int descriptor = open_unused(path);
+  if (descriptor < 0) return false;
+  if (!is_same(descriptor, was)) {
+    close(descriptor);
+    return false;
+  }
+  struct timespec times[2] = {};
+  clock_gettime(CLOCK_REALTIME, &times[0]);
+  times[1].tv_nsec = UTIME_OMIT;
+  futimens(descriptor, times);  // which may be refused: a file of somebody else's, a disk that cannot be written to
+  put_and_keep(descriptor, start, count);
+  return true;
 }
 
 void MappedParts::put_copy(const uint8_t* bytes, size_t start, size_t count) {

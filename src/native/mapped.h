@@ -9,12 +9,23 @@
 
 namespace headrace {
 
+// What a file was when somebody looked at it: another one, or one that was changed, differs in some of it.
+struct FileStamp {
+  uint64_t device;
+  uint64_t inode;
+  uint64_t size;
+  int64_t changed;  // in nanoseconds
+};
+
 // Memory that the handler of SIGBUS knows.
 struct GuardedRange {
   std::atomic<uintptr_t> start{0};
   std::atomic<uintptr_t> stop{0};  // 0: not in use
   std::atomic<bool> hit{false};
 };
+
+// Have the handler of SIGBUS be ours, whoever has set one since: before mapped memory is looked at.
+void guard_mapped();
 
 class MappedFile {
  public:
@@ -27,8 +38,11 @@ class MappedFile {
   const uint8_t* data() const { return data_; }
   size_t size() const { return size_; }
 
-  // Whether all that was read so far were bytes of the file, which is as long as it was.
+  // Whether all that was read so far were bytes of the file, which is as long as it was, as far as that can be told.
   bool intact() const;
+
+  // Closes the file; the memory stays. From here on nobody can tell whether the file has become shorter within a page.
+  void close_file();
 
   // Takes the pages from one place to before another out of this process's own view; they are read again if need be.
   void release(size_t start, size_t stop) const;
@@ -58,6 +72,10 @@ class MappedParts {
   // The first `count` bytes of an open file. Throws std::system_error.
   void put_file(int descriptor, size_t start, size_t count);
 
+  // The first `count` bytes of the file of this name, which counts as a use of it, if it is what it was. Throws
+  // std::system_error.
+  bool put_known(const char* path, const FileStamp& was, size_t start, size_t count);
+
   // These bytes, copied. Throws std::system_error.
   void put_copy(const uint8_t* bytes, size_t start, size_t count);
 
@@ -73,6 +91,7 @@ class MappedParts {
     size_t count;
   };
 
+  void put_and_keep(int descriptor, size_t start, size_t count);
   void put(int descriptor, size_t start, size_t count, int protection, int flags);
 
   size_t size_;

@@ -6,6 +6,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <stdexcept>
 #include <type_traits>
 #include <utility>
@@ -30,6 +31,20 @@ using ConstIds = nb::ndarray<const uint64_t, nb::shape<-1, 2>, nb::c_contig, nb:
 using Doubles = nb::ndarray<double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using Numbers = nb::ndarray<int64_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using Released = nb::call_guard<nb::gil_scoped_release>;
+
+constexpr size_t kDraw = 256;  // a random number takes as long as to copy so many bytes
+
+// Lets go of Python's lock for work on so many bytes: to wait for it again takes longer than work on few.
+class ReleasedFor {
+ public:
+  explicit ReleasedFor(size_t bytes) {
+    if (bytes >= kWorth) released_.emplace();
+  }
+
+ private:
+  static constexpr size_t kWorth = 256 << 10;
+  std::optional<nb::gil_scoped_release> released_;
+};
 
 inline void require(bool holds, const char* what) {
   if (!holds) throw std::invalid_argument(what);

@@ -99,6 +99,29 @@ def test_limits():
     assert _native.unframe(data, 0, 0, MANY)[2] == 0
 
 
+@given(st.lists(st.binary(max_size=40), max_size=12), st.integers(0, 14), st.integers(0, 500), st.integers(1, 255))
+def test_objects_are_made_of_the_same_records_as_columns(records, most, place, flipped):
+    data = bytearray(framed(*records))
+    for damaged in (False, True):
+        if damaged and data:
+            data[place % len(data)] ^= flipped
+        values, offsets, consumed, problem = _native.unframe(bytes(data), 0, most, MANY)
+        objects, nbytes, *rest = _native.unframe_objects(bytes(data), 0, most)
+        assert (objects.tolist(), nbytes) == (rows(values, offsets), len(values))
+        assert rest == [consumed, problem]
+
+
+@pytest.mark.parametrize("size", [1, 60_000, 128 << 10, 300_000])
+def test_objects_of_more_bytes_than_are_looked_at_in_one_go(size):
+    records = [bytes([i]) * (size + i) for i in range(9)]
+    data = b"".join(bytes(_native.frame(*column([record]))) for record in records)
+    objects, nbytes, consumed, problem = _native.unframe_objects(data[:-1], 0, MANY)
+    assert objects.tolist() == records[:-1]
+    assert (nbytes, problem) == (sum(map(len, records[:-1])), NO_PROBLEM)
+    assert consumed == len(data) - len(records[-1]) - 16
+    assert _native.unframe_objects(data, size + 16, 2)[0].tolist() == records[1:3]
+
+
 @given(st.lists(st.binary(min_size=1, max_size=30), min_size=1, max_size=5), st.data())
 def test_one_flipped_bit_is_found_where_it_is(records, data):
     whole = bytearray(framed(*records))
@@ -159,6 +182,8 @@ def test_any_memory_will_do(tmp_path):
         (lambda: _native.unframe(b"abc", 4, 1, 1), "beyond"),
         (lambda: _native.unframe(b"abc", -1, 1, 1), "beyond"),
         (lambda: _native.unframe(b"abc", 0, -1, 1), "negative"),
+        (lambda: _native.unframe_objects(b"abc", 4, 1), "beyond"),
+        (lambda: _native.unframe_objects(b"abc", 0, -1), "negative"),
         (lambda: _native.scan_records(b"abc", 9, 1), "beyond"),
         (lambda: _native.resync(b"abc", 4), "beyond"),
         (lambda: _native.resync(b"abc", 0, 2), "within"),

@@ -46,3 +46,23 @@ def test_small_rows_go_ahead_by_what_they_weigh_and_large_ones_by_number(row_byt
     channel.release(2)
     assert channel.room(1000) == ahead
     channel.close()
+
+
+@pytest.mark.parametrize(
+    "ahead",
+    [lambda ds: ds.prefetch(2), lambda ds: ds.map(lambda x: x + 1, num_parallel_calls=2)],
+    ids=["prefetch", "map"],
+)
+def test_rows_of_a_batch_that_is_waited_for_are_not_ahead_and_no_more_than_was_said_are(ahead):
+    given, beyond = 0, []
+
+    def numbers():
+        for i in range(400):
+            beyond.append(i - 8 * given)
+            yield i
+
+    ds = D.from_generator(numbers, output_signature=hr.TensorSpec((), np.int64))
+    with iter(ahead(ds).batch(8)) as it:
+        for _ in it:
+            given += 1
+    assert max(beyond) < 8 + 2 + 1, "the batch that is waited for, two rows, and one that is being handed over"

@@ -146,9 +146,9 @@ def copy_with_help(array: Dense, out: Dense) -> None:
     """Copy an array into another like it, in C order; a large one with several threads."""
     while out.ndim > 1 and len(out) == 1:
         array, out = array[0], out[0]
-    if out.nbytes < MUCH:
+    if out.dtype.hasobject or not out.ndim:
         np.copyto(out, array)
-    else:
+    else:  # which keeps Python's lock for a small one, as NumPy does not
         _native.copy_rows(array, out)
 
 

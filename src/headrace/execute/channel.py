@@ -33,6 +33,7 @@ class Ticket:
 class Limits:
     """How far ahead of the consumer workers may run; rows count until the consumer has them.
 
+    Rows that the consumer waits for are not ahead of it: of these, as many may be under way as it wants.
     `prompt` wakes a consumer up for the first row: right where a row is a whole batch. More than `rows` may go ahead
     where all of them take no more than `small` bytes: handing over a row costs as much as making many a small one.
     """
@@ -69,6 +70,7 @@ class Channel:
         self._waiting: OrderedDict[int, Ticket] = OrderedDict()
         self._issued = 0
         self._rows = 0
+        self._wanted = 0
         self._bytes = 0
         self._taking = False
         self._over = False
@@ -101,13 +103,18 @@ class Channel:
     def _most_rows(self) -> int | None:
         """How many rows may be ahead, as far as anybody knows how large they are."""
         limits = self._limits
-        if limits.rows is None or not self._row_bytes:
-            return limits.rows
-        return max(limits.rows, limits.small // self._row_bytes)
+        if limits.rows is None:
+            return None
+        most = max(limits.rows, self._wanted)
+        return max(most, limits.small // self._row_bytes) if self._row_bytes else most
+
+    def _most_tickets(self) -> int:
+        limits = self._limits
+        return limits.tickets if limits.rows is None else max(limits.tickets, self._wanted)
 
     def _has_room(self, least: int) -> bool:
         most = self._most_rows()
-        if len(self._waiting) >= self._limits.tickets or (most is not None and self._rows + least > most):
+        if len(self._waiting) >= self._most_tickets() or (most is not None and self._rows + least > most):
             self._filled = True
             return False
         return not self._waiting or self._memory.has_room(self._expected, id(self), self._wake)
@@ -211,15 +218,17 @@ class Channel:
         if self._heard is not None:
             self._heard.set()
 
-    def get(self) -> list[Ticket]:
+    def get(self, want: int = 1) -> list[Ticket]:
         """The finished tickets: all, where the order is free, else those in turn. None only at the end.
+
+        So many rows are wanted, and will be taken whatever they are.
 
         Who finds nothing is not woken up for the first one at once, but for a fair amount or after a millisecond: to be
         woken up costs as much as making many a row.
         """
         with self._lock:
             if self._next() is None and not self._limits.prompt:
-                self._linger()
+                self._linger(want)
             while (number := self._next()) is None:
                 if self._cancelled:
                     raise Cancelled
@@ -270,12 +279,16 @@ class Channel:
                 ticket.rows -= ticket.making.end()
                 ticket.making = None
 
-    def _linger(self) -> None:
+    def _linger(self, want: int) -> None:
         self._lingering = True
+        if self._limits.rows is not None and want > self._limits.rows and self._delivery is None:
+            self._wanted = want
+            self._space.notify_all()
         try:
             self._ready.wait_for(self._enough, LINGER_SECONDS)
         finally:
             self._lingering = False
+            self._wanted = 0
 
     def _enough(self) -> bool:
         if self._cancelled or self._over or not self._has_room(1) or self._bytes >= LINGER_BYTES:

@@ -29,7 +29,9 @@ class Context(NamedTuple):
 
     `opened` are the inputs of the stream that this context was made for. With `with_ids` somebody downstream wants ids;
     with `any_order` each item is passed on by itself, so that the order may be free; `sharers` stages like this one
-    share what memory is set aside for it.
+    share what memory is set aside for it. Whoever takes rows `late` has them made where they are used, and reads them
+    again where they prove unsound. With `objects` nobody downstream looks at texts as columns, but as the objects that
+    the user gets: a source that can make these at once saves a copy.
     """
 
     run: Pass
@@ -41,6 +43,8 @@ class Context(NamedTuple):
     with_ids: bool = False
     any_order: bool = True
     sharers: int = 1
+    late: bool = False
+    objects: bool = False
 
     def epoch(self, number: int) -> Context:
         """The same place in another epoch. Epoch 0 is the place itself; nested repeats do not collide."""
@@ -64,7 +68,8 @@ class Context(NamedTuple):
 
     def _on(self, path: int, level: int) -> Context:
         return Context(
-            self.run, self.prepared, self.stage, self.opened, path, level, self.with_ids, self.any_order, self.sharers
+            self.run, self.prepared, self.stage, self.opened, path, level, self.with_ids, self.any_order, self.sharers,
+            self.late, self.objects,
         )  # fmt: skip
 
     def note_origin(self, name: str) -> None:
@@ -88,11 +93,15 @@ class Context(NamedTuple):
         slot: int = 0,
         with_ids: bool = False,
         any_order: bool = False,
+        late: bool = False,
+        objects: bool = False,
     ) -> Input:
         """The rows of an input from these positions on. It is closed with the stream that opened it, if not before.
 
         `any_order` says that each item is passed on by itself, so that a state needs no other item read again: only
-        below such operations may `deterministic=False` change the order.
+        below such operations may `deterministic=False` change the order. What is opened by the function of a row is
+        read `late` if the rows of the operation are. `objects` says that nobody looks at texts that are passed on or
+        stacked.
         """
         inner = Context(  # all of it: `_replace` takes several times as long
             self.run,
@@ -104,16 +113,20 @@ class Context(NamedTuple):
             with_ids or self.with_ids,
             any_order and self.any_order,
             self.sharers,
+            late,
+            objects and self.objects,
         )
         return Input(node, inner, marks, self.opened)
 
-    def open_plan(self, node: Node, mark: Marked | None = None, *, slot: int = 0, with_ids: bool = False) -> Input:
+    def open_plan(
+        self, node: Node, mark: Marked | None = None, *, slot: int = 0, with_ids: bool = False, objects: bool = False
+    ) -> Input:
         """The rows of a plan of its own, such as a dataset that a user's function made while running."""
         self.run.live = self.run.live or waits(node)
         prepared = self.run.prepare(node)
         inner = Context(self.run, prepared, self.stage, self.opened, *self[4:])
         marks = START if mark is None else mark.marks()
-        return inner.open(prepared.plan, marks, slot=slot, with_ids=with_ids)
+        return inner.open(prepared.plan, marks, slot=slot, with_ids=with_ids, late=self.late, objects=objects)
 
     def fetch(self, node: Node, indices: Indices) -> Block:
         """The rows of a node with these ordinals, in this order; raises where one of them cannot be made."""

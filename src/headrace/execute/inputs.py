@@ -13,6 +13,7 @@ from headrace.execute.channel import Cancelled
 from headrace.execute.origin import Origin
 from headrace.execute.registry import opening
 from headrace.execute.stream import END, Pace, Pulled, Stream, Wanted
+from headrace.late_block import look_at
 from headrace.plan.marks import NOWHERE, At, Mark, Marks, Position, SavedMark
 from headrace.plan.node import Node
 
@@ -173,6 +174,7 @@ class Input:
         """Pass over `count` rows; how many there were."""
         done = 0
         while done < count and self._ready and (item := self.pull(count - done)) is not END:
+            look_at(item)
             done += item.rows
         if done < count:
             if self._run.cancelled:
@@ -188,6 +190,7 @@ class Input:
             item = self.pull(min(pace.rows, count - done))
             if item is END:
                 break
+            look_at(item)
             pace.observe(item, perf_counter_ns() - started)
             done += item.rows
         return done

@@ -11,8 +11,9 @@ from headrace.execute.context import Context
 from headrace.execute.stream import CROWD, Pace, Source
 from headrace.execute.unordered import Delivery, Remaining, Unordered
 from headrace.execute.workers import Work, WorkerStream, do_nothing
+from headrace.late_block import UnsoundError
 from headrace.options import AUTOTUNE
-from headrace.plan.marks import At, Marks
+from headrace.plan.marks import At, Mark, Marks
 from headrace.plan.node import Node, waits
 
 if TYPE_CHECKING:
@@ -24,6 +25,12 @@ SMALL_BYTES = 4 << 20
 """Rows may go ahead up to so many bytes, where a prefetch of few was asked for and nobody can tell."""
 AUTOTUNE_ROWS = 8
 """How many elements it keeps ready where they are handed over one by one."""
+SPARE = 4
+"""So many blocks more than threads are ahead where all take about as long: memory that is not in cache is slow."""
+FEW = 2
+"""So many threads are begun with, if they were asked for, on however few processors."""
+HELPFUL = 4
+"""One thread for so many processors is a good guess where work is done by kernels: more wait for memory, or Python."""
 
 
 def read_ahead(
@@ -42,7 +49,8 @@ def read_ahead(
     """
     working = work is not do_nothing
     one_by_one = working or (waits(node) and not node.ready_made)  # who is asked for many gives what there is
-    source = ctx.open(node, marks, any_order=True)
+    late = ctx.late and not working and rows is None and not if_it_helps  # else of however many files
+    source = ctx.open(node, marks, any_order=True, late=late, objects=not working)
     tuner = ctx.run.tuner
     depth = None
     if rows is None:
@@ -72,11 +80,13 @@ def work_in_parallel(
     one_to_one: bool = True,
     remote: Processes | None = None,
     lot: int = 1,
+    unseen: bool = False,
 ) -> WorkerStream:
     """What `work` makes of the rows of an input, `one_by_one` or in blocks, on `width` threads.
 
     `one_to_one` says that it makes one row of each. `remote` are the processes that it calls. Rows that go one by one
-    go up to `lot` at a time where that takes no longer than a hand-over is worth.
+    go up to `lot` at a time where that takes no longer than a hand-over is worth. Where the work is `unseen`, so that
+    nobody can tell how many threads do it, there are at most `width`: as many as prove good.
     """
     own = at.own
     if isinstance(own, Unordered):
@@ -84,14 +94,18 @@ def work_in_parallel(
         delivery: Delivery | None = left
         source: Source = Remaining(lambda marks: ctx.open(node, marks), at.inputs, own, left)
     else:
-        source = ctx.open(node, at.inputs)
+        source = _open_late(ctx, node, at.inputs) if unseen and ordered else ctx.open(node, at.inputs)
         delivery = None if ordered else Delivery()
+
     # Reading that shows goes as far ahead as there are calls, which is what the user asked for.
     # A process has the next rows while it works on others.
-    tickets = 2 if remote is None else 4
-    limits = (lambda n: Limits(tickets * n)) if node.pure else (lambda n: Limits(tickets * n, n))
+    def limits(n: int) -> Limits:
+        tickets = 4 * n if remote is not None else n + min(n, SPARE) if unseen else 2 * n
+        return Limits(tickets, None if node.pure else n)
+
     # Out of order, marks are made where threads hand over: then there is always one.
-    threads = tuned_width(ctx, width, start=0 if delivery is None else 1)
+    start = 0 if delivery is None else 1
+    threads = width_up_to(ctx, width, few=FEW) if unseen and not start else tuned_width(ctx, width, start=start)
     return _stage(
         ctx,
         source,
@@ -103,7 +117,16 @@ def work_in_parallel(
         one_to_one=one_to_one,
         remote=remote,
         lot=lot,
+        reopen=(lambda mark: ctx.open(node, mark.marks())) if unseen and ordered else None,
     )
+
+
+def _open_late(ctx: Context, node: Node, marks: Marks) -> Source:
+    """Rows that may be made late, unless some that are passed over to begin with prove unsound."""
+    try:
+        return ctx.open(node, marks, late=True)
+    except UnsoundError:
+        return ctx.open(node, marks)
 
 
 def _stage(
@@ -119,6 +142,7 @@ def _stage(
     depth: Depth | None = None,
     remote: Processes | None = None,
     lot: int = 1,
+    reopen: Callable[[Mark], Source] | None = None,
 ) -> WorkerStream:
     """Rows that a user's function makes are taken on one by one: none is held back while the next is made.
 
@@ -141,6 +165,7 @@ def _stage(
         pace=pace,
         one_to_one=one_to_one,
         remote=remote,
+        reopen=reopen,
     )
 
 
@@ -163,6 +188,20 @@ def tuned_width(
         return Climb(tuner, stage, max(start, tuner.widths.get(stage, guess)), most, hides, start)
     tuner.chose(stage, None, found, "")
     return max(start, found)
+
+
+def width_up_to(ctx: Context, said: int, *, few: int = 0, most: int = MOST, guess: int | None = None) -> int | Climb:
+    """The number of threads for work that lets go of Python's lock: at most what was said, from a guess on.
+
+    A number that is no more than a `few` is taken at its word.
+    """
+    guess = ctx.run.tuner.cpus // HELPFUL if guess is None else guess
+    if said == AUTOTUNE:
+        return tuned_width(ctx, AUTOTUNE, guess=min(most, guess), most=most)
+    if said <= few:
+        return said
+    most = min(said, most)
+    return tuned_width(ctx, AUTOTUNE, guess=min(most, max(few, guess)), most=most)
 
 
 def tuned_buffer(ctx: Context, operation: str, row_bytes: Callable[[int], int]) -> int:

@@ -78,14 +78,21 @@ class Pass:
         self._lock = threading.RLock()  # the collector may close a pass from within
 
     def context(
-        self, prepared: Prepared, *, path: int = ROOT, level: int = 0, with_ids: bool = False, any_order: bool = True
+        self,
+        prepared: Prepared,
+        *,
+        path: int = ROOT,
+        level: int = 0,
+        with_ids: bool = False,
+        any_order: bool = True,
+        objects: bool = False,
     ) -> Context:
         """Where the nodes of a plan are opened, or fetched from."""
-        return Context(self, prepared, self.stage, self._roots, path, level, with_ids, any_order)
+        return Context(self, prepared, self.stage, self._roots, path, level, with_ids, any_order, objects=objects)
 
     def open(self, context: Context, marks: Marks = START) -> None:
         """Begin: the rows of the context's plan, from these positions on."""
-        self._root = context.open(context.prepared.plan, marks, any_order=True)
+        self._root = context.open(context.prepared.plan, marks, any_order=True, objects=True)
 
     @property
     def root(self) -> Input:

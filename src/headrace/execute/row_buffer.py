@@ -8,13 +8,11 @@ from time import perf_counter_ns
 
 from headrace.block import Block, Item
 from headrace.execute.autotune import Climb
-from headrace.execute.budget import cpus
 from headrace.execute.context import Context
 from headrace.execute.inputs import Input
-from headrace.execute.parallel import tuned_width
+from headrace.execute.parallel import tuned_width, width_up_to
 from headrace.execute.stream import CROWD, END, Pace, Pending, Pulled, Source
 from headrace.execute.workers import WorkerStream
-from headrace.options import AUTOTUNE
 from headrace.plan.marks import Mark
 from headrace.plan.node import Node
 
@@ -89,10 +87,6 @@ class RowBuffer:
         self._source.close()
 
 
-HELPFUL = 4
-"""One thread that reads what lies at hand for so many processors: a guess, where a number was said."""
-
-
 class ReadersAhead:
     """Which of several buffers have threads that read before they are asked: as many as were said, or prove good.
 
@@ -101,21 +95,21 @@ class ReadersAhead:
 
     def __init__(self, ctx: Context, num_parallel_calls: int | None, most: int) -> None:
         self._ctx = ctx
+        self._said = num_parallel_calls or 0
         self._most = most
-        self._use(tuned_width(ctx, num_parallel_calls or 0, most=most))
+        self._use(tuned_width(ctx, self._said, most=most))
         self._heard = threading.Event()
 
     def _use(self, width: int | Climb) -> None:
         self._climb = width if isinstance(width, Climb) else None
         self._count = width.width if isinstance(width, Climb) else width
-        self._said = self._climb is None and self._count > 0
 
     def expect(self, node: Node) -> None:
         """Told what the next buffer reads, before it is opened: of the first one it learns how many threads to try."""
         if self._said and node.pure and node.at_hand:
-            most = min(self._count, self._most)
-            self._use(tuned_width(self._ctx, AUTOTUNE, guess=min(most, cpus() // HELPFUL), most=most))
-        self._said = False
+            late = self._ctx.late and node.comes_late
+            self._use(width_up_to(self._ctx, self._said, most=self._most, guess=0 if late else None))
+        self._said = 0
 
     def pace(self, ctx: Context) -> Pace:
         """How many rows to ask each of them for: they are alike, and what one has shown counts for the next."""

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import threading
-from pathlib import Path
 from time import perf_counter_ns
 
-SCHEDULED = Path("/proc/thread-self/schedstat")
-"""Nanoseconds on a processor, and of waiting for one, of the thread that reads it."""
+from headrace import _native
 
 EVERY_NANOSECONDS = 20_000_000
 """The system is asked this often at most, by each thread."""
@@ -18,7 +16,7 @@ class RunDelay(threading.local):
 
     def __init__(self) -> None:
         self._asked = 0
-        self._total = _total()
+        self._total = _native.run_delay()
 
     def since_last(self) -> int:
         """Nanoseconds since it was last asked; none where that was just now."""
@@ -26,15 +24,8 @@ class RunDelay(threading.local):
         if now - self._asked < EVERY_NANOSECONDS:
             return 0
         self._asked = now
-        before, self._total = self._total, _total()
+        before, self._total = self._total, _native.run_delay()
         return max(0, self._total - before)
-
-
-def _total() -> int:
-    try:
-        return int(SCHEDULED.read_bytes().split()[1])
-    except (OSError, ValueError, IndexError):
-        return 0
 
 
 RUN_DELAY = RunDelay()

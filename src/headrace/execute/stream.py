@@ -11,9 +11,10 @@ from typing import Final, Literal, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.block import Block, Item, concat
+from headrace.block import Block, Item
 from headrace.columns import Indices
 from headrace.execute.run_delay import RunDelay
+from headrace.late_block import join_late
 from headrace.plan.marks import Mark
 
 
@@ -95,6 +96,8 @@ class Pace:
 
     BYTES = 2 << 20
     HANDOVER_BYTES = 1 << 20
+    MOST_BYTES = 8 << 20
+    """Of a block, however many threads there are: each has one or two, and all of them are to stay in cache."""
     NANOSECONDS = 1_000_000
     REMOTE_NANOSECONDS = 10_000_000
     ROWS = 1 << 15
@@ -114,7 +117,7 @@ class Pace:
         self._alone = 0 if most is None else self.ALONE
         self._fixed = fixed is not None
         crowd = 2 * threads if threads > 1 else 1
-        self._bytes = crowd * self.HANDOVER_BYTES if threads or remote else self.BYTES
+        self._bytes = min(crowd * self.HANDOVER_BYTES, self.MOST_BYTES) if threads or remote else self.BYTES
         self._nanoseconds = max(crowd * self.NANOSECONDS, self.REMOTE_NANOSECONDS if remote else 0)
 
     def observe(self, item: Item, nanoseconds: int) -> None:
@@ -161,7 +164,7 @@ def with_more(item: Pulled, want: int, pull: Callable[[int], Pulled]) -> Made:
             rows += other.rows
         else:
             rest.append(other)
-    made = item if len(parts) == 1 else concat(parts)
+    made = item if len(parts) == 1 else join_late(parts)
     made.own, made.offset = item.own, item.offset
     return [made, *rest]
 

@@ -11,12 +11,15 @@ from time import monotonic, perf_counter_ns, thread_time_ns
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.block import Block, Item
+from headrace.errors import StateError
 from headrace.execute.autotune import Climb, Depth
 from headrace.execute.channel import NO_ROOM, Cancelled, Channel, Limits, Ticket
 from headrace.execute.row_work import RowsInTheMaking, RowWork, timed
 from headrace.execute.run_delay import RUN_DELAY
 from headrace.execute.stream import END, Made, Pace, Source, Stream
 from headrace.execute.unordered import Delivery, Remaining
+from headrace.late_block import UnsoundError, look_at
+from headrace.plan.marks import NOWHERE, Mark
 
 if TYPE_CHECKING:
     from headrace.execute.passes import Pass
@@ -70,7 +73,8 @@ class WorkerStream(Stream):
 
     At a width of 0 it is made when it is asked for, by whoever asks. Without a `delivery` it is handed over in order,
     with one as soon as it is made. `one_to_one` says that `work` makes one row of each. `remote` are the processes
-    that do the work.
+    that do the work. `reopen` gives the source from a mark on, where rows that were handed out late prove unsound; it
+    gives none of these.
     """
 
     def __init__(
@@ -87,8 +91,11 @@ class WorkerStream(Stream):
         pace: Pace,
         one_to_one: bool = True,
         remote: Processes | None = None,
+        reopen: Callable[[Mark], Source] | None = None,
     ) -> None:
         self._source = source
+        self._reopen = reopen
+        self._next = NOWHERE if reopen is None else source.mark()
         self._work = work
         self._in_turn = work if isinstance(work, RowWork) else None
         self._pass = run
@@ -137,20 +144,42 @@ class WorkerStream(Stream):
             self._start()
         started = perf_counter_ns()
         here = self._width == 0 and self.channel.at_rest()
-        made = self._made_here(want) if here else self._handed_over()
+        try:
+            made = self._made_here(want) if here else self._handed_over(want)
+        except UnsoundError:
+            self._read_again()
+            return True
         climb = self._climb
         if climb is not None and climb.learn_delivery(len(made), sum(made), perf_counter_ns() - started):
             self.resize(climb.width)
         return bool(made)
 
-    def _handed_over(self) -> list[int]:
-        """Take what is finished; how many rows each call made."""
+    def _read_again(self) -> None:
+        """Begin anew after the rows that were handed over, with none that are late."""
+        assert self._reopen is not None, "late rows come to those who can read them again"
+        self._stop()
+        self._source.close()
+        self._threads.clear()
+        self._left.clear()
+        self.channel = Channel(self._allowed(), self._pass.memory)
+        self._pass.watch(self.channel)
+        try:
+            self._source = self._reopen(self._next)
+        except StateError as error:  # it is not what it was, and there is no way to go on
+            self.channel.fail(StateError(f"what was being read has been changed under way: {error}"))
+        if self._pass.cancelled:
+            self._source.close()
+            raise Cancelled
+
+    def _handed_over(self, want: int) -> list[int]:
+        """Take what is finished, where so many rows are wanted; how many rows each call made."""
         if self._depth is not None and self.channel.ran_dry():
             self._depth.grow()
             self.channel.allow(self._allowed())
         made = []
-        for ticket in self.channel.get():
+        for ticket in self.channel.get(want):
             items = ticket.items or []
+            self._next = ticket.mark.later(ticket.rows)
             self._pending.extend(items)
             made.append(sum(item.rows for item in items))
             if made[-1] < ticket.rows:  # some were left out, and nobody will release them
@@ -171,6 +200,7 @@ class WorkerStream(Stream):
         items = self._worked(item)
         rows = sum(i.rows for i in items)
         self._learn(item, items, started)
+        self._next = item.mark.later(item.rows)
         self._pending.extend(items)
         self._made = rows
         return [rows]
@@ -179,6 +209,8 @@ class WorkerStream(Stream):
         watched = self._climb if self._climb is not None and self._climb.looks() else None
         on_cpu = 0 if watched is None else thread_time_ns()
         started = perf_counter_ns()
+        if self._work is not do_nothing:
+            look_at(item)
         items = self._work(item)
         took = perf_counter_ns() - started
         self._stage.add_work(took)
@@ -187,9 +219,19 @@ class WorkerStream(Stream):
         return items
 
     def skip(self, count: int, *, replay: bool = False) -> int:
-        if replay and self._one_to_one and not self._threads and not self._pending:
+        if not (replay and self._one_to_one and not self._threads and not self._pending):
+            return 0
+        if self._reopen is None:
             return self._source.skip(count, replay=True)
-        return 0
+        try:
+            done = self._source.skip(count, replay=True)
+        except UnsoundError:
+            self._read_again()
+            if self.channel.over:
+                return 0
+            done = self._source.skip(count, replay=True)
+        self._next = self._source.mark()
+        return done
 
     def ready(self, heard: threading.Event) -> bool:
         """Whether `pull` would not wait, else `heard` is set once it would not; starts the threads."""
@@ -198,6 +240,10 @@ class WorkerStream(Stream):
         return bool(self._pending) or self.channel.ready(heard) or (self._width == 0 and self.channel.at_rest())
 
     def close(self) -> None:
+        self._stop()
+
+    def _stop(self) -> None:
+        """End the threads, and let go of what they made."""
         self.channel.cancel()
         if self._pid == os.getpid():  # after a fork the threads are not here
             with self._resizing:

@@ -39,6 +39,8 @@ def batch(
 class Batch(Batching):
     """Rows stacked, which must be of one shape."""
 
+    stacks_objects = True
+
     @property
     def spec(self) -> Spec:
         return self.input.spec.with_leading_axis(self.leading)

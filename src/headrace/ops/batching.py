@@ -38,6 +38,8 @@ class Batching(Node):
     drop_remainder: bool = False
 
     divides = True
+    stacks_objects = False
+    """Whether it makes no difference to a batch if texts come as objects."""
 
     @abstractmethod
     def assemble(self, block: Block, size: int) -> Block | str:
@@ -90,7 +92,7 @@ class BatchStream(Stream):
 
     def __init__(self, node: Batching, ctx: Context, at: At) -> None:
         self._node = node
-        self._input = ctx.open(node.input, at.inputs)
+        self._input = ctx.open(node.input, at.inputs, objects=node.stacks_objects)
         self._carry: list[Item] = []
         self._carried = 0
 

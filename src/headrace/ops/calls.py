@@ -258,8 +258,13 @@ def each(rows: Iterator[Any]) -> Iterator[CallOutcome]:
 
 def results(function: Function, block: Block, kinds: str) -> Iterator[CallOutcome]:
     """The function's results for each row, numbers of these kinds from the whole block at once where it is traced."""
-    column = single(function.columns(block, partial(call_each_row, function.fn, keep=True)), kinds)
+    column = traced_numbers(function, block, kinds)
     return call_each_row(function.fn, block, keep=True) if column is None else zip(repeat(True), column)
+
+
+def traced_numbers(function: Function, block: Block, kinds: str) -> np.ndarray[Any, Any] | None:
+    """The function's results for all rows, numbers of these kinds, where it is traced."""
+    return single(function.columns(block, partial(call_each_row, function.fn, keep=True)), kinds)
 
 
 def with_failures(
@@ -494,7 +499,15 @@ def open_calls(
     work: Work = CallsInTurn(node, call, ctx.with_ids, whole, rows) if in_turn else partial(_work, apply)
     lot = RUN if in_turn else node.lot
     return work_in_parallel(
-        inner, node.input, at, work, width=threads or 1, ordered=ordered, one_by_one=not node.traced, lot=lot
+        inner,
+        node.input,
+        at,
+        work,
+        width=threads or 1,
+        ordered=ordered,
+        one_by_one=not node.traced,
+        lot=lot,
+        unseen=node.traced and node.input.pure,
     )
 
 

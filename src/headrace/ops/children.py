@@ -73,7 +73,7 @@ def open_child(
     if isinstance(made, Failure):
         return OneRow(made, mark)
     where, node = made
-    return where.open_plan(ahead(node), mark, slot=1)
+    return where.open_plan(ahead(node), mark, slot=1, objects=True)
 
 
 def build_child(parent: Parent, ctx: Context, row: Block, number: int) -> tuple[Context, Node] | Failure:

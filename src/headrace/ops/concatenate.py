@@ -101,7 +101,7 @@ class ConcatenateStream(Stream):
 
     def _open(self, marks: Marks) -> Input:
         node, place = self._node.branches[self._branch], self._node.places[self._branch]
-        return branch_context(self._ctx, place).open(node, marks, slot=self._branch)
+        return branch_context(self._ctx, place).open(node, marks, slot=self._branch, objects=True)
 
     def _next(self) -> bool:
         if self._branch + 1 == len(self._node.branches):

@@ -20,7 +20,7 @@ from headrace.execute.registry import opens
 from headrace.execute.state import with_keyed_seeds
 from headrace.execute.stream import END, Made, Stream
 from headrace.ops.arguments import function, positive
-from headrace.ops.calls import CallOutcome, results
+from headrace.ops.calls import CallOutcome, call_each_row, traced_numbers
 from headrace.ops.children import OneRow
 from headrace.plan.cardinality import Cardinality
 from headrace.plan.datasets import dataset_of, is_dataset
@@ -112,7 +112,10 @@ class GroupByWindow(Node):
 
     def keys(self, block: Block) -> Iterator[int | Exception]:
         """The keys of rows: all at once where the function is traced, else each made when it is asked for."""
-        return keys_of(self, results(self.function, block, "iub"))
+        traced = traced_numbers(self.function, block, "iub")
+        if traced is None:
+            return keys_of(self, call_each_row(self.function.fn, block, keep=True))
+        return iter((traced.astype(np.int8) if traced.dtype.kind == "b" else traced).tolist())
 
     def size_of(self, key: int) -> int:
         """How many rows with this key make a window."""

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from headrace import keys
-from headrace.block import Block, Item, pick_rows
+from headrace.block import Block, Item
 from headrace.errors import StateError
 from headrace.execute.context import CYCLE, Context
 from headrace.execute.registry import opens
 from headrace.execute.row_buffer import ReadersAhead, RowBuffer
 from headrace.execute.stream import END, Made, Pulled, Stream, with_more
+from headrace.late_block import merge_rows
 from headrace.ops.arguments import function, positive, width
 from headrace.ops.children import Parent, open_child
 from headrace.ops.prefetch import Prefetch
@@ -126,7 +127,7 @@ class TurnsMark(OwnMark):
 class InterleaveStream(Stream):
     """Walks the slots in turn. Where the input is read again: at the oldest live parent."""
 
-    def __init__(self, node: TurnTaker, ctx: Context, at: At, merge: Callable[..., Block] = pick_rows) -> None:
+    def __init__(self, node: TurnTaker, ctx: Context, at: At, merge: Callable[..., Block] = merge_rows) -> None:
         self._node = node
         self._ctx = ctx
         self._merge = merge

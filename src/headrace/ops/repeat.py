@@ -98,7 +98,7 @@ class RepeatStream(Stream):
             self._open(at.inputs)
 
     def _open(self, marks: Marks) -> Input:
-        self._input = self._ctx.epoch(self._epoch).open(self._node.input, marks)
+        self._input = self._ctx.epoch(self._epoch).open(self._node.input, marks, objects=True)
         return self._input
 
     def _next_epoch(self) -> bool:

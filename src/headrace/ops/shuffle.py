@@ -15,7 +15,7 @@ from headrace.errors import ElementError, StateError
 from headrace.execute.context import Context
 from headrace.execute.parallel import tuned_buffer
 from headrace.execute.registry import fetches, opens
-from headrace.execute.stream import END, Made, Source, Stream
+from headrace.execute.stream import CROWD, END, Made, Source, Stream
 from headrace.ops.arguments import integer, positive
 from headrace.ops.buffer_size import Peeked, row_bytes
 from headrace.ops.gather import NumberStream
@@ -295,7 +295,7 @@ class ShuffleStream(Stream):
         """All slots but one; the first step takes the last row in itself."""
         self._filled = True
         self._hole = self._capacity - 1
-        pace = self._ctx.run.pace()
+        pace = self._ctx.run.pace(threads=CROWD)
         while self._input.ordinal < self._capacity - 1:
             start = self._input.ordinal
             item = self._input.pull(min(max(64, pace.rows), self._capacity - 1 - start))

@@ -54,7 +54,7 @@ class SkipStream(Stream):
     def __init__(self, node: Skip, ctx: Context, at: At) -> None:
         self._nothing = node.count < 0
         self._count = node.count
-        self._input = ctx.open(node.input, at.inputs)
+        self._input = ctx.open(node.input, at.inputs, objects=True)
 
     def _ready(self) -> bool:
         front = self._count - self._input.ordinal

@@ -52,7 +52,7 @@ class TakeStream(Stream):
     """Asks for no more than is left: the input's ordinal tells how much that is."""
 
     def __init__(self, node: Take, ctx: Context, at: At) -> None:
-        self._input = ctx.open(node.input, at.inputs, any_order=True)
+        self._input = ctx.open(node.input, at.inputs, any_order=True, objects=True)
         self._stop = node.count if node.count >= 0 else None
 
     def _at_most(self, rows: int) -> int:

@@ -73,7 +73,7 @@ class PassThroughStream(Stream):
     """Rows as they come."""
 
     def __init__(self, node: PassThrough, ctx: Context, at: At) -> None:
-        self._input = ctx.open(node.input, at.inputs, any_order=True)
+        self._input = ctx.open(node.input, at.inputs, any_order=True, objects=True)
 
     def pull(self, want: int) -> Made:
         return self._input.pull(want)

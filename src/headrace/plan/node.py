@@ -53,6 +53,7 @@ class Node(ABC):
     - `in_memory`: its rows lie in memory and stay there, whoever holds them.
     - `brief`: all its rows can be had sooner than a thread could be started for them.
     - `at_hand`: its rows lie on this machine and are made by little more than copying them.
+    - `comes_late`: its rows are only pointed at where they may be made late, which takes no time.
     - `same_each_epoch`: its rows, but for their ids, depend on nothing but its parameters.
     - `transparent`: leaves no trace in marks and states; it may come and go between a save and a restore.
     - `scatters`: moves rows so that neighbours come from far apart; worth doing on row numbers.
@@ -204,6 +205,11 @@ class Node(ABC):
 
     @property
     def at_hand(self) -> bool:
+        """See the class; asked when it is about to be opened."""
+        return False
+
+    @property
+    def comes_late(self) -> bool:
         """See the class; asked when it is about to be opened."""
         return False
 

@@ -201,20 +201,27 @@ class FileList:
 
     A state shows them by what they hold, in order: files that were moved or copied are the same. Remote files are
     reached under `options`, with those of a reader's `own`. What one was when a pass opened it is in `seen`; of the
-    others it is asked once.
+    others it is asked once. So many of them are read `in_turn`.
     """
 
-    def __init__(self, names: Iterable[str], own: StorageOptions | None = None, options: Options | None = None) -> None:
+    def __init__(
+        self,
+        names: Iterable[str],
+        own: StorageOptions | None = None,
+        options: Options | None = None,
+        in_turn: int = 1,
+    ) -> None:
         self.names: Final = tuple(names)
         self.seen: Final[dict[str, Identity]] = {}
         self._own = own
         self._options = options
+        self.in_turn: Final = in_turn
 
-    def for_pass(self, options: Options) -> FileList:
+    def for_pass(self, options: Options, in_turn: int) -> FileList:
         """These files, of which nothing is known yet; themselves, where they are on this machine."""
         if all(local_path(name) is not None for name in self.names):
             return self
-        return FileList(self.names, self._own, options)
+        return FileList(self.names, self._own, options, in_turn)
 
     def __len__(self) -> int:
         return len(self.names)

@@ -20,13 +20,26 @@ ALL = 2**62
 """More rows than there are."""
 
 
+class Frames(NamedTuple):
+    """Records in bytes of a mapped file, by where each begins, and where the last ends; nobody has verified them."""
+
+    data: Bytes
+    bounds: Offsets
+    file: _native.MappedFile
+
+
 class ScannedRows(NamedTuple):
-    """Good rows, the first of which begins `start` bytes into what was scanned, on the `line`-th line of it."""
+    """Good rows, the first of which begins `start` bytes into what was scanned, on the `line`-th line of it.
+
+    As columns, or as `Frames` in their place.
+    """
 
     columns: list[Column]
     rows: int
     start: int
     line: int = 0
+    nbytes: int = -1
+    """How much memory the columns take, where that is known."""
 
 
 class Bad(NamedTuple):
@@ -50,13 +63,17 @@ class ScanHints(NamedTuple):
     """How to look at some bytes.
 
     `first` and `final` say that they are the beginning and the end of the file; `left` how many bytes it has from there
-    on, where that is known. About `most` rows are wanted of them. Formats that cannot do better do without.
+    on, where that is known. About `most` rows are wanted of them. Formats that cannot do better do without. Where
+    the bytes are those of a mapped file that `stays` as long as somebody holds it, rows may be `Frames` of them.
+    With `objects` texts are wanted as these, and not as columns. Only formats that say they can are asked for either.
     """
 
     first: bool = False
     final: bool = True
     left: int | None = None
     most: int = ALL
+    stays: _native.MappedFile | None = None
+    objects: bool = False
 
 
 class ScanResult(NamedTuple):
@@ -94,6 +111,10 @@ class Format(ABC):
     """Whether each record that `starts` finds is a row: then records may be counted even if bad ones do not count."""
     joinable = False
     """Whether `scan_files` finds the records of whole files that lie end to end."""
+    pointed = False
+    """Whether `scan` can say where rows lie in bytes that stay, in place of making them."""
+    boxes = False
+    """Whether `scan` can make objects of texts at once."""
     terminated = False
     """Whether LF ends a record, though the last one may lack it."""
 

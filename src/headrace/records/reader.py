@@ -37,6 +37,7 @@ class GoodRows(NamedTuple):
     columns: list[Column]
     rows: int
     at: RecordAt
+    nbytes: int = -1
 
 
 class BadRecord(NamedTuple):
@@ -65,7 +66,8 @@ class Reader:
     """Reads on by chunks. With `go_on` it looks for the next record behind a bad one; else a file may end there.
 
     After an OSError it is of no use any more: what was unpacked may be lost. Readers of files that are alike share a
-    `habit`: the first rows of the next file are then read as many at a time as those of the last.
+    `habit`: the first rows of the next file are then read as many at a time as those of the last. Who takes rows `late`
+    may get `Frames`. With `objects` texts are wanted as these, where the format can make them at once.
     """
 
     def __init__(
@@ -78,8 +80,11 @@ class Reader:
         chunk: int | None = None,
         via: Transport = ALONE,
         habit: Habit | None = None,
+        late: bool = False,
+        objects: bool = False,
     ) -> None:
         self._format = form
+        self._objects = objects
         self._go_on = go_on
         self._room, self._most_room = chunk or CHUNK, chunk or SKIMMED
         self._habit = habit or Habit()
@@ -92,6 +97,7 @@ class Reader:
         self._over = False
         self._stopped = False
         self._fresh = at.offset == 0
+        self._late = late
         try:
             self._window = open_window(self._file, form.compression, at.offset, chunk)
         except BaseException:
@@ -181,7 +187,10 @@ class Reader:
     def _look(self, want: int) -> ScanResult:
         window = self._window
         whole = window.final and window.damage is None
-        hints = ScanHints(window.offset == 0, whole, self._left(), self._most(want))
+        form = self._format
+        stays = window.stays if self._late and form.pointed else None
+        boxes = self._objects and form.boxes
+        hints = ScanHints(window.offset == 0, whole, self._left(), self._most(want), stays, boxes)
         scan = self._format.scan(window.data, hints)
         self._row_bytes = -(-scan.used // scan.rows) if scan.rows else 0
         self._habit.row_bytes = self._row_bytes or self._habit.row_bytes
@@ -225,7 +234,7 @@ class Reader:
                 found.append(BadRecord(part.reason + self._doubt(part, at), at, bytes_))
                 self._number += 1
             else:
-                found.append(GoodRows(part.columns, part.rows, at))
+                found.append(GoodRows(part.columns, part.rows, at, part.nbytes))
                 self._number += part.rows
         return found
 

@@ -8,10 +8,11 @@ import numpy as np
 
 from headrace import _native
 from headrace.arrow_text import binary
+from headrace.columns import Column
 from headrace.plan.spec import Spec, TensorSpec
 from headrace.plan.structure import LEAF
 from headrace.records.files import Bytes
-from headrace.records.format import ALL, Bad, Format, Offsets, ScanHints, ScannedRows, ScanPart, ScanResult
+from headrace.records.format import ALL, Bad, Format, Frames, Offsets, ScanHints, ScannedRows, ScanPart, ScanResult
 from headrace.records.packed import likely_packing, remedy
 
 HEADER, FOOTER = 12, 4
@@ -26,16 +27,26 @@ class TFRecords(Format):
     skimmed = True
     sure = True
     joinable = True
+    pointed = True
+    boxes = True
 
     @property
     def spec(self) -> Spec:
         return Spec(LEAF, (TensorSpec((), np.bytes_),))
 
     def scan(self, data: Bytes, hints: ScanHints) -> ScanResult:
-        values, offsets, used, problem = _native.unframe(data.data, 0, hints.most, ALL)
-        column = binary(values, offsets)
-        rows = len(column)
-        parts: list[ScanPart] = [ScannedRows([column], rows, 0)] if rows else []
+        column: Column
+        nbytes = -1
+        if hints.stays is not None:
+            starts, used, problem = _native.scan_records(data.data, 0, hints.most, False)
+            column, rows = Frames(data, np.append(starts, used), hints.stays), len(starts)
+        elif hints.objects:
+            column, nbytes, used, problem = _native.unframe_objects(data.data, 0, hints.most)
+            rows = len(column)
+        else:
+            values, offsets, used, problem = _native.unframe(data.data, 0, hints.most, ALL)
+            column, rows = binary(values, offsets), len(offsets) - 1
+        parts: list[ScanPart] = [ScannedRows([column], rows, 0, nbytes=nbytes)] if rows else []
         if rows == hints.most and not problem and used < len(data):
             return ScanResult(parts, used, more=True)
         left = None if hints.left is None else hints.left - used

@@ -6,6 +6,7 @@ from typing import Protocol
 
 import numpy as np
 
+from headrace import _native
 from headrace.records.files import Bytes, File, LocalFile
 from headrace.records.remote import RemoteFile
 from headrace.records.unpack import DamagedError, unpack_stream
@@ -29,6 +30,11 @@ class FileWindow(Protocol):
     final: bool
     damage: str | None
 
+    @property
+    def stays(self) -> _native.MappedFile | None:
+        """What data belongs to that stays as long as somebody holds it."""
+        ...
+
     def more(self, least: int = 0) -> None:
         """Read on; a record that did not fit has as much again."""
         ...
@@ -49,6 +55,8 @@ def open_window(file: File, compression: str, offset: int, chunk: int | None) ->
             return Mapped(file, offset, chunk or CHUNK)
         except (OSError, ValueError):  # a pipe, an empty file, a file system that cannot map, no cache
             pass
+        if isinstance(file, RemoteFile) and file.has_ranges:
+            return Fetched(file, offset, chunk or CHUNK)
     return Buffered(file, compression, offset, chunk or CHUNK)
 
 
@@ -72,6 +80,10 @@ class Mapped:
         self.data: Bytes = self._bytes[offset:offset]
         self.final = False
 
+    @property
+    def stays(self) -> _native.MappedFile | None:
+        return self._map if isinstance(self._map, _native.MappedFile) else None
+
     def more(self, least: int = 0) -> None:
         end = min(len(self._bytes), self._end + max(self._chunk, len(self.data), least))
         self._map.load(self.offset, end)
@@ -85,16 +97,61 @@ class Mapped:
             raise self._file.broken()
         self.offset += count
         self.data = self.data[count:]
-        if self.offset - self._passed >= RESIDENT:
-            self._map.release(self._passed, self.offset)
-            self._passed = self.offset
+        if self.offset - self._passed >= 2 * RESIDENT:  # the rest may not have been copied yet
+            self._map.release(self._passed, self.offset - RESIDENT)
+            self._passed = self.offset - RESIDENT
 
     def close(self) -> None:
         self.data = self._bytes = np.empty(0, np.uint8)
+        if self.stays is not None:  # rows that somebody has yet to look at keep the memory, of however many files
+            self.stays.close_file()
+
+
+class Fetched:
+    """A file in a store: its bytes are looked at where they came, and copied where a record reaches over two ranges."""
+
+    damage: str | None = None
+    stays = None
+
+    def __init__(self, file: RemoteFile, offset: int, chunk: int) -> None:
+        self._file = file
+        self._size = file.size or 0
+        self._largest = chunk
+        self._chunk = min(FIRST_CHUNK, chunk)
+        self._end = self.offset = offset
+        self.data: Bytes = np.empty(0, np.uint8)
+        self.final = False
+
+    def more(self, least: int = 0) -> None:  # noqa: ARG002 - memory is not free
+        rest = len(self.data)
+        stop = min(self._size, self._end + max(self._chunk, rest))
+        at, data, pieces = self._end, self.data, [self.data]
+        while at < stop:
+            start, found = self._file.range_with(at, stop)
+            pieces.append(found[at - start : stop - start])
+            at = min(stop, start + len(found))
+            if start <= self.offset:
+                data = found[self.offset - start : at - start]
+                break
+        else:
+            data = np.concatenate(pieces)
+        self._end = at
+        self._chunk = min(4 * self._chunk, self._largest)
+        self.final = at >= self._size
+        self.data = data
+
+    def use(self, count: int) -> None:
+        self.data = self.data[count:]
+        self.offset += count
+
+    def close(self) -> None:
+        self.data = np.empty(0, np.uint8)
 
 
 class Buffered:
     """Any other file, read into memory."""
+
+    stays = None
 
     def __init__(self, file: File, compression: str, offset: int, chunk: int) -> None:
         self.data: Bytes = np.empty(0, np.uint8)

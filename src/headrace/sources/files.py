@@ -259,6 +259,10 @@ class Files(Node):
         return all(local_path(name) is not None for name in self.files.names)
 
     @property
+    def comes_late(self) -> bool:
+        return self.at_hand and self.format.pointed and self.on_error is None
+
+    @property
     def fn(self) -> Callable[[Any], Node]:
         """Makes the records of one file of its name."""
         return self._records
@@ -273,7 +277,7 @@ class Files(Node):
         )  # fmt: skip
 
     def for_pass(self, options: Options) -> Node:
-        files = self.files and self.files.for_pass(options)
+        files = self.files and self.files.for_pass(options, self.cycle_length or 1)
         return self if files is self.files else replace(self, files=files)
 
     @cached_property

@@ -57,7 +57,7 @@ class OneFile(Node):
         """How the file is reached."""
         via = Transport.of(ctx.run, self.storage_options)
         if self.files is not None and local_path(self.path) is None:
-            via.coming.expect(self.files.names, via)
+            via.coming.expect(self.files.names, via, self.files.in_turn)
         return via
 
     def remember(self, found: Callable[[], Identity]) -> None:

@@ -16,11 +16,12 @@ from headrace.plan.marks import At, OwnMark
 from headrace.plan.node import TUNING
 from headrace.records.access import pick_records, read_records_at
 from headrace.records.files import local_path
-from headrace.records.format import Bad, Format, ScanHints, ScannedRows
+from headrace.records.format import Bad, Format, Frames, ScanHints, ScannedRows
 from headrace.records.identity import Token
 from headrace.records.index import Index
 from headrace.records.reader import START, BadRecord, GoodRows, Habit, Reader, ReadItem, RecordAt
 from headrace.records.redact import show_path
+from headrace.sources.late_records import LateRecords
 from headrace.sources.one_file import NO_FILE, FileStream, OneFile, error_reason, small_size
 
 
@@ -38,6 +39,10 @@ class Records(OneFile):
     @property
     def at_hand(self) -> bool:
         return not self.format.compression and local_path(self.path) is not None
+
+    @property
+    def comes_late(self) -> bool:
+        return self.at_hand and self.format.pointed and self.on_error is None
 
     def bad(self, reason: str | OSError, at: RecordAt) -> ElementError:
         """What stands in the place of a bad record."""
@@ -173,6 +178,8 @@ class RecordsStream(FileStream):
             chunk=node.buffer_size,
             via=node.via(self._ctx),
             habit=self._ctx.run.shared.setdefault((Habit, self._ctx.stage), Habit()),
+            late=self._ctx.late and not go_on,
+            objects=self._ctx.objects,
         )
         node.remember(self._reader.identity)
         self._token = self._reader.token
@@ -196,7 +203,11 @@ class RecordsStream(FileStream):
             if node.on_error is not None:
                 node.on_error.fine(found.rows)
             ids = self._ctx.ids_between(at.number, at.number + found.rows)
-            return [Block(node.format.structure, found.columns, found.rows, None, ids, own)]
+            if isinstance(found.columns[0], Frames):
+                late = LateRecords(found.columns[0], ids)
+                late.own = own
+                return [late]
+            return [Block(node.format.structure, found.columns, found.rows, None, ids, own, found.nbytes)]
         if node.on_error is None:
             return [Failure(node.bad(cause or found.reason, at), None, own)]
         node.on_error.keep(show_path(node.path), at.offset, at.number, found.reason, found.pieces)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from headrace.block import Block
-from headrace.columns import Indices
+from headrace.columns import Indices, box_text, kind_of
 from headrace.execute.context import Context
 from headrace.records.files import as_path, local_path
 from headrace.records.format import Format
@@ -27,11 +27,16 @@ class SmallFiles:
     most = 64
     """So many are read at a time: few enough to stay in cache."""
 
-    def fill(self, ctx: Context, names: Block) -> Block | None:  # noqa: ARG002 - no input is opened
+    def fill(self, ctx: Context, names: Block) -> Block | None:
         """The records of these files, one file after the other; None where they must be looked at one by one."""
         read = read_small(map(as_path, names.elements()))
         found = None if read is None else self.format.scan_files(*read)
-        return None if found is None else Block(self.format.structure, found.columns, found.rows)
+        if found is None:
+            return None
+        columns = found.columns
+        if ctx.objects:  # as those of larger files
+            columns = [box_text(c) if kind_of(c).name == "text" else c for c in columns]
+        return Block(self.format.structure, columns, found.rows)
 
 
 def read_small(paths: Iterable[str]) -> tuple[bytes, Indices] | None:

@@ -1,0 +1,113 @@
+"""Blocks whose rows are known, and made where they are first looked at: by a worker, not by whoever hands them out."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from headrace.block import Block, Ids, Item, concat, pick_rows
+from headrace.columns import Column, Indices
+from headrace.plan.marks import Mark
+from headrace.plan.structure import Structure
+
+LARGE = 1 << 18
+"""Bytes of rows that take long enough to copy to be worth another thread's time."""
+
+
+class UnsoundError(BaseException):
+    """Rows that were handed out unseen are not what they should be: they must be read again, and looked at at once."""
+
+
+class LateBlock(Block):
+    """Its columns are made when they are first asked for."""
+
+    __slots__ = ("_columns",)
+
+    def __init__(self, structure: Structure, rows: int, nbytes: int, mark: Mark | None, ids: Ids | None) -> None:
+        super().__init__(structure, [], rows, mark, ids)
+        self._columns: list[Column] | None = None
+        self._nbytes = nbytes
+
+    @property
+    def columns(self) -> list[Column]:
+        """The rows."""
+        self.make()
+        assert self._columns is not None
+        return self._columns
+
+    @columns.setter
+    def columns(self, columns: list[Column]) -> None:
+        self._columns = columns
+
+    @abstractmethod
+    def make(self) -> None:
+        """Make the rows now, in this thread, if they are not there; raises UnsoundError where they are none."""
+
+    @abstractmethod
+    def _part(self, start: int, stop: int) -> Block:
+        """Some of the rows, not made yet either."""
+
+    @staticmethod
+    def merging(parts: Sequence[Block], order: Indices) -> Block:
+        """As `pick_rows`, of several such blocks."""
+        return pick_rows(parts, order)
+
+    def cut(self, start: int, stop: int) -> Block:
+        """As that of other blocks."""
+        if self._columns is not None:
+            return super().cut(start, stop)
+        part = self._part(start, stop)
+        part.mark, part.own, part.offset = self.mark, self.own, self.offset + start
+        return part
+
+
+def look_at(item: Item) -> None:
+    """Have it made, if it is not: also rows that nobody wants must be sound, since others may not follow where not."""
+    if isinstance(item, LateBlock):
+        item.make()
+
+
+class UnmergedBlock(LateBlock):
+    """Rows of several blocks in a new order; holds these until they are copied."""
+
+    __slots__ = ("_order", "_parts")
+
+    def __init__(self, parts: Sequence[Block], order: Indices) -> None:
+        first = parts[0]
+        ids = None if first.ids is None else np.concatenate([p.ids for p in parts if p.ids is not None])[order]
+        nbytes = sum(p.nbytes for p in parts) * len(order) // max(1, sum(p.rows for p in parts))
+        super().__init__(first.structure, len(order), nbytes, first.mark, ids)
+        self._parts = parts
+        self._order = order
+
+    def make(self) -> None:
+        """Copy the rows. A block that others were cut from belongs to several threads, two of which may do this."""
+        parts = self._parts
+        if parts:
+            self._columns = _merging(parts)(parts, self._order).columns
+            self._parts = ()
+
+    def _part(self, start: int, stop: int) -> Block:
+        return UnmergedBlock(self._parts, self._order[start:stop])
+
+
+def _merging(parts: Sequence[Block]) -> Callable[[Sequence[Block], Indices], Block]:
+    """What puts rows of such blocks in order."""
+    kind = type(parts[0])
+    alike = issubclass(kind, LateBlock) and all(type(part) is kind for part in parts)
+    return kind.merging if alike else pick_rows  # type: ignore[attr-defined]  # it is a LateBlock
+
+
+def merge_rows(parts: Sequence[Block], order: Indices) -> Block:
+    """As `pick_rows`; rows that are large, or late themselves, are copied when they are used."""
+    late = isinstance(parts[0], LateBlock) or sum(p.nbytes for p in parts) >= LARGE
+    return UnmergedBlock(parts, order) if late else pick_rows(parts, order)
+
+
+def join_late(parts: Sequence[Block]) -> Block:
+    """As `concat`; rows that are late stay so."""
+    if not any(isinstance(part, LateBlock) for part in parts):
+        return concat(parts)
+    return UnmergedBlock(parts, np.arange(sum(part.rows for part in parts)))
