@@ -5,9 +5,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from queue import SimpleQueue
+from time import monotonic
 from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
+
+LOOK_SECONDS = 0.5
+"""So often a thread that waits looks up: an interrupt that comes as it lies down does not wake it."""
 
 
 class DriverThread:
@@ -81,7 +85,9 @@ class DriverCall(Generic[T]):
 
     def wait(self, seconds: float) -> T:
         """The result, or what was raised; a TimeoutError where there is neither in time."""
-        self._ended.wait(seconds)
+        deadline = monotonic() + seconds
+        while not self._ended.wait(min(LOOK_SECONDS, max(0.0, deadline - monotonic()))) and monotonic() < deadline:
+            pass
         with self._lock:
             self._left = not self._over.is_set()
         if self._left:
