@@ -72,25 +72,30 @@ def look_at(item: Item) -> None:
 class UnmergedBlock(LateBlock):
     """Rows of several blocks in a new order; holds these until they are copied."""
 
-    __slots__ = ("_order", "_parts")
+    __slots__ = ("order", "parts")
 
-    def __init__(self, parts: Sequence[Block], order: Indices) -> None:
-        first = parts[0]
-        ids = None if first.ids is None else np.concatenate([p.ids for p in parts if p.ids is not None])[order]
+    def __init__(self, parts: Sequence[Block], order: Indices, ids: Ids | None, nbytes: int) -> None:
+        super().__init__(parts[0].structure, len(order), nbytes, parts[0].mark, ids)
+        self.parts = parts
+        self.order = order
+
+    @classmethod
+    def of(cls, parts: Sequence[Block], order: Indices) -> UnmergedBlock:
+        """These rows of all of these blocks."""
+        ids = None if parts[0].ids is None else np.concatenate([p.ids for p in parts if p.ids is not None])[order]
         nbytes = sum(p.nbytes for p in parts) * len(order) // max(1, sum(p.rows for p in parts))
-        super().__init__(first.structure, len(order), nbytes, first.mark, ids)
-        self._parts = parts
-        self._order = order
+        return cls(parts, order, ids, nbytes)
 
     def make(self) -> None:
         """Copy the rows. A block that others were cut from belongs to several threads, two of which may do this."""
-        parts = self._parts
+        parts = self.parts
         if parts:
-            self._columns = _merging(parts)(parts, self._order).columns
-            self._parts = ()
+            self._columns = _merging(parts)(parts, self.order).columns
+            self.parts = ()
 
     def _part(self, start: int, stop: int) -> Block:
-        return UnmergedBlock(self._parts, self._order[start:stop])
+        ids = None if self.ids is None else self.ids[start:stop]
+        return UnmergedBlock(self.parts, self.order[start:stop], ids, self.nbytes * (stop - start) // max(1, self.rows))
 
 
 def _merging(parts: Sequence[Block]) -> Callable[[Sequence[Block], Indices], Block]:
@@ -103,11 +108,11 @@ def _merging(parts: Sequence[Block]) -> Callable[[Sequence[Block], Indices], Blo
 def merge_rows(parts: Sequence[Block], order: Indices) -> Block:
     """As `pick_rows`; rows that are large, or late themselves, are copied when they are used."""
     late = isinstance(parts[0], LateBlock) or sum(p.nbytes for p in parts) >= LARGE
-    return UnmergedBlock(parts, order) if late else pick_rows(parts, order)
+    return UnmergedBlock.of(parts, order) if late else pick_rows(parts, order)
 
 
 def join_late(parts: Sequence[Block]) -> Block:
     """As `concat`; rows that are late stay so."""
     if not any(isinstance(part, LateBlock) for part in parts):
         return concat(parts)
-    return UnmergedBlock(parts, np.arange(sum(part.rows for part in parts)))
+    return UnmergedBlock.of(parts, np.arange(sum(part.rows for part in parts)))

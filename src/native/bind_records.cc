@@ -1,12 +1,14 @@
 #include <nanobind/stl/pair.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <utility>
 #include <vector>
 
 #include "kernels.h"
 #include "python.h"
+#include "team.h"
 
 namespace headrace::python {
 namespace {
@@ -61,7 +63,21 @@ nb::object unframe_at(nb::list given, ConstInts which, ConstInts bounds) {
   return good ? nb::object(nb::make_tuple(numpy(values), numpy(offsets))) : nb::none();
 }
 
-// The same of records that lie one after another in each of several parts, by their numbers among all of them.
+// Whether all records that lie at these places are good, as several threads find.
+bool verify_at(nb::list given, ConstInts which, ConstInts bounds) {
+  const Ranges ranges(given, which, bounds);
+  nb::gil_scoped_release released;
+  const int64_t count = ranges.count();
+  std::atomic<bool> good{true};
+  headrace::in_pieces(count, headrace::grain_of(count, int64_t(ranges.bytes())), [&](int64_t begin, int64_t end) {
+    if (!good) return;
+    const int64_t rows = end - begin;
+    if (headrace::verify_at(ranges.parts(), ranges.which() + begin, ranges.bounds() + 2 * begin, rows) < rows) good = false;
+  });
+  return good;
+}
+
+// The same as unframe_at of records that lie one after another in each of several parts, by their numbers among all of them.
 nb::object unframe_rows(nb::list given, ConstInts order) {
   std::vector<std::pair<ConstBytes, ConstInts>> arrays;
   for (nb::handle part : given) arrays.push_back(nb::cast<std::pair<ConstBytes, ConstInts>>(part));
@@ -163,6 +179,7 @@ void bind_records(nb::module_& m) {
   m.def("unframe", &unframe, "buffer"_a, "start"_a, "max_rows"_a, "max_bytes"_a, "verify"_a = true);
   m.def("unframe_objects", &unframe_objects, "buffer"_a, "start"_a, "max_rows"_a);
   m.def("unframe_at", &unframe_at, "parts"_a, "which"_a, "bounds"_a);
+  m.def("verify_at", &verify_at, "parts"_a, "which"_a, "bounds"_a);
   m.def("unframe_rows", &unframe_rows, "parts"_a, "order"_a);
   m.def("scan_records", &scan_records, "buffer"_a, "start"_a, "max_rows"_a, "verify"_a = true);
   m.def(

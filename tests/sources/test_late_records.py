@@ -201,8 +201,8 @@ class Slow(LateBlock):
 
 def test_a_merge_that_was_cut_belongs_to_several_threads():
     slow, other = Slow(threading.Barrier(2, timeout=10)), Block(LEAF, [np.arange(3, 6)], 3)
-    whole = UnmergedBlock([slow, other], np.arange(6)[::-1])
-    inner = UnmergedBlock([whole, whole.cut(0, 1)], np.arange(6))
+    whole = UnmergedBlock.of([slow, other], np.arange(6)[::-1])
+    inner = UnmergedBlock.of([whole, whole.cut(0, 1)], np.arange(6))
     parts, found = [inner.cut(0, 3), inner.cut(3, 6)], {}
 
     def make(number):

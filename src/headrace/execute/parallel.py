@@ -10,7 +10,7 @@ from headrace.execute.channel import Limits
 from headrace.execute.context import Context
 from headrace.execute.stream import CROWD, Pace, Source
 from headrace.execute.unordered import Delivery, Remaining, Unordered
-from headrace.execute.workers import Work, WorkerStream, do_nothing
+from headrace.execute.workers import Reopen, Work, WorkerStream, do_nothing
 from headrace.late_block import UnsoundError
 from headrace.options import AUTOTUNE
 from headrace.plan.marks import At, Mark, Marks
@@ -23,6 +23,8 @@ AUTOTUNE_TICKETS = 4
 """Hand-overs of about a millisecond that a prefetch(AUTOTUNE) keeps ready; more of them leave the cache."""
 SMALL_BYTES = 4 << 20
 """Rows may go ahead up to so many bytes, where a prefetch of few was asked for and nobody can tell."""
+LOT_BYTES = 1 << 20
+"""The same where rows are worked on in lots."""
 AUTOTUNE_ROWS = 8
 """How many elements it keeps ready where they are handed over one by one."""
 SPARE = 4
@@ -40,11 +42,13 @@ def read_ahead(
     *,
     rows: int | None = None,
     work: Work = do_nothing,
+    lot: int = 1,
     if_it_helps: str | None = None,
 ) -> WorkerStream:
     """The rows of an input, read by a thread at most `rows` before they are asked for; None: a sensible number.
 
-    With `work`, what it makes of them, one by one. `if_it_helps` has no thread read them until it is seen to help, and
+    With `work`, what it makes of them, one by one; up to `lot` at a time, and more than `rows` ahead, where they are
+    small and nobody can tell. `if_it_helps` has no thread read them until it is seen to help, and
     is the name under which that is tuned.
     """
     working = work is not do_nothing
@@ -60,12 +64,13 @@ def read_ahead(
         depth = Depth(tuner, stage, found or sensible, fixed=found is not None)
     width = tuned_width(ctx, AUTOTUNE, stage=if_it_helps, most=1, hides=True) if if_it_helps else 1
 
-    small = SMALL_BYTES if node.pure and not one_by_one else 0
+    small = 0 if not node.pure else SMALL_BYTES if not one_by_one else LOT_BYTES if lot > 1 else 0
 
     def limits(size: int) -> Limits:
         return Limits(max(2, rows or size), rows, prompt=working, small=small)
 
-    return _stage(ctx, source, work, width, limits, None, one_by_one=one_by_one, depth=depth)
+    lot = lot if node.pure else 1
+    return _stage(ctx, source, work, width, limits, None, one_by_one=one_by_one, depth=depth, lot=lot)
 
 
 def work_in_parallel(
@@ -81,12 +86,14 @@ def work_in_parallel(
     remote: Processes | None = None,
     lot: int = 1,
     unseen: bool = False,
+    written: Node | None = None,
 ) -> WorkerStream:
     """What `work` makes of the rows of an input, `one_by_one` or in blocks, on `width` threads.
 
     `one_to_one` says that it makes one row of each. `remote` are the processes that it calls. Rows that go one by one
     go up to `lot` at a time where that takes no longer than a hand-over is worth. Where the work is `unseen`, so that
-    nobody can tell how many threads do it, there are at most `width`: as many as prove good.
+    nobody can tell how many threads do it, there are at most `width`: as many as prove good. Rows are then made late;
+    where some prove unsound, all from there on are read again: those of `written`, if given, with no work to do.
     """
     own = at.own
     if isinstance(own, Unordered):
@@ -103,9 +110,17 @@ def work_in_parallel(
         tickets = 4 * n if remote is not None else n + min(n, SPARE) if unseen else 2 * n
         return Limits(tickets, None if node.pure else n)
 
+    def reopen(mark: Mark) -> tuple[Source, Work]:
+        return ctx.open(written or node, mark.marks()), do_nothing if written else work
+
     # Out of order, marks are made where threads hand over: then there is always one.
     start = 0 if delivery is None else 1
-    threads = width_up_to(ctx, width, few=FEW) if unseen and not start else tuned_width(ctx, width, start=start)
+    if unseen and not start:
+        # Of records that were drawn from all over, making them is nearly all there is to do.
+        guess = max(int(node.scatters and node.bulky), ctx.run.tuner.cpus // HELPFUL)
+        threads = width_up_to(ctx, width, few=FEW, guess=guess)
+    else:
+        threads = tuned_width(ctx, width, start=start)
     return _stage(
         ctx,
         source,
@@ -117,7 +132,7 @@ def work_in_parallel(
         one_to_one=one_to_one,
         remote=remote,
         lot=lot,
-        reopen=(lambda mark: ctx.open(node, mark.marks())) if unseen and ordered else None,
+        reopen=reopen if unseen and ordered else None,
     )
 
 
@@ -142,7 +157,7 @@ def _stage(
     depth: Depth | None = None,
     remote: Processes | None = None,
     lot: int = 1,
-    reopen: Callable[[Mark], Source] | None = None,
+    reopen: Reopen | None = None,
 ) -> WorkerStream:
     """Rows that a user's function makes are taken on one by one: none is held back while the next is made.
 

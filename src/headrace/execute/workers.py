@@ -16,7 +16,7 @@ from headrace.execute.autotune import Climb, Depth
 from headrace.execute.channel import NO_ROOM, Cancelled, Channel, Limits, Ticket
 from headrace.execute.row_work import RowsInTheMaking, RowWork, timed
 from headrace.execute.run_delay import RUN_DELAY
-from headrace.execute.stream import END, Made, Pace, Source, Stream
+from headrace.execute.stream import END, Made, Pace, Pulled, Source, Stream
 from headrace.execute.unordered import Delivery, Remaining
 from headrace.late_block import UnsoundError, look_at
 from headrace.plan.marks import NOWHERE, Mark
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from headrace.execute.stats import Stage
 
 Work = Callable[[Item], list[Item]]
+Reopen = Callable[[Mark], tuple[Source, Work]]
 
 
 def do_nothing(item: Item) -> list[Item]:
@@ -73,8 +74,8 @@ class WorkerStream(Stream):
 
     At a width of 0 it is made when it is asked for, by whoever asks. Without a `delivery` it is handed over in order,
     with one as soon as it is made. `one_to_one` says that `work` makes one row of each. `remote` are the processes
-    that do the work. `reopen` gives the source from a mark on, where rows that were handed out late prove unsound; it
-    gives none of these.
+    that do the work. `reopen` gives the source from a mark on, where rows that were handed out late prove unsound, and
+    what is to be done with its rows, none of which is late.
     """
 
     def __init__(
@@ -91,7 +92,7 @@ class WorkerStream(Stream):
         pace: Pace,
         one_to_one: bool = True,
         remote: Processes | None = None,
-        reopen: Callable[[Mark], Source] | None = None,
+        reopen: Reopen | None = None,
     ) -> None:
         self._source = source
         self._reopen = reopen
@@ -106,6 +107,8 @@ class WorkerStream(Stream):
         self._stage = stage
         self._pace = pace
         self._one_to_one = one_to_one
+        self._unit = 0  # so many rows were asked for first: a batch, where there are batches
+        self._begun = 0  # rows that were taken on
         self._remote = remote
         self._pending: deque[Item] = deque()
         self._made = 0  # rows pending that no thread made
@@ -139,6 +142,7 @@ class WorkerStream(Stream):
 
     def _fetch(self, want: int) -> bool:
         """Have more rows pending, which may be none yet; False at the end."""
+        self._unit = self._unit or want
         if self._width and not self._threads:
             self._pace.grow_to(want)
             self._start()
@@ -164,7 +168,7 @@ class WorkerStream(Stream):
         self.channel = Channel(self._allowed(), self._pass.memory)
         self._pass.watch(self.channel)
         try:
-            self._source = self._reopen(self._next)
+            self._source, self._work = self._reopen(self._next)
         except StateError as error:  # it is not what it was, and there is no way to go on
             self.channel.fail(StateError(f"what was being read has been changed under way: {error}"))
         if self._pass.cancelled:
@@ -194,7 +198,7 @@ class WorkerStream(Stream):
             want = 1
         elif free:
             want = self._pace.grow_to(want)
-        item = self._source.pull(want)
+        item = self._pull(want, aligned=free)
         if item is END:
             return []
         items = self._worked(item)
@@ -204,6 +208,21 @@ class WorkerStream(Stream):
         self._pending.extend(items)
         self._made = rows
         return [rows]
+
+    def _pull(self, want: int, *, aligned: bool = True) -> Pulled:
+        """No more rows than are wanted; if they can, they end where a batch does, which then is of one piece.
+
+        That they can is seen as long as all rows come that are asked for: one that has pieces of its own has those.
+        """
+        unit = max(0, self._unit) if self._one_to_one and aligned else 0
+        end = (self._begun + want) // unit * unit if unit else 0
+        rows = end - self._begun if end > self._begun else want
+        item = self._source.pull(rows)
+        if item is not END:
+            self._begun += item.rows
+            if item.rows < rows:
+                self._unit = -1
+        return item
 
     def _worked(self, item: Item) -> list[Item]:
         watched = self._climb if self._climb is not None and self._climb.looks() else None
@@ -338,7 +357,7 @@ class WorkerStream(Stream):
             if channel.over or not want:
                 return None
             started = perf_counter_ns()
-            item = self._source.pull(want)
+            item = self._pull(want)
             if item is END:
                 channel.finish()
                 return None

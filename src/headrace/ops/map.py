@@ -93,6 +93,10 @@ class Map(MappingCalls):
         return graph if here and isinstance(graph, Graph) else None
 
     @property
+    def spreads(self) -> bool:
+        return self.num_parallel_calls not in (None, 1) and self.mode != "process" and self.traced
+
+    @property
     def cannot_fail(self) -> bool:
         graph = self.graph
         return self.signature is None and isinstance(graph, Graph) and graph.infallible

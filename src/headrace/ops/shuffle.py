@@ -15,11 +15,12 @@ from headrace.errors import ElementError, StateError
 from headrace.execute.context import Context
 from headrace.execute.parallel import tuned_buffer
 from headrace.execute.registry import fetches, opens
-from headrace.execute.stream import CROWD, END, Made, Source, Stream
+from headrace.execute.stream import CROWD, END, End, Made, Source, Stream
 from headrace.ops.arguments import integer, positive
 from headrace.ops.buffer_size import Peeked, row_bytes
 from headrace.ops.gather import NumberStream
 from headrace.ops.permute import Permute
+from headrace.ops.pointed_rows import PointedRows
 from headrace.ops.shuffle_numbers import BufferOrder, draw_key
 from headrace.ops.slots import Dense, Slots
 from headrace.ops.unchanged_rows import MovedRows
@@ -107,6 +108,14 @@ class Shuffle(MovedRows):
     scatters = True
 
     @property
+    def by_place(self) -> bool:
+        return self.buffer_size != AUTOTUNE
+
+    @property
+    def bulky(self) -> bool:
+        return self.by_place and self.input.bulky and not self.addressable
+
+    @property
     def cardinality(self) -> Cardinality:
         return self.input.cardinality
 
@@ -159,7 +168,12 @@ class ShuffleStream(Stream):
         self._by_number = node.addressable
         tuned = node.buffer_size == AUTOTUNE
         # The input of a buffer that is tuned is a branch of its own, so that one further up has another name.
-        self._input: Source = ctx.open(node.input, at.inputs, slot=int(tuned))
+        # Rows that are held long are verified at once: behind one that is bad there may be none.
+        late = ctx.late and node.bulky
+        self._input: Source = ctx.open(node.input, at.inputs, slot=int(tuned), late=late)
+        self._pointed: PointedRows | None = None
+        if late:
+            self._input = self._pointed = PointedRows(self._input)
         self._capacity = tuned_buffer(ctx, "shuffle", self._row_bytes) if tuned else node.buffer_size
         self._slots = Slots(self._capacity, kept=node.input.in_memory)
         self._failures: dict[int, Failure] = {}
@@ -316,6 +330,12 @@ class ShuffleStream(Stream):
                 self._failures[self._hole] = self._failures.pop(self._used)
 
     def pull(self, want: int) -> Made:
+        items = self._pull(want)
+        if self._pointed is None or items is END:
+            return items
+        return [self._pointed.rows_of(item, self._slots) for item in items]
+
+    def _pull(self, want: int) -> list[Item] | Literal[End.END]:
         if not self._filled:
             self._fill()
         self._slots.expect(want)

@@ -272,6 +272,12 @@ class Slots:
         """The columns that travel along; slots that never held a row have the largest number."""
         return [e.rows for e in self._extra]
 
+    def numbers(self) -> Dense:
+        """The first column, where it is one of numbers; in slots that never held a row anything."""
+        (store, *_) = self._stores
+        assert isinstance(store, DenseStore), "rows of numbers"
+        return store.rows
+
     def _admit(self, block: Block, extra: list[Dense], top: int) -> list[Column]:
         """The rows as the stores take them, with slots up to `top`."""
         if self._structure is None:

@@ -54,6 +54,7 @@ class Node(ABC):
     - `brief`: all its rows can be had sooner than a thread could be started for them.
     - `at_hand`: its rows lie on this machine and are made by little more than copying them.
     - `comes_late`: its rows are only pointed at where they may be made late, which takes no time.
+    - `bulky`: and they are so large that it is better to move the places than the rows, by the look of the first one.
     - `same_each_epoch`: its rows, but for their ids, depend on nothing but its parameters.
     - `transparent`: leaves no trace in marks and states; it may come and go between a save and a restore.
     - `scatters`: moves rows so that neighbours come from far apart; worth doing on row numbers.
@@ -62,6 +63,8 @@ class Node(ABC):
     - `leading`: the size of every row's first axis, as far as the plan tells, whoever has asked for what.
     - `tells_inputs`: what its inputs hold follows from its own parameters.
     - `maps`: the graph of a function that makes each row of one row of its input, where that is all it does.
+    - `spreads`: the same of a function that several threads may work at.
+    - `by_place`: moves rows by where they stand, whatever they hold: as well before a function as behind it.
     - `cannot_fail`: no values can keep it from making a row of each row of its input.
     - `decides`: the graph of a function that says of each row of its input whether it stays, where that is all.
     - `combines`: the operations of the plan as written whose work it does in one go.
@@ -179,6 +182,16 @@ class Node(ABC):
         return None
 
     @property
+    def spreads(self) -> bool:
+        """See the class."""
+        return False
+
+    @property
+    def by_place(self) -> bool:
+        """See the class."""
+        return False
+
+    @property
     def cannot_fail(self) -> bool:
         """See the class."""
         return False
@@ -210,6 +223,11 @@ class Node(ABC):
 
     @property
     def comes_late(self) -> bool:
+        """See the class; asked when it is about to be opened."""
+        return False
+
+    @property
+    def bulky(self) -> bool:
         """See the class; asked when it is about to be opened."""
         return False
 

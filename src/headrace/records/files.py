@@ -60,6 +60,18 @@ def file_identity(path: str, via: Transport = ALONE) -> Identity:
     return remote_identity(path, via) if local is None else local_identity(local)
 
 
+def head_of(path: str, count: int = 64) -> bytes:
+    """The first bytes of a file on this machine; none where there is no plain file, or it cannot be read."""
+    local = local_path(path)
+    try:
+        if local is None or not Path(local).is_file():
+            return b""
+        with Path(local).open("rb", buffering=0) as file:
+            return file.read(count)
+    except OSError:
+        return b""
+
+
 def file_size(path: str, via: Transport = ALONE) -> int | None:
     """How many bytes the file has, None where that is not known; raises OSError where there is none."""
     local = local_path(path)

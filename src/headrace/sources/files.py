@@ -31,7 +31,7 @@ from headrace.plan.prepared import Prepared
 from headrace.plan.spec import Spec
 from headrace.plan.structure import LEAF
 from headrace.records.counts import Counts
-from headrace.records.files import FileList, as_path, local_path
+from headrace.records.files import FileList, as_path, head_of, local_path
 from headrace.records.format import Format
 from headrace.records.index import Index, indexes
 from headrace.records.quarantine import Quarantine, SkipPolicy, policy
@@ -48,6 +48,8 @@ if TYPE_CHECKING:
     from headrace.dataset import Dataset
 
 SEED = keys.Seed(0, explicit=True)
+BULKY = 400
+"""Bytes of a record that costs more to move than to say where it lies."""
 
 
 def read_files(
@@ -254,13 +256,24 @@ class Files(Node):
 
     @property
     def at_hand(self) -> bool:
-        if self.files is None or self.child is not Records or self.cycle_length is not None or self.format.compression:
-            return False
-        return all(local_path(name) is not None for name in self.files.names)
+        return self.cycle_length is None and self._on_this_machine
 
     @property
     def comes_late(self) -> bool:
-        return self.at_hand and self.format.pointed and self.on_error is None
+        return self._on_this_machine and self.format.pointed and self.on_error is None
+
+    @property
+    def bulky(self) -> bool:
+        if not self.comes_late or self.files is None or not self.files.names:
+            return False
+        size = self.format.first_size(head_of(self.files.names[0]))
+        return size is not None and size >= BULKY
+
+    @property
+    def _on_this_machine(self) -> bool:
+        if self.files is None or self.child is not Records or self.format.compression:
+            return False
+        return all(local_path(name) is not None for name in self.files.names)
 
     @property
     def fn(self) -> Callable[[Any], Node]:

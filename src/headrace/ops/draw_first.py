@@ -1,0 +1,71 @@
+"""A shuffle behind a map on threads: rows are drawn first, and then made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property, partial
+
+from headrace.block import Block, Failure, Item
+from headrace.execute.context import Context
+from headrace.execute.parallel import work_in_parallel
+from headrace.execute.registry import opens
+from headrace.execute.stream import Stream
+from headrace.late_block import UnsoundError
+from headrace.ops.calls import place_results
+from headrace.ops.combined import Combined
+from headrace.ops.map import Map, map_rows
+from headrace.plan.marks import At
+from headrace.plan.node import Node
+
+
+@dataclass(frozen=True, eq=False)
+class DrawFirst(Combined):
+    """A map and a shuffle, done the other way round: its input is the shuffle, of the rows that the map is to get.
+
+    It stands for the map, whose rows lie where those of its input do. The rows are those of the shuffle.
+    """
+
+    one_to_one = True
+    runs_ahead = True
+
+    def label(self, *, for_state: bool = False) -> str:
+        label: str = self.combines[0].label(for_state=for_state)
+        return label
+
+    @cached_property
+    def pure(self) -> bool:
+        return self.input.pure
+
+    @cached_property
+    def as_written(self) -> Node:
+        """The map, and the shuffle behind it."""
+        first, shuffle = self.combines
+        written: Node = shuffle.with_inputs((first.with_inputs(self.input.inputs),))
+        return written
+
+
+@opens(DrawFirst)
+def open_draw_first(node: DrawFirst, ctx: Context, at: At) -> Stream:
+    """Rows that are drawn, through the function, on threads."""
+    first: Map = node.combines[0]
+    return work_in_parallel(
+        ctx,
+        node.input,
+        at,
+        partial(map_drawn, first, ctx.with_ids),
+        width=first.num_parallel_calls or 1,
+        ordered=True,
+        one_by_one=False,
+        unseen=True,
+        written=node.as_written,
+    )
+
+
+def map_drawn(first: Map, keep_ids: bool, item: Item) -> list[Item]:
+    """What the function makes of rows; where one fails, they are to be made as written, which tells its number."""
+    if not isinstance(item, Block):
+        return [item]
+    items = place_results(first, partial(map_rows, first), keep_ids, item)
+    if any(isinstance(made, Failure) for made in items):
+        raise UnsoundError
+    return items

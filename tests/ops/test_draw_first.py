@@ -1,0 +1,236 @@
+"""Records that are drawn before they are made: what comes is what a shuffle of rows that one thread made gives."""
+
+import os
+
+import numpy as np
+import pytest
+
+import headrace as hr
+from headrace.errors import ElementError, StateError
+from headrace.ops import pointed_rows
+from headrace.ops.pointed_rows import PickedRecords
+
+FEATURES = {"image": hr.io.FixedLenFeature([], bytes), "label": hr.io.FixedLenFeature([], np.int64)}
+FILES, ROWS, BYTES = 4, 120, 3000
+SIZE = BYTES + 60
+BUFFER = 100
+
+
+def parse(record):
+    row = hr.io.parse_single_example(record, FEATURES)
+    return hr.io.decode_raw(row["image"], np.uint8)[:4], row["label"]
+
+
+def write(name, rows, first=0, size=BYTES):
+    with hr.io.TFRecordWriter(name) as writer:
+        for i in range(rows):
+            writer.write({"image": bytes([i % 256]) * size, "label": first + i})
+
+
+@pytest.fixture
+def names(tmp_path):
+    made = [str(tmp_path / f"{i}.tfrecord") for i in range(FILES)]
+    for number, name in enumerate(made):
+        write(name, ROWS, 1000 * number)
+    return made
+
+
+@pytest.fixture
+def picked(monkeypatch):
+    """How many blocks were picked from files, so that nobody tests the other way."""
+    count = []
+    plain = PickedRecords.make
+
+    def counting(self):
+        count.append(self.rows)
+        plain(self)
+
+    monkeypatch.setattr(PickedRecords, "make", counting)
+    return count
+
+
+def hurt(name, byte):
+    with open(name, "r+b") as file:  # noqa: PTH123
+        file.seek(byte)
+        old = file.read(1)
+        file.seek(byte)
+        file.write(bytes([old[0] ^ 1]))
+
+
+def outcome(it):
+    """What comes, errors in their places."""
+    found = []
+    while True:
+        try:
+            image, label = next(it)
+            found.append((image.tolist(), int(label)))
+        except StopIteration:
+            return found
+        except ElementError as error:
+            found.append(str(error).partition("\n  added at")[0])
+
+
+def drawn(names, calls, reads=None, *, shuffled_first=False, fn=parse, buffer=BUFFER):
+    ds = hr.TFRecordDataset(names, num_parallel_reads=reads)
+    if shuffled_first:
+        return ds.shuffle(buffer, 5, reshuffle_each_iteration=False).map(fn, num_parallel_calls=calls)
+    return ds.map(fn, num_parallel_calls=calls).shuffle(buffer, 5, reshuffle_each_iteration=False)
+
+
+WHERE = [(0, 40), (1, SIZE * 60), (2, SIZE * (ROWS - 2)), (3, 3)]
+
+
+@pytest.mark.parametrize("shuffled_first", [False, True])
+@pytest.mark.parametrize("reads", [None, 2, 3])
+@pytest.mark.parametrize("calls", [1, 2, 5, hr.AUTOTUNE])
+@pytest.mark.parametrize("bad", [[], WHERE[:1], WHERE[1:2], WHERE[2:3], WHERE[3:], WHERE])
+def test_rows_and_bad_records_come_in_their_places(names, reads, calls, bad, shuffled_first, picked):
+    for file, byte in bad:
+        hurt(names[file], byte)
+    expected = outcome(iter(drawn(names, None, reads, shuffled_first=shuffled_first)))
+    assert sum(isinstance(each, str) for each in expected) == len(bad)
+    assert not picked
+    assert outcome(iter(drawn(names, calls, reads, shuffled_first=shuffled_first))) == expected
+    assert picked or bad or (calls == 1 and not shuffled_first)
+
+
+@pytest.mark.parametrize("shuffled_first", [False, True])
+@pytest.mark.parametrize("hurt_at", [None, SIZE * 75])
+@pytest.mark.parametrize("cut", [0, 1, 60, 199, 200, 350, FILES * ROWS - 1])
+def test_states_go_on_exactly_however_rows_are_made(names, cut, hurt_at, shuffled_first, picked):
+    if hurt_at is not None:
+        hurt(names[2], hurt_at)
+    plain = drawn(names, None, 2, shuffled_first=shuffled_first)
+    late = drawn(names, 3, 2, shuffled_first=shuffled_first)
+    whole = outcome(iter(plain))
+    for saved, restored in [(late, late), (late, plain), (plain, late)]:
+        with iter(saved) as it:
+            for _ in range(cut):
+                try:
+                    next(it)
+                except ElementError:
+                    continue
+                except StopIteration:
+                    break
+            state = it.state()
+        with restored.iterator(state=state) as it:
+            assert outcome(it) == whole[cut:]
+    assert picked
+
+
+@pytest.mark.parametrize("shuffled_first", [False, True])
+def test_rows_whose_function_fails_say_which_they_are(names, shuffled_first, picked):
+    def fails(record):
+        image, label = parse(record)
+        return image, label // (label % 50 - 7)  # a warning, which is an error here
+
+    expected = outcome(iter(drawn(names, None, 2, shuffled_first=shuffled_first, fn=fails)))
+    assert sum(isinstance(each, str) for each in expected) == 3 * FILES
+    assert outcome(iter(drawn(names, 4, 2, shuffled_first=shuffled_first, fn=fails))) == expected
+    assert picked
+
+
+def missing(record):
+    row = hr.io.parse_single_example(record, FEATURES | {"other": hr.io.FixedLenFeature([], np.int64)})
+    return row["image"], row["other"]
+
+
+def test_a_record_without_a_feature_is_an_error_with_its_number(names, picked):
+    with hr.io.TFRecordWriter(names[1]) as writer:
+        for i in range(ROWS):
+            writer.write({"image": bytes(BYTES), "label": i} | ({} if i == 17 else {"other": i}))
+    only = names[1:2]
+    plain, late = (iter(drawn(only, calls, fn=missing, buffer=30)) for calls in (None, 3))
+    found = []
+    for it in (plain, late):
+        said = []
+        while True:
+            try:
+                said.append(next(it))
+            except StopIteration:
+                break
+            except ElementError as error:
+                said.append(str(error))
+        found.append(said)
+    assert found[0] == found[1]
+    assert sum(isinstance(each, str) for each in found[0]) == 1
+    assert picked
+    skipped = [list(drawn(only, calls, fn=missing, buffer=30).ignore_errors()) for calls in (None, 3)]
+    assert skipped[0] == skipped[1] and len(skipped[0]) == ROWS - 1
+
+
+def test_files_that_are_done_with_are_let_go_of(tmp_path, picked, monkeypatch):
+    monkeypatch.setattr(pointed_rows, "FILES", 4)
+    names = [str(tmp_path / f"{i}") for i in range(60)]
+    for number, name in enumerate(names):
+        write(name, 5, 1000 * number, size=300_000)
+    sizes = []
+    plain = pointed_rows.PointedRows._forget
+
+    def forget(self, slots):
+        plain(self, slots)
+        sizes.append(len(self._files))
+
+    monkeypatch.setattr(pointed_rows.PointedRows, "_forget", forget)
+    expected = outcome(iter(drawn(names, None, 2, buffer=10)))
+    assert outcome(iter(drawn(names, 3, 2, buffer=10))) == expected
+    assert picked and sizes and max(sizes) < 30
+
+
+def test_small_files_among_large_ones(tmp_path):
+    names = [str(tmp_path / f"{i}") for i in range(12)]
+    for number, name in enumerate(names):
+        write(name, 40, 1000 * number, size=20_000 if number % 5 == 3 else 10)
+    for reads in (None, 3):
+        expected = outcome(iter(drawn(names, None, reads)))
+        assert outcome(iter(drawn(names, 3, reads))) == expected
+        assert outcome(iter(drawn(names[3:], 3, reads))) == outcome(iter(drawn(names[3:], None, reads)))
+
+
+@pytest.mark.parametrize("change", ["shrink", "overwrite"])
+def test_a_file_that_changes_while_its_rows_wait_is_an_error_behind_right_rows(names, change, picked):
+    whole = [label for _, label in outcome(iter(drawn(names[:1], None)))]
+    found, said = [], ""
+    with iter(drawn(names[:1], 2).prefetch(1)) as it:
+        found.append(next(it))
+        if change == "shrink":
+            os.truncate(names[0], SIZE * 40)
+        else:
+            for i in range(ROWS):
+                hurt(names[0], SIZE * i + 200)
+        while not said:
+            try:
+                found.append(next(it))
+            except StopIteration:
+                break
+            except (ElementError, StateError) as error:
+                said = str(error)
+    labels = [int(label) for _, label in found]
+    assert labels == whole[: len(labels)]
+    assert all((image == label % 256).all() for image, label in found)
+    assert picked and (names[0] in said or len(labels) == len(whole))
+
+
+def test_rows_are_known_by_the_same_numbers(names):
+    def noisy(rng, image, label):
+        return image, label + rng.integers(0, 1000)
+
+    plain = drawn(names, None, 2).random_map(noisy, 3)
+    late = drawn(names, 3, 2).random_map(noisy, 3)
+    assert outcome(iter(plain)) == outcome(iter(late))
+    again = hr.TFRecordDataset(names).shuffle(BUFFER, seed=1).map(parse, num_parallel_calls=2).repeat(2)
+    plain = hr.TFRecordDataset(names).shuffle(BUFFER, seed=1).map(parse).repeat(2)
+    assert outcome(iter(again)) == outcome(iter(plain))
+
+
+def test_a_plan_in_another_process_draws_first_too(names):
+    late = drawn(names, 2, 2).batch(16).prefetch(2, mode="process")
+    plain = drawn(names, None, 2).batch(16)
+    assert [labels.tolist() for _, labels in late] == [labels.tolist() for _, labels in plain]
+
+
+def test_explain_says_so(names):
+    text = str(drawn(names, 2).explain())
+    assert "draw_first at shuffle" in text
+    assert "draw_first at" not in str(drawn(names, None).explain())
+    assert "draw_first at" not in str(drawn(names, 2, buffer=hr.AUTOTUNE).explain())
