@@ -12,6 +12,8 @@ from headrace.columns import Column, Indices
 from headrace.plan.marks import Mark
 from headrace.plan.structure import Structure
 
+POINTER = 128
+"""What a row takes of which it is only known where it lies, more or less."""
 LARGE = 1 << 18
 """Bytes of rows that take long enough to copy to be worth another thread's time."""
 
@@ -61,6 +63,11 @@ class LateBlock(Block):
         part = self._part(start, stop)
         part.mark, part.own, part.offset = self.mark, self.own, self.offset + start
         return part
+
+
+def held_bytes(item: Item) -> int:
+    """How much memory an item takes as it is."""
+    return POINTER * item.rows if isinstance(item, LateBlock) else item.nbytes
 
 
 def look_at(item: Item) -> None:

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels.h"
+#include "mapped.h"
 #include "python.h"
 #include "team.h"
 
@@ -63,21 +64,86 @@ nb::object unframe_at(nb::list given, ConstInts which, ConstInts bounds) {
   return good ? nb::object(nb::make_tuple(numpy(values), numpy(offsets))) : nb::none();
 }
 
-// Whether all records that lie at these places are good, as several threads find.
-bool verify_at(nb::list given, ConstInts which, ConstInts bounds) {
-  const Ranges ranges(given, which, bounds);
+// Records by where they lie: of each the number of its file, and the bytes where it begins and ends.
+class Places {
+ public:
+  Places(nb::list files, ConstPlaces places) {
+    for (nb::handle each : files) {
+      files_.push_back(nb::cast<const headrace::MappedFile*>(each));
+      parts_.push_back(files_.back()->data());
+    }
+    const size_t count = places.shape(0);
+    which_.resize(count);
+    bounds_.resize(2 * count);
+    used_.resize(files_.size());
+    for (size_t i = 0; i < count; ++i) {
+      const int64_t* place = places.data() + 3 * i;
+      require(place[0] >= 0 && size_t(place[0]) < files_.size(), "no such file");
+      require(0 <= place[1] && place[1] <= place[2] && size_t(place[2]) <= files_[size_t(place[0])]->size(),
+              "bounds out of range");
+      which_[i] = place[0];
+      bounds_[2 * i] = place[1];
+      bounds_[2 * i + 1] = place[2];
+      used_[size_t(place[0])] = true;
+      bytes_ += size_t(place[2] - place[1]);
+    }
+  }
+
+  // Whether what was seen were bytes of the files.
+  bool intact() const {
+    for (size_t i = 0; i < files_.size(); ++i) {
+      if (used_[i] && !files_[i]->intact()) return false;
+    }
+    return true;
+  }
+
+  bool verify() const {
+    headrace::guard_mapped();
+    const int64_t count = int64_t(which_.size());
+    std::atomic<bool> good{true};
+    headrace::in_pieces(count, headrace::grain_of(count, int64_t(bytes_)), [&](int64_t begin, int64_t end) {
+      if (!good) return;
+      const int64_t rows = end - begin;
+      if (headrace::verify_at(parts_.data(), &which_[size_t(begin)], &bounds_[2 * size_t(begin)], rows) < rows) good = false;
+    });
+    return good && intact();
+  }
+
+  bool copy(headrace::Growing<uint8_t>& values, headrace::Growing<int64_t>& offsets) const {
+    headrace::guard_mapped();
+    return copy_records(parts_.data(), which_.data(), bounds_.data(), int64_t(which_.size()), bytes_, values, offsets) &&
+           intact();
+  }
+
+ private:
+  std::vector<const headrace::MappedFile*> files_;
+  std::vector<const uint8_t*> parts_;
+  std::vector<int64_t> which_, bounds_;
+  std::vector<bool> used_;
+  size_t bytes_ = 0;
+};
+
+// Whether all records that lie there are good, as several threads find.
+bool verify_places(nb::list files, ConstPlaces given) {
+  const Places places(files, given);
   nb::gil_scoped_release released;
-  const int64_t count = ranges.count();
-  std::atomic<bool> good{true};
-  headrace::in_pieces(count, headrace::grain_of(count, int64_t(ranges.bytes())), [&](int64_t begin, int64_t end) {
-    if (!good) return;
-    const int64_t rows = end - begin;
-    if (headrace::verify_at(ranges.parts(), ranges.which() + begin, ranges.bounds() + 2 * begin, rows) < rows) good = false;
-  });
-  return good;
+  return places.verify();
 }
 
-// The same as unframe_at of records that lie one after another in each of several parts, by their numbers among all of them.
+// The records that lie there, as the bytes of all and where each begins; None if one of them is bad.
+nb::object unframe_places(nb::list files, ConstPlaces given) {
+  const Places places(files, given);
+  headrace::Growing<uint8_t> values;
+  headrace::Growing<int64_t> offsets;
+  bool good;
+  {
+    nb::gil_scoped_release released;
+    good = places.copy(values, offsets);
+  }
+  return good ? nb::object(nb::make_tuple(numpy(values), numpy(offsets))) : nb::none();
+}
+
+// As unframe_at, of records that lie one after another in each of several parts, by their numbers among all of them.
 nb::object unframe_rows(nb::list given, ConstInts order) {
   std::vector<std::pair<ConstBytes, ConstInts>> arrays;
   for (nb::handle part : given) arrays.push_back(nb::cast<std::pair<ConstBytes, ConstInts>>(part));
@@ -179,7 +245,8 @@ void bind_records(nb::module_& m) {
   m.def("unframe", &unframe, "buffer"_a, "start"_a, "max_rows"_a, "max_bytes"_a, "verify"_a = true);
   m.def("unframe_objects", &unframe_objects, "buffer"_a, "start"_a, "max_rows"_a);
   m.def("unframe_at", &unframe_at, "parts"_a, "which"_a, "bounds"_a);
-  m.def("verify_at", &verify_at, "parts"_a, "which"_a, "bounds"_a);
+  m.def("verify_places", &verify_places, "files"_a, "places"_a);
+  m.def("unframe_places", &unframe_places, "files"_a, "places"_a);
   m.def("unframe_rows", &unframe_rows, "parts"_a, "order"_a);
   m.def("scan_records", &scan_records, "buffer"_a, "start"_a, "max_rows"_a, "verify"_a = true);
   m.def(

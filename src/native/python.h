@@ -27,6 +27,7 @@ using ConstFloats = nb::ndarray<const float, nb::ndim<1>, nb::c_contig, nb::devi
 using ConstBytes = nb::ndarray<const uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Words = nb::ndarray<uint64_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using ConstWords = nb::ndarray<const uint64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using ConstPlaces = nb::ndarray<const int64_t, nb::shape<-1, 3>, nb::c_contig, nb::device::cpu>;
 using ConstIds = nb::ndarray<const uint64_t, nb::shape<-1, 2>, nb::c_contig, nb::device::cpu>;
 using Doubles = nb::ndarray<double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using Numbers = nb::ndarray<int64_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;

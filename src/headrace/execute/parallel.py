@@ -23,7 +23,7 @@ AUTOTUNE_TICKETS = 4
 """Hand-overs of about a millisecond that a prefetch(AUTOTUNE) keeps ready; more of them leave the cache."""
 SMALL_BYTES = 4 << 20
 """Rows may go ahead up to so many bytes, where a prefetch of few was asked for and nobody can tell."""
-LOT_BYTES = 1 << 20
+LOT_BYTES = 8 << 20
 """The same where rows are worked on in lots."""
 AUTOTUNE_ROWS = 8
 """How many elements it keeps ready where they are handed over one by one."""

@@ -13,6 +13,7 @@ from headrace.execute.inputs import Input
 from headrace.execute.parallel import tuned_width, width_up_to
 from headrace.execute.stream import CROWD, END, Pace, Pending, Pulled, Source
 from headrace.execute.workers import WorkerStream
+from headrace.late_block import held_bytes
 from headrace.plan.marks import Mark
 from headrace.plan.node import Node
 
@@ -49,7 +50,7 @@ class RowBuffer:
         started = perf_counter_ns()
         item = self._source.pull(rows)
         if item is not END:
-            self._pace.observe(item, perf_counter_ns() - started)
+            self._pace.learn(item.rows, held_bytes(item), perf_counter_ns() - started)
         return item
 
     def skip(self, count: int, *, replay: bool = False) -> int:

@@ -17,7 +17,7 @@ from headrace.execute.context import CYCLE, Context
 from headrace.execute.registry import opens
 from headrace.execute.row_buffer import ReadersAhead, RowBuffer
 from headrace.execute.stream import END, Made, Pulled, Stream, with_more
-from headrace.late_block import merge_rows
+from headrace.late_block import held_bytes, merge_rows
 from headrace.ops.arguments import function, positive, width
 from headrace.ops.children import Parent, open_child
 from headrace.ops.prefetch import Prefetch
@@ -232,8 +232,7 @@ class InterleaveStream(Stream):
         count = len(visits)  # no more datasets come for slots that are empty once the parents are over
         if not heads or len(heads) < count or any(head.structure != heads[0].structure for head in heads):
             return None
-        row_bytes = max(1, sum(head.nbytes for head in heads) // sum(head.rows for head in heads))
-        rows = max(want, MERGED_BYTES // row_bytes)
+        rows = max(want, MERGED_BYTES * sum(head.rows for head in heads) // max(1, sum(map(held_bytes, heads))))
         turns = min([rows // length, *(head.rows // length * count + i for i, head in enumerate(heads))])
         if turns * length > want and want % length == 0:  # what is left over would have to be joined with the next
             turns -= turns % (want // length)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple, TypeVar
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -16,10 +13,8 @@ from headrace.late_block import LateBlock, UnmergedBlock, UnsoundError
 from headrace.ops.buffer_size import Peeked
 from headrace.ops.slots import Slots
 from headrace.plan.structure import LEAF
-from headrace.records.files import Bytes
 from headrace.sources.late_records import LateRecords
 
-T = TypeVar("T")
 Places = NDArray[np.int64]
 """Of each row the number of its file, and the bytes where it begins and ends."""
 
@@ -27,23 +22,12 @@ FILES = 64
 """Beyond so many files it is looked now and then which of them still have rows in the buffer."""
 
 
-class KnownFile(NamedTuple):
-    """A file whose rows are pointed at."""
-
-    data: Bytes
-    file: _native.MappedFile
-    address: int
-
-
-Files = list[KnownFile]
-
-
 class PickedRecords(LateBlock):
     """Records by where each of them lies, copied when they are used."""
 
     __slots__ = ("_files", "_places")
 
-    def __init__(self, places: Places, files: Files, ids: Ids | None) -> None:
+    def __init__(self, places: Places, files: list[_native.MappedFile], ids: Ids | None) -> None:
         super().__init__(LEAF, len(places), int((places[:, 2] - places[:, 1]).sum()), None, ids)
         self._places = places
         self._files = files
@@ -51,22 +35,14 @@ class PickedRecords(LateBlock):
     def make(self) -> None:
         if self._columns is not None:
             return
-        self._columns = [binary(*_looked_at(_native.unframe_at, self._places, self._files))]
+        found = _native.unframe_places(self._files, self._places)
+        if found is None:
+            raise UnsoundError
+        self._columns = [binary(*found)]
 
     def _part(self, start: int, stop: int) -> Block:
         ids = None if self.ids is None else self.ids[start:stop]
         return PickedRecords(self._places[start:stop], self._files, ids)
-
-
-def _looked_at(look: Callable[[list[Bytes], Places, Places], T | None], places: Places, files: Files) -> T:
-    """What `look` makes of the bytes of files, which of them has each row, and where; raises where it is not sound."""
-    which = np.ascontiguousarray(places[:, 0])
-    files[0].file.load(0, 0)
-    found = look([each.data for each in files], which, places[:, 1:].ravel())
-    used = np.flatnonzero(np.bincount(which))
-    if found is None or not all(files[number].file.intact for number in used.tolist()):
-        raise UnsoundError
-    return found
 
 
 class PointedRows(Peeked):
@@ -77,7 +53,7 @@ class PointedRows(Peeked):
 
     def __init__(self, source: Source) -> None:
         super().__init__(source)
-        self._files: Files = []
+        self._files: list[_native.MappedFile] = []
         self._numbers: dict[int, int] = {}
         self._looked = FILES
         self._pointing: bool | None = None
@@ -103,7 +79,8 @@ class PointedRows(Peeked):
         if not parts:
             return END
         places = found[0] if len(found) == 1 else np.concatenate(found)
-        _looked_at(_all_good, places, self._files)
+        if not _native.verify_places(self._files, places):
+            raise UnsoundError
         ids = None if parts[0].ids is None else np.concatenate([p.ids for p in parts if p.ids is not None])
         return Block(LEAF, [places], rows, parts[0].mark, ids)
 
@@ -117,13 +94,11 @@ class PointedRows(Peeked):
     def _places(self, block: Block) -> Places | None:
         """Where its rows lie, None where that is not to be said."""
         if isinstance(block, LateRecords):
-            data, bounds, file = block.frames
-            number, start = self._number(file, data)
+            file, bounds = block.frames
             places = np.empty((block.rows, 3), np.int64)
-            places[:, 0] = number
+            places[:, 0] = self._number(file)
             places[:, 1] = bounds[:-1]
             places[:, 2] = bounds[1:]
-            places[:, 1:] += start
             return places
         if not isinstance(block, UnmergedBlock) or not block.parts:
             return None
@@ -135,23 +110,26 @@ class PointedRows(Peeked):
             self._merged = block.parts, np.concatenate(known)
         return self._merged[1][block.order]
 
-    def _number(self, file: _native.MappedFile, data: Bytes) -> tuple[int, int]:
-        """The number of a file, and where in it these bytes begin."""
+    def _number(self, file: _native.MappedFile) -> int:
         number = self._numbers.get(id(file))
         if number is None:
             number = self._numbers[id(file)] = len(self._files)
-            self._files.append(KnownFile(file.data, file, _address(file.data)))
-        return number, _address(data) - self._files[number].address
+            self._files.append(file)
+        return number
 
-    def rows_of(self, item: Item, slots: Slots) -> Item:
+    def rows_of(self, items: list[Item], slots: Slots) -> list[Item]:
         """Rows that the buffer gives out: late ones, where it holds places."""
-        if not isinstance(item, Block) or not self._pointing:
-            return item
-        (places,) = item.columns
-        rows = PickedRecords(places, self._files, item.ids)
-        rows.mark, rows.own, rows.offset = item.mark, item.own, item.offset
+        if not self._pointing:
+            return items
+        made = [self._picked(item) if isinstance(item, Block) else item for item in items]
         if len(self._files) > self._looked:
             self._forget(slots)
+        return made
+
+    def _picked(self, block: Block) -> Block:
+        (places,) = block.columns
+        rows = PickedRecords(places, self._files, block.ids)
+        rows.mark, rows.own, rows.offset = block.mark, block.own, block.offset
         return rows
 
     def _forget(self, slots: Slots) -> None:
@@ -160,15 +138,6 @@ class PointedRows(Peeked):
         there = (numbers >= 0) & (numbers < len(self._files))  # empty slots hold anything
         used, numbers[there] = np.unique(numbers[there], return_inverse=True)
         self._files = [self._files[number] for number in used.tolist()]
-        self._numbers = {id(known.file): number for number, known in enumerate(self._files)}
+        self._numbers = {id(file): number for number, file in enumerate(self._files)}
         self._merged = None
         self._looked = max(FILES, 2 * len(self._files))
-
-
-def _all_good(parts: list[Bytes], which: Places, bounds: Places) -> bool | None:
-    return _native.verify_at(parts, which, bounds) or None
-
-
-def _address(data: Bytes) -> int:
-    address: int = data.__array_interface__["data"][0]
-    return address

@@ -333,7 +333,7 @@ class ShuffleStream(Stream):
         items = self._pull(want)
         if self._pointed is None or items is END:
             return items
-        return [self._pointed.rows_of(item, self._slots) for item in items]
+        return self._pointed.rows_of(items, self._slots)
 
     def _pull(self, want: int) -> list[Item] | Literal[End.END]:
         if not self._filled:

@@ -21,11 +21,10 @@ ALL = 2**62
 
 
 class Frames(NamedTuple):
-    """Records in bytes of a mapped file, by where each begins, and where the last ends; nobody has verified them."""
+    """Records of a mapped file, by where each begins, and where the last ends; nobody has verified them."""
 
-    data: Bytes
-    bounds: Offsets
     file: _native.MappedFile
+    bounds: Offsets
 
 
 class ScannedRows(NamedTuple):
@@ -64,8 +63,9 @@ class ScanHints(NamedTuple):
 
     `first` and `final` say that they are the beginning and the end of the file; `left` how many bytes it has from there
     on, where that is known. About `most` rows are wanted of them. Formats that cannot do better do without. Where
-    the bytes are those of a mapped file that `stays` as long as somebody holds it, rows may be `Frames` of them.
-    With `objects` texts are wanted as these, and not as columns. Only formats that say they can are asked for either.
+    the bytes are those of a mapped file, from byte `at` on, that `stays` as long as somebody holds it, rows may be
+    `Frames` of it. With `objects` texts are wanted as these, and not as columns. Only formats that say they can are
+    asked for either.
     """
 
     first: bool = False
@@ -73,6 +73,7 @@ class ScanHints(NamedTuple):
     left: int | None = None
     most: int = ALL
     stays: _native.MappedFile | None = None
+    at: int = 0
     objects: bool = False
 
 

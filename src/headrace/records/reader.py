@@ -19,6 +19,8 @@ OVERLAP = 16
 """So many bytes are looked at again when a search for the next record goes on with more of them."""
 SKIMMED = 4 << 20
 """So many bytes are looked at in one go where nothing is made of them, if they need not be copied for it."""
+POINTED = 64 << 20
+"""The same where it is only said where rows lie."""
 KEPT = 16 << 20
 """Of a bad record no more bytes than these are kept."""
 
@@ -86,7 +88,7 @@ class Reader:
         self._format = form
         self._objects = objects
         self._go_on = go_on
-        self._room, self._most_room = chunk or CHUNK, chunk or SKIMMED
+        self._room, self._most_room = chunk or CHUNK, chunk or (POINTED if late else SKIMMED)
         self._habit = habit or Habit()
         self._row_bytes = self._habit.row_bytes
         self._more = False
@@ -190,7 +192,7 @@ class Reader:
         form = self._format
         stays = window.stays if self._late and form.pointed else None
         boxes = self._objects and form.boxes
-        hints = ScanHints(window.offset == 0, whole, self._left(), self._most(want), stays, boxes)
+        hints = ScanHints(window.offset == 0, whole, self._left(), self._most(want), stays, window.offset, boxes)
         scan = self._format.scan(window.data, hints)
         self._row_bytes = -(-scan.used // scan.rows) if scan.rows else 0
         self._habit.row_bytes = self._row_bytes or self._habit.row_bytes

@@ -39,7 +39,7 @@ class TFRecords(Format):
         nbytes = -1
         if hints.stays is not None:
             starts, used, problem = _native.scan_records(data.data, 0, hints.most, False)
-            column, rows = Frames(data, np.append(starts, used), hints.stays), len(starts)
+            column, rows = Frames(hints.stays, np.append(starts, used) + hints.at), len(starts)
         elif hints.objects:
             column, nbytes, used, problem = _native.unframe_objects(data.data, 0, hints.most)
             rows = len(column)

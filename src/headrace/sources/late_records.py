@@ -26,9 +26,9 @@ class LateRecords(LateBlock):
     def make(self) -> None:
         if self._columns is not None:
             return
-        data, bounds, file = self.frames
+        file, bounds = self.frames
         file.load(int(bounds[0]), int(bounds[-1]))
-        values, offsets, _, problem = _native.unframe(data[bounds[0] : bounds[-1]].data, 0, ALL, ALL)
+        values, offsets, _, problem = _native.unframe(file.data[bounds[0] : bounds[-1]].data, 0, ALL, ALL)
         if problem or len(offsets) != len(bounds) or not file.intact:
             raise UnsoundError
         self._columns = [binary(values, offsets)]
@@ -43,7 +43,7 @@ class LateRecords(LateBlock):
         frames = [part.frames for part in parts if isinstance(part, LateRecords)]
         for each in frames:
             each.file.load(int(each.bounds[0]), int(each.bounds[-1]))
-        found = _native.unframe_rows([(f.data, f.bounds) for f in frames], order)
+        found = _native.unframe_rows([(f.file.data, f.bounds) for f in frames], order)
         if found is None or not all(f.file.intact for f in frames):
             raise UnsoundError
         return Block(LEAF, [binary(*found)], len(order))
