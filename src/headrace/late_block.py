@@ -14,6 +14,10 @@ from headrace.plan.structure import Structure
 
 POINTER = 128
 """What a row takes of which it is only known where it lies, more or less."""
+MOVED = 400
+"""Bytes of a row that costs more to move than to say where it lies …"""
+MOVED_ALONE = 8 << 10
+"""… where the thread that moves it also makes it."""
 LARGE = 1 << 18
 """Bytes of rows that take long enough to copy to be worth another thread's time."""
 

@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 
 import headrace as hr
+from headrace import _native
 from headrace.errors import ElementError, StateError
 from headrace.ops import pointed_rows
 from headrace.ops.pointed_rows import PickedRecords
 
 FEATURES = {"image": hr.io.FixedLenFeature([], bytes), "label": hr.io.FixedLenFeature([], np.int64)}
-FILES, ROWS, BYTES = 4, 120, 3000
+FILES, ROWS, BYTES = 4, 120, 9000
 SIZE = BYTES + 60
 BUFFER = 100
 
@@ -70,11 +71,16 @@ def outcome(it):
             found.append(str(error).partition("\n  added at")[0])
 
 
-def drawn(names, calls, reads=None, *, shuffled_first=False, fn=parse, buffer=BUFFER):
+def drawn(names, calls, reads=None, *, shuffled_first=False, fn=parse, buffer=BUFFER, mode="auto"):
     ds = hr.TFRecordDataset(names, num_parallel_reads=reads)
     if shuffled_first:
-        return ds.shuffle(buffer, 5, reshuffle_each_iteration=False).map(fn, num_parallel_calls=calls)
-    return ds.map(fn, num_parallel_calls=calls).shuffle(buffer, 5, reshuffle_each_iteration=False)
+        return ds.shuffle(buffer, 5, reshuffle_each_iteration=False).map(fn, calls, mode=mode)
+    return ds.map(fn, calls, mode=mode).shuffle(buffer, 5, reshuffle_each_iteration=False)
+
+
+def made_in_turn(names, reads=None, **options):
+    """The same with each row made by itself, before anything else is done with it."""
+    return drawn(names, None, reads, mode="eager", **options)
 
 
 WHERE = [(0, 40), (1, SIZE * 60), (2, SIZE * (ROWS - 2)), (3, 3)]
@@ -82,16 +88,16 @@ WHERE = [(0, 40), (1, SIZE * 60), (2, SIZE * (ROWS - 2)), (3, 3)]
 
 @pytest.mark.parametrize("shuffled_first", [False, True])
 @pytest.mark.parametrize("reads", [None, 2, 3])
-@pytest.mark.parametrize("calls", [1, 2, 5, hr.AUTOTUNE])
+@pytest.mark.parametrize("calls", [None, 1, 2, 5, hr.AUTOTUNE])
 @pytest.mark.parametrize("bad", [[], WHERE[:1], WHERE[1:2], WHERE[2:3], WHERE[3:], WHERE])
 def test_rows_and_bad_records_come_in_their_places(names, reads, calls, bad, shuffled_first, picked):
     for file, byte in bad:
         hurt(names[file], byte)
-    expected = outcome(iter(drawn(names, None, reads, shuffled_first=shuffled_first)))
+    expected = outcome(iter(made_in_turn(names, reads, shuffled_first=shuffled_first)))
     assert sum(isinstance(each, str) for each in expected) == len(bad)
     assert not picked
     assert outcome(iter(drawn(names, calls, reads, shuffled_first=shuffled_first))) == expected
-    assert picked or bad or (calls == 1 and not shuffled_first)
+    assert picked or bad or (calls in (None, 1) and not shuffled_first)
 
 
 @pytest.mark.parametrize("shuffled_first", [False, True])
@@ -100,10 +106,10 @@ def test_rows_and_bad_records_come_in_their_places(names, reads, calls, bad, shu
 def test_states_go_on_exactly_however_rows_are_made(names, cut, hurt_at, shuffled_first, picked):
     if hurt_at is not None:
         hurt(names[2], hurt_at)
-    plain = drawn(names, None, 2, shuffled_first=shuffled_first)
-    late = drawn(names, 3, 2, shuffled_first=shuffled_first)
+    plain = made_in_turn(names, 2, shuffled_first=shuffled_first)
+    here, late = (drawn(names, calls, 2, shuffled_first=shuffled_first) for calls in (None, 3))
     whole = outcome(iter(plain))
-    for saved, restored in [(late, late), (late, plain), (plain, late)]:
+    for saved, restored in [(late, late), (late, plain), (plain, late), (here, late), (late, here), (here, here)]:
         with iter(saved) as it:
             for _ in range(cut):
                 try:
@@ -124,9 +130,10 @@ def test_rows_whose_function_fails_say_which_they_are(names, shuffled_first, pic
         image, label = parse(record)
         return image, label // (label % 50 - 7)  # a warning, which is an error here
 
-    expected = outcome(iter(drawn(names, None, 2, shuffled_first=shuffled_first, fn=fails)))
+    expected = outcome(iter(made_in_turn(names, 2, shuffled_first=shuffled_first, fn=fails)))
     assert sum(isinstance(each, str) for each in expected) == 3 * FILES
-    assert outcome(iter(drawn(names, 4, 2, shuffled_first=shuffled_first, fn=fails))) == expected
+    for calls in (None, 4):
+        assert outcome(iter(drawn(names, calls, 2, shuffled_first=shuffled_first, fn=fails))) == expected
     assert picked
 
 
@@ -172,7 +179,7 @@ def test_files_that_are_done_with_are_let_go_of(tmp_path, picked, monkeypatch):
         sizes.append(len(self._files))
 
     monkeypatch.setattr(pointed_rows.PointedRows, "_forget", forget)
-    expected = outcome(iter(drawn(names, None, 2, buffer=10)))
+    expected = outcome(iter(made_in_turn(names, 2, buffer=10)))
     assert outcome(iter(drawn(names, 3, 2, buffer=10))) == expected
     assert picked and sizes and max(sizes) < 30
 
@@ -182,16 +189,19 @@ def test_small_files_among_large_ones(tmp_path):
     for number, name in enumerate(names):
         write(name, 40, 1000 * number, size=20_000 if number % 5 == 3 else 10)
     for reads in (None, 3):
-        expected = outcome(iter(drawn(names, None, reads)))
-        assert outcome(iter(drawn(names, 3, reads))) == expected
-        assert outcome(iter(drawn(names[3:], 3, reads))) == outcome(iter(drawn(names[3:], None, reads)))
+        for first in (False, True):
+            for some in (names, names[3:]):
+                expected = outcome(iter(made_in_turn(some, reads, shuffled_first=first)))
+                for calls in (None, 3):
+                    assert outcome(iter(drawn(some, calls, reads, shuffled_first=first))) == expected
 
 
+@pytest.mark.parametrize("calls", [None, 2])
 @pytest.mark.parametrize("change", ["shrink", "overwrite"])
-def test_a_file_that_changes_while_its_rows_wait_is_an_error_behind_right_rows(names, change, picked):
-    whole = [label for _, label in outcome(iter(drawn(names[:1], None)))]
+def test_a_file_that_changes_while_its_rows_wait_is_an_error_behind_right_rows(names, change, calls, picked):
+    whole = [label for _, label in outcome(iter(made_in_turn(names[:1], shuffled_first=True)))]
     found, said = [], ""
-    with iter(drawn(names[:1], 2).prefetch(1)) as it:
+    with iter(drawn(names[:1], calls, shuffled_first=True).prefetch(1)) as it:
         found.append(next(it))
         if change == "shrink":
             os.truncate(names[0], SIZE * 40)
@@ -215,12 +225,16 @@ def test_rows_are_known_by_the_same_numbers(names):
     def noisy(rng, image, label):
         return image, label + rng.integers(0, 1000)
 
-    plain = drawn(names, None, 2).random_map(noisy, 3)
+    plain = made_in_turn(names, 2).random_map(noisy, 3)
     late = drawn(names, 3, 2).random_map(noisy, 3)
     assert outcome(iter(plain)) == outcome(iter(late))
-    again = hr.TFRecordDataset(names).shuffle(BUFFER, seed=1).map(parse, num_parallel_calls=2).repeat(2)
-    plain = hr.TFRecordDataset(names).shuffle(BUFFER, seed=1).map(parse).repeat(2)
-    assert outcome(iter(again)) == outcome(iter(plain))
+    shuffled = hr.TFRecordDataset(names).shuffle(BUFFER, seed=1)
+    plain, *others = [
+        shuffled.map(parse, calls, mode=mode).repeat(2)
+        for calls, mode in [(None, "eager"), (None, "auto"), (2, "auto")]
+    ]
+    expected = outcome(iter(plain))
+    assert all(outcome(iter(other)) == expected for other in others)
 
 
 def test_a_plan_in_another_process_draws_first_too(names):
@@ -234,3 +248,16 @@ def test_explain_says_so(names):
     assert "draw_first at shuffle" in text
     assert "draw_first at" not in str(drawn(names, None).explain())
     assert "draw_first at" not in str(drawn(names, 2, buffer=hr.AUTOTUNE).explain())
+
+
+@pytest.mark.parametrize("place", [(1, 0, 16), (-1, 0, 16), (0, -1, 16), (0, 16, 8), (0, 0, 1 << 40)])
+def test_places_beyond_a_file_are_refused(names, place):
+    with open(names[0], "rb") as file:  # noqa: PTH123
+        mapped = _native.MappedFile(file.fileno(), os.stat(names[0]).st_size)  # noqa: PTH116
+    places = np.array([place], np.int64)
+    for look in (_native.verify_places, _native.unframe_places):
+        with pytest.raises(ValueError, match="no such file|out of range"):
+            look([mapped], places)
+    good = np.array([(0, 0, 8)], np.int64)  # too short to be a record
+    assert not _native.verify_places([mapped], good)
+    assert _native.unframe_places([mapped], good) is None

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 from headrace.execute.autotune import MOST, Climb, Depth
 from headrace.execute.channel import Limits
 from headrace.execute.context import Context
+from headrace.execute.sound_rows import open_again, open_late
 from headrace.execute.stream import CROWD, Pace, Source
 from headrace.execute.unordered import Delivery, Remaining, Unordered
 from headrace.execute.workers import Reopen, Work, WorkerStream, do_nothing
-from headrace.late_block import UnsoundError
+from headrace.late_block import MOVED
 from headrace.options import AUTOTUNE
 from headrace.plan.marks import At, Mark, Marks
 from headrace.plan.node import Node, waits
@@ -101,7 +102,7 @@ def work_in_parallel(
         delivery: Delivery | None = left
         source: Source = Remaining(lambda marks: ctx.open(node, marks), at.inputs, own, left)
     else:
-        source = _open_late(ctx, node, at.inputs) if unseen and ordered else ctx.open(node, at.inputs)
+        source = open_late(ctx, node, at.inputs) if unseen and ordered else ctx.open(node, at.inputs)
         delivery = None if ordered else Delivery()
 
     # Reading that shows goes as far ahead as there are calls, which is what the user asked for.
@@ -111,13 +112,13 @@ def work_in_parallel(
         return Limits(tickets, None if node.pure else n)
 
     def reopen(mark: Mark) -> tuple[Source, Work]:
-        return ctx.open(written or node, mark.marks()), do_nothing if written else work
+        return open_again(ctx, written or node, mark), do_nothing if written else work
 
     # Out of order, marks are made where threads hand over: then there is always one.
     start = 0 if delivery is None else 1
     if unseen and not start:
         # Of records that were drawn from all over, making them is nearly all there is to do.
-        guess = max(int(node.scatters and node.bulky), ctx.run.tuner.cpus // HELPFUL)
+        guess = max(int(node.scatters and node.late_bytes >= MOVED), ctx.run.tuner.cpus // HELPFUL)
         threads = width_up_to(ctx, width, few=FEW, guess=guess)
     else:
         threads = tuned_width(ctx, width, start=start)
@@ -134,14 +135,6 @@ def work_in_parallel(
         lot=lot,
         reopen=reopen if unseen and ordered else None,
     )
-
-
-def _open_late(ctx: Context, node: Node, marks: Marks) -> Source:
-    """Rows that may be made late, unless some that are passed over to begin with prove unsound."""
-    try:
-        return ctx.open(node, marks, late=True)
-    except UnsoundError:
-        return ctx.open(node, marks)
 
 
 def _stage(

@@ -169,8 +169,8 @@ class WorkerStream(Stream):
         self._pass.watch(self.channel)
         try:
             self._source, self._work = self._reopen(self._next)
-        except StateError as error:  # it is not what it was, and there is no way to go on
-            self.channel.fail(StateError(f"what was being read has been changed under way: {error}"))
+        except StateError as error:
+            self.channel.fail(error)
         if self._pass.cancelled:
             self._source.close()
             raise Cancelled

@@ -21,8 +21,10 @@ from headrace.execute.origin import Origin
 from headrace.execute.parallel import process_count, work_in_parallel
 from headrace.execute.processes import BlockFunction, IdleWorkers, Processes
 from headrace.execute.row_buffer import RowBuffer
-from headrace.execute.stream import Made, Stream
+from headrace.execute.sound_rows import SoundRows
+from headrace.execute.stream import Made, Source, Stream
 from headrace.execute.workers import Work
+from headrace.late_block import MOVED_ALONE
 from headrace.plan.cardinality import Cardinality
 from headrace.plan.marks import At
 from headrace.plan.node import Node, function_name
@@ -541,7 +543,8 @@ class CallStream(Stream):
         unseen: bool = False,
         one: One | None = None,
     ) -> None:
-        rows = ctx.open(node, at.inputs, any_order=True)
+        late = unseen and node.scatters and node.late_bytes >= MOVED_ALONE
+        rows: Source = SoundRows(ctx, node, at.inputs) if late else ctx.open(node, at.inputs, any_order=True)
         self._reads_blocks = node.pure and not unseen
         self._input = RowBuffer(rows) if self._reads_blocks else rows
         self._apply = apply

@@ -16,6 +16,7 @@ from headrace.execute.context import Context
 from headrace.execute.parallel import tuned_buffer
 from headrace.execute.registry import fetches, opens
 from headrace.execute.stream import CROWD, END, End, Made, Source, Stream
+from headrace.late_block import MOVED
 from headrace.ops.arguments import integer, positive
 from headrace.ops.buffer_size import Peeked, row_bytes
 from headrace.ops.gather import NumberStream
@@ -112,8 +113,8 @@ class Shuffle(MovedRows):
         return self.buffer_size != AUTOTUNE
 
     @property
-    def bulky(self) -> bool:
-        return self.by_place and self.input.bulky and not self.addressable
+    def late_bytes(self) -> int:
+        return self.input.late_bytes if self.by_place and not self.addressable else 0
 
     @property
     def cardinality(self) -> Cardinality:
@@ -169,7 +170,7 @@ class ShuffleStream(Stream):
         tuned = node.buffer_size == AUTOTUNE
         # The input of a buffer that is tuned is a branch of its own, so that one further up has another name.
         # Rows that are held long are verified at once: behind one that is bad there may be none.
-        late = ctx.late and node.bulky
+        late = ctx.late and node.late_bytes >= MOVED
         self._input: Source = ctx.open(node.input, at.inputs, slot=int(tuned), late=late)
         self._pointed: PointedRows | None = None
         if late:

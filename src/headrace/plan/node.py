@@ -54,7 +54,7 @@ class Node(ABC):
     - `brief`: all its rows can be had sooner than a thread could be started for them.
     - `at_hand`: its rows lie on this machine and are made by little more than copying them.
     - `comes_late`: its rows are only pointed at where they may be made late, which takes no time.
-    - `bulky`: and they are so large that it is better to move the places than the rows, by the look of the first one.
+    - `late_bytes`: and how large they are, by the look of the first one: it may be better to move places than rows.
     - `same_each_epoch`: its rows, but for their ids, depend on nothing but its parameters.
     - `transparent`: leaves no trace in marks and states; it may come and go between a save and a restore.
     - `scatters`: moves rows so that neighbours come from far apart; worth doing on row numbers.
@@ -227,9 +227,9 @@ class Node(ABC):
         return False
 
     @property
-    def bulky(self) -> bool:
+    def late_bytes(self) -> int:
         """See the class; asked when it is about to be opened."""
-        return False
+        return 0
 
     @property
     def ready_made(self) -> bool:

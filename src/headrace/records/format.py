@@ -157,9 +157,9 @@ class Format(ABC):
         """What to add to the error of a file that begins like this, and in which not even the first record is found."""
         return ""
 
-    def first_size(self, head: bytes) -> int | None:  # noqa: ARG002
-        """How many bytes the first record of a file that begins like this has, where that is to be seen."""
-        return None
+    def first_size(self, head: bytes) -> int:  # noqa: ARG002
+        """How many bytes the first record of a file that begins like this has; 0 where that is not to be seen."""
+        return 0
 
     def find_record(self, data: Bytes, start: int, left: int | None) -> tuple[int, int] | None:  # noqa: ARG002
         """Where, at `start` or after it, the next record begins; None if that is not to be seen in these bytes.

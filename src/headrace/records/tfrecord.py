@@ -79,8 +79,8 @@ class TFRecords(Format):
             return f"the file ends {left} bytes into a record" + _claimed_length(data)
         return None
 
-    def first_size(self, head: bytes) -> int | None:
-        return _length(np.frombuffer(head, np.uint8)) if len(head) >= HEADER else None
+    def first_size(self, head: bytes) -> int:
+        return _length(np.frombuffer(head, np.uint8)) if len(head) >= HEADER else 0
 
     def find_record(self, data: Bytes, start: int, left: int | None) -> tuple[int, int] | None:
         found = _native.resync(data.data, start, -1 if left is None else left)

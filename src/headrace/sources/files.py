@@ -48,8 +48,6 @@ if TYPE_CHECKING:
     from headrace.dataset import Dataset
 
 SEED = keys.Seed(0, explicit=True)
-BULKY = 400
-"""Bytes of a record that costs more to move than to say where it lies."""
 
 
 def read_files(
@@ -263,11 +261,9 @@ class Files(Node):
         return self._on_this_machine and self.format.pointed and self.on_error is None
 
     @property
-    def bulky(self) -> bool:
-        if not self.comes_late or self.files is None or not self.files.names:
-            return False
-        size = self.format.first_size(head_of(self.files.names[0]))
-        return size is not None and size >= BULKY
+    def late_bytes(self) -> int:
+        names = self.files.names if self.files is not None and self.comes_late else []
+        return self.format.first_size(head_of(names[0])) if names else 0
 
     @property
     def _on_this_machine(self) -> bool:
