@@ -256,7 +256,7 @@ def test_places_beyond_a_file_are_refused(names, place):
         mapped = _native.MappedFile(file.fileno(), os.stat(names[0]).st_size)  # noqa: PTH116
     places = np.array([place], np.int64)
     for look in (_native.verify_places, _native.unframe_places):
-        with pytest.raises(ValueError, match="no such file|out of range"):
+        with pytest.raises(ValueError, match=r"no such file|out of range"):
             look([mapped], places)
     good = np.array([(0, 0, 8)], np.int64)  # too short to be a record
     assert not _native.verify_places([mapped], good)
