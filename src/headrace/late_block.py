@@ -71,7 +71,14 @@ class LateBlock(Block):
 
 def held_bytes(item: Item) -> int:
     """How much memory an item takes as it is."""
-    return POINTER * item.rows if isinstance(item, LateBlock) else item.nbytes
+    return POINTER * item.rows if _is_pointed_at(item) else item.nbytes
+
+
+def _is_pointed_at(item: Item) -> bool:
+    """Whether nothing is there but where the rows lie."""
+    if isinstance(item, UnmergedBlock):
+        return bool(item.parts) and all(map(_is_pointed_at, item.parts))
+    return isinstance(item, LateBlock)
 
 
 def look_at(item: Item) -> None:

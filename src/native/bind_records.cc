@@ -64,7 +64,7 @@ nb::object unframe_at(nb::list given, ConstInts which, ConstInts bounds) {
   return good ? nb::object(nb::make_tuple(numpy(values), numpy(offsets))) : nb::none();
 }
 
-// Records by where they lie: of each the number of its file, and the bytes where it begins and ends.
+// Records by where they lie: of each the number of its file, the bytes where it begins and ends, and a number of its own.
 class Places {
  public:
   Places(nb::list files, ConstPlaces places) {
@@ -77,7 +77,7 @@ class Places {
     bounds_.resize(2 * count);
     used_.resize(files_.size());
     for (size_t i = 0; i < count; ++i) {
-      const int64_t* place = places.data() + 3 * i;
+      const int64_t* place = places.data() + 4 * i;
       require(place[0] >= 0 && size_t(place[0]) < files_.size(), "no such file");
       require(0 <= place[1] && place[1] <= place[2] && size_t(place[2]) <= files_[size_t(place[0])]->size(),
               "bounds out of range");
@@ -89,7 +89,7 @@ class Places {
     }
   }
 
-  // Whether what was seen were bytes of the files.
+  // Whether what was seen were bytes of the files; asked under Python's lock, since others may close them.
   bool intact() const {
     for (size_t i = 0; i < files_.size(); ++i) {
       if (used_[i] && !files_[i]->intact()) return false;
@@ -106,13 +106,12 @@ class Places {
       const int64_t rows = end - begin;
       if (headrace::verify_at(parts_.data(), &which_[size_t(begin)], &bounds_[2 * size_t(begin)], rows) < rows) good = false;
     });
-    return good && intact();
+    return good;
   }
 
   bool copy(headrace::Growing<uint8_t>& values, headrace::Growing<int64_t>& offsets) const {
     headrace::guard_mapped();
-    return copy_records(parts_.data(), which_.data(), bounds_.data(), int64_t(which_.size()), bytes_, values, offsets) &&
-           intact();
+    return copy_records(parts_.data(), which_.data(), bounds_.data(), int64_t(which_.size()), bytes_, values, offsets);
   }
 
  private:
@@ -126,8 +125,12 @@ class Places {
 // Whether all records that lie there are good, as several threads find.
 bool verify_places(nb::list files, ConstPlaces given) {
   const Places places(files, given);
-  nb::gil_scoped_release released;
-  return places.verify();
+  bool good;
+  {
+    nb::gil_scoped_release released;
+    good = places.verify();
+  }
+  return good && places.intact();
 }
 
 // The records that lie there, as the bytes of all and where each begins; None if one of them is bad.
@@ -140,7 +143,7 @@ nb::object unframe_places(nb::list files, ConstPlaces given) {
     nb::gil_scoped_release released;
     good = places.copy(values, offsets);
   }
-  return good ? nb::object(nb::make_tuple(numpy(values), numpy(offsets))) : nb::none();
+  return good && places.intact() ? nb::object(nb::make_tuple(numpy(values), numpy(offsets))) : nb::none();
 }
 
 // As unframe_at, of records that lie one after another in each of several parts, by their numbers among all of them.

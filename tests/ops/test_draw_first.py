@@ -250,7 +250,7 @@ def test_explain_says_so(names):
     assert "draw_first at" not in str(drawn(names, 2, buffer=hr.AUTOTUNE).explain())
 
 
-@pytest.mark.parametrize("place", [(1, 0, 16), (-1, 0, 16), (0, -1, 16), (0, 16, 8), (0, 0, 1 << 40)])
+@pytest.mark.parametrize("place", [(1, 0, 16, 0), (-1, 0, 16, 0), (0, -1, 16, 0), (0, 16, 8, 0), (0, 0, 1 << 40, 0)])
 def test_places_beyond_a_file_are_refused(names, place):
     with open(names[0], "rb") as file:  # noqa: PTH123
         mapped = _native.MappedFile(file.fileno(), os.stat(names[0]).st_size)  # noqa: PTH116
@@ -258,6 +258,72 @@ def test_places_beyond_a_file_are_refused(names, place):
     for look in (_native.verify_places, _native.unframe_places):
         with pytest.raises(ValueError, match=r"no such file|out of range"):
             look([mapped], places)
-    good = np.array([(0, 0, 8)], np.int64)  # too short to be a record
+    good = np.array([(0, 0, 8, 0)], np.int64)  # too short to be a record
     assert not _native.verify_places([mapped], good)
     assert _native.unframe_places([mapped], good) is None
+
+
+def test_a_bad_record_below_a_thread_that_only_reads_ahead(names):
+    hurt(names[1], SIZE * 60)
+    files = hr.Dataset.from_tensor_slices(names)
+
+    def plan(calls, mode):
+        turns = files.interleave(
+            lambda name: hr.TFRecordDataset([name]).shuffle(20, 5, reshuffle_each_iteration=False),
+            cycle_length=2,
+            num_parallel_calls=calls,
+        )
+        return turns.map(parse, calls, mode=mode)
+
+    expected = outcome(iter(plan(None, "eager")))
+    assert sum(isinstance(each, str) for each in expected) == 1
+    assert outcome(iter(plan(2, "auto"))) == expected
+
+
+@pytest.mark.parametrize("bad", [False, True])
+def test_a_cache_of_rows_that_were_drawn_first(names, tmp_path, bad):
+    if bad:
+        hurt(names[1], SIZE * 60)
+    for store in ("", str(tmp_path / "kept")):
+        ds = drawn(names, 3, 2).cache(store)
+        expected = outcome(iter(made_in_turn(names, 2)))
+        assert outcome(iter(ds)) == expected
+        assert outcome(iter(ds)) == expected
+    if not bad:
+        for name in names:
+            os.remove(name)  # noqa: PTH107
+        assert outcome(iter(drawn(names, None, 2).cache(store))) == expected  # however it is run
+
+
+@pytest.mark.parametrize("change", [os.remove, os.utime])
+def test_a_function_that_fails_needs_no_file_again(names, change):
+    def fails(record):
+        image, label = parse(record)
+        return image, label // (label % 50 - 7)
+
+    expected = outcome(iter(made_in_turn(names[:1], fn=fails)))
+    with iter(drawn(names[:1], 2, fn=fails)) as it:
+        first = next(it)
+        change(names[0])
+        rest = outcome(it)
+    assert [(first[0].tolist(), int(first[1])), *rest] == expected
+
+
+def test_rows_of_many_turns_are_made_as_they_are_used(tmp_path):
+    names = [str(tmp_path / f"{i}") for i in range(2)]
+    for number, name in enumerate(names):
+        write(name, 300, 1000 * number, size=50_000)
+    made = []
+    plain = PickedRecords.make
+
+    def counting(self):
+        made.append(self.nbytes)
+        plain(self)
+
+    turns = hr.Dataset.from_tensor_slices(names).interleave(
+        lambda name: hr.TFRecordDataset([name]).shuffle(50, 5), cycle_length=2, num_parallel_calls=2
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(PickedRecords, "make", counting)
+        assert len(list(turns.map(parse, 2))) == 600
+    assert made and max(made) < 16 << 20

@@ -31,8 +31,7 @@ class Jagged(NamedTuple):
 class Staged(NamedTuple):
     """A batch on its way to a device: leaves, the tensors that own their memory, the event after which it is there.
 
-    `direct` says that the device reads arrays of somebody else where they lie. Batches that travelled together share
-    the memory, the event, and the streams that are `told` of both.
+    `direct` says that the device reads arrays of somebody else where they lie.
     """
 
     structure: Structure
@@ -42,7 +41,6 @@ class Staged(NamedTuple):
     there: Any
     direct: bool
     nbytes: int
-    told: set[int]
 
 
 class Staging:
@@ -50,13 +48,12 @@ class Staging:
 
     They pass through page-locked buffers; a buffer is filled again only after the event behind its last copy. Large
     ones go without: those made in memory of the pool, and views of an array which is read again and again, once that
-    memory itself is locked. Device memory is allocated on the copying stream and told of the consumer's
-    (`record_stream`), so that it is not reused while the consumer's kernels may read it. Small batches travel several
-    at a time: each is a tensor of its own, though its memory is part of theirs.
+    memory itself is locked. Device memory
+    is allocated on the copying stream and told of the consumer's (`record_stream`), so that it is not reused while the
+    consumer's kernels may read it.
     """
 
     name = "to_torch"
-    lot = 8
 
     def __init__(
         self, devices: tuple[Any, ...], casts: Casts, locked: Locked, *, pin: bool, wait: bool, ahead: int
@@ -95,24 +92,13 @@ class Staging:
         """The rows of a block, on their way."""
         first = block.mark.ordinal
         wanted = self._casts.of(block.structure) if self._casts else [None] * len(block.columns)
-        if block.rows > 1 and len(self._devices) == 1 and block.columns and all(map(_numeric, block.columns)):
-            return self._together(block, wanted)
         rows = zip(*(values(c) for c in block.columns), strict=True) if block.columns else [()] * block.rows
         nbytes = block.nbytes // block.rows
         staged: Column = [
             self._staged(block.structure, row, wanted, self._devices[(first + i) % len(self._devices)], nbytes)
             for i, row in enumerate(rows)
         ]
-        return Block(LEAF, [staged], block.rows, nbytes=block.nbytes)
-
-    def _together(self, block: Block, wanted: list[Any]) -> Block:
-        """The rows of a block in one go."""
-        nbytes = block.nbytes // block.rows
-        whole = self._staged(block.structure, tuple(block.columns), wanted, self._devices[0], nbytes)
-        # What `data` gives counts changes by itself: who writes to one batch has not changed the others for autograd.
-        leaves = [[row.data for row in leaf.unbind()] for leaf in whole.leaves]
-        staged: Column = [whole._replace(leaves=list(row)) for row in zip(*leaves, strict=True)]
-        return Block(LEAF, [staged], block.rows, nbytes=block.nbytes)
+        return Block(LEAF, [staged], block.rows)
 
     def _staged(
         self, structure: Structure, row: tuple[Any, ...], wanted: list[Any], device: Any, nbytes: int
@@ -136,7 +122,7 @@ class Staging:
         staged = iter(tensors)
         arrived = (next(staged) if tensor is None else tensor for tensor in moved)
         leaves = [_leaf(value, arrived) for value in row]
-        return Staged(structure, leaves, owners, device, there, direct, nbytes, set())
+        return Staged(structure, leaves, owners, device, there, direct, nbytes)
 
     def _move(self, part: BufferPart, device: Any, *, locked: bool) -> Any:
         """The array on the device, if it goes there from where it lies."""
@@ -150,11 +136,9 @@ class Staging:
     def deliver(self, staged: Staged) -> Any:
         """Have the consumer's stream wait for the copy, not the program."""
         stream = self._cuda.current_stream(staged.device)
-        if stream.cuda_stream not in staged.told:
-            stream.wait_event(staged.there)
-            for tensor in staged.owners:
-                tensor.record_stream(stream)
-            staged.told.add(stream.cuda_stream)
+        stream.wait_event(staged.there)
+        for tensor in staged.owners:
+            tensor.record_stream(stream)
         if self._wait or staged.direct:  # who has a batch may write to the array that it came from
             staged.there.synchronize()
         if self._meter is not None:

@@ -58,8 +58,6 @@ class Target(Protocol):
     name: str
     ahead: int
     """How many elements a thread has ready; 0 makes each when it is asked for."""
-    lot: int
-    """Up to so many small elements are converted at a time."""
 
     def meter(self) -> Meter:
         """What counts the consumer's waiting."""
@@ -81,7 +79,6 @@ class PlainTarget:
     """A target that gives elements as they are; a subclass says what it does besides."""
 
     name = "feed"
-    lot = 1
 
     def __init__(self, ahead: int = 2) -> None:
         self.ahead = ahead
@@ -148,7 +145,7 @@ def open_adapted(node: Adapted, ctx: Context, at: At) -> Stream:
     """Rows converted on a thread, or when they are asked for."""
     if node.target.ahead:
         rows = _without_prefetch(node.input)
-        return read_ahead(ctx, rows, at.inputs, rows=node.target.ahead, work=node.convert, lot=node.target.lot)
+        return read_ahead(ctx, rows, at.inputs, rows=node.target.ahead, work=node.convert)
     return AdaptedStream(node, ctx, at)
 
 

@@ -65,7 +65,6 @@ class JaxFeed(Feed):
 class Arrays:
     """JAX arrays on a device, or spread over several."""
 
-    lot = 1
     name = "to_jax"
 
     def __init__(self, device: Any, sharding: Any, prefetch: int | None) -> None:

@@ -43,11 +43,11 @@ def to_torch(
     nothing but the tensor. Text and objects come as lists, `hr.Ragged` as a nested tensor.
 
     - `device`: with "cuda" a thread copies batches through page-locked buffers on a stream of its own, `prefetch` (2)
-      of them ahead, small ones more, and several at a time; the stream that is current when a batch is taken waits
-      for its copy, the program does not, unless `non_blocking=False`. Several devices get the batches in turn. Batches
-      that are views of one large array (nothing shuffles or maps its slices) are read by the device where they lie,
-      from the second pass on: the array is page-locked as long as the result of `to_torch` or a pass over it lives. So
-      are large batches of other datasets, whose memory is used again and again.
+      of them ahead; the stream that is current when a batch is taken waits for its copy, the program does not, unless
+      `non_blocking=False`. Several devices get the batches in turn. Batches that are views of one large array (nothing
+      shuffles or maps its slices) are read by the device where they lie, from the second pass on: the array is
+      page-locked as long as the result of `to_torch` or a pass over it lives. So are large batches of other datasets,
+      whose memory is used again and again.
     - `dtypes`: what to cast, by component (`0`, `"image"`, `("x", 0)`) or by NumPy dtype,
       as in `{np.float64: torch.float32}`.
     - `pin_memory`: page-locked buffers for copies to a GPU (the default there); without a device, tensors that lie in

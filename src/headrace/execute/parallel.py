@@ -24,8 +24,6 @@ AUTOTUNE_TICKETS = 4
 """Hand-overs of about a millisecond that a prefetch(AUTOTUNE) keeps ready; more of them leave the cache."""
 SMALL_BYTES = 4 << 20
 """Rows may go ahead up to so many bytes, where a prefetch of few was asked for and nobody can tell."""
-LOT_BYTES = 8 << 20
-"""The same where rows are worked on in lots."""
 AUTOTUNE_ROWS = 8
 """How many elements it keeps ready where they are handed over one by one."""
 SPARE = 4
@@ -43,13 +41,11 @@ def read_ahead(
     *,
     rows: int | None = None,
     work: Work = do_nothing,
-    lot: int = 1,
     if_it_helps: str | None = None,
 ) -> WorkerStream:
     """The rows of an input, read by a thread at most `rows` before they are asked for; None: a sensible number.
 
-    With `work`, what it makes of them, one by one; up to `lot` at a time, and more than `rows` ahead, where they are
-    small and nobody can tell. `if_it_helps` has no thread read them until it is seen to help, and
+    With `work`, what it makes of them, one by one. `if_it_helps` has no thread read them until it is seen to help, and
     is the name under which that is tuned.
     """
     working = work is not do_nothing
@@ -65,13 +61,12 @@ def read_ahead(
         depth = Depth(tuner, stage, found or sensible, fixed=found is not None)
     width = tuned_width(ctx, AUTOTUNE, stage=if_it_helps, most=1, hides=True) if if_it_helps else 1
 
-    small = 0 if not node.pure else SMALL_BYTES if not one_by_one else LOT_BYTES if lot > 1 else 0
+    small = SMALL_BYTES if node.pure and not one_by_one else 0
 
     def limits(size: int) -> Limits:
         return Limits(max(2, rows or size), rows, prompt=working, small=small)
 
-    lot = lot if node.pure else 1
-    return _stage(ctx, source, work, width, limits, None, one_by_one=one_by_one, depth=depth, lot=lot)
+    return _stage(ctx, source, work, width, limits, None, one_by_one=one_by_one, depth=depth)
 
 
 def work_in_parallel(

@@ -151,6 +151,8 @@ class WorkerStream(Stream):
         try:
             made = self._made_here(want) if here else self._handed_over(want)
         except UnsoundError:
+            if self._reopen is None:  # then whoever asked for late rows reads them again
+                raise
             self._read_again()
             return True
         climb = self._climb

@@ -60,6 +60,7 @@ class Cache(UnchangedRows):
 
     positional = True
     outlives = True
+    describes = True
 
     @property
     def cardinality(self) -> Cardinality:

@@ -7,6 +7,7 @@ from functools import cached_property, partial
 
 from headrace.block import Block, Failure, Item
 from headrace.execute.context import Context
+from headrace.execute.origin import Origin
 from headrace.execute.parallel import work_in_parallel
 from headrace.execute.registry import opens
 from headrace.execute.stream import Stream
@@ -14,6 +15,7 @@ from headrace.late_block import UnsoundError
 from headrace.ops.calls import place_results
 from headrace.ops.combined import Combined
 from headrace.ops.map import Map, map_rows
+from headrace.ops.pointed_rows import PickedRecords
 from headrace.plan.marks import At
 from headrace.plan.node import Node
 
@@ -39,9 +41,7 @@ class DrawFirst(Combined):
     @cached_property
     def as_written(self) -> Node:
         """The map, and the shuffle behind it."""
-        first, shuffle = self.combines
-        written: Node = shuffle.with_inputs((first.with_inputs(self.input.inputs),))
-        return written
+        return self.input.with_inputs((self.combines[0].with_inputs(self.input.inputs),))
 
 
 @opens(DrawFirst)
@@ -52,7 +52,7 @@ def open_draw_first(node: DrawFirst, ctx: Context, at: At) -> Stream:
         ctx,
         node.input,
         at,
-        partial(map_drawn, first, ctx.with_ids),
+        partial(map_drawn, node, ctx),
         width=first.num_parallel_calls or 1,
         ordered=True,
         one_by_one=False,
@@ -61,11 +61,18 @@ def open_draw_first(node: DrawFirst, ctx: Context, at: At) -> Stream:
     )
 
 
-def map_drawn(first: Map, keep_ids: bool, item: Item) -> list[Item]:
-    """What the function makes of rows; where one fails, they are to be made as written, which tells its number."""
+def map_drawn(node: DrawFirst, ctx: Context, item: Item) -> list[Item]:
+    """What the function makes of rows; where nobody knows any more which one fails, they are to be made as written."""
     if not isinstance(item, Block):
         return [item]
-    items = place_results(first, partial(map_rows, first), keep_ids, item)
-    if any(isinstance(made, Failure) for made in items):
-        raise UnsoundError
+    first: Map = node.combines[0]
+    numbers = item.numbers if isinstance(item, PickedRecords) else None
+    items = place_results(first, partial(map_rows, first), ctx.with_ids, item, numbers)
+    done = 0
+    for made in items:
+        if isinstance(made, Failure):
+            if numbers is None:
+                raise UnsoundError
+            made.error.find_origin = Origin(node.input.inputs[0], ctx, int(numbers[done])).find
+        done += made.rows
     return items

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
 from headrace import _native
 from headrace.arrow_text import binary
 from headrace.block import Block, Ids, Item
+from headrace.columns import Indices
 from headrace.execute.stream import END, Pulled, Source
 from headrace.late_block import LateBlock, UnmergedBlock, UnsoundError
 from headrace.ops.buffer_size import Peeked
@@ -16,8 +19,10 @@ from headrace.plan.structure import LEAF
 from headrace.sources.late_records import LateRecords
 
 Places = NDArray[np.int64]
-"""Of each row the number of its file, and the bytes where it begins and ends."""
+"""Of each row the number of its file, the bytes where it begins and ends, and its ordinal in the input."""
 
+RESIDENT = 128 << 20
+"""When so many bytes have been looked at, their pages are taken out of this process's own view; some come back."""
 FILES = 64
 """Beyond so many files it is looked now and then which of them still have rows in the buffer."""
 
@@ -32,6 +37,11 @@ class PickedRecords(LateBlock):
         self._places = places
         self._files = files
 
+    @property
+    def numbers(self) -> Indices:
+        """The ordinals that the rows have in what they were drawn from."""
+        return self._places[:, 3]
+
     def make(self) -> None:
         if self._columns is not None:
             return
@@ -39,6 +49,19 @@ class PickedRecords(LateBlock):
         if found is None:
             raise UnsoundError
         self._columns = [binary(*found)]
+
+    @staticmethod
+    def merging(parts: Sequence[Block], order: Indices) -> Block:
+        """Records of several such blocks, in this order; each is copied once."""
+        files: list[_native.MappedFile] = []
+        places = []
+        for part in parts:
+            assert isinstance(part, PickedRecords)
+            places.append(part._places + np.array([len(files), 0, 0, 0]))
+            files += part._files
+        rows = PickedRecords(np.concatenate(places)[order], files, None)
+        rows.make()
+        return rows
 
     def _part(self, start: int, stop: int) -> Block:
         ids = None if self.ids is None else self.ids[start:stop]
@@ -56,6 +79,7 @@ class PointedRows(Peeked):
         self._files: list[_native.MappedFile] = []
         self._numbers: dict[int, int] = {}
         self._looked = FILES
+        self._seen = 0
         self._pointing: bool | None = None
         self._merged: tuple[object, Places] | None = None
 
@@ -79,8 +103,14 @@ class PointedRows(Peeked):
         if not parts:
             return END
         places = found[0] if len(found) == 1 else np.concatenate(found)
+        places[:, 3] = np.arange(parts[0].mark.ordinal, parts[0].mark.ordinal + rows)
         if not _native.verify_places(self._files, places):
             raise UnsoundError
+        self._seen += int((places[:, 2] - places[:, 1]).sum())
+        if self._seen > RESIDENT:
+            self._seen = 0
+            for file in self._files:
+                file.release(0, len(file.data))
         ids = None if parts[0].ids is None else np.concatenate([p.ids for p in parts if p.ids is not None])
         return Block(LEAF, [places], rows, parts[0].mark, ids)
 
@@ -95,7 +125,7 @@ class PointedRows(Peeked):
         """Where its rows lie, None where that is not to be said."""
         if isinstance(block, LateRecords):
             file, bounds = block.frames
-            places = np.empty((block.rows, 3), np.int64)
+            places = np.empty((block.rows, 4), np.int64)
             places[:, 0] = self._number(file)
             places[:, 1] = bounds[:-1]
             places[:, 2] = bounds[1:]

@@ -141,6 +141,8 @@ class Snapshot(Node):
     elements: Spec = field(repr=False)
     reader_func: ReaderFunc | None
 
+    describes = True
+
     @property
     def spec(self) -> Spec:
         return self.elements

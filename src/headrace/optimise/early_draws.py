@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from operator import is_
+
 from headrace.late_block import MOVED
 from headrace.ops.draw_first import DrawFirst
-from headrace.plan.node import Node
+from headrace.plan.node import Node, rebuild
 
 
 def draw_first(node: Node) -> Node | None:
@@ -16,3 +18,15 @@ def draw_first(node: Node) -> Node | None:
         return None
     drawn = node.with_inputs(below.inputs)
     return DrawFirst(drawn, (below, node), site=below.site, stands_for=below)
+
+
+def draw_as_written(node: Node) -> Node | None:
+    """What it keeps is known by the plan below it, which is described as written; it may be rewritten where it runs."""
+    if not node.describes:
+        return None
+    written = tuple(rebuild(below, _as_written) for below in node.inputs)
+    return None if all(map(is_, written, node.inputs)) else node.with_inputs(written)
+
+
+def _as_written(node: Node) -> Node:
+    return node.as_written if isinstance(node, DrawFirst) else node

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from headrace.optimise.early_draws import draw_first
+from headrace.optimise.early_draws import draw_as_written, draw_first
 from headrace.optimise.early_filter import filter_first
 from headrace.optimise.final_prefetch import with_final_prefetch
 from headrace.optimise.fused_maps import fuse_maps
@@ -27,6 +27,7 @@ RULES: list[PlanRule] = [
     gather_once,  # … and fetch the rows after the last operation that only moves them
     fuse_maps,  # send a block through functions that follow one another …
     filter_first,  # … and not at all where a filter behind them drops it anyway
+    draw_as_written,  # keep what is kept under the name of the plan as written
     draw_first,  # have threads make rows that were drawn, rather than draw from rows that they made
     hand_over_in_lots,  # hand over quick calls by the batch that waits for them
     windows_at_once,  # make the batches of many windows in one go

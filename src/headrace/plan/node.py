@@ -50,6 +50,7 @@ class Node(ABC):
     - `ready_made`: takes on rows by itself, as many as are sensible; who asks for more gets what is there, and no more.
     - `runs_ahead`: threads of its own make the next rows while the consumer computes.
     - `outlives`: its rows are kept beyond a pass.
+    - `describes`: what it keeps is known by the description of the plan that makes it.
     - `in_memory`: its rows lie in memory and stay there, whoever holds them.
     - `brief`: all its rows can be had sooner than a thread could be started for them.
     - `at_hand`: its rows lie on this machine and are made by little more than copying them.
@@ -88,6 +89,7 @@ class Node(ABC):
     calls = False
     live = False
     outlives = False
+    describes = False
     in_memory = False
     same_each_epoch = False
     transparent = False

@@ -73,8 +73,8 @@ class ScanHints(NamedTuple):
     left: int | None = None
     most: int = ALL
     stays: _native.MappedFile | None = None
-    at: int = 0
     objects: bool = False
+    at: int = 0
 
 
 class ScanResult(NamedTuple):

@@ -192,7 +192,7 @@ class Reader:
         form = self._format
         stays = window.stays if self._late and form.pointed else None
         boxes = self._objects and form.boxes
-        hints = ScanHints(window.offset == 0, whole, self._left(), self._most(want), stays, window.offset, boxes)
+        hints = ScanHints(window.offset == 0, whole, self._left(), self._most(want), stays, boxes, window.offset)
         scan = self._format.scan(window.data, hints)
         self._row_bytes = -(-scan.used // scan.rows) if scan.rows else 0
         self._habit.row_bytes = self._row_bytes or self._habit.row_bytes

@@ -265,7 +265,7 @@ class Files(Node):
         names = self.files.names if self.files is not None and self.comes_late else []
         return self.format.first_size(head_of(names[0])) if names else 0
 
-    @property
+    @cached_property
     def _on_this_machine(self) -> bool:
         if self.files is None or self.child is not Records or self.format.compression:
             return False
