@@ -425,15 +425,20 @@ def test_without_a_number_there_is_a_worker_for_each_cpu():
 
 
 @pytest.mark.parametrize("ending", ["close", "drop", "leave", "restore"])
-def test_however_a_pass_ends_its_workers_are_gone_even_in_the_midst_of_a_call(ending):
+def test_however_a_pass_ends_its_workers_are_gone_even_in_the_midst_of_a_call(ending, tmp_path):
+    begun = tmp_path / "begun"
+
     def hang(x):
         if x == 3:
+            begun.touch()
             time.sleep(1000)
         return x
 
     it = iter(process(D.range(10), hang, 2))
     state = it.state()
     next(it)
+    while not begun.exists():
+        time.sleep(0.01)
     started = time.monotonic()
     if ending == "close":
         it.close()
