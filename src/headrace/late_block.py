@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
+from headrace import _native
 from headrace.block import Block, Ids, Item, concat, pick_rows
 from headrace.columns import Column, Indices
 from headrace.plan.marks import Mark
@@ -23,7 +24,18 @@ LARGE = 1 << 18
 
 
 class UnsoundError(BaseException):
-    """Rows that were handed out unseen are not what they should be: they must be read again, and looked at at once."""
+    """Rows that were handed out unseen are not what they should be: they must be read again, and looked at at once.
+
+    Of `files` they lie in.
+    """
+
+    def __init__(self, files: Iterable[_native.MappedFile] = ()) -> None:
+        super().__init__()
+        self._gone = [file.path for file in files if not file.intact]
+
+    def where(self) -> str:
+        """Which file is known to have changed."""
+        return f" ({self._gone[0]})" if self._gone else ""
 
 
 class LateBlock(Block):

@@ -124,7 +124,7 @@ nb::list can_read(nb::list paths) {
 void bind_files(nb::module_& m) {
   m.def("can_read", &can_read, "paths"_a);
   bind_parts(m);
-  nb::class_<MappedFile>(m, "MappedFile")
+  nb::class_<MappedFile>(m, "MappedFile", nb::dynamic_attr())
       .def(
           "__init__",
           [](MappedFile* made, int descriptor, int64_t size) {
@@ -140,6 +140,7 @@ void bind_files(nb::module_& m) {
           "release",
           [](const MappedFile& file, int64_t start, int64_t stop) {
             require(0 <= start && start <= stop && size_t(stop) <= file.size(), "that is no part of the file");
+            nb::gil_scoped_release released;
             file.release(size_t(start), size_t(stop));
           },
           "start"_a, "stop"_a);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -14,8 +15,9 @@
 namespace headrace::python {
 namespace {
 
-constexpr int64_t kSomeRecords = 256;       // verified at a time and then copied, while they are in the cache
-constexpr int64_t kSomeBytes = 128 << 10;  // the same, where objects are made of them under Python's lock
+// What is verified at a time and then copied, while it is in the cache.
+constexpr int64_t kSomeRecords = 256;
+constexpr int64_t kSomeBytes = 128 << 10;
 
 nb::tuple unframe(nb::handle source, int64_t start, int64_t max_rows, int64_t max_bytes, bool verify) {
   const Buffer buffer(source);
@@ -37,8 +39,11 @@ bool copy_records(const uint8_t* const* parts, const int64_t* which, const int64
   uint8_t* const out = values.extend(bytes);  // more than enough; what is not used is given back
   size_t filled = 0;
   offsets.push(0);
-  for (int64_t first = 0; first < count; first += kSomeRecords) {
-    const int64_t rows = std::min(kSomeRecords, count - first);
+  for (int64_t first = 0, rows; first < count; first += rows) {
+    int64_t seen = 0;
+    for (rows = 0; first + rows < count && seen < kSomeBytes && rows < kSomeRecords; ++rows) {
+      seen += bounds[2 * (first + rows) + 1] - bounds[2 * (first + rows)];
+    }
     if (headrace::verify_at(parts, which + first, bounds + 2 * first, rows) < rows) return false;
     for (int64_t i = first; i < first + rows; ++i) {
       const size_t size = size_t(bounds[2 * i + 1] - bounds[2 * i]) - headrace::kFraming;
@@ -97,16 +102,12 @@ class Places {
     return true;
   }
 
-  bool verify() const {
-    headrace::guard_mapped();
-    const int64_t count = int64_t(which_.size());
-    std::atomic<bool> good{true};
-    headrace::in_pieces(count, headrace::grain_of(count, int64_t(bytes_)), [&](int64_t begin, int64_t end) {
-      if (!good) return;
-      const int64_t rows = end - begin;
-      if (headrace::verify_at(parts_.data(), &which_[size_t(begin)], &bounds_[2 * size_t(begin)], rows) < rows) good = false;
-    });
-    return good;
+  int64_t count() const { return int64_t(which_.size()); }
+  size_t bytes() const { return bytes_; }
+
+  bool verify(int64_t begin, int64_t end) const {
+    const int64_t rows = end - begin;
+    return headrace::verify_at(parts_.data(), &which_[size_t(begin)], &bounds_[2 * size_t(begin)], rows) == rows;
   }
 
   bool copy(headrace::Growing<uint8_t>& values, headrace::Growing<int64_t>& offsets) const {
@@ -122,16 +123,35 @@ class Places {
   size_t bytes_ = 0;
 };
 
-// Whether all records that lie there are good, as several threads find.
-bool verify_places(nb::list files, ConstPlaces given) {
-  const Places places(files, given);
-  bool good;
-  {
+// Whether all records that lie there are good, which other threads find out meanwhile.
+class Verification {
+ public:
+  Verification(nb::list files, ConstPlaces given) : places_(files, given) {
+    for (nb::handle file : files) files_.push_back(nb::borrow(file));
     nb::gil_scoped_release released;
-    good = places.verify();
+    headrace::guard_mapped();
+    errand_.emplace(places_.count(), headrace::grain_of(places_.count(), int64_t(places_.bytes())),
+                    [this](int64_t begin, int64_t end) {
+                      if (good_ && !places_.verify(begin, end)) good_ = false;
+                    });
   }
-  return good && places.intact();
-}
+  ~Verification() { good_ = false; }  // nobody asks any more, so the rest is soon done
+
+  bool good() {
+    bool done;
+    {
+      nb::gil_scoped_release released;
+      done = errand_->wait();
+    }
+    return done && good_ && places_.intact();
+  }
+
+ private:
+  std::vector<nb::object> files_;  // which stay mapped meanwhile
+  Places places_;
+  std::atomic<bool> good_{true};
+  std::optional<headrace::Errand> errand_;  // the last one, since it uses the others until it is gone
+};
 
 // The records that lie there, as the bytes of all and where each begins; None if one of them is bad.
 nb::object unframe_places(nb::list files, ConstPlaces given) {
@@ -248,7 +268,9 @@ void bind_records(nb::module_& m) {
   m.def("unframe", &unframe, "buffer"_a, "start"_a, "max_rows"_a, "max_bytes"_a, "verify"_a = true);
   m.def("unframe_objects", &unframe_objects, "buffer"_a, "start"_a, "max_rows"_a);
   m.def("unframe_at", &unframe_at, "parts"_a, "which"_a, "bounds"_a);
-  m.def("verify_places", &verify_places, "files"_a, "places"_a);
+  nb::class_<Verification>(m, "Verification")
+      .def(nb::init<nb::list, ConstPlaces>(), "files"_a, "places"_a)
+      .def("good", &Verification::good);
   m.def("unframe_places", &unframe_places, "files"_a, "places"_a);
   m.def("unframe_rows", &unframe_rows, "parts"_a, "order"_a);
   m.def("scan_records", &scan_records, "buffer"_a, "start"_a, "max_rows"_a, "verify"_a = true);

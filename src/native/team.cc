@@ -1,6 +1,7 @@
 #include "team.h"
 
 #include <pthread.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -10,6 +11,7 @@
 #include <mutex>
 #include <new>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace headrace {
@@ -17,9 +19,18 @@ namespace {
 
 constexpr int64_t kPieceBytes = 256 << 10;  // what takes a core about as long as it takes to wake another one
 
+std::atomic<int> threads{1};
+
 struct Job {
-  const std::function<void(int64_t, int64_t)>* work;
-  int64_t count, piece, pieces;
+  // More pieces than threads, since some threads are slower; none smaller than the grain.
+  Job(const std::function<void(int64_t, int64_t)>& work, int64_t count, int64_t grain)
+      : work(&work),
+        count(count),
+        piece(std::max<int64_t>({1, grain, (count + 4 * threads - 1) / (4 * threads)})),
+        pieces((count + piece - 1) / piece) {}
+
+  const std::function<void(int64_t, int64_t)>* const work;
+  const int64_t count, piece, pieces;
   std::atomic<int64_t> next{0};
   std::atomic<int64_t> done{0};
   int helpers = 0;
@@ -37,17 +48,24 @@ bool help(Job& job) {
 
 class Team {
  public:
-  void run(const std::shared_ptr<Job>& job, int threads) {
+  // Has up to so many helpers begin.
+  void begin(const std::shared_ptr<Job>& job, int helpers) {
+    const int wanted = int(std::min<int64_t>(helpers, job->pieces));
+    if (wanted < 1) return;
     {
       std::lock_guard<std::mutex> held(lock_);
-      while (int(helpers_) < threads - 1) {
+      while (int(helpers_) < helpers) {
         std::thread([this] { serve(); }).detach();  // they sleep until the process ends
         ++helpers_;
       }
-      job->helpers = int(std::min<int64_t>(threads - 1, job->pieces - 1));
+      job->helpers = wanted;
       waiting_.push_back(job);
     }
-    job->helpers == 1 ? wanted_.notify_one() : wanted_.notify_all();
+    wanted_.notify_one();
+  }
+
+  // Does what nobody has begun, and waits for the rest.
+  void end(const std::shared_ptr<Job>& job) {
     help(*job);
     std::unique_lock<std::mutex> held(lock_);
     forget(job);
@@ -71,8 +89,11 @@ class Team {
     for (;;) {
       wanted_.wait(held, [&] { return !waiting_.empty(); });
       const std::shared_ptr<Job> job = waiting_.front();
-      if (--job->helpers <= 0) waiting_.pop_front();
+      const int others = --job->helpers;
+      if (others <= 0) waiting_.pop_front();
       held.unlock();
+      // To wake somebody up takes as long as many a piece: whoever has been wakes two more.
+      for (int i = 0; i < std::min(others, 2); ++i) wanted_.notify_one();
       const bool last = help(*job);
       held.lock();
       if (last) over_.notify_all();
@@ -100,8 +121,6 @@ Team& the_team() {
   return *made;
 }
 
-std::atomic<int> threads{1};
-
 }  // namespace
 
 void set_team(int wanted) { threads = std::max(1, wanted); }
@@ -112,16 +131,31 @@ int64_t grain_of(int64_t count, int64_t bytes) {
 }
 
 void in_pieces(int64_t count, int64_t grain, const std::function<void(int64_t, int64_t)>& work) {
-  const int most = team();
   if (count <= 0) return;
-  if (most < 2 || count < 2 * grain) return work(0, count);
-  auto job = std::make_shared<Job>();
-  job->work = &work;
-  job->count = count;
-  // more pieces than threads, since some threads are slower; none smaller than the grain
-  job->piece = std::max(grain, (count + 4 * most - 1) / (4 * most));
-  job->pieces = (count + job->piece - 1) / job->piece;
-  the_team().run(job, most);
+  if (team() < 2 || count < 2 * grain) return work(0, count);
+  const auto job = std::make_shared<Job>(work, count, grain);
+  the_team().begin(job, int(std::min<int64_t>(team() - 1, job->pieces - 1)));
+  the_team().end(job);
+}
+
+struct Errand::Begun {
+  Begun(int64_t count, int64_t grain, Work given)
+      : work(std::move(given)), job(std::make_shared<Job>(work, count, grain)), process(getpid()) {}
+
+  const Work work;
+  const std::shared_ptr<Job> job;
+  const pid_t process;
+};
+
+Errand::Errand(int64_t count, int64_t grain, Work work)
+    : begun_(std::make_shared<Begun>(count, grain, std::move(work))) {
+  the_team().begin(begun_->job, team() - 1);
+}
+
+bool Errand::wait() {
+  if (begun_->process != getpid()) return false;
+  the_team().end(begun_->job);
+  return true;
 }
 
 }  // namespace headrace

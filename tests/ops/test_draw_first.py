@@ -38,7 +38,8 @@ def names(tmp_path):
 
 @pytest.fixture
 def picked(monkeypatch):
-    """How many blocks were picked from files, so that nobody tests the other way."""
+    """How many blocks were picked from files, so that nobody tests the other way; little is read ahead."""
+    monkeypatch.setattr(pointed_rows, "READ_BYTES", 4 * SIZE)
     count = []
     plain = PickedRecords.make
 
@@ -255,11 +256,11 @@ def test_places_beyond_a_file_are_refused(names, place):
     with open(names[0], "rb") as file:  # noqa: PTH123
         mapped = _native.MappedFile(file.fileno(), os.stat(names[0]).st_size)  # noqa: PTH116
     places = np.array([place], np.int64)
-    for look in (_native.verify_places, _native.unframe_places):
+    for look in (_native.Verification, _native.unframe_places):
         with pytest.raises(ValueError, match=r"no such file|out of range"):
             look([mapped], places)
     good = np.array([(0, 0, 8, 0)], np.int64)  # too short to be a record
-    assert not _native.verify_places([mapped], good)
+    assert not _native.Verification([mapped], good).good()
     assert _native.unframe_places([mapped], good) is None
 
 

@@ -12,7 +12,7 @@ from headrace.execute.sound_rows import open_again, open_late
 from headrace.execute.stream import CROWD, Pace, Source
 from headrace.execute.unordered import Delivery, Remaining, Unordered
 from headrace.execute.workers import Reopen, Work, WorkerStream, do_nothing
-from headrace.late_block import MOVED
+from headrace.late_block import MOVED, UnsoundError
 from headrace.options import AUTOTUNE
 from headrace.plan.marks import At, Mark, Marks
 from headrace.plan.node import Node, waits
@@ -106,8 +106,8 @@ def work_in_parallel(
         tickets = 4 * n if remote is not None else n + min(n, SPARE) if unseen else 2 * n
         return Limits(tickets, None if node.pure else n)
 
-    def reopen(mark: Mark) -> tuple[Source, Work]:
-        return open_again(ctx, written or node, mark), do_nothing if written else work
+    def reopen(mark: Mark, unsound: UnsoundError) -> tuple[Source, Work]:
+        return open_again(ctx, written or node, mark, unsound), do_nothing if written else work
 
     # Out of order, marks are made where threads hand over: then there is always one.
     start = 0 if delivery is None else 1

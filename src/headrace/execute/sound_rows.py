@@ -19,12 +19,12 @@ def open_late(ctx: Context, node: Node, marks: Marks) -> Input:
         return ctx.open(node, marks)
 
 
-def open_again(ctx: Context, node: Node, mark: Mark) -> Input:
+def open_again(ctx: Context, node: Node, mark: Mark, unsound: UnsoundError) -> Input:
     """The rows of a node from a mark on, none of them late, where some that were have proved unsound."""
     try:
         return ctx.open(node, mark.marks())
     except StateError as error:  # it is not what it was, and there is no way to go on
-        raise StateError(f"what was being read has been changed under way: {error}") from error
+        raise StateError(f"what was being read has been changed under way{unsound.where()}: {error}") from error
 
 
 class SoundRows:
@@ -48,20 +48,20 @@ class SoundRows:
             if item is not END:
                 look_at(item)
             return item
-        except UnsoundError:
-            return self._again(mark).pull(want)
+        except UnsoundError as error:
+            return self._again(mark, error).pull(want)
 
     def skip(self, count: int, *, replay: bool = False) -> int:
         """Pass over rows; returns how many there were."""
         mark = self._rows.mark()
         try:
             return self._rows.skip(count, replay=replay)
-        except UnsoundError:
-            return self._again(mark).skip(count, replay=replay)
+        except UnsoundError as error:
+            return self._again(mark, error).skip(count, replay=replay)
 
-    def _again(self, mark: Mark) -> Input:
+    def _again(self, mark: Mark, error: UnsoundError) -> Input:
         self._rows.close()
-        self._rows = open_again(self._ctx, self._node, mark)
+        self._rows = open_again(self._ctx, self._node, mark, error)
         return self._rows
 
     def mark(self) -> Mark:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from headrace.execute.stats import Stage
 
 Work = Callable[[Item], list[Item]]
-Reopen = Callable[[Mark], tuple[Source, Work]]
+Reopen = Callable[[Mark, UnsoundError], tuple[Source, Work]]
 
 
 def do_nothing(item: Item) -> list[Item]:
@@ -150,17 +150,17 @@ class WorkerStream(Stream):
         here = self._width == 0 and self.channel.at_rest()
         try:
             made = self._made_here(want) if here else self._handed_over(want)
-        except UnsoundError:
+        except UnsoundError as error:
             if self._reopen is None:  # then whoever asked for late rows reads them again
                 raise
-            self._read_again()
+            self._read_again(error)
             return True
         climb = self._climb
         if climb is not None and climb.learn_delivery(len(made), sum(made), perf_counter_ns() - started):
             self.resize(climb.width)
         return bool(made)
 
-    def _read_again(self) -> None:
+    def _read_again(self, unsound: UnsoundError) -> None:
         """Begin anew after the rows that were handed over, with none that are late."""
         assert self._reopen is not None, "late rows come to those who can read them again"
         self._stop()
@@ -170,7 +170,7 @@ class WorkerStream(Stream):
         self.channel = Channel(self._allowed(), self._pass.memory)
         self._pass.watch(self.channel)
         try:
-            self._source, self._work = self._reopen(self._next)
+            self._source, self._work = self._reopen(self._next, unsound)
         except StateError as error:
             self.channel.fail(error)
         if self._pass.cancelled:
@@ -246,8 +246,8 @@ class WorkerStream(Stream):
             return self._source.skip(count, replay=True)
         try:
             done = self._source.skip(count, replay=True)
-        except UnsoundError:
-            self._read_again()
+        except UnsoundError as error:
+            self._read_again(error)
             if self.channel.over:
                 return 0
             done = self._source.skip(count, replay=True)

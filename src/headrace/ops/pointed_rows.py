@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,15 +15,17 @@ from headrace.block import Block, Ids, Item
 from headrace.columns import Indices
 from headrace.execute.stream import END, Pulled, Source
 from headrace.late_block import LateBlock, UnmergedBlock, UnsoundError
-from headrace.ops.buffer_size import Peeked
 from headrace.ops.slots import Slots
+from headrace.plan.marks import Mark
 from headrace.plan.structure import LEAF
 from headrace.sources.late_records import LateRecords
 
 Places = NDArray[np.int64]
 """Of each row the number of its file, the bytes where it begins and ends, and its ordinal in the input."""
 
-RESIDENT = 128 << 20
+READ_BYTES, AHEAD = 16 << 20, 2
+"""So many bytes of records are read at a time, and so many times as much is looked at before it is asked for."""
+RESIDENT = 256 << 20
 """When so many bytes have been looked at, their pages are taken out of this process's own view; some come back."""
 FILES = 64
 """Beyond so many files it is looked now and then which of them still have rows in the buffer."""
@@ -47,7 +51,7 @@ class PickedRecords(LateBlock):
             return
         found = _native.unframe_places(self._files, self._places)
         if found is None:
-            raise UnsoundError
+            raise UnsoundError(self._files)
         self._columns = [binary(*found)]
 
     @staticmethod
@@ -68,51 +72,114 @@ class PickedRecords(LateBlock):
         return PickedRecords(self._places[start:stop], self._files, ids)
 
 
-class PointedRows(Peeked):
+class PointedItem(NamedTuple):
+    """An item of an input that has been read ahead, and who is looking at its rows meanwhile, where they are places."""
+
+    item: Item
+    look: _native.Verification | None
+
+
+class PointedRows:
     """An input, of whose rows it only says where they lie, if they can be had late: a block holds their `Places`.
 
-    They are looked at, since behind one that is bad there may be no others, but not copied.
+    They are looked at, since behind one that is bad there may be no others, but not copied: on other cores, while
+    those before them are used.
     """
 
     def __init__(self, source: Source) -> None:
-        super().__init__(source)
+        self._source = source
+        self._coming: deque[PointedItem] = deque()
         self._files: list[_native.MappedFile] = []
         self._numbers: dict[int, int] = {}
         self._looked = FILES
         self._seen = 0
+        self._row_bytes = READ_BYTES  # until some rows have shown how large they are
         self._pointing: bool | None = None
         self._merged: tuple[object, Places] | None = None
 
+    @property
+    def ordinal(self) -> int:
+        """Where the rows stand that come next."""
+        return self._coming[0].item.mark.ordinal if self._coming else self._source.ordinal
+
+    def mark(self) -> Mark:
+        """Of the row that comes next."""
+        return self._coming[0].item.mark if self._coming else self._source.mark()
+
     def pull(self, want: int) -> Pulled:
         """As many rows as are wanted, if there are; what cannot be pointed at, as it comes."""
+        while self._has_room() and self._read(max(want, READ_BYTES // self._row_bytes)):
+            pass
+        if not self._coming:
+            return END
+        self._release()
+        return self._take(want)
+
+    def skip(self, count: int, *, replay: bool = False) -> int:
+        """Pass over rows; returns how many there were. Those that were read ahead must be good, too."""
+        done = 0
+        while done < count and self._coming:
+            done += self._take(count - done).rows
+        return done + self._source.skip(count - done, replay=replay) if done < count else done
+
+    def close(self) -> None:
+        """Free the input."""
+        self._coming.clear()
+        self._source.close()
+
+    def _has_room(self) -> bool:
+        return not self._coming or (self._pointing is True and len(self._coming) < AHEAD)
+
+    def _read(self, want: int) -> bool:
+        """Have up to so many rows more on their way, or an item that holds no places; False at the end."""
         parts: list[Block] = []
         found: list[Places] = []
         rows = 0
-        while rows < want and (item := super().pull(want - rows)) is not END:
+        other: Pulled = END
+        while rows < want and (item := self._source.pull(want - rows)) is not END:
             places = self._places(item) if isinstance(item, Block) and self._pointing is not False else None
             if places is None:
-                if not parts:
-                    return self._as_it_comes(item)
-                self._pending.put_back(item)
+                other = item
                 break
             self._pointing = True
             assert isinstance(item, Block)
             parts.append(item)
             found.append(places)
             rows += item.rows
-        if not parts:
-            return END
+        if parts:
+            self._look_at(parts, found)
+        if other is not END:
+            self._coming.append(PointedItem(self._as_it_comes(other), None))
+        return bool(parts) or other is not END
+
+    def _look_at(self, parts: list[Block], found: list[Places]) -> None:
+        """Have others find out whether these rows are good."""
         places = found[0] if len(found) == 1 else np.concatenate(found)
-        places[:, 3] = np.arange(parts[0].mark.ordinal, parts[0].mark.ordinal + rows)
-        if not _native.verify_places(self._files, places):
-            raise UnsoundError
-        self._seen += int((places[:, 2] - places[:, 1]).sum())
+        first = parts[0].mark.ordinal
+        places[:, 3] = np.arange(first, first + len(places))
+        nbytes = int((places[:, 2] - places[:, 1]).sum())
+        self._seen += nbytes
+        self._row_bytes = max(1, nbytes // len(places))
+        ids = None if parts[0].ids is None else np.concatenate([p.ids for p in parts if p.ids is not None])
+        block = Block(LEAF, [places], len(places), parts[0].mark, ids)
+        self._coming.append(PointedItem(block, _native.Verification(self._files, places)))
+
+    def _take(self, want: int) -> Item:
+        """The next item, once it is known to be good."""
+        item, look = self._coming.popleft()
+        if look is not None and not look.good():
+            raise UnsoundError(self._files)
+        if item.rows > want:
+            self._coming.appendleft(PointedItem(item.slice(want, item.rows), None))
+            item = item.slice(0, want)
+        return item
+
+    def _release(self) -> None:
+        """Take pages that have been looked at out of this process's view, now and then."""
         if self._seen > RESIDENT:
             self._seen = 0
             for file in self._files:
                 file.release(0, len(file.data))
-        ids = None if parts[0].ids is None else np.concatenate([p.ids for p in parts if p.ids is not None])
-        return Block(LEAF, [places], rows, parts[0].mark, ids)
 
     def _as_it_comes(self, item: Item) -> Item:
         if isinstance(item, Block):
@@ -163,10 +230,13 @@ class PointedRows(Peeked):
         return rows
 
     def _forget(self, slots: Slots) -> None:
-        """Let go of files that have no more rows in the buffer; rows that were given out know those they need."""
-        numbers = slots.numbers()[:, 0]
-        there = (numbers >= 0) & (numbers < len(self._files))  # empty slots hold anything
-        used, numbers[there] = np.unique(numbers[there], return_inverse=True)
+        """Let go of files that have no more rows here; rows that were given out know those they need."""
+        held = [slots.numbers()[:, 0]]
+        held += [c.item.columns[0][:, 0] for c in self._coming if isinstance(c.item, Block)]
+        there = [(numbers >= 0) & (numbers < len(self._files)) for numbers in held]  # empty slots hold anything
+        used = np.unique(np.concatenate([numbers[known] for numbers, known in zip(held, there, strict=True)]))
+        for numbers, known in zip(held, there, strict=True):
+            numbers[known] = np.searchsorted(used, numbers[known])
         self._files = [self._files[number] for number in used.tolist()]
         self._numbers = {id(file): number for number, file in enumerate(self._files)}
         self._merged = None

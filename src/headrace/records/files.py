@@ -123,7 +123,9 @@ class LocalFile:
 
     def map_memory(self) -> _native.MappedFile:
         """The file as memory; raises where it cannot be mapped."""
-        return _native.MappedFile(self._open(), self.size or 0)
+        mapped = _native.MappedFile(self._open(), self.size or 0)
+        mapped.path = self.path
+        return mapped
 
     def broken(self) -> Exception:
         """What is wrong where mapped memory is not intact any more."""

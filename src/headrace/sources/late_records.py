@@ -30,7 +30,7 @@ class LateRecords(LateBlock):
         file.load(int(bounds[0]), int(bounds[-1]))
         values, offsets, _, problem = _native.unframe(file.data[bounds[0] : bounds[-1]].data, 0, ALL, ALL)
         if problem or len(offsets) != len(bounds) or not file.intact:
-            raise UnsoundError
+            raise UnsoundError([file])
         self._columns = [binary(values, offsets)]
 
     def _part(self, start: int, stop: int) -> Block:
@@ -45,5 +45,5 @@ class LateRecords(LateBlock):
             each.file.load(int(each.bounds[0]), int(each.bounds[-1]))
         found = _native.unframe_rows([(f.file.data, f.bounds) for f in frames], order)
         if found is None or not all(f.file.intact for f in frames):
-            raise UnsoundError
+            raise UnsoundError(f.file for f in frames)
         return Block(LEAF, [binary(*found)], len(order))
