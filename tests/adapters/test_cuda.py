@@ -124,6 +124,48 @@ def test_small_components_travel_together_and_large_ones_alone():
     assert shared.data_ptr() != first["image"].untyped_storage().data_ptr()
 
 
+def many_small(batches=400):
+    rows = np.arange(batches * 16, dtype=np.float32)
+    return D.from_tensor_slices((np.repeat(rows[:, None], 50, 1), rows.astype(np.int64))).shuffle(64, seed=3).batch(16)
+
+
+def test_small_batches_travel_together_and_are_tensors_of_their_own():
+    weight = torch.ones(50, device="cuda", requires_grad=True)
+    losses, homes = [], set()
+    for (a, b), (x, y) in zip(many_small(), many_small().to_torch("cuda", prefetch=0), strict=True):
+        assert (a.tobytes(), b.tolist()) == (x.cpu().numpy().tobytes(), y.tolist())
+        homes.add(x.untyped_storage().data_ptr())
+        x.div_(2)  # after which what was made of the last ones can still be differentiated
+        losses.append((x * weight).sum())
+        if len(losses) == 4:
+            torch.stack(losses).sum().backward()
+            losses = []
+    assert len(homes) < 300
+
+
+def test_streams_that_take_turns_each_wait_for_what_travelled_together():
+    streams = [torch.cuda.Stream() for _ in range(2)]
+    feed = iter(many_small().to_torch("cuda", prefetch=0))
+    for i, (_, labels) in enumerate(many_small()):
+        with torch.cuda.stream(streams[i % 2]):
+            torch.cuda._sleep(10_000)
+            x, y = next(feed)
+            sums = x[:, 0].sum(), y.sum()
+        assert [int(s) for s in sums] == 2 * [int(labels.sum())]
+
+
+def test_a_state_between_batches_that_travelled_together():
+    feed = many_small().prefetch(4, mode="process").to_torch("cuda")
+    it = iter(feed)
+    taken = [y.tolist() for _, (_, y) in zip(range(203), it, strict=False)]
+    state = feed.state_dict()
+    rest = [y.tolist() for _, y in it]
+    again = many_small().to_torch("cuda", prefetch=0)
+    again.load_state_dict(state)
+    assert [y.tolist() for _, y in again] == rest
+    assert [*taken, *rest] == [y.tolist() for _, y in many_small()]
+
+
 def test_batches_that_change_their_shape():
     sizes = [3, 70_000, 3, 5, 1_500_000, 1]
     signature = hr.TensorSpec((None,), np.int64)

@@ -20,6 +20,9 @@ from headrace.execute.starvation import Meter
 from headrace.plan.structure import LEAF, Structure
 from headrace.ragged import Ragged
 
+TOGETHER = 8 << 20
+"""Batches that come together travel so up to this size: whoever keeps one of them keeps the memory of all."""
+
 
 class Jagged(NamedTuple):
     """A ragged component on a device."""
@@ -31,7 +34,8 @@ class Jagged(NamedTuple):
 class Staged(NamedTuple):
     """A batch on its way to a device: leaves, the tensors that own their memory, the event after which it is there.
 
-    `direct` says that the device reads arrays of somebody else where they lie.
+    `direct` says that the device reads arrays of somebody else where they lie. Batches that travelled together share
+    the memory, the event, and the streams that are `told` of both.
     """
 
     structure: Structure
@@ -41,19 +45,21 @@ class Staged(NamedTuple):
     there: Any
     direct: bool
     nbytes: int
+    told: set[int]
 
 
 class Staging:
-    """Has a thread copy batches to CUDA devices, in turn, `ahead` of them before they are asked for.
+    """Copies batches to CUDA devices, in turn; has a thread do so, `ahead` of them before they are asked for.
 
     They pass through page-locked buffers; a buffer is filled again only after the event behind its last copy. Large
     ones go without: those made in memory of the pool, and views of an array which is read again and again, once that
-    memory itself is locked. Device memory
-    is allocated on the copying stream and told of the consumer's (`record_stream`), so that it is not reused while the
-    consumer's kernels may read it.
+    memory itself is locked. Device memory is allocated on the copying stream and told of the consumer's
+    (`record_stream`), so that it is not reused while the consumer's kernels may read it. Small batches that come
+    together travel so: each is a tensor of its own, though its memory is part of theirs.
     """
 
     name = "to_torch"
+    copies = True
 
     def __init__(
         self, devices: tuple[Any, ...], casts: Casts, locked: Locked, *, pin: bool, wait: bool, ahead: int
@@ -92,13 +98,25 @@ class Staging:
         """The rows of a block, on their way."""
         first = block.mark.ordinal
         wanted = self._casts.of(block.structure) if self._casts else [None] * len(block.columns)
+        together = block.rows > 1 and block.nbytes <= TOGETHER and len(self._devices) == 1
+        if together and block.columns and all(map(_numeric, block.columns)):
+            return self._together(block, wanted)
         rows = zip(*(values(c) for c in block.columns), strict=True) if block.columns else [()] * block.rows
         nbytes = block.nbytes // block.rows
         staged: Column = [
             self._staged(block.structure, row, wanted, self._devices[(first + i) % len(self._devices)], nbytes)
             for i, row in enumerate(rows)
         ]
-        return Block(LEAF, [staged], block.rows)
+        return Block(LEAF, [staged], block.rows, nbytes=block.nbytes)
+
+    def _together(self, block: Block, wanted: list[Any]) -> Block:
+        """The rows of a block in one go."""
+        nbytes = block.nbytes // block.rows
+        whole = self._staged(block.structure, tuple(block.columns), wanted, self._devices[0], nbytes)
+        # What `data` gives counts changes by itself: who writes to one batch has not changed the others for autograd.
+        leaves = [[row.data for row in leaf.unbind()] for leaf in whole.leaves]
+        staged: Column = [whole._replace(leaves=list(row)) for row in zip(*leaves, strict=True)]
+        return Block(LEAF, [staged], block.rows, nbytes=block.nbytes)
 
     def _staged(
         self, structure: Structure, row: tuple[Any, ...], wanted: list[Any], device: Any, nbytes: int
@@ -122,7 +140,7 @@ class Staging:
         staged = iter(tensors)
         arrived = (next(staged) if tensor is None else tensor for tensor in moved)
         leaves = [_leaf(value, arrived) for value in row]
-        return Staged(structure, leaves, owners, device, there, direct, nbytes)
+        return Staged(structure, leaves, owners, device, there, direct, nbytes, set())
 
     def _move(self, part: BufferPart, device: Any, *, locked: bool) -> Any:
         """The array on the device, if it goes there from where it lies."""
@@ -136,9 +154,11 @@ class Staging:
     def deliver(self, staged: Staged) -> Any:
         """Have the consumer's stream wait for the copy, not the program."""
         stream = self._cuda.current_stream(staged.device)
-        stream.wait_event(staged.there)
-        for tensor in staged.owners:
-            tensor.record_stream(stream)
+        if stream.cuda_stream not in staged.told:
+            stream.wait_event(staged.there)
+            for tensor in staged.owners:
+                tensor.record_stream(stream)
+            staged.told.add(stream.cuda_stream)
         if self._wait or staged.direct:  # who has a batch may write to the array that it came from
             staged.there.synchronize()
         if self._meter is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import weakref
 from collections.abc import Iterator as PythonIterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
@@ -16,7 +16,7 @@ from headrace.execute.parallel import read_ahead
 from headrace.execute.registry import opens
 from headrace.execute.starvation import Meter
 from headrace.execute.stats import Stats
-from headrace.execute.stream import END, Made, Stream
+from headrace.execute.stream import END, Made, Source, Stream
 from headrace.iterator import Epochs, Iterator
 from headrace.ops.even_shard import EvenShard
 from headrace.ops.prefetch import Prefetch
@@ -58,6 +58,8 @@ class Target(Protocol):
     name: str
     ahead: int
     """How many elements a thread has ready; 0 makes each when it is asked for."""
+    copies: bool
+    """Whether nothing that was converted needs the arrays any more that it was made of."""
 
     def meter(self) -> Meter:
         """What counts the consumer's waiting."""
@@ -79,6 +81,7 @@ class PlainTarget:
     """A target that gives elements as they are; a subclass says what it does besides."""
 
     name = "feed"
+    copies = False
 
     def __init__(self, ahead: int = 2) -> None:
         self.ahead = ahead
@@ -142,19 +145,26 @@ class Adapted(PassThrough):
 
 @opens(Adapted)
 def open_adapted(node: Adapted, ctx: Context, at: At) -> Stream:
-    """Rows converted on a thread, or when they are asked for."""
-    if node.target.ahead:
-        rows = _without_prefetch(node.input)
-        return read_ahead(ctx, rows, at.inputs, rows=node.target.ahead, work=node.convert)
-    return AdaptedStream(node, ctx, at)
+    """Rows converted on a thread, or when they are asked for.
+
+    Those that another process makes are there when they are asked for: a thread would take Python's lock from the
+    consumer to convert a few, and is started only where that is seen to help.
+    """
+    ahead, tuned = node.target.ahead, None
+    rows = _without_prefetch(node.input) if ahead else node.input
+    if isinstance(rows, Prefetch) and rows.mode == "process":
+        rows, tuned = replace(rows, lent=node.target.copies), "hand-over"
+    if ahead:
+        return read_ahead(ctx, rows, at.inputs, rows=ahead, work=node.convert, if_it_helps=tuned)
+    return AdaptedStream(node, ctx.open(rows, at.inputs, any_order=True))
 
 
 class AdaptedStream(Stream):
     """Converts what it is asked for, when it is asked."""
 
-    def __init__(self, node: Adapted, ctx: Context, at: At) -> None:
+    def __init__(self, node: Adapted, rows: Source) -> None:
         self._node = node
-        self._input = ctx.open(node.input, at.inputs, any_order=True)
+        self._input = rows
 
     def pull(self, want: int) -> Made:
         item = self._input.pull(want)

@@ -66,6 +66,7 @@ class Arrays:
     """JAX arrays on a device, or spread over several."""
 
     name = "to_jax"
+    copies = False
 
     def __init__(self, device: Any, sharding: Any, prefetch: int | None) -> None:
         self._jax = jax = framework("jax", "to_jax")

@@ -98,6 +98,7 @@ class Tensors:
     """Tensors on the CPU, or on a device that copies as it likes."""
 
     name = "to_torch"
+    copies = False
 
     def __init__(self, casts: Casts, device: Any, *, pin: bool, ahead: int) -> None:
         self._casts = casts

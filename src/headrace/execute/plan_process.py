@@ -11,6 +11,7 @@ import contextlib
 import os
 import weakref
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from headrace.block import Block, Failure, Item
@@ -18,6 +19,7 @@ from headrace.errors import ElementError, WorkerError
 from headrace.execute.context import Context
 from headrace.execute.passes import Pass
 from headrace.execute.remote_worker import Died, Worker
+from headrace.execute.shared import PackedValues, take_apart
 from headrace.execute.state import description, drawn_seeds
 from headrace.execute.stream import END, Made, Stream
 from headrace.options import Options
@@ -44,6 +46,12 @@ class Want(NamedTuple):
     """How many rows are asked for."""
 
     rows: int
+
+
+@lru_cache(256)
+def _ask_for(rows: int) -> PackedValues:
+    """So many rows, ready to be sent: to pickle it takes as long as to read an answer."""
+    return take_apart([Want(rows)])
 
 
 class Stop(NamedTuple):
@@ -136,12 +144,13 @@ def _end(idle: list[Idle]) -> None:
 
 
 class ProcessStream(Stream):
-    """The rows of a plan, made by another process."""
+    """The rows of a plan, made by another process; `lent` ones lie in its memory, until others are asked for."""
 
-    def __init__(self, node: Node, ctx: Context, marks: Marks, keeper: ProcessKeeper) -> None:
+    def __init__(self, node: Node, ctx: Context, marks: Marks, keeper: ProcessKeeper, *, lent: bool = False) -> None:
         self._node = node
         self._ctx = ctx
         self._keeper = keeper
+        self._lent = lent
         self._plan = [*description(node), *map(str, drawn_seeds(node))]  # a restored state may bring other seeds
         self._next: Marked = SavedMark(marks)
         self._asked = self._over = self._died = False
@@ -161,9 +170,9 @@ class ProcessStream(Stream):
     def _receive(self, want: int) -> Item | None:
         worker = self._worker or self._begin_worker()
         if not self._asked:
-            worker.send(Want(want))
+            worker.send_packed(_ask_for(want))
         self._asked = False  # what comes is the answer, though it be an exception
-        *made, sent = worker.receive()
+        *made, sent = worker.receive(lent=self._lent)
         self._died = False
         self._ctx.run.sizes.update(sent.sizes)
         if sent.over:
@@ -173,7 +182,7 @@ class ProcessStream(Stream):
         item = self._item(made[0], sent.mark)
         self._next = sent.mark.later(item.rows)
         try:
-            worker.send(Want(want))  # the other process goes on while this one has something to do
+            worker.send_packed(_ask_for(want))  # the other process goes on while this one has something to do
             self._asked = True
         except Died as death:
             self._restart(death)

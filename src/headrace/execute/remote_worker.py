@@ -170,7 +170,11 @@ class Worker:
 
     def send(self, value: Any) -> None:
         """Ask without waiting."""
-        self._send(take_apart([value]))
+        self.send_packed(take_apart([value]))
+
+    def send_packed(self, question: PackedValues) -> None:
+        """Ask what has been asked before, and is ready to be sent again."""
+        self._send(question)
 
     def forget_answers(self) -> None:
         """Nobody will fetch the answers to what was asked so far: the next to ask passes over them."""
@@ -214,12 +218,15 @@ class Worker:
                 raise Died(self._ending()) from None
             raise
 
-    def receive(self) -> list[Any]:
-        """The answer to what was asked first and not answered yet."""
+    def receive(self, *, lent: bool = False) -> list[Any]:
+        """The answer to what was asked first and not answered yet.
+
+        If it is `lent`, columns lie where the worker put them, until the next but one is asked for.
+        """
         while self._received < self._wanted:
             self._receive()
         memory = self._keeper.outboxes[self._received % AHEAD]
-        answer = from_message(self._receive(), memory)
+        answer = from_message(self._receive(), memory, lent=lent)
         first = answer[0] if answer else None
         if isinstance(first, Unusable):
             error = first.exception()

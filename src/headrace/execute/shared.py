@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Callable
 from functools import cache, lru_cache
 from hashlib import blake2b
+from math import prod
 from types import FunctionType
 from typing import Any, NamedTuple
 
@@ -67,8 +68,14 @@ class Shared:
         """An array's copy, which nobody else sees."""
         out = room_for(shape, dtype)
         if out.nbytes:
-            copy_with_help(np.ndarray(shape, out.dtype, self._mapped(start + out.nbytes), start), out)
+            copy_with_help(self.lend(start, out.dtype, shape), out)
         return out
+
+    def lend(self, start: int, dtype: DTypeLike, shape: tuple[int, ...]) -> NDArray[Any]:
+        """An array where it lies."""
+        kind = np.dtype(dtype)
+        size = kind.itemsize * prod(shape)
+        return np.ndarray(shape, kind, self._mapped(start + size), start) if size else np.empty(shape, kind)
 
     def close(self) -> None:
         """Let go of it."""
@@ -140,8 +147,8 @@ def _compact(column: Any) -> Any:
     return pa.concat_arrays([column])
 
 
-def from_message(message: bytes, memory: Shared) -> list[Any]:
-    """The parts, sharing nothing with the memory."""
+def from_message(message: bytes, memory: Shared, *, lent: bool = False) -> list[Any]:
+    """The parts, sharing nothing with the memory, unless columns are `lent`."""
     plan, count, data, places, sizes = pickle.loads(message)
     rest: list[Any] = [None] * count
     if data != b"":
@@ -152,8 +159,10 @@ def from_message(message: bytes, memory: Shared) -> list[Any]:
         unpacker.array = lambda number, dtype, shape: memory.read(places[number], dtype, shape)
         rest = unpacker.load()
 
+    array = memory.lend if lent else memory.read
+
     def found(place: Any) -> Any:
-        return rest[place] if isinstance(place, int) else memory.read(places[place[0]], place[1], place[2])
+        return rest[place] if isinstance(place, int) else array(places[place[0]], place[1], place[2])
 
     parts: list[Any] = []
     for part in plan:

@@ -55,13 +55,15 @@ class Prefetch(PassThrough):
     """Reads its input on a thread or in a process, at most `buffer_size` rows ahead, None a sensible number.
 
     `if_it_helps`: only once that is seen to save the consumer time, where nobody can tell. `final`: no user wrote
-    it, and it is the whole pipeline that may be read ahead.
+    it, and it is the whole pipeline that may be read ahead. `lent`: of rows made in a process, nobody needs the columns
+    any more when the next ones are asked for.
     """
 
     buffer_size: int | None = field(metadata=FOUND_WHILE_RUNNING)
     mode: str = field(default="thread", metadata=TUNING)
     if_it_helps: bool = field(default=False, repr=False, metadata=TUNING)
     final: bool = field(default=False, repr=False, metadata=TUNING)
+    lent: bool = field(default=False, repr=False, metadata=TUNING)
     keeper: ProcessKeeper = field(default_factory=ProcessKeeper, repr=False, metadata=TUNING)
 
     @property
@@ -77,8 +79,8 @@ class Prefetch(PassThrough):
 def open_prefetch(node: Prefetch, ctx: Context, at: At) -> Stream:
     """Rows read on a thread, or in a process."""
     if node.mode == "process":
-        inside = replace(node, mode="thread", if_it_helps=False)
-        return ProcessStream(inside, ctx, at.inputs, node.keeper)
+        inside = replace(node, mode="thread", if_it_helps=False, lent=False)
+        return ProcessStream(inside, ctx, at.inputs, node.keeper, lent=node.lent)
     stage = "final prefetch" if node.final else ctx.stage.path
     tuned = stage if node.if_it_helps and node.input.pure else None
     return read_ahead(ctx, node.input, at.inputs, rows=node.buffer_size, if_it_helps=tuned)

@@ -1,0 +1,87 @@
+"""Rows that another process makes, converted by whoever consumes them: out of that process's memory, and no later."""
+
+import threading
+
+import numpy as np
+import pytest
+
+import headrace as hr
+from headrace.adapters.feed import Feed, PlainTarget
+from headrace.block import Block
+from headrace.plan.structure import LEAF
+
+BATCHES = 60
+
+
+def batches(size=32):
+    rows = np.arange(BATCHES * size, dtype=np.int64)
+    wide = np.repeat(rows[:, None], 200, 1)
+    return hr.Dataset.from_tensor_slices({"wide": wide, "number": rows}).shuffle(100, 3).batch(size)
+
+
+class Copies(PlainTarget):
+    """What is made of a batch needs nothing of it any more."""
+
+    name = "to_copies"
+    copies = True
+
+    def __init__(self, ahead, seen):
+        super().__init__(ahead)
+        self._seen = seen
+
+    def convert(self, block):
+        self._seen.append((threading.get_ident(), block.rows, [c.flags.owndata for c in block.columns]))
+        rows = [(wide.copy(), number.copy()) for number, wide in zip(*block.columns, strict=True)]
+        return Block(LEAF, [rows], block.rows)
+
+
+class CopiesFeed(Feed):
+    """A feed of one's own."""
+
+    def __init__(self, dataset, ahead):
+        super().__init__(dataset)
+        self.ahead = ahead
+        self.seen = []
+
+    def make_target(self):
+        return Copies(self.ahead, self.seen)
+
+
+def rows_of(feed):
+    return [(wide.tolist(), number.tolist()) for wide, number in feed]
+
+
+EXPECTED = [(b["wide"].tolist(), b["number"].tolist()) for b in batches()]
+
+
+@pytest.mark.parametrize("ahead", [0, 2, 5])
+@pytest.mark.parametrize("buffer", [1, 8])
+def test_all_rows_come_though_their_memory_is_used_again(ahead, buffer):
+    feed = CopiesFeed(batches().prefetch(buffer, mode="process"), ahead)
+    assert rows_of(feed) == EXPECTED
+    assert not any(own for _, _, owned in feed.seen for own in owned)
+
+
+def test_a_thread_is_not_needed_for_rows_that_are_there():
+    feed = CopiesFeed(batches().prefetch(8, mode="process"), 2)
+    assert rows_of(feed) == EXPECTED
+    assert {ident for ident, _, _ in feed.seen} == {threading.get_ident()}
+
+
+def test_a_thread_is_what_others_have():
+    feed = CopiesFeed(batches(), 2)
+    assert rows_of(feed) == EXPECTED
+    assert threading.get_ident() not in {ident for ident, _, _ in feed.seen}
+
+
+@pytest.mark.parametrize("cut", [0, 1, 17, BATCHES])
+def test_states_between_rows_that_came_together(cut):
+    feed = CopiesFeed(batches().prefetch(4, mode="process"), 2)
+    with iter(feed) as it:
+        first = [next(it)[1].tolist() for _ in range(cut)]
+        state = it.state()
+    again = CopiesFeed(batches().prefetch(4, mode="process"), 0)
+    with iter(again) as it:
+        it.restore(state)
+        rest = [number.tolist() for _, number in it]
+    assert [*first, *rest] == [number for _, number in EXPECTED]
