@@ -52,7 +52,7 @@ class Tuning(dict[str, Any]):
 
 
 class Tuner:
-    """The decisions of one pass. `widths` are numbers of threads that proved good: the next pass begins with them."""
+    """The decisions of one pass. `widths`, of threads and of prefetches, proved good: the next pass begins with them."""
 
     def __init__(
         self, cpus: int, frozen: Mapping[str, Any] | None = None, widths: dict[str, int] | None = None
@@ -101,7 +101,10 @@ class Tuner:
 
 @dataclass
 class Depth:
-    """How many pieces of work a prefetch keeps ready: twice as many each time that it ran dry after it was full."""
+    """How many pieces of work a prefetch keeps ready: twice as many each time that it ran dry after it was full.
+
+    The next pass begins with what was found.
+    """
 
     tuner: Tuner
     stage: str
@@ -115,6 +118,7 @@ class Depth:
         """The new number."""
         before, self.size = self.size, self.size if self.fixed else min(DEEPEST, 2 * self.size)
         if self.size > before:
+            self.tuner.widths[self.stage] = self.size
             self.tuner.chose(self.stage, before, self.size, "it ran dry after it had been full")
         return self.size
 

@@ -58,7 +58,7 @@ def read_ahead(
         stage = f"{if_it_helps} depth" if if_it_helps else ctx.stage.path
         found = tuner.found_before(stage)
         sensible = AUTOTUNE_ROWS if one_by_one else AUTOTUNE_TICKETS
-        depth = Depth(tuner, stage, found or sensible, fixed=found is not None)
+        depth = Depth(tuner, stage, found or tuner.widths.get(stage, sensible), fixed=found is not None)
     width = tuned_width(ctx, AUTOTUNE, stage=if_it_helps, most=1, hides=True) if if_it_helps else 1
 
     small = SMALL_BYTES if node.pure and not one_by_one else 0

@@ -73,6 +73,7 @@ class Pipeline:
         self.node = prepared.plan
         self._prepared = prepared
         self._run: Pass | None = None
+        self._widths: dict[str, int] = {}  # from one pass to the next
 
     def __call__(self, request: Begin | Want | Stop) -> list[Any]:
         """What is asked for: an item and what goes with it; nothing, where that is an order."""
@@ -89,7 +90,13 @@ class Pipeline:
         return [item.error if isinstance(item, Failure) else item, Sent(item.mark, sizes)]
 
     def _open(self, begin: Begin) -> None:
-        self._run = run = Pass(begin.prepare, block_rows=begin.block_rows, options=begin.options, sizes=begin.sizes)
+        self._run = run = Pass(
+            begin.prepare,
+            block_rows=begin.block_rows,
+            options=begin.options,
+            sizes=begin.sizes,
+            widths=self._widths,
+        )
         context = run.context(
             self._prepared, path=begin.path, level=begin.level, with_ids=begin.with_ids, any_order=begin.any_order
         )

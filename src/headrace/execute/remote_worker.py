@@ -188,7 +188,7 @@ class Worker:
                 if not self._connection.poll(max(0.0, deadline - monotonic())):
                     return False
                 self._receive()
-        except Died:
+        except (Died, OSError):  # it ended, or was freed at the interpreter's exit
             return False
         return self.alive and self._keeper.is_alive()
 

@@ -13,6 +13,7 @@ from headrace import _native
 from headrace.arrow_text import binary
 from headrace.block import Block, Ids, Item
 from headrace.columns import Indices
+from headrace.execute.budget import free_memory
 from headrace.execute.stream import END, Pulled, Source
 from headrace.late_block import LateBlock, UnmergedBlock, UnsoundError
 from headrace.ops.slots import Slots
@@ -25,8 +26,9 @@ Places = NDArray[np.int64]
 
 READ_BYTES, AHEAD = 16 << 20, 2
 """So many bytes of records are read at a time, and so many times as much is looked at before it is asked for."""
-RESIDENT = 256 << 20
-"""When so many bytes have been looked at, their pages are taken out of this process's own view; some come back."""
+RESIDENT, RESIDENT_SHARE = 256 << 20, 64
+"""When so many bytes, or this part of the free memory if that is more, have been looked at, their pages are taken out of
+this process's own view; some come back."""
 FILES = 64
 """Beyond so many files it is looked now and then which of them still have rows in the buffer."""
 
@@ -93,6 +95,7 @@ class PointedRows:
         self._numbers: dict[int, int] = {}
         self._looked = FILES
         self._seen = 0
+        self._resident = max(RESIDENT, free_memory() // RESIDENT_SHARE)
         self._row_bytes = READ_BYTES  # until some rows have shown how large they are
         self._pointing: bool | None = None
         self._merged: tuple[object, Places] | None = None
@@ -176,7 +179,7 @@ class PointedRows:
 
     def _release(self) -> None:
         """Take pages that have been looked at out of this process's view, now and then."""
-        if self._seen > RESIDENT:
+        if self._seen > self._resident:
             self._seen = 0
             for file in self._files:
                 file.release(0, len(file.data))
