@@ -20,6 +20,7 @@ import pytest
 
 import headrace as hr
 from headrace.execute.passes import Pass
+from headrace.execute.remote_worker import Worker
 from headrace.execute.shared import Shared, from_message, to_message
 from headrace.plan.prepared import Prepared
 from headrace.testing import check_transformation, difference, outcomes
@@ -664,3 +665,18 @@ def test_a_class_of_a_script_may_be_abstract():
             return x * 2
 
     assert list(D.range(3).map(Twice(), mode="process")) == [0, 2, 4]
+
+
+def test_a_worker_that_was_freed_does_not_rest():
+    worker = Worker()
+    worker.begin(Asleep())
+    worker.send(1000)
+    worker._keeper.free()  # as at the interpreter's exit, beside a thread that closes a pass
+    assert not worker.comes_to_rest(time.monotonic() + 60)
+    worker.close()
+
+
+class Asleep:
+    def __call__(self, seconds):
+        time.sleep(seconds)
+        return []

@@ -8,7 +8,7 @@ import pytest
 import headrace as hr
 from headrace import _native
 from headrace.errors import ElementError, StateError
-from headrace.ops import pointed_rows, shuffle
+from headrace.ops import pointed_rows
 from headrace.ops.pointed_rows import PickedRecords
 
 FEATURES = {"image": hr.io.FixedLenFeature([], bytes), "label": hr.io.FixedLenFeature([], np.int64)}
@@ -36,13 +36,9 @@ def names(tmp_path):
     return made
 
 
-@pytest.fixture(params=[1, 1000], ids=["on a thread", "in turn"])
-def picked(monkeypatch, request):
-    """How many blocks were picked from files, so that nobody tests the other way; little is read ahead.
-
-    Where records lie is found by a thread, or by whoever draws.
-    """
-    monkeypatch.setattr(shuffle, "MANY", request.param)
+@pytest.fixture
+def picked(monkeypatch):
+    """How many blocks were picked from files, so that nobody tests the other way; little is read ahead."""
     monkeypatch.setattr(pointed_rows, "READ_BYTES", 4 * SIZE)
     count = []
     plain = PickedRecords.make

@@ -18,6 +18,10 @@ SMALL_BYTES = 64 << 10
 the labels of an epoch does not want to keep its images."""
 
 
+LAYOUTS = 16
+"""So many are kept: batches that come together are now so many, now so many."""
+
+
 class BufferPart(NamedTuple):
     """An array that goes to a device, the dtype asked for its component, and the component's name for errors."""
 
@@ -67,15 +71,20 @@ class Room:
         return self.route.receive(together[self.route.travels_as].as_strided(*self._cut))
 
 
+class Layout(NamedTuple):
+    """Where the arrays of a batch go in a buffer, and the part of it that travels in one copy, if there is one."""
+
+    rooms: list[Room]
+    together: Any
+
+
 class Buffer:
-    """A page-locked buffer, laid out for batches like the last one, and the event behind the last copy out of it."""
+    """A page-locked buffer, the layouts of batches that came lately, and the event behind the last copy out of it."""
 
     def __init__(self, casts: Casts) -> None:
         self._casts = casts
         self._memory: Any = None
-        self._together: Any = None
-        self._rooms: list[Room] = []
-        self._kinds: list[Any] = []
+        self._layouts: dict[tuple[Any, ...], Layout] = {}
         self.copied: Any = None
         self.lent: list[NDArray[Any]] = []
         """Arrays of the last batch that the device reads where they lie."""
@@ -92,21 +101,22 @@ class Buffer:
 
     def send(self, parts: Sequence[BufferPart], device: Any) -> tuple[list[Any], list[Any]]:
         """The arrays on a device, copied there on the current stream, and the tensors that own their memory."""
-        kinds = [(array.shape, array.dtype, wanted) for array, wanted, _ in parts]
-        if kinds != self._kinds:
-            self._lay_out(parts)
-            self._kinds = kinds
-        for room, part in zip(self._rooms, parts, strict=True):
+        kinds = tuple((array.shape, array.dtype, wanted) for array, wanted, _ in parts)
+        layout = self._layouts.get(kinds)
+        if layout is None:
+            layout = self._lay_out(parts)
+            self._layouts[kinds] = layout
+        for room, part in zip(layout.rooms, parts, strict=True):
             room.fill(part)
-        if self._together is None:
-            tensors = [room.on_device({}, device) for room in self._rooms]
+        if layout.together is None:
+            tensors = [room.on_device({}, device) for room in layout.rooms]
             return tensors, tensors
-        memory = self._together.to(device, non_blocking=True)
-        together = {dtype: memory.view(dtype) for dtype in {room.route.travels_as for room in self._rooms}}
-        tensors = [room.on_device(together, device) for room in self._rooms]
+        memory = layout.together.to(device, non_blocking=True)
+        together = {dtype: memory.view(dtype) for dtype in {room.route.travels_as for room in layout.rooms}}
+        tensors = [room.on_device(together, device) for room in layout.rooms]
         return tensors, [memory, *(tensor for tensor in tensors if not tensor._is_view())]
 
-    def _lay_out(self, parts: Sequence[BufferPart]) -> None:
+    def _lay_out(self, parts: Sequence[BufferPart]) -> Layout:
         """A place for every array: small ones first, side by side."""
         routes = [Route(part, self._casts) for part in parts]
         sizes = [part.array.size * route.travels_as.itemsize for part, route in zip(parts, routes, strict=True)]
@@ -118,18 +128,19 @@ class Buffer:
             places[i] = slice(end, end + sizes[i])
             end += -(-sizes[i] // ALIGNED) * ALIGNED
             shared = end if several and sizes[i] <= SMALL_BYTES else shared
-        self._kinds = []
         memory = self._reserved(end)
-        self._together = memory[:shared] if several else None
-        self._rooms = [
+        rooms = [
             Room(part, route, memory, place, shared=place.stop <= shared)
             for part, route, place in zip(parts, routes, places, strict=True)
         ]
+        return Layout(rooms, memory[:shared] if several else None)
 
     def _reserved(self, nbytes: int) -> Any:
         torch = framework("torch", "to_torch")
+        if len(self._layouts) >= LAYOUTS:
+            self._layouts.clear()
         if self._memory is None or self._memory.numel() < nbytes:
-            self._memory = self._together = None  # the old one goes back before the new one is taken
-            self._rooms = []
+            self._memory = None  # the old one goes back before the new one is taken
+            self._layouts.clear()
             self._memory = torch.empty(nbytes, dtype=torch.uint8, pin_memory=True)
         return self._memory

@@ -52,7 +52,7 @@ class Tuning(dict[str, Any]):
 
 
 class Tuner:
-    """The decisions of one pass. `widths`, of threads and of prefetches, proved good: the next pass begins with them."""
+    """The decisions of one pass. `widths`, of threads and prefetches, proved good: the next pass begins with them."""
 
     def __init__(
         self, cpus: int, frozen: Mapping[str, Any] | None = None, widths: dict[str, int] | None = None

@@ -27,8 +27,8 @@ Places = NDArray[np.int64]
 READ_BYTES, AHEAD = 16 << 20, 2
 """So many bytes of records are read at a time, and so many times as much is looked at before it is asked for."""
 RESIDENT, RESIDENT_SHARE = 256 << 20, 64
-"""When so many bytes, or this part of the free memory if that is more, have been looked at, their pages are taken out of
-this process's own view; some come back."""
+"""When so many bytes, or this part of the free memory if that is more, have been looked at, their pages are taken out
+of this process's own view; some come back."""
 FILES = 64
 """Beyond so many files it is looked now and then which of them still have rows in the buffer."""
 

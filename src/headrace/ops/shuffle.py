@@ -22,7 +22,6 @@ from headrace.ops.buffer_size import Peeked, row_bytes
 from headrace.ops.gather import NumberStream
 from headrace.ops.permute import Permute
 from headrace.ops.pointed_rows import PointedRows
-from headrace.ops.prefetch import Prefetch
 from headrace.ops.shuffle_numbers import BufferOrder, draw_key
 from headrace.ops.slots import Dense, Slots
 from headrace.ops.unchanged_rows import MovedRows
@@ -89,8 +88,6 @@ EVERYTHING = 2**50
 """A buffer that no dataset fills: what tf.data means by a buffer size of UNKNOWN_CARDINALITY."""
 
 
-MANY = 4
-"""So many processors are more than those who make rows of records keep busy."""
 NUMBERED_SLOTS = 1 << 24
 """Up to this many row numbers are held at once; beyond, slots are made as rows come in."""
 
@@ -174,10 +171,7 @@ class ShuffleStream(Stream):
         # The input of a buffer that is tuned is a branch of its own, so that one further up has another name.
         # Rows that are held long are verified at once: behind one that is bad there may be none.
         late = ctx.late and node.late_bytes >= MOVED
-        # Where there are processors enough, finding the records is nobody's who waits to draw them.
-        ahead = late and ctx.run.tuner.cpus >= MANY
-        rows = Prefetch(node.input, None) if ahead else node.input
-        self._input: Source = ctx.open(rows, at.inputs, slot=int(tuned), late=late)
+        self._input: Source = ctx.open(node.input, at.inputs, slot=int(tuned), late=late)
         self._pointed: PointedRows | None = None
         if late:
             self._input = self._pointed = PointedRows(self._input)
