@@ -303,3 +303,6 @@ def adjust_images(
     factors: NDArray[float32],
     out: NDArray[Any],
 ) -> None: ...
+def scale_bytes(
+    values: NDArray[uint8], what: NDArray[int64], numbers: NDArray[float32], out: NDArray[float32]
+) -> None: ...
