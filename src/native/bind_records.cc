@@ -258,12 +258,13 @@ nb::object frame(ConstBytes values, ConstInts offsets) {
 void bind_records(nb::module_& m) {
   m.def(
       "crc32c",
-      [](nb::handle source, bool portable) {
+      [](nb::handle source, bool portable, bool by_instruction) {
         const Buffer buffer(source);
         nb::gil_scoped_release released;
+        if (by_instruction) return headrace::crc32c_by_instruction(buffer.data(), buffer.size());
         return (portable ? headrace::crc32c_portable : headrace::crc32c)(buffer.data(), buffer.size());
       },
-      "buffer"_a, "portable"_a = false);
+      "buffer"_a, "portable"_a = false, "by_instruction"_a = false);
   m.def("crc32c_in_hardware", &headrace::crc32c_in_hardware);
   m.def("unframe", &unframe, "buffer"_a, "start"_a, "max_rows"_a, "max_bytes"_a, "verify"_a = true);
   m.def("unframe_objects", &unframe_objects, "buffer"_a, "start"_a, "max_rows"_a);

@@ -73,4 +73,13 @@ enum Adjustment : int { kBrightness = 0, kContrast, kSaturation, kHue };
 template <typename T>
 void adjust_images(Adjustment what, const Images<T>& images, const float* factors, T* out);
 
+enum Arithmetic : int64_t { kAdd = 0, kSubtract, kMultiply, kDivide };
+struct Operation {
+  Arithmetic what;
+  float number;
+};
+
+// Bytes as float32, and then one operation after another with a number, each rounded as IEEE 754 has it.
+void scale_bytes(const uint8_t* values, int64_t count, const Operation* operations, int64_t many, float* out);
+
 }  // namespace headrace

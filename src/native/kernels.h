@@ -146,8 +146,9 @@ void bytes_pick(const uint8_t* const* parts, const int64_t* which, const int64_t
 void ragged_pad(const uint8_t* values, size_t value_bytes, const int64_t* offsets, int64_t rows, int64_t length,
                 uint8_t* out);
 
-// The CRC-32C of these bytes: by the processor's own instruction where it has one, and always by tables.
+// The CRC-32C of these bytes: as fast as this processor can, by the instruction that most have, and always by tables.
 uint32_t crc32c(const uint8_t* data, size_t size);
+uint32_t crc32c_by_instruction(const uint8_t* data, size_t size);
 uint32_t crc32c_portable(const uint8_t* data, size_t size);
 bool crc32c_in_hardware();
 

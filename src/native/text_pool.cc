@@ -9,7 +9,7 @@ namespace headrace {
 namespace {
 
 constexpr int64_t kLittle = 256;  // bytes that may be left over wherever a text lies
-constexpr int64_t kAhead = 4, kLine = 64, kLines = 4;  // what lies far apart is asked for before it is needed
+constexpr int64_t kAhead = 3, kLine = 64, kFirst = 1024;  // what lies far apart is asked for before it is needed
 
 }  // namespace
 
@@ -54,8 +54,9 @@ void TextPool::read(const int64_t* places, int64_t count, Growing<uint8_t>& valu
   uint8_t* const out = values.extend(size_t(ends[count]));
   for (int64_t i = 0; i < count; ++i) {
     if (i + kAhead < count && holds(places[i + kAhead])) {
-      const uint8_t* next = texts_[size_t(places[i + kAhead])].memory;
-      for (int64_t line = 0; line < kLines; ++line) __builtin_prefetch(next + line * kLine);
+      const Text& next = texts_[size_t(places[i + kAhead])];
+      const int64_t stop = std::min(next.size, kFirst);
+      for (int64_t at = 0; at < stop; at += kLine) __builtin_prefetch(next.memory + at);
     }
     const int64_t size = ends[i + 1] - ends[i];
     if (size) std::memcpy(out + ends[i], texts_[size_t(places[i])].memory, size_t(size));

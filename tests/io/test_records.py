@@ -53,8 +53,9 @@ def test_the_checksum_of_the_published_examples(portable):
 
 
 @given(st.binary(max_size=900))
-def test_both_checksums_agree_with_the_plain_one(data):
+def test_all_checksums_agree_with_the_plain_one(data):
     assert _native.crc32c(data) == _native.crc32c(data, portable=True) == plain_crc(data)
+    assert _native.crc32c(data, by_instruction=True) == plain_crc(data)
 
 
 @pytest.mark.parametrize("size", [95, 96, 97, 119, 120, 121, 880, 3071, 3072, 3073, 3167, 3168, 6144, 50_001])
@@ -62,7 +63,15 @@ def test_the_lanes_of_the_fast_checksum_join_at_any_length(size):
     data = np.random.default_rng(size).bytes(size + 3)
     for start in range(3):
         part = memoryview(data)[start : start + size]
-        assert _native.crc32c(part) == _native.crc32c(part, portable=True)
+        whole = _native.crc32c(part, portable=True)
+        assert _native.crc32c(part) == _native.crc32c(part, by_instruction=True) == whole
+
+
+def test_the_fast_checksum_of_every_length_around_its_steps():
+    data = memoryview(np.random.default_rng(0).bytes(1200))
+    for size in range(1150):
+        part = data[size % 5 : size % 5 + size]
+        assert _native.crc32c(part) == _native.crc32c(part, portable=True), size
 
 
 @given(st.lists(st.binary(max_size=60), max_size=12))

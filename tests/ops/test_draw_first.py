@@ -1,6 +1,7 @@
 """Records that are drawn before they are made: what comes is what a shuffle of rows that one thread made gives."""
 
 import os
+import time
 
 import numpy as np
 import pytest
@@ -8,8 +9,11 @@ import pytest
 import headrace as hr
 from headrace import _native
 from headrace.errors import ElementError, StateError
+from headrace.execute.channel import Channel
+from headrace.late_block import UnsoundError
 from headrace.ops import pointed_rows
 from headrace.ops.pointed_rows import PickedRecords
+from headrace.ops.shuffle import ShuffleStream
 
 FEATURES = {"image": hr.io.FixedLenFeature([], bytes), "label": hr.io.FixedLenFeature([], np.int64)}
 FILES, ROWS, BYTES = 4, 120, 9000
@@ -99,6 +103,31 @@ def test_rows_and_bad_records_come_in_their_places(names, reads, calls, bad, shu
     assert not picked
     assert outcome(iter(drawn(names, calls, reads, shuffled_first=shuffled_first))) == expected
     assert picked or bad or (calls in (None, 1) and not shuffled_first)
+
+
+def test_no_thread_asks_a_shuffle_that_broke_off_in_another_one(names, monkeypatch):
+    hurt(names[1], SIZE * 60)
+    broken, asked_again = set(), []
+    pull, fail = ShuffleStream.pull, Channel.fail
+
+    def watched(self, want):
+        asked_again.extend([want] * (self in broken))
+        try:
+            return pull(self, want)
+        except UnsoundError:
+            broken.add(self)
+            raise
+
+    def slow(self, error):
+        time.sleep(0.02)
+        fail(self, error)
+
+    expected = outcome(iter(made_in_turn(names, 3)))
+    monkeypatch.setattr(ShuffleStream, "pull", watched)
+    monkeypatch.setattr(Channel, "fail", slow)
+    assert outcome(iter(drawn(names, 5, 3))) == expected
+    assert broken
+    assert not asked_again
 
 
 @pytest.mark.parametrize("shuffled_first", [False, True])

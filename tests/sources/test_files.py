@@ -496,3 +496,12 @@ print("pandas" in sys.modules)
 """
     command = [sys.executable, "-c", program, str(tmp_path / "few.tfrecord")]
     assert subprocess.run(command, check=True, capture_output=True, text=True).stdout == "False\n"
+
+
+def test_a_local_file_is_opened_without_a_look_at_how_much_memory_there_is(tmp_path, monkeypatch):
+    (tmp_path / "lines").write_text("a\nb\n")
+    asked = []
+    monkeypatch.setattr("headrace.execute.budget.free_memory", lambda: asked.append(1) or 1 << 30)
+    (lines,) = hr.TextLineDataset(tmp_path / "lines").batch(2)
+    assert lines.tolist() == ["a", "b"]
+    assert not asked

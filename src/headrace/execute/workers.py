@@ -369,6 +369,11 @@ class WorkerStream(Stream):
                 making = RowsInTheMaking(self._in_turn, item)
             ticket = Ticket(item.mark, item.rows, first, making=making)
             number = channel.issue(ticket, self._source.mark())
+        except Cancelled:
+            raise
+        except BaseException as error:
+            channel.fail(error)  # before another thread can ask a source that broke off in the middle of something
+            raise
         finally:
             self._source_lock.release()
         return Taken(item, number, started, making)

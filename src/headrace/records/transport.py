@@ -101,11 +101,16 @@ class Transport:
         self._lock = threading.Lock()
 
     @classmethod
-    def of(cls, run: Pass, own: StorageOptions | None = None) -> Transport:
-        """That of a pass, with the options that one reader has for itself."""
+    def of(cls, run: Pass, own: StorageOptions | None = None, *, remote: bool = True) -> Transport:
+        """That of a pass, with the options that one reader has for itself.
+
+        Unless it is for something `remote` nobody looks up how much memory there is, which takes as long as to open
+        a file.
+        """
         made: Transport = run.shared.get(cls) or run.shared.setdefault(cls, cls(run.options))
-        made.most_in_flight = max(FEWEST_IN_FLIGHT, min(MOST_IN_FLIGHT, run.memory.limit // RAM_SHARE))
-        made.in_flight.ranges = min(made.in_flight.ranges, made.most_in_flight)
+        if remote:
+            made.most_in_flight = max(FEWEST_IN_FLIGHT, min(MOST_IN_FLIGHT, run.memory.limit // RAM_SHARE))
+            made.in_flight.ranges = min(made.in_flight.ranges, made.most_in_flight)
         run.watch(made)
         if run.cancelled:
             made.cancel()

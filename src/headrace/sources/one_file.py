@@ -55,8 +55,9 @@ class OneFile(Node):
 
     def via(self, ctx: Context) -> Transport:
         """How the file is reached."""
-        via = Transport.of(ctx.run, self.storage_options)
-        if self.files is not None and local_path(self.path) is None:
+        remote = local_path(self.path) is None
+        via = Transport.of(ctx.run, self.storage_options, remote=remote)
+        if self.files is not None and remote:
             via.coming.expect(self.files.names, via, self.files.in_turn)
         return via
 

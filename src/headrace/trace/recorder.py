@@ -204,7 +204,7 @@ class Recorder:
         else:
             kernel, rowwise = call_plainly(call), False
         errors = dict(self._errors[-1]) if self._errors else {}
-        self.steps.append(Step(call.name, value.slot, kernel, rowwise, errors, tuple(call.values), sample))
+        self.steps.append(Step(call.name, value.slot, kernel, rowwise, errors, tuple(call.values), sample, call))
         return self._items(value) if several else self.wrap(value)
 
     def _items(self, value: Value) -> Any:
@@ -294,7 +294,7 @@ class Recorder:
             for value in step.uses:
                 value.call = None
                 value.sample = value.sample if value.static else map_arguments(value.sample, _outline)
-            step.uses, step.sample = (), None
+            step.uses, step.sample, step.call = (), None, None
         self.steps, self.template, self.captured, self._live = [], [], [], []
 
     def record_known(self, call: Call) -> Value:

@@ -22,6 +22,7 @@ from headrace.trace.recorder import Recorder
 from headrace.trace.reuse import reuse_memory
 from headrace.trace.rules import chooser
 from headrace.trace.rules.elementwise import EXACT
+from headrace.trace.scaling import scale_at_once
 from headrace.trace.sizes import Sizes, fit_sizes, is_settled
 from headrace.trace.symbols import Symbol
 from headrace.trace.values import KINDS, Step, Value, dummy, leaves, map_arguments
@@ -86,6 +87,7 @@ def _trace(
         if len(paths) > 1:
             return join_paths(paths, graphs)
         kept = {o for o in graphs[0].outputs if isinstance(o, int)}
+        scale_at_once(paths[0].steps, kept)
         reuse_memory(paths[0].steps, kept, frozenset(chain(*paths[0].recorder.own)))
         return graphs[0]
     except Untraceable as signal:

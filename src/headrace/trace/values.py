@@ -83,6 +83,8 @@ class Step:
     errors: dict[str, Any] = field(default_factory=dict)
     uses: tuple[Value, ...] = ()
     sample: Any = None
+    call: Call | None = None
+    """What the function did, while it is traced."""
 
 
 def do_steps(steps: list[Step], values: Values, n: int) -> None:

@@ -111,7 +111,7 @@ def two_nans(made: Any, operands: list[Any]) -> Any:
 
 
 def _two_may_be_nan(call: Call) -> bool:
-    floats = [v for v in call.values if v.sample.dtype.kind in "fc"]
+    floats = [v for v in call.values if v.sample.dtype.kind in "fc" and not (v.static and not np.isnan(v.sample).any())]
     return len(floats) + sum(isinstance(a, float) and a != a for a in call.args) > 1  # noqa: PLR0124
 
 

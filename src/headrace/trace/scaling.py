@@ -1,0 +1,106 @@
+"""Bytes that become floats and are scaled at once, such as pixels: one step in place of several."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from headrace import _native
+from headrace.columns.dense import room_for
+from headrace.trace.values import Fresh, Kernel, Step, Value, Values
+
+CASTS = frozenset({"astype", "asarray", "array", "scalar type"})
+ARITHMETIC = {"add": 0, "subtract": 1, "multiply": 2, "divide": 3, "true_divide": 3}
+EITHER_WAY = frozenset({"add", "multiply"})
+EXACT_INTEGERS = 1 << 24
+"""Up to here every integer is a float32."""
+
+
+def scale_at_once(steps: list[Step], kept: set[int]) -> None:
+    """Have the last of the steps that cast bytes to float32 and calculate with numbers do all of their work.
+
+    IEEE 754 says what each operation gives, so it does not matter who does it. Memory is what takes time: the floats
+    are written once, and not read again.
+    """
+    for first in steps:
+        source = _bytes_to_floats(first)
+        if source is None:
+            continue
+        chain, operations = [first], []
+        while (after := _next_operation(steps, chain[-1], kept)) is not None:
+            chain.append(after[0])
+            operations.append(after[1:])
+        if operations:
+            chain[-1].kernel = _all_at_once(source.slot, chain, operations)
+            for step in chain[:-1]:
+                step.kernel = _pass_on(source.slot)
+
+
+def _bytes_to_floats(step: Step) -> Value | None:
+    """The bytes that a step makes float32 of."""
+    if step.name not in CASTS or step.errors or not isinstance(step.kernel, Fresh) or len(step.uses) != 1:
+        return None
+    source, made = step.uses[0], step.sample
+    if not source.batched or not isinstance(source.sample, np.ndarray) or source.sample.dtype != np.uint8:
+        return None
+    return source if made.dtype == np.float32 and made.shape == source.sample.shape else None
+
+
+def _next_operation(steps: list[Step], before: Step, kept: set[int]) -> tuple[Step, int, float] | None:
+    """The step that alone reads what another one gave, if it calculates with a number; what it does, and the number."""
+    readers = [step for step in steps for value in step.uses if value.slot == before.slot]
+    if len(readers) != 1 or before.slot in kept:
+        return None
+    (step,) = readers
+    call, plain = step.call, step.name in ARITHMETIC and not step.errors and isinstance(step.kernel, Fresh)
+    if call is None or not plain or call.kwargs or len(call.args) != 2:
+        return None
+    if step.sample.dtype != np.float32 or step.sample.shape != before.sample.shape:
+        return None
+    given, other = call.args
+    if not _is_slot(given, before.slot) and step.name in EITHER_WAY:
+        given, other = other, given
+    number = _number(other)
+    if not _is_slot(given, before.slot) or number is None or (number == 0 and ARITHMETIC[step.name] == 3):
+        return None
+    return step, ARITHMETIC[step.name], number
+
+
+def _is_slot(item: Any, slot: int) -> bool:
+    return isinstance(item, Value) and item.slot == slot
+
+
+def _number(item: Any) -> float | None:
+    """An operand that is the same number for ever, as NumPy takes it beside float32."""
+    value = item.sample if isinstance(item, Value) and item.static else item
+    if type(value) is int and abs(value) > EXACT_INTEGERS:
+        return None
+    if type(value) not in (int, float, np.float32):
+        return None
+    with np.errstate(over="ignore"):
+        number = float(np.float32(value))
+    return number if math.isfinite(number) else None
+
+
+def _all_at_once(slot: int, chain: list[Step], operations: list[tuple[int, float]]) -> Kernel:
+    what = np.array([kind for kind, _ in operations], np.int64)
+    numbers = np.array([number for _, number in operations], np.float32)
+    one_by_one = [(step.slot, step.kernel) for step in chain]
+
+    def kernel(values: Values, n: int) -> Any:
+        source = values[slot]
+        if source.dtype != np.uint8 or not source.flags.c_contiguous:
+            for step_slot, step in one_by_one:
+                values[step_slot] = step(values, n)
+            return values[step_slot]
+        out = room_for(source.shape, np.float32)
+        _native.scale_bytes(source.reshape(-1), what, numbers, out.reshape(-1))
+        return out
+
+    return Fresh(kernel)
+
+
+def _pass_on(slot: int) -> Kernel:
+    return lambda values, _: values[slot]
