@@ -2,6 +2,7 @@
 
 #include "kernels.h"
 #include "python.h"
+#include "recent_text.h"
 
 namespace headrace::python {
 
@@ -31,6 +32,15 @@ nb::tuple text_pick(nb::list given, ConstInts which, ConstInts rows) {
   return nb::make_tuple(numpy(values), numpy(offsets));
 }
 
+void add_recent(Objects& made, const uint8_t* values, const int64_t* cuts, size_t rows) {
+  RecentText& recent = RecentText::shared();
+  size_t found = 0;
+  for (size_t row = 0; row < rows; ++row) {
+    made.add(recent.get(values + cuts[row], size_t(cuts[row + 1] - cuts[row]), found));
+  }
+  recent.note(rows, found);
+}
+
 // Rows as an array of bytes objects, or of strings.
 nb::object text_objects(ConstBytes values, ConstInts offsets, bool text) {
   require_offsets(offsets, values.shape(0));
@@ -44,6 +54,10 @@ nb::object text_objects(ConstBytes values, ConstInts offsets, bool text) {
     ascii = any < 0x80;
   }
   Objects made;
+  if (ascii && RecentText::shared().is_worthwhile()) {
+    add_recent(made, values.data(), cuts, rows);
+    return made.array();
+  }
   for (size_t row = 0; row < rows; ++row) {
     const uint8_t* data = values.data() + cuts[row];
     const size_t size = size_t(cuts[row + 1] - cuts[row]);

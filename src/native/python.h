@@ -138,10 +138,14 @@ class Objects {
 
   size_t size() const { return made_.size(); }
 
-  void add_bytes(const uint8_t* data, size_t size) {
-    PyObject* made = PyBytes_FromStringAndSize(reinterpret_cast<const char*>(data), Py_ssize_t(size));
+  // A new reference, or null where there is an error.
+  void add(PyObject* made) {
     if (!made) throw nb::python_error();
     made_.push(made);
+  }
+
+  void add_bytes(const uint8_t* data, size_t size) {
+    add(PyBytes_FromStringAndSize(reinterpret_cast<const char*>(data), Py_ssize_t(size)));
   }
 
   void add_text(const uint8_t* data, size_t size, bool ascii) {
@@ -152,8 +156,7 @@ class Objects {
     } else {
       made = PyUnicode_DecodeUTF8(reinterpret_cast<const char*>(data), Py_ssize_t(size), nullptr);
     }
-    if (!made) throw nb::python_error();
-    made_.push(made);
+    add(made);
   }
 
   nb::object array() {
@@ -183,5 +186,6 @@ void bind_features(nb::module_& m);
 void bind_text(nb::module_& m);
 void bind_sqlite(nb::module_& m);
 void bind_image(nb::module_& m);
+void bind_batches(nb::module_& m);
 
 }  // namespace headrace::python
