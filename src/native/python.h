@@ -126,6 +126,12 @@ class Ranges {
   size_t bytes_ = 0;
 };
 
+// An array of so many objects, most likely all None.
+inline nb::object object_array(size_t size) {
+  static const PyObject* empty = nb::object(nb::module_::import_("numpy").attr("empty")).release().ptr();
+  return nb::handle(empty)(size, nb::handle(reinterpret_cast<PyObject*>(&PyBaseObject_Type)));
+}
+
 // Objects on their way into an array.
 class Objects {
  public:
@@ -138,33 +144,17 @@ class Objects {
 
   size_t size() const { return made_.size(); }
 
-  // A new reference, or null where there is an error.
-  void add(PyObject* made) {
+  void add_bytes(const uint8_t* data, size_t size) {
+    PyObject* made = PyBytes_FromStringAndSize(reinterpret_cast<const char*>(data), Py_ssize_t(size));
     if (!made) throw nb::python_error();
     made_.push(made);
   }
 
-  void add_bytes(const uint8_t* data, size_t size) {
-    add(PyBytes_FromStringAndSize(reinterpret_cast<const char*>(data), Py_ssize_t(size)));
-  }
-
-  void add_text(const uint8_t* data, size_t size, bool ascii) {
-    PyObject* made = nullptr;
-    if (ascii) {
-      made = PyUnicode_New(Py_ssize_t(size), 127);
-      if (made && size) std::memcpy(PyUnicode_1BYTE_DATA(made), data, size);
-    } else {
-      made = PyUnicode_DecodeUTF8(reinterpret_cast<const char*>(data), Py_ssize_t(size), nullptr);
-    }
-    add(made);
-  }
-
   nb::object array() {
-    static const PyObject* empty = nb::object(nb::module_::import_("numpy").attr("empty")).release().ptr();
-    nb::object array = nb::handle(empty)(made_.size(), nb::handle(reinterpret_cast<PyObject*>(&PyBaseObject_Type)));
+    nb::object array = object_array(made_.size());
     const Buffer places(array, PyBUF_WRITABLE);
     PyObject** const out = static_cast<PyObject**>(places.memory());
-    for (size_t i = 0; i < made_.size(); ++i) Py_XDECREF(std::exchange(out[i], made_[i]));  // most likely None
+    for (size_t i = 0; i < made_.size(); ++i) Py_XDECREF(std::exchange(out[i], made_[i]));
     made_.shrink(0);
     return array;
   }
