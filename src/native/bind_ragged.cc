@@ -2,6 +2,7 @@
 
 #include "kernels.h"
 #include "python.h"
+#include "recent_text.h"
 
 namespace headrace::python {
 
@@ -43,13 +44,24 @@ nb::object text_objects(ConstBytes values, ConstInts offsets, bool text) {
     for (int64_t i = cuts[0]; i < cuts[rows]; ++i) any |= values.data()[i];
     ascii = any < 0x80;
   }
-  Objects made;
+  nb::object array = object_array(rows);
+  const Buffer places(array, PyBUF_WRITABLE);
+  PyObject** const out = static_cast<PyObject**>(places.memory());
+  RecentText* const recent = ascii && RecentText::shared().is_worthwhile() ? &RecentText::shared() : nullptr;
+  size_t found = 0;
   for (size_t row = 0; row < rows; ++row) {
-    const uint8_t* data = values.data() + cuts[row];
+    const uint8_t* const data = values.data() + cuts[row];
     const size_t size = size_t(cuts[row + 1] - cuts[row]);
-    if (text) made.add_text(data, size, ascii); else made.add_bytes(data, size);
+    const char* const letters = reinterpret_cast<const char*>(data);
+    PyObject* const made = recent  ? recent->get(data, size, found)
+                           : ascii ? RecentText::make(data, size)
+                           : text  ? PyUnicode_DecodeUTF8(letters, Py_ssize_t(size), nullptr)
+                                   : PyBytes_FromStringAndSize(letters, Py_ssize_t(size));
+    if (!made) throw nb::python_error();
+    Py_XDECREF(std::exchange(out[row], made));
   }
-  return made.array();
+  if (recent) recent->note(rows, found);
+  return array;
 }
 
 nb::object bytes_pick(nb::list given, ConstInts which, ConstInts bounds) {

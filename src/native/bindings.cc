@@ -17,6 +17,7 @@ NB_MODULE(_native, m) {
   bind_text(m);  // words, characters, numbers in text
   bind_features(m);  // hashes, ids and what is made of them
   bind_sqlite(m);  // rows of a query as columns
+  bind_batches(m);  // batches of Arrow's, read ahead
   bind_image(m);  // headers of image files, and loops over pixels
   m.def("die_with_parent", &headrace::die_with_parent);
   m.def("run_delay", &headrace::run_delay);  // quicker than to wait for Python's lock would be

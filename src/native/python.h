@@ -126,6 +126,12 @@ class Ranges {
   size_t bytes_ = 0;
 };
 
+// An array of so many objects, most likely all None.
+inline nb::object object_array(size_t size) {
+  static const PyObject* empty = nb::object(nb::module_::import_("numpy").attr("empty")).release().ptr();
+  return nb::handle(empty)(size, nb::handle(reinterpret_cast<PyObject*>(&PyBaseObject_Type)));
+}
+
 // Objects on their way into an array.
 class Objects {
  public:
@@ -144,24 +150,11 @@ class Objects {
     made_.push(made);
   }
 
-  void add_text(const uint8_t* data, size_t size, bool ascii) {
-    PyObject* made = nullptr;
-    if (ascii) {
-      made = PyUnicode_New(Py_ssize_t(size), 127);
-      if (made && size) std::memcpy(PyUnicode_1BYTE_DATA(made), data, size);
-    } else {
-      made = PyUnicode_DecodeUTF8(reinterpret_cast<const char*>(data), Py_ssize_t(size), nullptr);
-    }
-    if (!made) throw nb::python_error();
-    made_.push(made);
-  }
-
   nb::object array() {
-    static const PyObject* empty = nb::object(nb::module_::import_("numpy").attr("empty")).release().ptr();
-    nb::object array = nb::handle(empty)(made_.size(), nb::handle(reinterpret_cast<PyObject*>(&PyBaseObject_Type)));
+    nb::object array = object_array(made_.size());
     const Buffer places(array, PyBUF_WRITABLE);
     PyObject** const out = static_cast<PyObject**>(places.memory());
-    for (size_t i = 0; i < made_.size(); ++i) Py_XDECREF(std::exchange(out[i], made_[i]));  // most likely None
+    for (size_t i = 0; i < made_.size(); ++i) Py_XDECREF(std::exchange(out[i], made_[i]));
     made_.shrink(0);
     return array;
   }
@@ -183,5 +176,6 @@ void bind_features(nb::module_& m);
 void bind_text(nb::module_& m);
 void bind_sqlite(nb::module_& m);
 void bind_image(nb::module_& m);
+void bind_batches(nb::module_& m);
 
 }  // namespace headrace::python

@@ -6,13 +6,16 @@ import logging
 import pickle
 import subprocess
 import sys
+import time
 from functools import partial
+from itertools import islice
 
 import numpy as np
 import pytest
 
 import headrace as hr
 from headrace.sources.sql import keys
+from headrace.sources.sql.from_sql import database_of
 from headrace.testing import check_transformation
 
 D = hr.Dataset
@@ -282,6 +285,71 @@ def test_partitions_see_one_snapshot(request, kind):
     assert min(row["x"] for row in got) > 0
 
 
+def connections_of(postgresql):
+    """How many there are to the server, besides that which asks."""
+    ((count,),) = database_of(postgresql.uri, "test").rows(
+        "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()", ()
+    )
+    return count
+
+
+def test_no_connection_is_left_of_a_pass_in_partitions(postgresql):
+    postgresql.numbers("numbers", ROWS)
+    ds = D.from_sql(postgresql.uri, "SELECT * FROM numbers", key="id", partitions=5)
+    for taken in (0, 1, ROWS - 1, ROWS):
+        with ds.iterator() as it:
+            got = ids(islice(it, taken))
+            state = it.state()
+        assert len(got) == taken
+        with ds.iterator(state) as it:  # of the last ones most parts have no rows left
+            assert len(ids(islice(it, 1))) == min(1, ROWS - taken)
+        deadline = time.monotonic() + 20
+        while connections_of(postgresql) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        assert connections_of(postgresql) == 0
+
+
+def test_connections_that_a_server_took_with_it_are_missed_once(postgresql):
+    database = database_of(postgresql.uri, "test")
+    view = database.snapshot(8)
+    for connecting in view._connecting:
+        connecting.wait(30)
+    postgresql.server.kill()
+    postgresql.server.start()
+    with pytest.raises(Exception, match=r"server|connection|terminat") as caught:
+        view.connect()
+    assert database.is_passing(caught.value)
+    view.connect().close()
+    view.close()
+
+
+FORKED = """
+import os, sys, headrace as hr
+it = iter(hr.Dataset.from_sql(sys.argv[1], "SELECT i FROM range(200000) AS t(i)"))
+first = [int(next(it)["i"]) for _ in range(50_000)]
+if not os.fork():
+    it.close()
+    del it
+    os._exit(7)
+assert os.waitstatus_to_exitcode(os.wait()[1]) == 7
+assert first + [int(row["i"]) for row in it] == list(range(200_000))
+"""
+
+
+def test_a_process_forked_off_leaves_a_pass_over_duckdb_alone(duckdb):
+    subprocess.run([sys.executable, "-c", FORKED, "duckdb://"], check=True, timeout=60)
+
+
+def test_a_value_that_duckdb_cannot_convert_is_an_error_behind_the_rows_before_it(duckdb):
+    value = "CASE WHEN i = 100000 THEN ('x' || i)::BIGINT ELSE i END AS i"
+    query = f"SELECT {value}, repeat('x', 500) AS pad FROM range(200000) AS t(i)"  # more than it holds ahead
+    it, got = iter(D.from_sql("duckdb://", query)), []
+    with pytest.raises(hr.TransportError, match="OSError: Conversion Error: Could not convert string 'x100000'"):
+        while True:
+            got.append(int(next(it)["i"]))
+    assert got == list(range(len(got))) and len(got) > 10_000
+
+
 def test_nobody_writes_while_partitions_of_a_plain_file_are_read(sqlite, duckdb):
     sqlite.numbers("numbers", ROWS)
     duckdb.numbers("numbers", ROWS)
@@ -297,6 +365,17 @@ def test_nobody_writes_while_partitions_of_a_plain_file_are_read(sqlite, duckdb)
     assert b"lock" in subprocess.run([sys.executable, "-c", write], capture_output=True, check=False).stderr
     it.close()
     assert subprocess.run([sys.executable, "-c", write], check=False).returncode == 0
+
+
+def test_the_certificates_of_the_system_are_not_read_for_each_connection(mysql, monkeypatch):
+    mysql.numbers("few", 12)
+    ds = D.from_sql(mysql.uri, "SELECT * FROM few", key="id")
+
+    def read(*_, **__):
+        raise AssertionError("they were read once more")
+
+    monkeypatch.setattr("ssl.create_default_context", read)
+    assert ids(ds) == ids(ds) == list(range(1, 13))
 
 
 def test_partitions_of_mariadb_say_that_they_share_no_snapshot(mysql):

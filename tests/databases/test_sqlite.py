@@ -214,6 +214,33 @@ def test_a_broken_page_is_an_error_behind_the_rows_before_it(tmp_path, monkeypat
     assert given == list(range(len(given)))
 
 
+@pytest.mark.parametrize("columns", [1, 2, 3, 9])
+@pytest.mark.parametrize("seed", range(3))
+def test_rows_of_several_columns_are_those_of_pythons_own_module(tmp_path, columns, seed, monkeypatch):
+    monkeypatch.setattr(reader, "BATCH", 7)
+    chance = random.Random(f"{columns} {seed}")
+    kinds = [chance.choice(["INTEGER", "REAL", "TEXT"]) for _ in range(columns)]
+    make = {
+        "INTEGER": lambda: chance.choice([None, chance.randint(-9, 9)]),
+        "REAL": lambda: chance.choice([None, chance.random(), 2.0]),
+        "TEXT": lambda: chance.choice([None, "", "text" * chance.randint(0, 9)]),
+    }
+    names = [f"c{i}" for i in range(columns)]
+    with sqlite3.connect(tmp_path / "data.db") as db:
+        db.execute(f"CREATE TABLE t ({', '.join(f'{n} {k}' for n, k in zip(names, kinds, strict=True))})")
+        rows = [[make[kind]() for kind in kinds] for _ in range(200)]
+        db.executemany(f"INSERT INTO t VALUES ({', '.join('?' * columns)})", rows)
+    listed = ", ".join(names)
+    query = f"SELECT {listed} FROM t UNION ALL SELECT {listed} FROM (SELECT * FROM t ORDER BY {listed} DESC)"
+    want = db.execute(query).fetchall()
+    db.close()
+    kinds_read = {"INTEGER": pa.int64(), "REAL": pa.float64(), "TEXT": pa.string()}
+    schema = pa.schema([pa.field(n, kinds_read[k]) for n, k in zip(names, kinds, strict=True)])
+    batches = Sqlite(Uri(f"sqlite:///{tmp_path}/data.db")).read(query, (), schema)
+    assert [tuple(row.values()) for batch in batches for row in batch.to_pylist()] == want
+    batches.close()
+
+
 FORKED = """
 import os, sys, time, headrace as hr
 it = iter(hr.Dataset.from_sql(sys.argv[1], "SELECT v FROM t"))

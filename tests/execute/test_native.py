@@ -169,6 +169,26 @@ def test_rows_of_text_become_objects():
         _native.text_objects(np.frombuffer(b"a\xff", np.uint8), np.array([0, 2]), True)
 
 
+def text_objects(rows):
+    values = np.frombuffer("".join(rows).encode() + b"!", np.uint8)[:-1]
+    return _native.text_objects(values, np.cumsum([0, *map(len, rows)]), True).tolist()
+
+
+def test_texts_that_come_again_are_one_object_and_no_two_are_mixed_up():
+    chance = np.random.default_rng(3)
+    letters = ["", "a", "b", "\0", "ab", "ba", "a\0"]
+    few = ["".join(chance.choice(letters, n)) for n in chance.integers(0, 40, 300)]
+    for _ in range(20):
+        rows = [few[i] for i in chance.integers(0, len(few), 500)]
+        assert text_objects(rows) == rows
+    again = text_objects(["the same"] * 9)
+    assert len({id(text) for text in again}) == 1
+    for i in range(50):  # where none comes again, most calls do not look
+        rows = [f"{i} {j}" for j in range(500)]
+        assert text_objects(rows) == rows
+    assert text_objects(few) == few
+
+
 def test_objects_are_held_by_their_array_alone():
     before = sys.getrefcount(None)
     values = np.frombuffer(b"a record of its own" * 500, np.uint8)

@@ -20,8 +20,8 @@ from headrace.sources.seen_rows import KeyedMark, KeyRun, PartMark, SeenRows, Sp
 if TYPE_CHECKING:
     import pyarrow as pa
 
-ROWS = 1 << 14
-"""So many rows become a block."""
+ROWS, MOST_ROWS = 1 << 14, 3 << 13
+"""So many rows become a block, and somewhat more where few would be left."""
 
 
 class PartNode(Protocol):
@@ -48,6 +48,7 @@ class PartStream(FileStream):
         self._ctx = ctx
         self._structure, self._columns = node.structures
         self._via = Transport.of(ctx.run)
+        self._name = str(node.source)
         own: PartMark = at.own or PartMark(Spot(node.source.start), 0)
         self._mark, self._number = own.spot.mark, own.number
         self._seen: SeenRows | None = own.seen
@@ -65,11 +66,11 @@ class PartStream(FileStream):
             self.close()
             return []
         whole = self._rest
-        self._rest = whole.slice(ROWS) if whole.num_rows > ROWS else None
-        return self._items(whole.slice(0, ROWS) if whole.num_rows > ROWS else whole)
+        self._rest = whole.slice(ROWS) if whole.num_rows > MOST_ROWS else None
+        return self._items(whole if self._rest is None else whole.slice(0, ROWS))
 
     def _next_batch(self) -> pa.RecordBatch | None:
-        found = self._via.attempt(str(self._node.source), self._try_next)
+        found = self._via.attempt(self._name, self._try_next)
         if isinstance(found, Exception):
             raise found
         return found

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import math
 import threading
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
@@ -22,53 +24,78 @@ Key = int | str
 Params = Sequence[Any]
 CLOSE = 2.0
 """So many seconds a driver may take to end what nobody wants any more."""
+AHEAD = 2
+"""So many batches are read before they are asked for, where a thread reads them."""
 
 
 class Rows(Iterator["pa.RecordBatch"]):
-    """The batches of a query that runs, and how it is ended; with `timeout`, each is waited for so many seconds."""
+    """The batches of a query that runs, and how it is ended.
+
+    With `ahead` they are read on a thread, up to `AHEAD` before they are asked for: it has the next call at hand when
+    it is done with one, and waits for nobody who uses a batch. With `timeout` each is waited for so many seconds.
+    """
 
     def __init__(
         self,
         batches: Iterator[pa.RecordBatch],
         close: Callable[[], None],
         cancel: Callable[[], None] = lambda: None,
-        timeout: float | None = None,
+        *,
+        ahead: bool = False,
+        timeout: float = math.inf,
     ) -> None:
         self._batches = batches
         self._close = close
         self._cancel = cancel
         self._timeout = timeout
-        self._call: DriverCall[pa.RecordBatch | None] | None = None
-        self._thread = None if timeout is None else DriverThread()
-        self._closed = self._cancelled = False
+        self._calls: deque[DriverCall[pa.RecordBatch | None]] = deque()
+        self._thread = DriverThread() if ahead else None
+        self._given = False
+        self._reading = self._over = self._closed = self._cancelled = False
         self._ending = threading.Lock()  # a driver must not be told to end what another thread lets go of
 
     def __iter__(self) -> Self:
         return self
 
     def __next__(self) -> pa.RecordBatch:
-        if self._timeout is None:
+        if self._thread is None:
             return next(self._batches)
-        call = self._call = self._call or self._begin()  # which is under way where Ctrl-C ended the wait for it
+        self._begin_calls(1)
         try:
-            batch = call.wait(self._timeout)
+            batch = self._calls[0].wait(self._timeout)  # it stays where Ctrl-C ends the wait for it
         except TimeoutError:
             self._closed = True  # the call has the connection, and closes it when it ends
             self._end_thread(wait=False)
             raise
         except Exception:
-            self._call = None
+            self._calls.popleft()
             raise
-        self._call = None
+        self._calls.popleft()
         if batch is None:
             raise StopIteration
+        if self._given:  # who only looks at the first batch gets no more
+            self._begin_calls(AHEAD)
+        self._given = True
         return batch
 
-    def _begin(self) -> DriverCall[pa.RecordBatch | None]:
-        call = DriverCall(lambda: next(self._batches, None), lambda _: self._let_go(), self._thread)
+    def _begin_calls(self, count: int) -> None:
+        while len(self._calls) < count:
+            self._calls.append(DriverCall(self._read, lambda _: self._let_go(), self._thread))
         if self._cancelled:  # before there was a call to give up
-            call.give_up()
-        return call
+            self._give_up()
+
+    def _read(self) -> pa.RecordBatch | None:
+        """The next batch, on the thread; none behind a fault, or where the connection is let go of."""
+        self._reading = True  # before it looks whether it should, as `close` looks after it has said so
+        try:
+            batch = None if self._over or self._closed else next(self._batches, None)
+            self._over = batch is None
+        except BaseException:
+            self._over = True
+            raise
+        finally:
+            self._reading = False
+        return batch
 
     def cancel(self) -> None:
         """End what is waited for, from another thread; it may be over already."""
@@ -76,8 +103,11 @@ class Rows(Iterator["pa.RecordBatch"]):
             if not self._closed:
                 self._cancel()
         self._cancelled = True
-        if self._call is not None:
-            self._call.give_up()
+        self._give_up()
+
+    def _give_up(self) -> None:
+        for call in list(self._calls):
+            call.give_up()
 
     def close(self) -> None:
         """End the query; of a connection that is broken nothing more is to be heard."""
@@ -85,24 +115,25 @@ class Rows(Iterator["pa.RecordBatch"]):
             if self._closed:
                 return
             self._closed = True
-            if self._call is not None and not self._end_call(self._call):
+            if not self._end_calls():
                 self._end_thread(wait=False)
                 return
             self._let_go()
             self._end_thread(wait=True)
 
-    def _end_call(self, call: DriverCall[Any]) -> bool:
-        """Whether a call whose rows nobody wants is over; else it closes the connection when it is."""
-        if not call.is_over:
+    def _end_calls(self) -> bool:
+        """Whether the calls whose rows nobody wants are over; else one closes the connection when it is."""
+        if self._reading:
             with suppress(Exception):
                 self._cancel()
-        return call.leave(CLOSE)
+        return all(call.leave(CLOSE) for call in self._calls)
 
     def _end_thread(self, *, wait: bool) -> None:
         if self._thread is not None:
             self._thread.end(wait=wait)
 
     def _let_go(self) -> None:
+        self._over = True
         with suppress(Exception):
             self._close()
 
@@ -172,8 +203,8 @@ class Database(ABC):
         """The name of a column as SQL."""
         return self.quote + column.replace(self.quote, self.quote * 2) + self.quote
 
-    def rows(self, query: str, params: Params) -> list[tuple[Any, ...]]:
-        """The few rows of a query."""
+    def rows(self, query: str, params: Params, view: TableView | None = None) -> list[tuple[Any, ...]]:  # noqa: ARG002
+        """The few rows of a query; in a view, where that takes no connection more."""
         read = self.read(query, params, None)
         try:
             return [tuple(row.values()) for batch in read for row in batch.to_pylist()]

@@ -97,17 +97,17 @@ class DriverCall(Generic[T]):
         result: T = self._result
         return result
 
-    @property
-    def is_over(self) -> bool:
-        """Whether there is a result, or an error."""
-        return self._over.is_set()
-
     def leave(self, seconds: float) -> bool:
         """Want its result no more; whether it is over within so many seconds, else `undo` is called when it is."""
         self._over.wait(seconds)
         with self._lock:
             self._left = not self._over.is_set()
         return not self._left
+
+    def drop(self) -> None:
+        """Want its result no more: `undo` gets it, now or when there is one."""
+        if self.leave(0):
+            self._undo(self._result)
 
     def give_up(self) -> None:
         """Have whoever waits for it wait no more."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from headrace.sources.sql.arrow_ahead import ArrowAhead
 from headrace.sources.sql.database import Database, Params, Rows, TableView, driver, hexed
 
 if TYPE_CHECKING:
@@ -46,11 +47,14 @@ class DuckDB(Database):
             connection.close()
             raise
 
+        batches = ArrowAhead(reader)
+
         def close() -> None:
-            reader.close()
+            connection.interrupt()
+            batches.close()
             connection.close()
 
-        return Rows(iter(reader), close, connection.interrupt)
+        return Rows(iter(batches), close, connection.interrupt)
 
     def snapshot(self, parts: int) -> TableView | None:  # noqa: ARG002
         return HeldFile(self.connect())

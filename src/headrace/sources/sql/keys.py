@@ -6,13 +6,14 @@ import copy
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from headrace.errors import SpecError, StateError
 from headrace.sources.seen_rows import SeenRows, mark_of_key, seen_rows
-from headrace.sources.sql.database import Database, Key, PageReader, Params
+from headrace.sources.sql.database import Database, Key, PageReader, Params, TableView
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -73,18 +74,19 @@ class KeyedQuery:
             rows.close()
         return None if found is None else replace(found, last=mark_of_key(last))
 
-    def with_cuts(self, parts: int) -> KeyedQuery:
+    def with_cuts(self, parts: int, view: TableView | None) -> KeyedQuery:
         """The same in parts: of numbers, of equal ranges; of texts, of equal numbers of rows."""
         name, inner = self.database.name(self.key), f"FROM ({self.query}) AS q"
+        rows = partial(self.database.rows, params=self.params, view=view)
         if self.is_number:
-            ((low, high),) = self.database.rows(f"SELECT min({name}) AS a, max({name}) AS b {inner}", self.params)
+            ((low, high),) = rows(f"SELECT min({name}) AS a, max({name}) AS b {inner}")
             if low is None:
                 return self
             cuts = [low + (high - low + 1) * i // parts for i in range(1, parts)]
         else:
             order = self._order
             tiles = f"SELECT {order} AS k, ntile({parts}) OVER (ORDER BY {order}) AS t {inner} WHERE {name} IS NOT NULL"
-            found = self.database.rows(f"SELECT min(k) AS k FROM ({tiles}) AS u GROUP BY t ORDER BY t", self.params)
+            found = rows(f"SELECT min(k) AS k FROM ({tiles}) AS u GROUP BY t ORDER BY t")
             cuts = [key for (key,) in found[1:]]
         return self.cut_at([cut for i, cut in enumerate(cuts) if not i or cut != cuts[i - 1]])
 

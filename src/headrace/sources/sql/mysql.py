@@ -6,6 +6,7 @@ import re
 import socket
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from headrace.errors import SpecError
@@ -59,7 +60,7 @@ class MySQL(Database):
     def connect(self) -> Any:
         """A connection of PyMySQL's."""
         parts = self.uri.parts
-        return driver("pymysql", self.extra).connect(
+        return connection_class()(
             host=parts.hostname or "127.0.0.1",
             port=parts.port or 3306,
             user=self.uri.user,
@@ -140,6 +141,25 @@ class MySQL(Database):
         if type(error).__module__.startswith("pymysql"):
             return bool(error.args) and error.args[0] in PASSING
         return isinstance(error, OSError) or any(word in str(error).lower() for word in WORDS)
+
+
+@cache
+def connection_class() -> Any:
+    """PyMySQL's connection; it would read the certificates of the system for each, which takes longer than the rest."""
+    base = driver("pymysql.connections", MySQL.extra).Connection
+
+    class Connection(base):  # type: ignore[misc,valid-type]
+        tls = None
+        """What all use with whom nothing was said of TLS: no certificate is looked at."""
+
+        def _create_ssl_ctx(self, given: Any) -> Any:
+            if given:
+                return super()._create_ssl_ctx(given)
+            if Connection.tls is None:
+                Connection.tls = super()._create_ssl_ctx(given)
+            return Connection.tls
+
+    return Connection
 
 
 class Pages(PageReader):

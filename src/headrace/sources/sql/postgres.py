@@ -37,23 +37,19 @@ class Postgres(Database):
 
     extra = "postgres"
 
-    def connect(self, snapshot: str | None = None) -> Any:
-        """A connection in a transaction that reads, of the view that others have if that is given."""
-        connect = driver("adbc_driver_postgresql.dbapi", self.extra).connect
-        return DriverCall(lambda: self._connect(connect, snapshot), close_late).wait(self.timeout)
+    def connect(self) -> Any:
+        """A connection in a transaction that reads."""
+        return self.set_up(self.begin_connecting(), None)
 
-    def _connect(self, connect: Any, snapshot: str | None) -> Any:
-        connection = connect(self.uri.text)
-        try:
-            if snapshot is not None:
-                ask_server(connection, "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
-                ask_server(connection, f"SET TRANSACTION SNAPSHOT '{snapshot}'")
-            ask_server(
-                connection, "SET LOCAL synchronize_seqscans = off"
-            )  # so that a query gives its rows in one order
-        except BaseException:
-            connection.close()
-            raise
+    def begin_connecting(self) -> DriverCall[Any]:
+        """Have a connection under way."""
+        connect = driver("adbc_driver_postgresql.dbapi", self.extra).connect
+        return DriverCall(lambda: connect(self.uri.text), close_late)
+
+    def set_up(self, connecting: DriverCall[Any], snapshot: str | None) -> Any:
+        """A connection that is under way, in a transaction that reads, and sees what others do if they have a view."""
+        connection = connecting.wait(self.timeout)
+        call_in_time(lambda: _begin_reading(connection, snapshot), connection.close, self.timeout)
         return connection
 
     def schema(self, query: str, params: Params) -> pa.Schema:  # noqa: ARG002 - which are not needed to know it
@@ -68,7 +64,7 @@ class Postgres(Database):
 
     def read(self, query: str, params: Params, schema: pa.Schema | None, snapshot: TableView | None = None) -> Rows:
         assert snapshot is None or isinstance(snapshot, Exported)
-        connection = self.connect(None if snapshot is None else snapshot.name())
+        connection = self.connect() if snapshot is None else snapshot.connect()
         cursor = connection.cursor()
 
         def close() -> None:
@@ -87,7 +83,7 @@ class Postgres(Database):
             DriverCall(cursor.adbc_cancel).wait(CANCEL)  # which asks the server by a connection of its own
 
         batches = call_in_time(begin, close, self.timeout)
-        return Rows((plain_batch(b, schema) for b in batches), close, cancel, self.timeout)
+        return Rows((plain_batch(b, schema) for b in batches), close, cancel, ahead=True, timeout=self.timeout)
 
     @staticmethod
     def _fetched(cursor: Any) -> Iterator[pa.RecordBatch]:
@@ -100,6 +96,9 @@ class Postgres(Database):
                 yield batch
             if rows < PAGE:
                 return
+
+    def rows(self, query: str, params: Params, view: TableView | None = None) -> list[tuple[Any, ...]]:
+        return view.rows(query, params) if isinstance(view, Exported) else super().rows(query, params)
 
     def settle(self, schema: pa.Schema, cast: Mapping[str, Any]) -> pa.Schema:
         import pyarrow as pa
@@ -130,8 +129,8 @@ class Postgres(Database):
                 f'CAST({key} AS text) COLLATE "C" AS {key}'
             )
 
-    def snapshot(self, parts: int) -> TableView | None:  # noqa: ARG002
-        return Exported(self)
+    def snapshot(self, parts: int) -> TableView | None:
+        return Exported(self, parts)
 
     def is_passing(self, error: Exception) -> bool:
         state = getattr(error, "sqlstate", None)
@@ -139,6 +138,13 @@ class Postgres(Database):
             return PASSING.match(state) is not None
         said = str(error)
         return isinstance(error, OSError) or ("connect" in said and not any(word in said for word in LASTING))
+
+
+def _begin_reading(connection: Any, snapshot: str | None) -> None:
+    if snapshot is not None:
+        ask_server(connection, "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        ask_server(connection, f"SET TRANSACTION SNAPSHOT '{snapshot}'")
+    ask_server(connection, "SET LOCAL synchronize_seqscans = off")  # so that a query gives its rows in one order
 
 
 def close_late(connection: Any) -> None:
@@ -169,26 +175,53 @@ def export_snapshot(connection: Any) -> str:
 
 
 class Exported(TableView):
-    """A view that lives as long as the connection that exported it; after a break there is another one."""
+    """A view that lives as long as the connection that exported it; after a break there is another one.
 
-    def __init__(self, database: Postgres) -> None:
+    The connections of all parts are under way from the beginning: to make one takes as long as to read 50,000 rows.
+    """
+
+    def __init__(self, database: Postgres, parts: int) -> None:
         self._database = database
+        self._connecting = [database.begin_connecting() for _ in range(parts)]
         self._connection: Any = None
         self._name = ""
         self._lock = threading.Lock()
 
-    def name(self) -> str:
-        """What others call it."""
+    def connect(self) -> Any:
+        """A connection that has this view."""
+        name = self._exported_name()
+        try:
+            connecting = self._connecting.pop()
+        except IndexError:  # a part is opened once more
+            connecting = self._database.begin_connecting()
+        try:
+            return self._database.set_up(connecting, name)
+        except BaseException:  # the others may be as old, and as broken
+            self._drop_connections()
+            raise
+
+    def _exported_name(self) -> str:
         with self._lock:
             connection, self._connection = self._connection, None
             if connection is not None and not self._is_there(connection):
                 connection = None
-            if connection is None:
-                connection = self._database.connect()
-                export = partial(export_snapshot, connection)
-                self._name = call_in_time(export, connection.close, self._database.timeout)
-            self._connection = connection
+            self._connection = connection or self._export()
             return self._name
+
+    def rows(self, query: str, params: Params) -> list[tuple[Any, ...]]:
+        """The few rows of a query in this view."""
+        with self._lock:
+            connection, self._connection = self._connection or self._export(), None
+            ask = partial(ask_server, connection, query, params)
+            found = call_in_time(ask, connection.close, self._database.timeout)
+            self._connection = connection
+            return found
+
+    def _export(self) -> Any:
+        connection = self._database.connect()
+        export = partial(export_snapshot, connection)
+        self._name = call_in_time(export, connection.close, self._database.timeout)
+        return connection
 
     def _is_there(self, connection: Any) -> bool:
         """Whether the server still answers; what does not is closed."""
@@ -200,7 +233,13 @@ class Exported(TableView):
             return False
         return True
 
+    def _drop_connections(self) -> None:
+        dropped, self._connecting = self._connecting, []
+        for connecting in dropped:
+            connecting.drop()
+
     def close(self) -> None:
+        self._drop_connections()
         with self._lock:
             if self._connection is not None:
                 self._connection.close()

@@ -61,9 +61,13 @@ class SqlSource(BatchSource):
         if self.keyed is None or self.parts == 1:
             return super().lay_out(layout)
         made = copy.copy(self)
-        made.keyed = self.keyed.with_cuts(self.parts) if layout is None else self.keyed.cut_at(_cuts(layout))
+        view = made._snapshot = self.database.snapshot(self.parts)
+        try:
+            made.keyed = self.keyed.with_cuts(self.parts, view) if layout is None else self.keyed.cut_at(_cuts(layout))
+        except BaseException:
+            made.close()
+            raise
         made.layout = made.keyed.layout
-        made._snapshot = self.database.snapshot(self.parts)
         return made
 
     def open(self, part: int, mark: Mark) -> Iterator[pa.RecordBatch]:

@@ -83,7 +83,7 @@ class Sqlite(Database):
             raise
         return Rows(_batches(connection, schema, convert=convert), let_go, connection.interrupt)
 
-    def rows(self, query: str, params: Params) -> list[tuple[Any, ...]]:
+    def rows(self, query: str, params: Params, view: TableView | None = None) -> list[tuple[Any, ...]]:  # noqa: ARG002
         with closing(self.connect()) as connection:
             return ask_sqlite(connection, query, params)
 

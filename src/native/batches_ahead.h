@@ -1,0 +1,64 @@
+// Batches of a stream in Arrow's C interface, read ahead of need by a thread that has no use for Python's lock.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace headrace {
+
+// As https://arrow.apache.org/docs/format/CDataInterface.html has them.
+struct ArrowArray {
+  int64_t length, null_count, offset, n_buffers, n_children;
+  const void** buffers;
+  ArrowArray** children;
+  ArrowArray* dictionary;
+  void (*release)(ArrowArray*);
+  void* private_data;
+};
+
+struct ArrowSchema;
+
+struct ArrowArrayStream {
+  int (*get_schema)(ArrowArrayStream*, ArrowSchema*);
+  int (*get_next)(ArrowArrayStream*, ArrowArray*);
+  const char* (*get_last_error)(ArrowArrayStream*);
+  void (*release)(ArrowArrayStream*);
+  void* private_data;
+};
+
+// Used by one thread at a time. A process that was forked off leaves it alone.
+class BatchesAhead {
+ public:
+  enum class Found { kBatch, kEnd, kError, kNothing };
+
+  explicit BatchesAhead(ArrowArrayStream& stream);  // which is then empty
+  BatchesAhead(const BatchesAhead&) = delete;
+  BatchesAhead& operator=(const BatchesAhead&) = delete;
+  ~BatchesAhead();
+
+  // The next batch is at hand, or there is none; kNothing if that is not known within so many seconds.
+  Found next(double seconds);
+  ArrowArray* batch() { return &batch_; }  // until the next one; who moves it out leaves it without `release`
+  const std::string& error() const { return error_; }
+  void close();  // whoever makes the stream's answer end comes first
+
+ private:
+  struct Ahead;
+
+  Found read(ArrowArray& batch);
+  bool begin_ahead();
+  void read_ahead();
+
+  const pid_t process_;
+  ArrowArrayStream stream_;
+  ArrowArray batch_{};
+  bool begun_ = false;
+  Found last_ = Found::kBatch;  // what comes behind the batches that wait
+  std::string error_;
+  std::unique_ptr<Ahead> ahead_;
+};
+
+}  // namespace headrace

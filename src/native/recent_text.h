@@ -1,0 +1,80 @@
+#pragma once
+
+#include <Python.h>
+
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+namespace headrace::python {
+
+// Short strings that were made last, to be given out again: columns of text often hold few different ones, and a new
+// object takes several times as long as one that is there. Its users hold Python's lock.
+class RecentText {
+ public:
+  static RecentText& shared() {
+    static RecentText* const made = new RecentText;  // never destroyed: Python may be gone by then
+    return *made;
+  }
+
+  // Whether the next rows are worth a look: where hardly any came again, most calls do without.
+  bool is_worthwhile() { return idle_ == 0 || --idle_ == 0; }
+
+  void note(size_t rows, size_t found) {
+    if (found < rows / kLeastShare) idle_ = kIdleCalls;
+  }
+
+  // A new reference to ASCII text; null where Python has no memory.
+  PyObject* get(const uint8_t* data, size_t size, size_t& found) {
+    if (size > kLongest) return make(data, size);
+    PyObject*& place = places_[hash(data, size) >> (64 - kBits)];
+    if (place && size_t(PyUnicode_GET_LENGTH(place)) == size && !std::memcmp(PyUnicode_1BYTE_DATA(place), data, size)) {
+      ++found;
+      Py_INCREF(place);
+      return place;
+    }
+    PyObject* const made = make(data, size);
+    if (made) {
+      Py_INCREF(made);
+      Py_XDECREF(std::exchange(place, made));
+    }
+    return made;
+  }
+
+  static PyObject* make(const uint8_t* data, size_t size) {
+    PyObject* const made = PyUnicode_New(Py_ssize_t(size), 127);
+    if (made && size) std::memcpy(PyUnicode_1BYTE_DATA(made), data, size);
+    return made;
+  }
+
+ private:
+  static constexpr size_t kLongest = 32, kBits = 12, kLeastShare = 4, kIdleCalls = 32;
+
+  static uint64_t load(const uint8_t* data, size_t size) {
+    uint64_t word = 0;
+    std::memcpy(&word, data, size);
+    return word;
+  }
+
+  static uint64_t mix(uint64_t mixed, uint64_t word) {
+    mixed = (mixed ^ word) * 0x9E3779B97F4A7C15u;
+    return mixed ^ mixed >> 32;
+  }
+
+  static uint64_t hash(const uint8_t* data, size_t size) {
+    uint64_t mixed = size;
+    if (size < 8) {
+      const uint64_t word = size >= 4 ? load(data, 4) | load(data + size - 4, 4) << 32
+                            : size    ? uint64_t(data[0]) | uint64_t(data[size / 2]) << 8 | uint64_t(data[size - 1]) << 16
+                                      : 0;
+      return mix(mixed, word) * 0x9E3779B97F4A7C15u;
+    }
+    for (size_t at = 0; at + 8 < size; at += 8) mixed = mix(mixed, load(data + at, 8));
+    return mix(mixed, load(data + size - 8, 8)) * 0x9E3779B97F4A7C15u;
+  }
+
+  std::vector<PyObject*> places_ = std::vector<PyObject*>(size_t(1) << kBits);
+  size_t idle_ = 0;
+};
+
+}  // namespace headrace::python
