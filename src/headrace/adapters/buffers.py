@@ -71,7 +71,7 @@ class Room:
         return self.route.receive(together[self.route.travels_as].as_strided(*self._cut))
 
 
-class Layout(NamedTuple):
+class BufferLayout(NamedTuple):
     """Where the arrays of a batch go in a buffer, and the part of it that travels in one copy, if there is one."""
 
     rooms: list[Room]
@@ -84,7 +84,7 @@ class Buffer:
     def __init__(self, casts: Casts) -> None:
         self._casts = casts
         self._memory: Any = None
-        self._layouts: dict[tuple[Any, ...], Layout] = {}
+        self._layouts: dict[tuple[Any, ...], BufferLayout] = {}
         self.copied: Any = None
         self.lent: list[NDArray[Any]] = []
         """Arrays of the last batch that the device reads where they lie."""
@@ -116,7 +116,7 @@ class Buffer:
         tensors = [room.on_device(together, device) for room in layout.rooms]
         return tensors, [memory, *(tensor for tensor in tensors if not tensor._is_view())]
 
-    def _lay_out(self, parts: Sequence[BufferPart]) -> Layout:
+    def _lay_out(self, parts: Sequence[BufferPart]) -> BufferLayout:
         """A place for every array: small ones first, side by side."""
         routes = [Route(part, self._casts) for part in parts]
         sizes = [part.array.size * route.travels_as.itemsize for part, route in zip(parts, routes, strict=True)]
@@ -133,7 +133,7 @@ class Buffer:
             Room(part, route, memory, place, shared=place.stop <= shared)
             for part, route, place in zip(parts, routes, places, strict=True)
         ]
-        return Layout(rooms, memory[:shared] if several else None)
+        return BufferLayout(rooms, memory[:shared] if several else None)
 
     def _reserved(self, nbytes: int) -> Any:
         torch = framework("torch", "to_torch")
