@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -26,16 +26,23 @@ LARGE = 1 << 18
 class UnsoundError(BaseException):
     """Rows that were handed out unseen are not what they should be: they must be read again, and looked at at once.
 
-    Of `files` they lie in.
+    Where their `bounds` in `files` are given, it knows which of these they are in.
     """
 
-    def __init__(self, files: Iterable[_native.MappedFile] = ()) -> None:
+    def __init__(self, files: Sequence[_native.MappedFile] = (), bounds: Sequence[Indices] = ()) -> None:
         super().__init__()
-        self._gone = [file.path for file in files if not file.intact]
+        self._bad = [file.path for file, some in zip(files, bounds, strict=True) if not _are_good(file, some)]
 
     def where(self) -> str:
-        """Which file is known to have changed."""
-        return f" ({self._gone[0]})" if self._gone else ""
+        """In which file they are, if that is known."""
+        return f" ({self._bad[0]})" if self._bad else ""
+
+
+def _are_good(file: _native.MappedFile, bounds: Indices) -> bool:
+    """Whether the records between these bounds, two for each, are what they should be."""
+    places = np.zeros((len(bounds), 4), np.int64)
+    places[:, 1:3] = bounds
+    return _native.Verification([file], places).good()
 
 
 class LateBlock(Block):

@@ -53,7 +53,7 @@ class PickedRecords(LateBlock):
             return
         found = _native.unframe_places(self._files, self._places)
         if found is None:
-            raise UnsoundError(self._files)
+            raise _unsound(self._files, self._places)
         self._columns = [binary(*found)]
 
     @staticmethod
@@ -72,6 +72,10 @@ class PickedRecords(LateBlock):
     def _part(self, start: int, stop: int) -> Block:
         ids = None if self.ids is None else self.ids[start:stop]
         return PickedRecords(self._places[start:stop], self._files, ids)
+
+
+def _unsound(files: list[_native.MappedFile], places: Places) -> UnsoundError:
+    return UnsoundError(files, [places[places[:, 0] == number, 1:3] for number in range(len(files))])
 
 
 class PointedItem(NamedTuple):
@@ -171,7 +175,8 @@ class PointedRows:
         """The next item, once it is known to be good."""
         item, look = self._coming.popleft()
         if look is not None and not look.good():
-            raise UnsoundError(self._files)
+            assert isinstance(item, Block)
+            raise _unsound(self._files, item.columns[0])
         if item.rows > want:
             self._coming.appendleft(PointedItem(item.slice(want, item.rows), None))
             item = item.slice(0, want)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from headrace import _native
 from headrace.arrow_text import binary
 from headrace.block import Block, Ids
@@ -30,7 +32,7 @@ class LateRecords(LateBlock):
         file.load(int(bounds[0]), int(bounds[-1]))
         values, offsets, _, problem = _native.unframe(file.data[bounds[0] : bounds[-1]].data, 0, ALL, ALL)
         if problem or len(offsets) != len(bounds) or not file.intact:
-            raise UnsoundError([file])
+            raise _unsound([self.frames])
         self._columns = [binary(values, offsets)]
 
     def _part(self, start: int, stop: int) -> Block:
@@ -45,5 +47,9 @@ class LateRecords(LateBlock):
             each.file.load(int(each.bounds[0]), int(each.bounds[-1]))
         found = _native.unframe_rows([(f.file.data, f.bounds) for f in frames], order)
         if found is None or not all(f.file.intact for f in frames):
-            raise UnsoundError(f.file for f in frames)
+            raise _unsound(frames)
         return Block(LEAF, [binary(*found)], len(order))
+
+
+def _unsound(frames: list[Frames]) -> UnsoundError:
+    return UnsoundError([f.file for f in frames], [np.stack([f.bounds[:-1], f.bounds[1:]], 1) for f in frames])
