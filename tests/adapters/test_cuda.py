@@ -150,8 +150,8 @@ def test_streams_that_take_turns_each_wait_for_what_travelled_together():
         with torch.cuda.stream(streams[i % 2]):
             torch.cuda._sleep(10_000)
             x, y = next(feed)
-            sums = x[:, 0].sum(), y.sum()
-        assert [int(s) for s in sums] == 2 * [int(labels.sum())]
+            sums = [int(x[:, 0].sum()), int(y.sum())]  # on this stream: another one would not wait for it
+        assert sums == 2 * [int(labels.sum())]
 
 
 def test_a_state_between_batches_that_travelled_together():

@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -159,10 +159,11 @@ def halted(server: Server) -> Iterator[None]:
     head = psutil.Process(server.process.pid)
     processes = [head, *head.children(recursive=True)]
     for process in processes:
-        process.suspend()
+        with suppress(psutil.NoSuchProcess):  # a child of the server may end at any time
+            process.suspend()
     try:
         yield
     finally:
         for process in processes:
-            if process.is_running():
+            with suppress(psutil.NoSuchProcess):
                 process.resume()
