@@ -146,3 +146,14 @@ def test_the_kernel_checks_what_it_gets():
             _native.scale_bytes(*arguments)
     with pytest.raises(TypeError):
         _native.scale_bytes(bytes_.astype(np.int8), what, numbers, out)
+
+
+def test_quotients_are_the_same_to_the_last_bit_for_all_bytes():
+    """Whether they are found by dividing or not."""
+    values = np.arange(256, dtype=np.uint8)
+    odd = np.random.default_rng(0).standard_normal(500) * 10.0 ** np.arange(-25, 25).repeat(10)
+    for divisor in np.array([*range(1, 700), 127.5, 255, -255, 3e38, 1e-40, *odd], np.float32):
+        out = np.empty(256, np.float32)
+        _native.scale_bytes(values, np.array([3]), np.array([divisor]), out)
+        with np.errstate(over="ignore", under="ignore"):
+            assert out.tobytes() == (values.astype(np.float32) / divisor).tobytes(), divisor
