@@ -156,3 +156,14 @@ def test_a_batch_by_number_fails_with_its_first_bad_row():
     with pytest.raises(hr.ElementError, match="three"):
         ds[1]
     check_transformation(ds)
+
+
+def test_of_a_large_block_only_the_batch_is_copied_that_began_before_it():
+    """Rows come in two pieces, the first of which ends within a batch."""
+    wide = np.arange(4000 * 100).reshape(4000, 100)
+    pieces = D.from_tensor_slices(wide[:30]).concatenate(D.from_tensor_slices(wide[30:]))
+    batches = list(pieces.batch(100))
+    assert np.array_equal(np.concatenate(batches), wide)
+    check_transformation(pieces.batch(100), cuts=5)
+    views = [np.shares_memory(batch, wide) for batch in batches]
+    assert not views[0] and all(views[1:])

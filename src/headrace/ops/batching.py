@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 
 from headrace.block import Block, Failure, Item, concat, folded, structures_differ
-from headrace.columns import Indices
+from headrace.columns import Indices, column_bytes
 from headrace.errors import ElementError, SpecError
 from headrace.execute.context import Context
 from headrace.execute.registry import fetches, opens
@@ -18,6 +18,8 @@ from headrace.plan.cardinality import Cardinality
 from headrace.plan.marks import At
 from headrace.plan.node import Node
 
+LARGE = 1 << 18
+"""Bytes that take longer to copy than it takes to hand over one block more."""
 BATCHED = 3
 """Folded into the path of a batch's id, which is otherwise that of its first row."""
 
@@ -105,8 +107,15 @@ class BatchStream(Stream):
             self._carry.append(item)
             self._carried += item.rows
         if all(isinstance(item, Block) for item in self._carry):
-            return self._whole(min(want * size, self._carried - self._carried % size), size)
+            return self._whole(self._joined(min(want * size, self._carried - self._carried % size), size), size)
         return self._whole(size, size)
+
+    def _joined(self, rows: int, size: int) -> int:
+        """How many of so many rows to put together now: of a large block only those of a batch that began before it."""
+        last = self._carry[-1]
+        before = self._carried - last.rows
+        begun = -(-before // size) * size
+        return begun if 0 < begun < rows and _takes_long_to_copy(last) else rows
 
     def _whole(self, rows: int, size: int) -> Item:
         """The first `rows` rows that wait, as batches of `size`."""
@@ -154,6 +163,13 @@ def stack_items(node: Stacking, parts: list[Item], size: int, number: int) -> Bl
     made.mark = mark
     made.ids = folded(made.ids, BATCHED)
     return made
+
+
+def _takes_long_to_copy(item: Item) -> bool:
+    """Whether it takes longer than to hand over one block more; objects are not copied, only who holds them."""
+    if not isinstance(item, Block) or item.nbytes < LARGE:
+        return False
+    return sum(c.nbytes if isinstance(c, np.ndarray) else column_bytes(c) for c in item.columns) >= LARGE
 
 
 def _split(items: list[Item], rows: int) -> tuple[list[Item], list[Item]]:
