@@ -13,6 +13,7 @@ SOURCE = Path(hr.__file__).parent
 LAYERS = [
     {"_native", "keys", "errors", "options", "names"},
     {"ragged", "random", "arrow_text"},
+    {"pointed_text"},
     {"plan"},
     {"identity"},
     {"columns"},

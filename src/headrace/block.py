@@ -34,6 +34,7 @@ from headrace.plan.structure import LEAF, Structure, flatten
 
 if TYPE_CHECKING:
     from headrace.plan.marks import Mark, OwnMark
+    from headrace.plan.spec import TensorSpec
 
 Ids = NDArray[np.uint64]
 """Row ids: one (path key, ordinal) pair a row."""
@@ -101,6 +102,15 @@ class Block:
         """These rows, copied; the mark stays that of the block."""
         ids = None if self.ids is None else self.ids[indices]
         return Block(self.structure, [take(c, indices) for c in self.columns], len(indices), self.mark, ids)
+
+    @property
+    def late_spec(self) -> TensorSpec | None:
+        """What the rows of its only column are, where they are not made yet."""
+        return None
+
+    def arguments(self, in_place: frozenset[int]) -> list[Column]:  # noqa: ARG002
+        """The columns for a function that takes some of them, by number, as `PointedText` too."""
+        return self.columns
 
     def whole(self) -> Block:
         """The block as one that has all of its rows; see `Stream.announce`."""

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
-from headrace import _native
 from headrace.block import Block, Ids, Item, concat, pick_rows
 from headrace.columns import Column, Indices
 from headrace.plan.marks import Mark
+from headrace.plan.spec import TensorSpec
 from headrace.plan.structure import Structure
+from headrace.pointed_text import PointedText, join_pointed
 
 POINTER = 128
 """What a row takes of which it is only known where it lies, more or less."""
@@ -19,40 +20,20 @@ MOVED = 400
 """Bytes of a row that costs more to move than to say where it lies …"""
 MOVED_ALONE = 8 << 10
 """… where the thread that moves it also makes it."""
+RECORD = TensorSpec((), bytes)
 LARGE = 1 << 18
 """Bytes of rows that take long enough to copy to be worth another thread's time."""
-
-
-class UnsoundError(BaseException):
-    """Rows that were handed out unseen are not what they should be: they must be read again, and looked at at once.
-
-    Where their `bounds` in `files` are given, it knows which of these they are in.
-    """
-
-    def __init__(self, files: Sequence[_native.MappedFile] = (), bounds: Sequence[Indices] = ()) -> None:
-        super().__init__()
-        self._bad = [file.path for file, some in zip(files, bounds, strict=True) if not _are_good(file, some)]
-
-    def where(self) -> str:
-        """In which file they are, if that is known."""
-        return f" ({self._bad[0]})" if self._bad else ""
-
-
-def _are_good(file: _native.MappedFile, bounds: Indices) -> bool:
-    """Whether the records between these bounds, two for each, are what they should be."""
-    places = np.zeros((len(bounds), 4), np.int64)
-    places[:, 1:3] = bounds
-    return _native.Verification([file], places).good()
 
 
 class LateBlock(Block):
     """Its columns are made when they are first asked for."""
 
-    __slots__ = ("_columns",)
+    __slots__ = ("_columns", "_lent")
 
     def __init__(self, structure: Structure, rows: int, nbytes: int, mark: Mark | None, ids: Ids | None) -> None:
         super().__init__(structure, [], rows, mark, ids)
         self._columns: list[Column] | None = None
+        self._lent: PointedText | None = None
         self._nbytes = nbytes
 
     @property
@@ -74,10 +55,24 @@ class LateBlock(Block):
     def _part(self, start: int, stop: int) -> Block:
         """Some of the rows, not made yet either."""
 
-    @staticmethod
-    def merging(parts: Sequence[Block], order: Indices) -> Block:
-        """As `pick_rows`, of several such blocks."""
-        return pick_rows(parts, order)
+    def pointed(self) -> PointedText | None:
+        """Where its rows lie, if they are records of which nothing else is known yet."""
+        return None
+
+    @property
+    def late_spec(self) -> TensorSpec | None:
+        """Of records, where nothing is known but where they lie."""
+        return RECORD if self._columns is None and _is_pointed_at(self) else None
+
+    def arguments(self, in_place: frozenset[int]) -> list[Column]:
+        """As those of other blocks; records that may be read where they lie are not copied."""
+        self._lent = self.pointed() if 0 in in_place and self._columns is None else None
+        return self.columns if self._lent is None else [self._lent]
+
+    def look(self) -> None:
+        """Make the rows, unless somebody has seen that they are sound."""
+        if self._lent is None or not self._lent.sound:
+            self.make()
 
     def cut(self, start: int, stop: int) -> Block:
         """As that of other blocks."""
@@ -101,9 +96,9 @@ def _is_pointed_at(item: Item) -> bool:
 
 
 def look_at(item: Item) -> None:
-    """Have it made, if it is not: also rows that nobody wants must be sound, since others may not follow where not."""
+    """See that its rows are sound, also those that nobody wants: others may not follow where they are not."""
     if isinstance(item, LateBlock):
-        item.make()
+        item.look()
 
 
 class UnmergedBlock(LateBlock):
@@ -127,19 +122,19 @@ class UnmergedBlock(LateBlock):
         """Copy the rows. A block that others were cut from belongs to several threads, two of which may do this."""
         parts = self.parts
         if parts:
-            self._columns = _merging(parts)(parts, self.order).columns
+            pointed = self.pointed()
+            self._columns = pick_rows(parts, self.order).columns if pointed is None else [pointed.copy()]
             self.parts = ()
+
+    def pointed(self) -> PointedText | None:
+        """Where its rows lie, if that is all that is known of those of all parts."""
+        found = [part.pointed() if isinstance(part, LateBlock) else None for part in self.parts]
+        known = [each for each in found if each is not None]
+        return join_pointed(known).take(self.order) if known and len(known) == len(found) else None
 
     def _part(self, start: int, stop: int) -> Block:
         ids = None if self.ids is None else self.ids[start:stop]
         return UnmergedBlock(self.parts, self.order[start:stop], ids, self.nbytes * (stop - start) // max(1, self.rows))
-
-
-def _merging(parts: Sequence[Block]) -> Callable[[Sequence[Block], Indices], Block]:
-    """What puts rows of such blocks in order."""
-    kind = type(parts[0])
-    alike = issubclass(kind, LateBlock) and all(type(part) is kind for part in parts)
-    return kind.merging if alike else pick_rows  # type: ignore[attr-defined]  # it is a LateBlock
 
 
 def merge_rows(parts: Sequence[Block], order: Indices) -> Block:

@@ -5,10 +5,13 @@
 #include <vector>
 
 #include "example.h"
+#include "places.h"
 #include "python.h"
 
 namespace headrace::python {
 namespace {
+
+constexpr size_t kSomeBytes = 256 << 10;
 
 headrace::Kind kind_of(int64_t number) {
   require(number >= 1 && number <= 3, "a feature holds bytes (1), floats (2) or int64 (3)");
@@ -49,14 +52,7 @@ nb::object values_of(headrace::Column& column, headrace::Kind kind) {
 
 // (ints, floats, [(values, byte_ends, splits, steps), …], -1, ""), or which row was refused and why. Single numbers are in
 // the first two, a column after another; the list has the others.
-nb::tuple parse(const headrace::ExampleParser& parser, ConstBytes values, ConstInts offsets) {
-  headrace::Refusal refusal;
-  headrace::Columns made;
-  {
-    nb::gil_scoped_release released;
-    require_offsets(offsets, values.shape(0));
-    made = parser.parse(values.data(), offsets.data(), int64_t(offsets.shape(0)) - 1, refusal);
-  }
+nb::tuple as_tuple(const headrace::ExampleParser& parser, headrace::Columns& made, const headrace::Refusal& refusal) {
   nb::list others;
   for (size_t i = 0; refusal.row < 0 && i < made.columns.size(); ++i) {
     headrace::Column& column = made.columns[i];
@@ -69,6 +65,41 @@ nb::tuple parse(const headrace::ExampleParser& parser, ConstBytes values, ConstI
   }
   const nb::bytes what(refusal.what.data(), refusal.what.size());  // names need not be text
   return nb::make_tuple(numpy(made.ints), numpy(made.floats), others, refusal.row, what);
+}
+
+nb::tuple parse(const headrace::ExampleParser& parser, ConstBytes values, ConstInts offsets) {
+  headrace::Refusal refusal;
+  headrace::Columns made;
+  {
+    nb::gil_scoped_release released;
+    require_offsets(offsets, values.shape(0));
+    made = parser.parse(values.data(), offsets.data(), int64_t(offsets.shape(0)) - 1, refusal);
+  }
+  return as_tuple(parser, made, refusal);
+}
+
+// As parse, of the records that lie there; None if one of them is bad. Some are copied at a time, verified and parsed while
+// they are in the cache.
+nb::object parse_places(const headrace::ExampleParser& parser, nb::list files, ConstWhere where) {
+  const Places places(files, where);
+  headrace::Refusal refusal;
+  headrace::Columns made;
+  bool good = true;
+  {
+    nb::gil_scoped_release released;
+    headrace::guard_mapped();
+    made = parser.begin(size_t(places.count()));
+    made.record_bytes = places.bytes();
+    headrace::Growing<uint8_t> values;
+    headrace::Growing<int64_t> offsets;
+    for (int64_t first = 0, rows; good && refusal.row < 0 && first < places.count(); first += rows) {
+      rows = places.some(first, kSomeBytes);
+      values.shrink(0), offsets.shrink(0);
+      good = places.copy(first, first + rows, values, offsets);
+      if (good) parser.parse_some(values.data(), offsets.data(), rows, first, made, refusal);
+    }
+  }
+  return good && places.intact() ? nb::object(as_tuple(parser, made, refusal)) : nb::none();
 }
 
 // (name, kind, values, byte_ends or None, splits or None): without splits each row has its share of the values.
@@ -258,7 +289,8 @@ void bind_examples(nb::module_& m) {
             new (self) headrace::ExampleParser(std::move(requests), closed);
           },
           "requests"_a, "closed"_a = false)
-      .def("parse", &parse, "values"_a, "offsets"_a);
+      .def("parse", &parse, "values"_a, "offsets"_a)
+      .def("parse_places", &parse_places, "files"_a, "where"_a);
   m.def("encode_examples", &encode, "columns"_a, "rows"_a);
   m.def("encode_example", &encode_example, "features"_a, "flat"_a);
 }

@@ -99,6 +99,18 @@ nb::object join_bytes(nb::list rows) {
 
 void bind_ragged(nb::module_& m) {
   m.def("join_bytes", &join_bytes, "rows"_a);
+  m.def(
+      "common_length",  // of all rows, -1 where they differ: too little to do to give up Python's lock for it
+      [](ConstInts offsets) {
+        const size_t rows = offsets.shape(0) ? offsets.shape(0) - 1 : 0;
+        const int64_t* cuts = offsets.data();
+        const int64_t length = rows ? cuts[1] - cuts[0] : 0;
+        for (size_t i = 1; i < rows; ++i) {
+          if (cuts[i + 1] - cuts[i] != length) return int64_t(-1);
+        }
+        return length;
+      },
+      "offsets"_a);
   m.def("text_objects", &text_objects, "values"_a, "offsets"_a, "text"_a);
   m.def("text_pick", &text_pick, "parts"_a, "which"_a, "rows"_a);
   m.def("bytes_pick", &bytes_pick, "parts"_a, "which"_a, "bounds"_a);

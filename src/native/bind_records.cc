@@ -1,14 +1,11 @@
-#include <nanobind/stl/pair.h>
-
 #include <algorithm>
 #include <atomic>
-#include <cstring>
 #include <optional>
-#include <utility>
 #include <vector>
 
 #include "kernels.h"
 #include "mapped.h"
+#include "places.h"
 #include "python.h"
 #include "team.h"
 
@@ -16,7 +13,6 @@ namespace headrace::python {
 namespace {
 
 // What is verified at a time and then copied, while it is in the cache.
-constexpr int64_t kSomeRecords = 256;
 constexpr int64_t kSomeBytes = 128 << 10;
 
 nb::tuple unframe(nb::handle source, int64_t start, int64_t max_rows, int64_t max_bytes, bool verify) {
@@ -33,29 +29,6 @@ nb::tuple unframe(nb::handle source, int64_t start, int64_t max_rows, int64_t ma
   return nb::make_tuple(numpy(values), numpy(offsets), scan.consumed, int(scan.problem));
 }
 
-// Copies the records of these ranges, in this order; whether all of them are good.
-bool copy_records(const uint8_t* const* parts, const int64_t* which, const int64_t* bounds, int64_t count, size_t bytes,
-                  headrace::Growing<uint8_t>& values, headrace::Growing<int64_t>& offsets) {
-  uint8_t* const out = values.extend(bytes);  // more than enough; what is not used is given back
-  size_t filled = 0;
-  offsets.push(0);
-  for (int64_t first = 0, rows; first < count; first += rows) {
-    int64_t seen = 0;
-    for (rows = 0; first + rows < count && seen < kSomeBytes && rows < kSomeRecords; ++rows) {
-      seen += bounds[2 * (first + rows) + 1] - bounds[2 * (first + rows)];
-    }
-    if (headrace::verify_at(parts, which + first, bounds + 2 * first, rows) < rows) return false;
-    for (int64_t i = first; i < first + rows; ++i) {
-      const size_t size = size_t(bounds[2 * i + 1] - bounds[2 * i]) - headrace::kFraming;
-      if (size) std::memcpy(out + filled, parts[which[i]] + bounds[2 * i] + headrace::kHeader, size);
-      filled += size;
-      offsets.push(int64_t(filled));
-    }
-  }
-  values.shrink(filled);
-  return true;
-}
-
 // Records by where they lie in several parts, as the bytes of all and where each begins; None if one of them is bad.
 nb::object unframe_at(nb::list given, ConstInts which, ConstInts bounds) {
   const Ranges ranges(given, which, bounds);
@@ -64,69 +37,16 @@ nb::object unframe_at(nb::list given, ConstInts which, ConstInts bounds) {
   bool good;
   {
     nb::gil_scoped_release released;
-    good = copy_records(ranges.parts(), ranges.which(), ranges.bounds(), ranges.count(), ranges.bytes(), values, offsets);
+    const headrace::RecordRanges records{ranges.parts(), ranges.which(), 1, ranges.bounds(), 2};
+    good = headrace::copy_verified(records, ranges.count(), false, values, offsets);
   }
   return good ? nb::object(nb::make_tuple(numpy(values), numpy(offsets))) : nb::none();
 }
 
-// Records by where they lie: of each the number of its file, the bytes where it begins and ends, and a number of its own.
-class Places {
- public:
-  Places(nb::list files, ConstPlaces places) {
-    for (nb::handle each : files) {
-      files_.push_back(nb::cast<const headrace::MappedFile*>(each));
-      parts_.push_back(files_.back()->data());
-    }
-    const size_t count = places.shape(0);
-    which_.resize(count);
-    bounds_.resize(2 * count);
-    used_.resize(files_.size());
-    for (size_t i = 0; i < count; ++i) {
-      const int64_t* place = places.data() + 4 * i;
-      require(place[0] >= 0 && size_t(place[0]) < files_.size(), "no such file");
-      require(0 <= place[1] && place[1] <= place[2] && size_t(place[2]) <= files_[size_t(place[0])]->size(),
-              "bounds out of range");
-      which_[i] = place[0];
-      bounds_[2 * i] = place[1];
-      bounds_[2 * i + 1] = place[2];
-      used_[size_t(place[0])] = true;
-      bytes_ += size_t(place[2] - place[1]);
-    }
-  }
-
-  // Whether what was seen were bytes of the files; asked under Python's lock, since others may close them.
-  bool intact() const {
-    for (size_t i = 0; i < files_.size(); ++i) {
-      if (used_[i] && !files_[i]->intact()) return false;
-    }
-    return true;
-  }
-
-  int64_t count() const { return int64_t(which_.size()); }
-  size_t bytes() const { return bytes_; }
-
-  bool verify(int64_t begin, int64_t end) const {
-    const int64_t rows = end - begin;
-    return headrace::verify_at(parts_.data(), &which_[size_t(begin)], &bounds_[2 * size_t(begin)], rows) == rows;
-  }
-
-  bool copy(headrace::Growing<uint8_t>& values, headrace::Growing<int64_t>& offsets) const {
-    headrace::guard_mapped();
-    return copy_records(parts_.data(), which_.data(), bounds_.data(), int64_t(which_.size()), bytes_, values, offsets);
-  }
-
- private:
-  std::vector<const headrace::MappedFile*> files_;
-  std::vector<const uint8_t*> parts_;
-  std::vector<int64_t> which_, bounds_;
-  std::vector<bool> used_;
-  size_t bytes_ = 0;
-};
-
 // Whether all records that lie there are good, which other threads find out meanwhile.
 class Verification {
  public:
-  Verification(nb::list files, ConstPlaces given) : places_(files, given) {
+  Verification(nb::list files, ConstWhere where) : places_(files, where) {
     for (nb::handle file : files) files_.push_back(nb::borrow(file));
     nb::gil_scoped_release released;
     headrace::guard_mapped();
@@ -154,52 +74,17 @@ class Verification {
 };
 
 // The records that lie there, as the bytes of all and where each begins; None if one of them is bad.
-nb::object unframe_places(nb::list files, ConstPlaces given) {
-  const Places places(files, given);
+nb::object unframe_places(nb::list files, ConstWhere where) {
+  const Places places(files, where);
   headrace::Growing<uint8_t> values;
   headrace::Growing<int64_t> offsets;
   bool good;
   {
     nb::gil_scoped_release released;
-    good = places.copy(values, offsets);
+    headrace::guard_mapped();
+    good = places.copy(0, places.count(), values, offsets);
   }
   return good && places.intact() ? nb::object(nb::make_tuple(numpy(values), numpy(offsets))) : nb::none();
-}
-
-// As unframe_at, of records that lie one after another in each of several parts, by their numbers among all of them.
-nb::object unframe_rows(nb::list given, ConstInts order) {
-  std::vector<std::pair<ConstBytes, ConstInts>> arrays;
-  for (nb::handle part : given) arrays.push_back(nb::cast<std::pair<ConstBytes, ConstInts>>(part));
-  headrace::Growing<uint8_t> values;
-  headrace::Growing<int64_t> offsets;
-  bool good;
-  {
-    nb::gil_scoped_release released;
-    std::vector<const uint8_t*> parts;
-    std::vector<int64_t> firsts;
-    int64_t rows = 0;
-    for (const auto& [data, bounds] : arrays) {
-      require_offsets(bounds, data.shape(0));
-      parts.push_back(data.data());
-      firsts.push_back(rows);
-      rows += int64_t(bounds.shape(0)) - 1;
-    }
-    const size_t count = order.shape(0);
-    std::vector<int64_t> which(count), ranges(2 * count);
-    size_t bytes = 0;
-    for (size_t i = 0; i < count; ++i) {
-      const int64_t row = order.data()[i];
-      require(row >= 0 && row < rows, "no such row");
-      const auto part = std::upper_bound(firsts.begin(), firsts.end(), row) - firsts.begin() - 1;
-      const int64_t* found = arrays[size_t(part)].second.data() + (row - firsts[size_t(part)]);
-      which[i] = int64_t(part);
-      ranges[2 * i] = found[0];
-      ranges[2 * i + 1] = found[1];
-      bytes += size_t(found[1] - found[0]);
-    }
-    good = copy_records(parts.data(), which.data(), ranges.data(), int64_t(count), bytes, values, offsets);
-  }
-  return good ? nb::object(nb::make_tuple(numpy(values), numpy(offsets))) : nb::none();
 }
 
 nb::tuple scan_records(nb::handle source, int64_t start, int64_t max_rows, bool verify) {
@@ -214,6 +99,71 @@ nb::tuple scan_records(nb::handle source, int64_t start, int64_t max_rows, bool 
   }
   return nb::make_tuple(numpy(starts), scan.consumed, int(scan.problem));
 }
+
+// Where the records of a mapped file begin, as far as other threads have looked for them while nobody waited: most of it is
+// waiting for pages.
+class RecordScan {
+ public:
+  // Has them look at up to so many bytes; at none, nobody looks before somebody asks.
+  RecordScan(nb::object file, int64_t bytes)
+      : file_(file), mapped_(nb::cast<const headrace::MappedFile*>(file)) {
+    require(bytes >= 0, "limits must not be negative");
+    const size_t size = std::min(size_t(bytes), mapped_->size());
+    if (!size) return;
+    headrace::guard_mapped();
+    errand_.emplace(1, 1, [this, size](int64_t, int64_t) {
+      for (size_t before = 1; before && !unwanted_;) {
+        before = starts_.size();
+        scan_ = headrace::scan_records(mapped_->data(), size, scan_.consumed, kSomeRecords, INT64_MAX, false, starts_);
+        before = starts_.size() - before;
+      }
+    });
+  }
+  ~RecordScan() { unwanted_ = true; }  // the rest is soon done
+
+  // Of up to so many records that lie between two places where each begins and the last one ends, how many bytes they take,
+  // and what is wrong then.
+  nb::tuple bounds(int64_t begin, int64_t end, int64_t most) {
+    require(0 <= begin && begin <= end && size_t(end) <= mapped_->size() && most >= 0, "bounds out of range");
+    headrace::Growing<int64_t> found;
+    headrace::Scan scan{size_t(begin), headrace::Problem::kNone};
+    {
+      nb::gil_scoped_release released;
+      const bool looked = errand_ && errand_->wait();
+      if (!looked || !take(end, most, found, scan.consumed)) {
+        headrace::guard_mapped();
+        const int64_t left = most - int64_t(found.size());
+        scan = headrace::scan_records(mapped_->data(), size_t(end), scan.consumed, left, INT64_MAX, false, found);
+      }
+      found.push(int64_t(scan.consumed));
+    }
+    return nb::make_tuple(numpy(found), int64_t(scan.consumed) - begin, int(scan.problem));
+  }
+
+ private:
+  static constexpr int64_t kSomeRecords = 1024;
+
+  // Takes what is known of the records from `at` on, which then is where the last of them ends; whether that is all.
+  bool take(int64_t end, int64_t most, headrace::Growing<int64_t>& found, size_t& at) const {
+    const int64_t* const stop = starts_.data() + starts_.size();
+    const int64_t* next = std::lower_bound(starts_.data(), stop, int64_t(at));
+    if (next == stop || *next != int64_t(at)) return false;
+    for (; next < stop && int64_t(found.size()) < most; ++next) {
+      const size_t after = next + 1 < stop ? size_t(next[1]) : scan_.consumed;
+      if (int64_t(after) > end) return true;
+      found.push(int64_t(at));
+      at = after;
+    }
+    return next < stop;
+  }
+
+  nb::object file_;  // which stays mapped meanwhile
+  const headrace::MappedFile* mapped_;
+  headrace::Growing<int64_t> starts_;
+  headrace::Scan scan_{0, headrace::Problem::kNone};
+  std::atomic<bool> unwanted_{false};
+  std::optional<headrace::Errand> errand_;  // the last one, since it uses the others until it is gone
+};
 
 // The records as bytes objects, copied once: how many bytes they hold, how many are used up, and what is wrong then.
 nb::tuple unframe_objects(nb::handle source, int64_t start, int64_t max_rows) {
@@ -270,10 +220,20 @@ void bind_records(nb::module_& m) {
   m.def("unframe_objects", &unframe_objects, "buffer"_a, "start"_a, "max_rows"_a);
   m.def("unframe_at", &unframe_at, "parts"_a, "which"_a, "bounds"_a);
   nb::class_<Verification>(m, "Verification")
-      .def(nb::init<nb::list, ConstPlaces>(), "files"_a, "places"_a)
+      .def(nb::init<nb::list, ConstWhere>(), "files"_a, "where"_a)
       .def("good", &Verification::good);
-  m.def("unframe_places", &unframe_places, "files"_a, "places"_a);
-  m.def("unframe_rows", &unframe_rows, "parts"_a, "order"_a);
+  m.def(
+      "pointed_bytes",  // too little to do to give up Python's lock for it
+      [](ConstPlaces places) {
+        int64_t bytes = 0;
+        for (size_t i = 0; i < places.shape(0); ++i) bytes += places.data()[4 * i + 2] - places.data()[4 * i + 1];
+        return bytes;
+      },
+      "where"_a);
+  m.def("unframe_places", &unframe_places, "files"_a, "where"_a);
+  nb::class_<RecordScan>(m, "RecordScan")
+      .def(nb::init<nb::object, int64_t>(), "file"_a, "bytes"_a)
+      .def("bounds", &RecordScan::bounds, "begin"_a, "end"_a, "most"_a);
   m.def("scan_records", &scan_records, "buffer"_a, "start"_a, "max_rows"_a, "verify"_a = true);
   m.def(
       "resync",

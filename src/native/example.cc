@@ -415,12 +415,29 @@ class SameAgain {
   }
 
   bool read_text(const Entry& entry, const uint8_t*& at) const {
+    if (at[1] >= 0x80) return read_long_text(entry, at);
     const uint64_t bytes = at[entry.prefix - 1];
     if (bytes > kLongestEntry - (entry.prefix - 2) || !begins(entry, at, bytes)) return false;
     at += entry.prefix;
     if (size_t(end_ - at) < bytes) return false;
     entry.text->push_text(at, bytes, end_);
     at += bytes;
+    return true;
+  }
+
+  // The same where sizes take more than a byte: each must be just that of what follows.
+  bool read_long_text(const Entry& entry, const uint8_t*& at) const {
+    Reader rest(at, size_t(end_ - at)), inside, name, feature, list, text;
+    uint32_t found;
+    const auto next = [&](Reader& from, uint32_t wanted, Reader& field) {
+      return from.next_tag(found) && found == wanted && from.delimited(field);
+    };
+    if (!next(rest, kField1, inside) || !next(inside, kField1, name) || !same(name.text(), entry.name)) return false;
+    if (!next(inside, kField2, feature) || !inside.empty()) return false;
+    if (!next(feature, tag(uint32_t(Kind::kBytes), kDelimited), list) || !feature.empty()) return false;
+    if (!next(list, kField1, text) || !list.empty()) return false;
+    entry.text->push_text(text.data(), text.size(), end_);
+    at = rest.data();
     return true;
   }
 
@@ -570,7 +587,7 @@ ExampleParser::ExampleParser(std::vector<Request> requests, bool closed)
 }
 
 Columns ExampleParser::begin(size_t rows) const {
-  Columns made{std::vector<Column>(requests_.size()), {}, {}};
+  Columns made{std::vector<Column>(requests_.size()), {}, {}, rows, 0};
   const auto asked = [&](Kind kind) {
     return size_t(std::count_if(requests_.begin(), requests_.end(),
                                 [&](const Request& r) { return r.single_number() && r.kind == kind; }));
@@ -593,12 +610,18 @@ Columns ExampleParser::begin(size_t rows) const {
 
 Columns ExampleParser::parse(const uint8_t* values, const int64_t* offsets, int64_t rows, Refusal& refusal) const {
   Columns made = begin(size_t(rows));
+  parse_some(values, offsets, rows, 0, made, refusal);
+  return made;
+}
+
+bool ExampleParser::parse_some(const uint8_t* values, const int64_t* offsets, int64_t rows, int64_t first, Columns& made,
+                               Refusal& refusal) const {
   Features features(features_, closed_), lists(lists_, closed_);
   SameAgain same_again(requests_, numbers_, made.columns, values + offsets[rows], closed_);
   std::string wrong;
   for (int64_t row = 0; row < rows; ++row) {
     const Reader whole(values + offsets[row], size_t(offsets[row + 1] - offsets[row]));
-    if (same_again.read(whole, size_t(row))) continue;
+    if (same_again.read(whole, size_t(first + row))) continue;
     features.begin();
     lists.begin();
     Reader record = whole;
@@ -617,30 +640,30 @@ Columns ExampleParser::parse(const uint8_t* values, const int64_t* offsets, int6
       }
     }
     if (!good) {
-      refusal = {row, "not an Example: the bytes are damaged before byte " + std::to_string(whole.size() - record.size())};
-      return made;
+      refusal = {first + row, "not an Example: the bytes are damaged before byte " + std::to_string(whole.size() - record.size())};
+      return false;
     }
     for (const Features* some : {&features, &lists}) {
       if (!some->has_stranger()) continue;
       const char* what = some == &lists ? "feature list '" : "feature '";
-      refusal = {row, what + std::string(some->stranger()) + "' is none of those that are described"};
-      return made;
+      refusal = {first + row, what + std::string(some->stranger()) + "' is none of those that are described"};
+      return false;
     }
     for (size_t i = 0; i < requests_.size(); ++i) {
       const Request& request = requests_[i];
       const Slot& slot = (request.in_steps ? lists : features)[numbers_[i]];
-      if (!read_column(slot, request, made.columns[i], size_t(row), wrong)) {
-        refusal = {row, quoted(request) + wrong};
-        return made;
+      if (!read_column(slot, request, made.columns[i], size_t(first + row), wrong)) {
+        refusal = {first + row, quoted(request) + wrong};
+        return false;
       }
     }
     same_again.learn(features);
-    if (row == 0) {  // the others will be much the same, but never more than there is
-      const size_t all = size_t(offsets[rows] - offsets[0]);
-      for (Column& column : made.columns) column.bytes.expect(std::min(all, column.bytes.size() * size_t(rows)));
+    if (first + row == 0) {  // the others will be much the same, but never more than there is
+      const size_t all = made.record_bytes ? made.record_bytes : size_t(offsets[rows] - offsets[0]);
+      for (Column& column : made.columns) column.bytes.expect(std::min(all, column.bytes.size() * made.rows));
     }
   }
-  return made;
+  return true;
 }
 
 }  // namespace headrace

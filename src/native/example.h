@@ -61,6 +61,8 @@ struct Columns {
   std::vector<Column> columns;
   Growing<int64_t> ints;
   Growing<float> floats;
+  size_t rows = 0;
+  size_t record_bytes = 0;  // of all the records together, where they come piece by piece
 };
 
 // Why a record was refused; row -1 if none was.
@@ -84,8 +86,12 @@ class ExampleParser {
   // threads at once.
   Columns parse(const uint8_t* values, const int64_t* offsets, int64_t rows, Refusal& refusal) const;
 
- private:
+  // The same piece by piece: columns for so many rows, and then those from `first` on. False if a record was refused.
   Columns begin(size_t rows) const;
+  bool parse_some(const uint8_t* values, const int64_t* offsets, int64_t rows, int64_t first, Columns& made,
+                  Refusal& refusal) const;
+
+ private:
 
   std::vector<Request> requests_;
   bool closed_;

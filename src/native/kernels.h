@@ -171,8 +171,28 @@ Scan scan_records(const uint8_t* data, size_t size, size_t start, int64_t max_ro
 Scan unframe(const uint8_t* data, size_t size, size_t start, int64_t max_rows, int64_t max_bytes, bool verify,
              Growing<uint8_t>& values, Growing<int64_t>& offsets);
 
-// How many records in a row, of those that lie in part which[i] from bounds[2i] to before bounds[2i + 1], are good.
-int64_t verify_at(const uint8_t* const* parts, const int64_t* which, const int64_t* bounds, int64_t count);
+// Where records lie, each in one of several parts: its number, where it begins and where it ends are found by strides.
+struct RecordRanges {
+  const uint8_t* const* parts;
+  const int64_t* which;  // null: all in the first part
+  int64_t which_stride;
+  const int64_t* bounds;
+  int64_t bounds_stride;
+
+  int64_t begin(int64_t i) const { return bounds[i * bounds_stride]; }
+  int64_t end(int64_t i) const { return bounds[i * bounds_stride + 1]; }
+  const uint8_t* record(int64_t i) const { return parts[which ? which[i * which_stride] : 0] + begin(i); }
+  RecordRanges from(int64_t i) const {
+    return {parts, which ? which + i * which_stride : nullptr, which_stride, bounds + i * bounds_stride, bounds_stride};
+  }
+};
+
+// Whether all records that lie there are good; their lengths may have been `seen` to be.
+bool verify_at(const RecordRanges& ranges, int64_t count, bool lengths_seen);
+
+// The same, with their data one after another, and where each begins, and the last one ends.
+bool copy_verified(const RecordRanges& ranges, int64_t count, bool lengths_seen, Growing<uint8_t>& values,
+                   Growing<int64_t>& offsets);
 
 // The first position from `start` on where a record seems to begin, -1 if there is none: its length's checksum is right,
 // and that of its data, if they are all here; else it ends before byte `end`. (A record of eight bytes of data holds what

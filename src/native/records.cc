@@ -82,21 +82,56 @@ Scan unframe(const uint8_t* data, size_t size, size_t start, int64_t max_rows, i
   return scan;
 }
 
-int64_t verify_at(const uint8_t* const* parts, const int64_t* which, const int64_t* bounds, int64_t count) {
-  constexpr int64_t kAhead = 4, kLine = 64, kLines = 4;  // what lies far apart is asked for before it is needed
+namespace {
+
+// What lies far apart is asked for before it is needed.
+void ask_for(const uint8_t* record, int64_t size) {
+  constexpr int64_t kLine = 64, kLines = 12;
+  for (int64_t line = 0; line < kLines && line * kLine < size; ++line) __builtin_prefetch(record + line * kLine);
+}
+
+// Calls `look` with each record of these ranges, whose length is what its range says, and that of its data, until one of
+// them, or `look`, is not good.
+template <typename Look>
+bool each_range(const RecordRanges& ranges, int64_t count, bool lengths_seen, Look look) {
+  constexpr int64_t kAhead = 4;
   for (int64_t i = 0; i < count; ++i) {
-    if (i + kAhead < count) {
-      const uint8_t* next = parts[which[i + kAhead]] + bounds[2 * (i + kAhead)];
-      const int64_t size = bounds[2 * (i + kAhead) + 1] - bounds[2 * (i + kAhead)];
-      for (int64_t line = 0; line < kLines && line * kLine < size; ++line) __builtin_prefetch(next + line * kLine);
-    }
-    const uint8_t* record = parts[which[i]] + bounds[2 * i];
-    const uint64_t size = uint64_t(bounds[2 * i + 1] - bounds[2 * i]);
-    if (size < kFraming || !length_is_good(record)) return i;
-    const uint64_t length = little_endian<uint64_t>(record);
-    if (length != size - kFraming || !data_is_good(record + kHeader, length)) return i;
+    const int64_t next = i + kAhead;
+    if (next < count) ask_for(ranges.record(next), ranges.end(next) - ranges.begin(next));
+    const uint8_t* const record = ranges.record(i);
+    const int64_t size = ranges.end(i) - ranges.begin(i);
+    if (size < int64_t(kFraming) || (!lengths_seen && !length_is_good(record))) return false;
+    const uint64_t length = uint64_t(size) - kFraming;
+    if (little_endian<uint64_t>(record) != length || !look(record, length)) return false;
   }
-  return count;
+  return true;
+}
+
+}  // namespace
+
+bool verify_at(const RecordRanges& ranges, int64_t count, bool lengths_seen) {
+  return each_range(ranges, count, lengths_seen, [](const uint8_t* record, uint64_t length) {
+    return data_is_good(record + kHeader, length);
+  });
+}
+
+bool copy_verified(const RecordRanges& ranges, int64_t count, bool lengths_seen, Growing<uint8_t>& values,
+                   Growing<int64_t>& offsets) {
+  size_t bytes = 0;
+  for (int64_t i = 0; i < count; ++i) bytes += size_t(ranges.end(i) - ranges.begin(i));
+  uint8_t* const out = values.extend(bytes);  // more than enough; what is not used is given back
+  size_t filled = 0;
+  offsets.push(0);
+  const bool good = each_range(ranges, count, lengths_seen, [&](const uint8_t* record, uint64_t length) {
+    // What is verified is the copy: the file may change at any time.
+    uint8_t* const data = out + filled;
+    if (length) std::memcpy(data, record + kHeader, length);
+    filled += length;
+    offsets.push(int64_t(filled));
+    return masked_crc32c(data, length) == little_endian<uint32_t>(record + kHeader + length);
+  });
+  values.shrink(filled);
+  return good;
 }
 
 int64_t resync(const uint8_t* data, size_t size, size_t start, uint64_t end) {

@@ -1,4 +1,5 @@
 // Parsing: any bytes, as one record and as several. What is accepted is written and parsed again.
+#include <algorithm>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -86,10 +87,39 @@ void check_columns(const ExampleParser& parser, const std::vector<Column>& colum
   }
 }
 
+template <typename T>
+bool equal(const Growing<T>& a, const Growing<T>& b) {
+  return a.size() == b.size() && (!a.size() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
+}
+
+// Piece by piece, each copied to the same place, they are what they are together.
+void in_pieces(int which, const uint8_t* data, const std::vector<int64_t>& offsets, const Columns& whole,
+               const Refusal& refused) {
+  Refusal refusal;
+  const int64_t rows = int64_t(offsets.size()) - 1;
+  Columns made = parser(which).begin(size_t(rows));
+  for (int64_t first = 0; first < rows && refusal.row < 0; first += 2) {
+    const int64_t count = std::min<int64_t>(2, rows - first);
+    const std::vector<uint8_t> piece(data + offsets[size_t(first)], data + offsets[size_t(first + count)]);
+    std::vector<int64_t> cuts;
+    for (int64_t i = 0; i <= count; ++i) cuts.push_back(offsets[size_t(first + i)] - offsets[size_t(first)]);
+    parser(which).parse_some(piece.data(), cuts.data(), count, first, made, refusal);
+  }
+  CHECK(refusal.row == refused.row && refusal.what == refused.what);
+  if (refusal.row >= 0) return;
+  CHECK(equal(made.ints, whole.ints) && equal(made.floats, whole.floats));
+  for (size_t i = 0; i < made.columns.size(); ++i) {
+    const Column &a = made.columns[i], &b = whole.columns[i];
+    CHECK(equal(a.ints, b.ints) && equal(a.floats, b.floats) && equal(a.bytes, b.bytes));
+    CHECK(equal(a.byte_ends, b.byte_ends) && equal(a.splits, b.splits) && equal(a.steps, b.steps));
+  }
+}
+
 bool parse(int which, const uint8_t* data, const std::vector<int64_t>& offsets, Columns* kept) {
   Refusal refusal;
   const size_t rows = offsets.size() - 1;
   Columns made = parser(which).parse(data, offsets.data(), int64_t(rows), refusal);
+  in_pieces(which, data, offsets, made, refusal);
   if (refusal.row >= 0) {
     CHECK(size_t(refusal.row) < rows && !refusal.what.empty());
     return false;
@@ -97,11 +127,6 @@ bool parse(int which, const uint8_t* data, const std::vector<int64_t>& offsets, 
   check_columns(parser(which), made.columns, rows, size_t(offsets.back()));
   if (kept) *kept = std::move(made);
   return true;
-}
-
-template <typename T>
-bool equal(const Growing<T>& a, const Growing<T>& b) {
-  return a.size() == b.size() && (!a.size() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
 }
 
 // Columns i, f, b of what was parsed, written and parsed once more.

@@ -10,10 +10,10 @@ import headrace as hr
 from headrace import _native
 from headrace.errors import ElementError, StateError
 from headrace.execute.channel import Channel
-from headrace.late_block import UnsoundError
 from headrace.ops import pointed_rows
 from headrace.ops.pointed_rows import PickedRecords
 from headrace.ops.shuffle import ShuffleStream
+from headrace.pointed_text import UnsoundError
 
 FEATURES = {"image": hr.io.FixedLenFeature([], bytes), "label": hr.io.FixedLenFeature([], np.int64)}
 FILES, ROWS, BYTES = 4, 120, 9000
@@ -45,13 +45,13 @@ def picked(monkeypatch):
     """How many blocks were picked from files, so that nobody tests the other way; little is read ahead."""
     monkeypatch.setattr(pointed_rows, "READ_BYTES", 4 * SIZE)
     count = []
-    plain = PickedRecords.make
+    plain = PickedRecords.pointed
 
     def counting(self):
         count.append(self.rows)
-        plain(self)
+        return plain(self)
 
-    monkeypatch.setattr(PickedRecords, "make", counting)
+    monkeypatch.setattr(PickedRecords, "pointed", counting)
     return count
 
 
@@ -198,6 +198,7 @@ def test_a_record_without_a_feature_is_an_error_with_its_number(names, picked):
 
 def test_files_that_are_done_with_are_let_go_of(tmp_path, picked, monkeypatch):
     monkeypatch.setattr(pointed_rows, "FILES", 4)
+    monkeypatch.setattr(pointed_rows, "MOST_AHEAD", 2)  # on however many processors
     names = [str(tmp_path / f"{i}") for i in range(60)]
     for number, name in enumerate(names):
         write(name, 5, 1000 * number, size=300_000)
@@ -208,10 +209,19 @@ def test_files_that_are_done_with_are_let_go_of(tmp_path, picked, monkeypatch):
         plain(self, slots)
         sizes.append(len(self._files))
 
+    looked_at = []
+    look = pointed_rows._native.Verification
+
+    def begin(files, places):
+        looked_at.append((places, places.copy()))
+        return look(files, places)
+
+    monkeypatch.setattr(pointed_rows._native, "Verification", begin)
     monkeypatch.setattr(pointed_rows.PointedRows, "_forget", forget)
     expected = outcome(iter(made_in_turn(names, 2, buffer=10)))
     assert outcome(iter(drawn(names, 3, 2, buffer=10))) == expected
     assert picked and sizes and max(sizes) < 30
+    assert looked_at and all(np.array_equal(*both) for both in looked_at), "threads may be reading them"
 
 
 def test_small_files_among_large_ones(tmp_path):
@@ -344,16 +354,16 @@ def test_rows_of_many_turns_are_made_as_they_are_used(tmp_path):
     for number, name in enumerate(names):
         write(name, 300, 1000 * number, size=50_000)
     made = []
-    plain = PickedRecords.make
+    plain = PickedRecords.pointed
 
     def counting(self):
         made.append(self.nbytes)
-        plain(self)
+        return plain(self)
 
     turns = hr.Dataset.from_tensor_slices(names).interleave(
         lambda name: hr.TFRecordDataset([name]).shuffle(50, 5), cycle_length=2, num_parallel_calls=2
     )
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(PickedRecords, "make", counting)
+        patch.setattr(PickedRecords, "pointed", counting)
         assert len(list(turns.map(parse, 2))) == 600
     assert made and max(made) < 16 << 20

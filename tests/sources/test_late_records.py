@@ -12,9 +12,9 @@ import pytest
 import headrace as hr
 from headrace.block import Block
 from headrace.errors import ElementError, StateError
-from headrace.late_block import LateBlock, UnmergedBlock, UnsoundError
+from headrace.late_block import LateBlock, UnmergedBlock
 from headrace.plan.structure import LEAF
-from headrace.sources import late_records
+from headrace.pointed_text import UnsoundError
 from headrace.sources.late_records import LateRecords
 
 FEATURES = {"image": hr.io.FixedLenFeature([], bytes), "label": hr.io.FixedLenFeature([], np.int64)}
@@ -66,14 +66,13 @@ def outcome(it):
 def made_late(monkeypatch):
     """How many blocks were made late, so that nobody tests the other way."""
     count = []
-    for owner, name in ((LateRecords, "make"), (LateRecords, "merging")):
-        plain = getattr(owner, name)
+    plain = LateRecords.pointed
 
-        def counting(*args, plain=plain):
-            count.append(1)
-            return plain(*args)
+    def counting(self):
+        count.append(1)
+        return plain(self)
 
-        monkeypatch.setattr(owner, name, counting if name == "make" else staticmethod(counting))
+    monkeypatch.setattr(LateRecords, "pointed", counting)
     return count
 
 
@@ -81,7 +80,7 @@ SIZE = BYTES + 60
 WHERE = [(0, HEADER + 40), (1, SIZE * 150), (2, SIZE * (ROWS - 2)), (3, 3)]
 
 
-@pytest.mark.parametrize("reads", [None, 2, 3])
+@pytest.mark.parametrize("reads", [None, 2, 3, hr.AUTOTUNE])
 @pytest.mark.parametrize("calls", [1, 2, 5, hr.AUTOTUNE])
 @pytest.mark.parametrize("bad", [[], WHERE[:1], WHERE[1:2], WHERE[2:3], WHERE[3:], WHERE])
 def test_bad_records_come_in_their_places_with_what_follows(names, reads, calls, bad, made_late):
@@ -218,4 +217,3 @@ def test_a_merge_that_was_cut_belongs_to_several_threads():
 
 def test_unsound_rows_are_no_error_of_a_users_function():
     assert not issubclass(UnsoundError, Exception)
-    assert late_records.UnsoundError is UnsoundError

@@ -11,11 +11,12 @@ from headrace.execute.context import Context
 from headrace.execute.sound_rows import open_again, open_late
 from headrace.execute.stream import CROWD, Pace, Source
 from headrace.execute.unordered import Delivery, Remaining, Unordered
-from headrace.execute.workers import Reopen, Work, WorkerStream, do_nothing
-from headrace.late_block import MOVED, UnsoundError
+from headrace.execute.workers import Reopen, Work, WorkerStream, do_nothing, rows_key
+from headrace.late_block import MOVED
 from headrace.options import AUTOTUNE
 from headrace.plan.marks import At, Mark, Marks
 from headrace.plan.node import Node, waits
+from headrace.pointed_text import UnsoundError
 
 if TYPE_CHECKING:
     from headrace.execute.processes import Processes
@@ -42,11 +43,12 @@ def read_ahead(
     rows: int | None = None,
     work: Work = do_nothing,
     if_it_helps: str | None = None,
+    lots: int = 1,
 ) -> WorkerStream:
     """The rows of an input, read by a thread at most `rows` before they are asked for; None: a sensible number.
 
     With `work`, what it makes of them, one by one. `if_it_helps` has no thread read them until it is seen to help, and
-    is the name under which that is tuned.
+    is the name under which that is tuned; without one up to `lots` of them are worked on at a time.
     """
     working = work is not do_nothing
     one_by_one = working or (waits(node) and not node.ready_made)  # who is asked for many gives what there is
@@ -66,7 +68,7 @@ def read_ahead(
     def limits(size: int) -> Limits:
         return Limits(max(2, rows or size), rows, prompt=working, small=small)
 
-    return _stage(ctx, source, work, width, limits, None, one_by_one=one_by_one, depth=depth)
+    return _stage(ctx, source, work, width, limits, None, one_by_one=one_by_one, depth=depth, lots=lots)
 
 
 def work_in_parallel(
@@ -146,6 +148,7 @@ def _stage(
     remote: Processes | None = None,
     lot: int = 1,
     reopen: Reopen | None = None,
+    lots: int = 1,
 ) -> WorkerStream:
     """Rows that a user's function makes are taken on one by one: none is held back while the next is made.
 
@@ -156,6 +159,7 @@ def _stage(
     pace = Pace(1) if one_by_one else ctx.run.pace(threads=crowd, remote=remote is not None)
     if one_by_one and lot > 1 and ctx.run.block_rows is None:
         pace = Pace(most=lot, threads=max(1, threads))
+    pace.begin_with(ctx.run.tuner.widths.get(rows_key(ctx.stage)))
     return WorkerStream(
         source,
         work,
@@ -169,6 +173,7 @@ def _stage(
         one_to_one=one_to_one,
         remote=remote,
         reopen=reopen,
+        lots=lots,
     )
 
 

@@ -108,8 +108,8 @@ class ReadersAhead:
     def expect(self, node: Node) -> None:
         """Told what the next buffer reads, before it is opened: of the first one it learns how many threads to try."""
         if self._said and node.pure and node.at_hand:
-            late = self._ctx.late and node.comes_late
-            self._use(width_up_to(self._ctx, self._said, most=self._most, guess=0 if late else None))
+            late = self._ctx.late and node.comes_late  # then to read is to look where they lie, which takes no time
+            self._use(0 if late else width_up_to(self._ctx, self._said, most=self._most))
         self._said = 0
 
     def pace(self, ctx: Context) -> Pace:
@@ -127,12 +127,15 @@ class ReadersAhead:
 
     def pull(self, make: Callable[[int], Item | None], want: int, buffers: Sequence[RowBuffer | None]) -> Item | None:
         """What `make` gives of them; where the number is to be found, it learns how long that took."""
-        if self._climb is None:
+        climb = self._climb
+        if climb is None:
             return make(want)
         started = perf_counter_ns()
         item = make(want)
-        if item is not None and self._climb.learn_delivery(1, item.rows, perf_counter_ns() - started):
-            self._count = self._climb.width
+        if self._climb is not climb:  # the first buffer has shown that there is nothing to find
+            return item
+        if item is not None and climb.learn_delivery(1, item.rows, perf_counter_ns() - started):
+            self._count = climb.width
             for index, buffer in enumerate(buffers):
                 if buffer is not None:
                     buffer.read_ahead(index < self._count)

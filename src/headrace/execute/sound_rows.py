@@ -6,9 +6,10 @@ from headrace.errors import StateError
 from headrace.execute.context import Context
 from headrace.execute.inputs import Input
 from headrace.execute.stream import END, Pulled
-from headrace.late_block import UnsoundError, look_at
+from headrace.late_block import look_at
 from headrace.plan.marks import Mark, Marks
 from headrace.plan.node import Node
+from headrace.pointed_text import UnsoundError
 
 
 def open_late(ctx: Context, node: Node, marks: Marks) -> Input:

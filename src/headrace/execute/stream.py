@@ -80,6 +80,8 @@ class Source(Protocol):
     def close(self) -> None: ...
 
 
+FRESH = 32
+"""A pass begins with this part of the rows at a time that were right in the last one."""
 CROWD = 2
 """Readers of several inputs at a time hand over as if there were so many threads: there is memory for all of them."""
 
@@ -116,6 +118,7 @@ class Pace:
         self._most = most
         self._alone = 0 if most is None else self.ALONE
         self._fixed = fixed is not None
+        self._leaps = threads > 0 and most is None  # a state goes back to where a block of a reader begins
         crowd = 2 * threads if threads > 1 else 1
         self._bytes = min(crowd * self.HANDOVER_BYTES, self.MOST_BYTES) if threads or remote else self.BYTES
         self._nanoseconds = max(crowd * self.NANOSECONDS, self.REMOTE_NANOSECONDS if remote else 0)
@@ -145,7 +148,13 @@ class Pace:
             return
         quick = nanoseconds < self._nanoseconds or (some and self.rows < self.SOME)
         if quick and rows >= self.rows < self.ROWS and nbytes < self._bytes:
-            self.rows = min(2 * self.rows, self._most or self.ROWS)
+            far = self._leaps and 8 * nanoseconds < self._nanoseconds and 8 * nbytes < self._bytes
+            self.rows = min((4 if far else 2) * self.rows, self._most or self.ROWS)
+
+    def begin_with(self, rows: int | None) -> None:
+        """What another one found to be right for the same work; fewer, since somebody waits for the first."""
+        if rows is not None and not self._fixed and self._most is None:
+            self.rows = max(1, rows // FRESH)
 
 
 SMALL = 64

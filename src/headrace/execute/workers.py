@@ -18,8 +18,9 @@ from headrace.execute.row_work import RowsInTheMaking, RowWork, timed
 from headrace.execute.run_delay import RUN_DELAY
 from headrace.execute.stream import END, Made, Pace, Pulled, Source, Stream
 from headrace.execute.unordered import Delivery, Remaining
-from headrace.late_block import UnsoundError, look_at
+from headrace.late_block import look_at
 from headrace.plan.marks import NOWHERE, Mark
+from headrace.pointed_text import UnsoundError
 
 if TYPE_CHECKING:
     from headrace.execute.passes import Pass
@@ -35,10 +36,19 @@ def do_nothing(item: Item) -> list[Item]:
     return [item]
 
 
+def rows_key(stage: Stage) -> str:
+    """Under which a dataset keeps how many rows the threads of a stage take on at a time."""
+    return f"{stage.path} rows"
+
+
 SPARE_SECONDS = 0.001
 """How long a thread waits for the next rows while its process is at work on others."""
 GRACE_SECONDS = 0.1
 """How long processes may take to end calls that nobody wants any more; then they are killed."""
+PATIENCE, SHORT = 16, 4
+"""An input that gave fewer rows than were asked for costs so much of the patience to ask it for whole batches."""
+LOT_BYTES = 8 << 20
+"""Rows that are handed over in one go take no more than this."""
 START_SECONDS = 1.0
 """How long a thread may take to begin, where an interrupt came upon its start and nobody knows whether it will."""
 
@@ -75,7 +85,8 @@ class WorkerStream(Stream):
     At a width of 0 it is made when it is asked for, by whoever asks. Without a `delivery` it is handed over in order,
     with one as soon as it is made. `one_to_one` says that `work` makes one row of each. `remote` are the processes
     that do the work. `reopen` gives the source from a mark on, where rows that were handed out late prove unsound, and
-    what is to be done with its rows, none of which is late.
+    what is to be done with its rows, none of which is late. Whoever does the work himself does up to `lots` of rows in
+    one go, as many as the source gives at once: where that takes little longer than one.
     """
 
     def __init__(
@@ -93,12 +104,14 @@ class WorkerStream(Stream):
         one_to_one: bool = True,
         remote: Processes | None = None,
         reopen: Reopen | None = None,
+        lots: int = 1,
     ) -> None:
         self._source = source
+        self._lots, self._lot = lots, 1
         self._reopen = reopen
         self._next = NOWHERE if reopen is None else source.mark()
         self._work = work
-        self._in_turn = work if isinstance(work, RowWork) else None
+        self._in_turn = work if work is not do_nothing and isinstance(work, RowWork) else None
         self._pass = run
         self._climb = width if isinstance(width, Climb) else None
         self._width = width.width if isinstance(width, Climb) else width
@@ -108,6 +121,7 @@ class WorkerStream(Stream):
         self._pace = pace
         self._one_to_one = one_to_one
         self._unit = 0  # so many rows were asked for first: a batch, where there are batches
+        self._patience = PATIENCE
         self._begun = 0  # rows that were taken on
         self._remote = remote
         self._pending: deque[Item] = deque()
@@ -200,9 +214,12 @@ class WorkerStream(Stream):
             want = 1
         elif free:
             want = self._pace.grow_to(want)
+        want = max(want, self._lot)
         item = self._pull(want, aligned=free)
         if item is END:
             return []
+        if item.rows == want and 2 * item.nbytes <= LOT_BYTES:
+            self._lot = min(2 * self._lot, self._lots)
         items = self._worked(item)
         rows = sum(i.rows for i in items)
         self._learn(item, items, started)
@@ -214,25 +231,26 @@ class WorkerStream(Stream):
     def _pull(self, want: int, *, aligned: bool = True) -> Pulled:
         """No more rows than are wanted; if they can, they end where a batch does, which then is of one piece.
 
-        That they can is seen as long as all rows come that are asked for: one that has pieces of its own has those.
+        That they can is seen as long as mostly all rows come that are asked for: one that has pieces of its own has
+        those.
         """
-        unit = max(0, self._unit) if self._one_to_one and aligned else 0
+        unit = self._unit if self._one_to_one and aligned and self._patience > 0 else 0
         end = (self._begun + want) // unit * unit if unit else 0
         rows = end - self._begun if end > self._begun else want
         item = self._source.pull(rows)
         if item is not END:
             self._begun += item.rows
-            if item.rows < rows:
-                self._unit = -1
+            if self._patience > 0:
+                self._patience = min(PATIENCE, self._patience + 1) if item.rows == rows else self._patience - SHORT
         return item
 
     def _worked(self, item: Item) -> list[Item]:
         watched = self._climb if self._climb is not None and self._climb.looks() else None
         on_cpu = 0 if watched is None else thread_time_ns()
         started = perf_counter_ns()
+        items = self._work(item)
         if self._work is not do_nothing:
             look_at(item)
-        items = self._work(item)
         took = perf_counter_ns() - started
         self._stage.add_work(took)
         if watched is not None:
@@ -261,6 +279,8 @@ class WorkerStream(Stream):
         return bool(self._pending) or self.channel.ready(heard) or (self._width == 0 and self.channel.at_rest())
 
     def close(self) -> None:
+        if self._threads:
+            self._pass.tuner.widths[rows_key(self._stage)] = self._pace.rows
         self._stop()
 
     def _stop(self) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from headrace import _native
 from headrace.arrow_text import parts
 from headrace.block import leaf
 from headrace.columns import Column, box_text, column_of
@@ -74,20 +75,24 @@ def decode_raw_column(
     if dtype.kind not in "biufc":
         raise ValueError(f"raw bytes are numbers, not {dtype}")
     values, offsets = parts(rows)
+    length = _native.common_length(offsets)
     if fixed_length is not None:
         if fixed_length < 1 or fixed_length % dtype.itemsize:
             raise ValueError(f"fixed_length {fixed_length} is no multiple of {dtype.itemsize}, the size of {dtype}")
-        values = _of_length(values, offsets, fixed_length)
-        offsets = np.arange(len(offsets), dtype=np.int64) * fixed_length
-    lengths = np.diff(offsets)
-    if (uneven := lengths % dtype.itemsize != 0).any():
-        row = int(uneven.argmax())
-        raise ParseError(f"a record of {lengths[row]} bytes is no whole number of {dtype} values", row)
+        if length != fixed_length and len(rows):
+            values = _of_length(values, offsets, fixed_length)
+            offsets = np.arange(len(offsets), dtype=np.int64) * fixed_length
+        length = fixed_length
+    elif length < 0 or length % dtype.itemsize:
+        lengths = np.diff(offsets)
+        if (uneven := lengths % dtype.itemsize != 0).any():
+            row = int(uneven.argmax())
+            raise ParseError(f"a record of {lengths[row]} bytes is no whole number of {dtype} values", row)
     content = values[offsets[0] : offsets[-1]]
     numbers = content != 0 if dtype.kind == "b" else _numbers(content, dtype, little_endian)
-    if len(lengths) and (lengths != lengths[0]).any():
+    if length < 0:
         return Ragged(numbers, (offsets - offsets[0]) // dtype.itemsize)
-    return numbers.reshape(len(lengths), int(lengths[0]) // dtype.itemsize if len(lengths) else 0)
+    return numbers.reshape(len(offsets) - 1, length // dtype.itemsize)
 
 
 def _numbers(content: NDArray[np.uint8], dtype: np.dtype[Any], little_endian: bool) -> NDArray[Any]:
@@ -99,8 +104,6 @@ def _numbers(content: NDArray[np.uint8], dtype: np.dtype[Any], little_endian: bo
 def _of_length(values: NDArray[np.uint8], offsets: NDArray[np.int64], length: int) -> NDArray[np.uint8]:
     """Each row cut or filled up to `length`."""
     lengths = np.diff(offsets)
-    if (lengths == length).all():
-        return values[offsets[0] : offsets[-1]]
     made = np.zeros((len(lengths), length), np.uint8)
     if (lengths == lengths[0]).all():
         used = min(length, int(lengths[0]))

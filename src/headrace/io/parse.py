@@ -22,11 +22,14 @@ from headrace.io.feature import FLOAT, INT64, Feature, FoundValues, Request
 from headrace.io.features import FixedLenFeature, FixedLenSequenceFeature, VarLenFeature
 from headrace.io.sparse import Sparse
 from headrace.plan.spec import TensorSpec
+from headrace.pointed_text import PointedText, UnsoundError
 from headrace.ragged import Ragged
 from headrace.trace.operation import traced_operation
 
 Features = Mapping[str, Feature]
 Columns = dict[str, Any]
+ParsedValues = tuple[int, Any, Any, Any]
+"""How many records there were; single integers, single floats, and all other values, as the kernel gives them."""
 
 
 def _batch_specs(serialized: Any, features: Features, example_names: Any = None) -> dict[str, TensorSpec]:
@@ -76,6 +79,7 @@ def parse_example(serialized: Any, features: Features, example_names: Sequence[A
 @traced_operation(
     spec=lambda serialized, features: record(serialized) and specs(features),
     block=lambda serialized, features: plan(features, single=True).fixed_columns,  # noqa: ARG005
+    in_place=True,
 )
 def parse_single_example(serialized: bytes, features: Features) -> Columns:
     """Parse one serialized tf.Example.
@@ -187,21 +191,33 @@ class Plan:
         """The features alone."""
         return self.columns(records)[0]
 
-    def columns(self, records: Any) -> tuple[Columns, Columns]:
-        """The features and the feature lists, one row a record."""
+    def _parse(self, records: Any) -> ParsedValues:
         values, offsets = parts(bytes_column(records))
-        rows = len(offsets) - 1
         ints, floats, others, row, what = self._parser.parse(values, offsets)
         if row >= 0:
             said = what.decode(errors="backslashreplace")
             raise ParseError(said + _instead(said, bytes(values[offsets[row] : offsets[row + 1]])), row)
+        return len(offsets) - 1, ints, floats, others
+
+    def _parse_in_place(self, records: PointedText) -> ParsedValues:
+        found = self._parser.parse_places(records.files, records.where)
+        if found is None:
+            raise UnsoundError(records)
+        records.sound = True
+        *values, row, _ = found
+        return self._parse(records.copy()) if row >= 0 else (len(records), *values)  # which says what is wrong
+
+    def columns(self, records: Any) -> tuple[Columns, Columns]:
+        """The features and the feature lists, one row a record."""
+        in_place = isinstance(records, PointedText)
+        rows, ints, floats, others = self._parse_in_place(records) if in_place else self._parse(records)
         singles = [*ints.reshape(self._int_columns, rows), *floats.reshape(self._float_columns, rows)]
         if self._names is not None:
             texts = [fresh_binary(values, ends) for values, ends, _, _ in others if ends is not None]
             made = dict(zip(self._names, [*singles, *texts], strict=True))
             return {name: made[name] for name in self._features}, {}
         each = [*((single, None, None, None) for single in singles), *others]
-        found = {i: FoundValues(*one) for i, one in zip([*self._numbers, *self._others], each, strict=True)}  # type: ignore[arg-type]
+        found = {i: FoundValues(*one) for i, one in zip([*self._numbers, *self._others], each, strict=True)}
         shares = {name: [found[i] for i in requests] for name, requests in self._requests.items()}
         return (
             {name: feature.column(name, shares[False, name], rows) for name, feature in self._features.items()},

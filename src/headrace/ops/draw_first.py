@@ -11,13 +11,13 @@ from headrace.execute.origin import Origin
 from headrace.execute.parallel import work_in_parallel
 from headrace.execute.registry import opens
 from headrace.execute.stream import Stream
-from headrace.late_block import UnsoundError
 from headrace.ops.calls import place_results
 from headrace.ops.combined import Combined
 from headrace.ops.map import Map, map_rows
 from headrace.ops.pointed_rows import PickedRecords
 from headrace.plan.marks import At
 from headrace.plan.node import Node
+from headrace.pointed_text import UnsoundError
 
 
 @dataclass(frozen=True, eq=False)

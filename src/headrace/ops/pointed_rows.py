@@ -3,29 +3,26 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from headrace import _native
-from headrace.arrow_text import binary
-from headrace.block import Block, Ids, Item
+from headrace.block import Block, Ids, Item, concat
 from headrace.columns import Indices
 from headrace.execute.budget import free_memory
 from headrace.execute.stream import END, Pulled, Source
-from headrace.late_block import LateBlock, UnmergedBlock, UnsoundError
+from headrace.late_block import LateBlock, UnmergedBlock
 from headrace.ops.slots import Slots
 from headrace.plan.marks import Mark
 from headrace.plan.structure import LEAF
+from headrace.pointed_text import Places, PointedText, UnsoundError
 from headrace.sources.late_records import LateRecords
 
-Places = NDArray[np.int64]
-"""Of each row the number of its file, the bytes where it begins and ends, and its ordinal in the input."""
-
-READ_BYTES, AHEAD = 16 << 20, 2
-"""So many bytes of records are read at a time, and so many times as much is looked at before it is asked for."""
+READ_BYTES, READ_ROWS = 16 << 20, 4096
+"""Up to so many bytes and records are read at a time."""
+AHEAD, MOST_AHEAD = 2, 8
+"""So many times as much is looked at before it is asked for; in time more, where there are processors for it."""
 RESIDENT, RESIDENT_SHARE = 256 << 20, 64
 """When so many bytes, or this part of the free memory if that is more, have been looked at, their pages are taken out
 of this process's own view; some come back."""
@@ -36,46 +33,27 @@ FILES = 64
 class PickedRecords(LateBlock):
     """Records by where each of them lies, copied when they are used."""
 
-    __slots__ = ("_files", "_places")
+    __slots__ = ("_text",)
 
     def __init__(self, places: Places, files: list[_native.MappedFile], ids: Ids | None) -> None:
-        super().__init__(LEAF, len(places), int((places[:, 2] - places[:, 1]).sum()), None, ids)
-        self._places = places
-        self._files = files
+        super().__init__(LEAF, len(places), _native.pointed_bytes(places), None, ids)
+        self._text = PointedText(files, places)
 
     @property
     def numbers(self) -> Indices:
         """The ordinals that the rows have in what they were drawn from."""
-        return self._places[:, 3]
+        return self._text.places[:, 3]
 
     def make(self) -> None:
-        if self._columns is not None:
-            return
-        found = _native.unframe_places(self._files, self._places)
-        if found is None:
-            raise _unsound(self._files, self._places)
-        self._columns = [binary(*found)]
+        if self._columns is None:
+            self._columns = [self.pointed().copy()]
 
-    @staticmethod
-    def merging(parts: Sequence[Block], order: Indices) -> Block:
-        """Records of several such blocks, in this order; each is copied once."""
-        files: list[_native.MappedFile] = []
-        places = []
-        for part in parts:
-            assert isinstance(part, PickedRecords)
-            places.append(part._places + np.array([len(files), 0, 0, 0]))
-            files += part._files
-        rows = PickedRecords(np.concatenate(places)[order], files, None)
-        rows.make()
-        return rows
+    def pointed(self) -> PointedText:
+        return self._text
 
     def _part(self, start: int, stop: int) -> Block:
         ids = None if self.ids is None else self.ids[start:stop]
-        return PickedRecords(self._places[start:stop], self._files, ids)
-
-
-def _unsound(files: list[_native.MappedFile], places: Places) -> UnsoundError:
-    return UnsoundError(files, [places[places[:, 0] == number, 1:3] for number in range(len(files))])
+        return PickedRecords(self._text.places[start:stop], self._text.files, ids)
 
 
 class PointedItem(NamedTuple):
@@ -92,8 +70,9 @@ class PointedRows:
     those before them are used.
     """
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, cpus: int) -> None:
         self._source = source
+        self._ahead, self._most_ahead = AHEAD, max(AHEAD, min(MOST_AHEAD, cpus // 2))
         self._coming: deque[PointedItem] = deque()
         self._files: list[_native.MappedFile] = []
         self._numbers: dict[int, int] = {}
@@ -115,12 +94,27 @@ class PointedRows:
 
     def pull(self, want: int) -> Pulled:
         """As many rows as are wanted, if there are; what cannot be pointed at, as it comes."""
-        while self._has_room() and self._read(max(want, READ_BYTES // self._row_bytes)):
+        parts: list[Block] = []
+        rows = 0
+        while rows < want and self._has_more(max(want, min(READ_ROWS, READ_BYTES // self._row_bytes))):
+            following = self._coming[0].item
+            places = isinstance(following, Block) and self._pointing is True
+            if not places and parts:
+                break
+            item = self._take(want - rows)
+            if not places or (not parts and item.rows == want):
+                return item
+            assert isinstance(item, Block)
+            parts.append(item)
+            rows += item.rows
+        return concat(parts) if parts else END
+
+    def _has_more(self, want: int) -> bool:
+        """Whether there are rows; has those be looked at that come after them, so many at a time."""
+        while self._has_room() and self._read(want):
             pass
-        if not self._coming:
-            return END
         self._release()
-        return self._take(want)
+        return bool(self._coming)
 
     def skip(self, count: int, *, replay: bool = False) -> int:
         """Pass over rows; returns how many there were. Those that were read ahead must be good, too."""
@@ -135,7 +129,7 @@ class PointedRows:
         self._source.close()
 
     def _has_room(self) -> bool:
-        return not self._coming or (self._pointing is True and len(self._coming) < AHEAD)
+        return not self._coming or (self._pointing is True and len(self._coming) < self._ahead)
 
     def _read(self, want: int) -> bool:
         """Have up to so many rows more on their way, or an item that holds no places; False at the end."""
@@ -164,7 +158,7 @@ class PointedRows:
         places = found[0] if len(found) == 1 else np.concatenate(found)
         first = parts[0].mark.ordinal
         places[:, 3] = np.arange(first, first + len(places))
-        nbytes = int((places[:, 2] - places[:, 1]).sum())
+        nbytes = _native.pointed_bytes(places)
         self._seen += nbytes
         self._row_bytes = max(1, nbytes // len(places))
         ids = None if parts[0].ids is None else np.concatenate([p.ids for p in parts if p.ids is not None])
@@ -176,7 +170,7 @@ class PointedRows:
         item, look = self._coming.popleft()
         if look is not None and not look.good():
             assert isinstance(item, Block)
-            raise _unsound(self._files, item.columns[0])
+            raise UnsoundError(PointedText(self._files, item.columns[0]))
         if item.rows > want:
             self._coming.appendleft(PointedItem(item.slice(want, item.rows), None))
             item = item.slice(0, want)
@@ -223,7 +217,8 @@ class PointedRows:
         return number
 
     def rows_of(self, items: list[Item], slots: Slots) -> list[Item]:
-        """Rows that the buffer gives out: late ones, where it holds places."""
+        """Rows that the buffer gives out: late ones, where it holds places. From the first on more are looked at."""
+        self._ahead = min(self._ahead + 1, self._most_ahead)
         if not self._pointing:
             return items
         made = [self._picked(item) if isinstance(item, Block) else item for item in items]
@@ -240,7 +235,10 @@ class PointedRows:
     def _forget(self, slots: Slots) -> None:
         """Let go of files that have no more rows here; rows that were given out know those they need."""
         held = [slots.numbers()[:, 0]]
-        held += [c.item.columns[0][:, 0] for c in self._coming if isinstance(c.item, Block)]
+        for item in (coming.item for coming in self._coming):
+            if isinstance(item, Block):
+                item.columns = [item.columns[0].copy()]  # others may be looking at what these places say
+                held.append(item.columns[0][:, 0])
         there = [(numbers >= 0) & (numbers < len(self._files)) for numbers in held]  # empty slots hold anything
         used = np.unique(np.concatenate([numbers[known] for numbers, known in zip(held, there, strict=True)]))
         for numbers, known in zip(held, there, strict=True):

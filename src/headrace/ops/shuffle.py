@@ -174,7 +174,7 @@ class ShuffleStream(Stream):
         self._input: Source = ctx.open(node.input, at.inputs, slot=int(tuned), late=late)
         self._pointed: PointedRows | None = None
         if late:
-            self._input = self._pointed = PointedRows(self._input)
+            self._input = self._pointed = PointedRows(self._input, ctx.run.tuner.cpus)
         self._capacity = tuned_buffer(ctx, "shuffle", self._row_bytes) if tuned else node.buffer_size
         self._slots = Slots(self._capacity, kept=node.input.in_memory)
         self._failures: dict[int, Failure] = {}

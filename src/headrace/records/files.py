@@ -107,7 +107,7 @@ class LocalFile:
         found = os.fstat(self._descriptor)
         self.size: int | None = found.st_size
         self.path = path
-        self._seen = signature(found)
+        self.signature = signature(found)
         if hasattr(os, "posix_fadvise"):
             os.posix_fadvise(self._descriptor, 0, 0, os.POSIX_FADV_SEQUENTIAL)
 
@@ -134,7 +134,7 @@ class LocalFile:
     @property
     def token(self) -> Token:
         """Tells which file it is, once somebody asks."""
-        return Token(self.path, seen=self._seen, file=self)
+        return Token(self.path, seen=self.signature, file=self)
 
     def identity(self) -> Identity:
         """Which file it is."""

@@ -64,8 +64,8 @@ class ScanHints(NamedTuple):
     `first` and `final` say that they are the beginning and the end of the file; `left` how many bytes it has from there
     on, where that is known. About `most` rows are wanted of them. Formats that cannot do better do without. Where
     the bytes are those of a mapped file, from byte `at` on, that `stays` as long as somebody holds it, rows may be
-    `Frames` of it. With `objects` texts are wanted as these, and not as columns. Only formats that say they can are
-    asked for either.
+    `Frames` of it, which `scan` knows where to find.
+    With `objects` texts are wanted as these, and not as columns. Only formats that say they can are asked for either.
     """
 
     first: bool = False
@@ -75,6 +75,7 @@ class ScanHints(NamedTuple):
     stays: _native.MappedFile | None = None
     objects: bool = False
     at: int = 0
+    scan: _native.RecordScan | None = None
 
 
 class ScanResult(NamedTuple):

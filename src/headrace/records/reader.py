@@ -8,10 +8,11 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from headrace.columns import Column
-from headrace.records.files import open_path
+from headrace.records.files import LocalFile, open_path
 from headrace.records.format import ALL, Bad, Format, ScanHints, ScanResult
 from headrace.records.packed import LEAST, PROBED, packing, remedy
 from headrace.records.redact import show_path
+from headrace.records.scans_ahead import ScansAhead
 from headrace.records.transport import ALONE, Transport
 from headrace.records.window import CHUNK, open_window
 
@@ -69,7 +70,8 @@ class Reader:
 
     After an OSError it is of no use any more: what was unpacked may be lost. Readers of files that are alike share a
     `habit`: the first rows of the next file are then read as many at a time as those of the last. Who takes rows `late`
-    may get `Frames`. With `objects` texts are wanted as these, where the format can make them at once.
+    may get `Frames`, of files that are `ahead` sooner. With `objects` texts are wanted as these, where the format can
+    make them at once.
     """
 
     def __init__(
@@ -84,6 +86,7 @@ class Reader:
         habit: Habit | None = None,
         late: bool = False,
         objects: bool = False,
+        ahead: ScansAhead | None = None,
     ) -> None:
         self._format = form
         self._objects = objects
@@ -94,6 +97,8 @@ class Reader:
         self._more = False
         self._number, self._line = at.number, at.line
         self._file = open_path(path, via, at.offset)
+        scanned = ahead.take(path, self._file) if ahead is not None and isinstance(self._file, LocalFile) else None
+        self._scan = None if scanned is None else scanned.scan
         self.token = self._file.token
         self.identity = self._file.identity
         self._over = False
@@ -101,7 +106,8 @@ class Reader:
         self._fresh = at.offset == 0
         self._late = late
         try:
-            self._window = open_window(self._file, form.compression, at.offset, chunk)
+            memory = None if scanned is None else scanned.memory
+            self._window = open_window(self._file, form.compression, at.offset, chunk, memory)
         except BaseException:
             self._file.close()
             raise
@@ -192,7 +198,9 @@ class Reader:
         form = self._format
         stays = window.stays if self._late and form.pointed else None
         boxes = self._objects and form.boxes
-        hints = ScanHints(window.offset == 0, whole, self._left(), self._most(want), stays, boxes, window.offset)
+        hints = ScanHints(
+            window.offset == 0, whole, self._left(), self._most(want), stays, boxes, window.offset, self._scan
+        )
         scan = self._format.scan(window.data, hints)
         self._row_bytes = -(-scan.used // scan.rows) if scan.rows else 0
         self._habit.row_bytes = self._row_bytes or self._habit.row_bytes

@@ -38,8 +38,9 @@ class TFRecords(Format):
         column: Column
         nbytes = -1
         if hints.stays is not None:
-            starts, used, problem = _native.scan_records(data.data, 0, hints.most, False)
-            column, rows = Frames(hints.stays, np.append(starts, used) + hints.at), len(starts)
+            scan = hints.scan or _native.RecordScan(hints.stays, 0)
+            bounds, used, problem = scan.bounds(hints.at, hints.at + len(data), hints.most)
+            column, rows = Frames(hints.stays, bounds), len(bounds) - 1
         elif hints.objects:
             column, nbytes, used, problem = _native.unframe_objects(data.data, 0, hints.most)
             rows = len(column)

@@ -48,11 +48,13 @@ class FileWindow(Protocol):
         ...
 
 
-def open_window(file: File, compression: str, offset: int, chunk: int | None) -> FileWindow:
-    """The bytes of a file from `offset` on, `chunk` of them at a time."""
+def open_window(
+    file: File, compression: str, offset: int, chunk: int | None, memory: _native.MappedFile | None = None
+) -> FileWindow:
+    """The bytes of a file from `offset` on, `chunk` of them at a time; `memory` is the file where it is mapped."""
     if not compression and isinstance(file, LocalFile | RemoteFile):
         try:
-            return Mapped(file, offset, chunk or CHUNK)
+            return Mapped(file, offset, chunk or CHUNK, memory)
         except (OSError, ValueError):  # a pipe, an empty file, a file system that cannot map, no cache
             pass
         if isinstance(file, RemoteFile) and file.has_ranges:
@@ -69,9 +71,11 @@ class Mapped:
 
     damage: str | None = None
 
-    def __init__(self, file: LocalFile | RemoteFile, offset: int, chunk: int) -> None:
+    def __init__(
+        self, file: LocalFile | RemoteFile, offset: int, chunk: int, memory: _native.MappedFile | None = None
+    ) -> None:
         self._file = file
-        self._map = file.map_memory()
+        self._map = file.map_memory() if memory is None else memory
         self._bytes = self._map.data
         self._largest = chunk
         self._chunk = min(FIRST_CHUNK, chunk)

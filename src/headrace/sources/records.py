@@ -21,8 +21,12 @@ from headrace.records.identity import Token
 from headrace.records.index import Index
 from headrace.records.reader import START, BadRecord, GoodRows, Habit, Reader, ReadItem, RecordAt
 from headrace.records.redact import show_path
+from headrace.records.scans_ahead import ScansAhead
 from headrace.sources.late_records import LateRecords
 from headrace.sources.one_file import NO_FILE, FileStream, OneFile, error_reason, small_size
+
+MANY = 4
+"""So many processors are more than those who make rows of records keep busy."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,6 +174,7 @@ class RecordsStream(FileStream):
     def _open(self) -> Reader:
         node = self._node
         go_on = node.on_error is not None
+        late = self._ctx.late and not go_on
         self._reader = Reader(
             node.path,
             node.format,
@@ -178,12 +183,21 @@ class RecordsStream(FileStream):
             chunk=node.buffer_size,
             via=node.via(self._ctx),
             habit=self._ctx.run.shared.setdefault((Habit, self._ctx.stage), Habit()),
-            late=self._ctx.late and not go_on,
+            late=late,
             objects=self._ctx.objects,
+            ahead=self._scans_ahead() if late else None,
         )
         node.remember(self._reader.identity)
         self._token = self._reader.token
         return self._reader
+
+    def _scans_ahead(self) -> ScansAhead | None:
+        """Who looks for the records of the files after this one, where there are processors for it."""
+        files, run = self._node.files, self._ctx.run
+        if files is None or len(files) < 2 or self._node.index is not None or run.tuner.cpus < MANY:
+            return None
+        ahead: ScansAhead = run.shared.setdefault((ScansAhead, id(files)), ScansAhead(files.names))
+        return ahead
 
     def _read(self, want: int) -> list[Item]:
         try:

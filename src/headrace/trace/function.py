@@ -109,10 +109,12 @@ class Function:
 
     def spec_of(self, block: Block) -> Spec:
         """What the rows of a block look like, as graphs are kept for."""
-        key = (block.structure, *[_kind(c) for c in block.columns])
+        late = block.late_spec
+        key = (block.structure, *[_kind(c) for c in block.columns]) if late is None else (block.structure, late)
         spec = self._specs.get(key)
         if spec is None:
-            spec = self._specs[key] = Spec(block.structure, tuple(column_spec(c) for c in block.columns))
+            leaves = tuple(column_spec(c) for c in block.columns) if late is None else (late,)
+            spec = self._specs[key] = Spec(block.structure, leaves)
         return spec
 
     def settled_graph(self, spec: Spec) -> Graph | None:
@@ -143,7 +145,7 @@ class Function:
             return None
         taken: Taken = []
         try:
-            graph, made = self._run(graph, spec, [*block.columns, *more], block.rows, taken)
+            graph, made = self._run(graph, spec, block, more, taken)
         except Mismatch:
             self.give_up(spec, "gave rows of other shapes than the first")
             return None
@@ -159,16 +161,18 @@ class Function:
             graph.note_verified(verified)
         return graph, made
 
-    def _run(self, graph: Graph, spec: Spec, columns: list[Column], n: int, taken: Taken) -> tuple[Graph, list[Column]]:
+    def _run(
+        self, graph: Graph, spec: Spec, block: Block, more: tuple[Column, ...], taken: Taken
+    ) -> tuple[Graph, list[Column]]:
         """The result of the graph, or of one for rows of the length that these have, and which it was."""
         latest = self._latest.get(spec) if graph.sizes else None
         graph = latest if latest is not None and latest.current() else graph
         for _ in graph.sizes:
             try:
-                return graph, graph.run(columns, n, taken)
+                return graph, graph.run([*block.arguments(graph.in_place), *more], block.rows, taken)
             except Resized as other:
                 graph = self._latest[spec] = self._resized(spec, {**graph.sizes, other.number: other.size})
-        return graph, graph.run(columns, n, taken)
+        return graph, graph.run([*block.arguments(graph.in_place), *more], block.rows, taken)
 
     def _resized(self, spec: Spec, sizes: dict[int, int]) -> Graph:
         key = (spec, *sizes.values())

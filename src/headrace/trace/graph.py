@@ -112,6 +112,8 @@ class Graph:
     """How many components the function's argument has; they have the first slots."""
     reads: frozenset[int] = frozenset()
     """Those of them that the function looks at, or passes on."""
+    in_place: frozenset[int] = frozenset()
+    """Those that only operations look at which take records where they lie."""
     infallible: bool = False
     """Whether no values can make it raise."""
     unbatched: frozenset[int] = frozenset()

@@ -16,7 +16,9 @@ OF_NUMPY: dict[str, Any] = {}
 """By name, functions of NumPy that are operations on columns when a traced function calls them."""
 
 
-def traced_operation(*, spec: Callable[..., Any], block: Callable[..., Any], even: bool = False) -> Callable[[F], F]:
+def traced_operation(
+    *, spec: Callable[..., Any], block: Callable[..., Any], even: bool = False, in_place: bool = False
+) -> Callable[[F], F]:
     """Make a function of one element's components an operation of graphs.
 
     Called on components it runs as written. Within a traced function, where arguments are symbols, it becomes a step:
@@ -24,7 +26,8 @@ def traced_operation(*, spec: Callable[..., Any], block: Callable[..., Any], eve
     the same and gives a function of whole columns (arrays, Ragged, Arrow arrays, lists), one for each symbol, which
     gives columns in that structure. It must give the same bits, and raise where any row raises; arrays that can be
     written to must not share memory. `even` says that rows mostly have one size where `spec` has None: a traced
-    function goes on from there, and blocks in which they have not are made row by row.
+    function goes on from there, and blocks in which they have not are made row by row. `in_place` says that a column
+    of records may also be a `PointedText`.
     """
 
     def decorate(fn: F) -> F:
@@ -33,7 +36,7 @@ def traced_operation(*, spec: Callable[..., Any], block: Callable[..., Any], eve
             symbol = _first_symbol((args, kwargs))
             if symbol is None:
                 return fn(*args, **kwargs)
-            return symbol._recorder.operation(fn.__name__, args, kwargs, spec, block, even=even)
+            return symbol._recorder.operation(fn.__name__, args, kwargs, spec, block, even=even, in_place=in_place)
 
         operation._headrace_operation = True  # type: ignore[attr-defined]
         return operation  # type: ignore[return-value]

@@ -226,8 +226,9 @@ class Recorder:
         block: Callable[..., Any],
         *,
         even: bool = False,
+        in_place: bool = False,
     ) -> Any:
-        """A function of ours that works on whole columns; `even`: what it gives mostly has one length in all rows."""
+        """A function of ours that works on whole columns; see `traced_operation`."""
         args, kwargs = map_arguments((args, kwargs), lambda item: _plain_if_static(self.value_of(item)))
         if not any(value.batched for value in leaves((args, kwargs))):
             raise self.refuse(f"{name} is called on values that are the same for all rows")
@@ -248,7 +249,7 @@ class Recorder:
             columns = [values[slot] if batched else _spread(values[slot], n) for slot, batched in slots]
             values[first:stop] = structure.leaves_in(run(*columns))
 
-        self.steps.append(Step(name, nothing.slot, kernel, uses=used))
+        self.steps.append(Step(name, nothing.slot, kernel, uses=used, in_place=in_place))
         for i, one in enumerate(specs):
             made[i].spec = one
             if even and one.shape and one.shape[0] is None:

@@ -219,6 +219,9 @@ def _finish_graph(recorder: Recorder, capture: Capture, result: Any) -> tuple[Gr
         recorder.sizes.used,
         inputs=given,
         reads=frozenset(reads),
+        in_place=frozenset(reads)
+        .difference(o for o in outputs if isinstance(o, int))
+        .difference(value.slot for step in recorder.steps if not step.in_place for value in step.uses),
         infallible=not recorder.own and not recorder.loose and all(map(_cannot_raise, recorder.steps)),
         unbatched=frozenset(unbatched),
         operations=bool(recorder.own),

@@ -85,6 +85,8 @@ class Step:
     sample: Any = None
     call: Call | None = None
     """What the function did, while it is traced."""
+    in_place: bool = False
+    """Whether it reads records where they lie."""
 
 
 def do_steps(steps: list[Step], values: Values, n: int) -> None:
