@@ -85,3 +85,45 @@ def test_states_between_rows_that_came_together(cut):
         it.restore(state)
         rest = [number.tolist() for _, number in it]
     assert [*first, *rest] == [number for _, number in EXPECTED]
+
+
+class NumbersFeed(Feed):
+    """Elements as they are, taken over on the consumer's own thread."""
+
+    def make_target(self):
+        return PlainTarget(2)
+
+
+def failing(number):
+    if number % 7 == 5:
+        raise ValueError(f"not {number}")
+    return number
+
+
+def test_what_lies_ready_comes_together_and_failures_in_their_places():
+    ds = hr.Dataset.range(300).map(failing, mode="eager").prefetch(8, mode="process")
+    plain, it = [], iter(NumbersFeed(ds))
+    while True:
+        try:
+            plain.append(int(next(it)))
+        except StopIteration:
+            break
+        except hr.ElementError as error:
+            plain.append(str(error.__cause__))
+    assert plain == [f"not {n}" if n % 7 == 5 else n for n in range(300)]
+
+
+def test_several_batches_that_lie_ready_are_taken_over_at_a_time():
+    feed = CopiesFeed(batches().prefetch(8, mode="process"), 2)
+    assert rows_of(feed) == EXPECTED
+    lots = [rows for _, rows, _ in feed.seen]
+    assert sum(lots) == BATCHES
+    assert lots[0] == 1, "somebody waits for the first"
+    assert max(lots) > 1
+
+
+def test_large_batches_are_taken_over_one_by_one():
+    wide = hr.Dataset.from_tensor_slices({"wide": np.zeros((24, 1 << 20), np.int64), "number": np.arange(24)}).batch(2)
+    feed = CopiesFeed(wide.prefetch(8, mode="process"), 2)
+    assert [number.tolist() for _, number in feed] == [[2 * i, 2 * i + 1] for i in range(12)]
+    assert {rows for _, rows, _ in feed.seen} == {1}

@@ -32,26 +32,26 @@ class DeviceMeter(Meter):
     def begin_wait(self) -> None:
         """The consumer has queued all it had to do with the last batch."""
         if self._last is not None:
-            self._wanted = self._event(self._cuda.current_stream(self._device))
+            self._wanted = self._event()
 
     def end_wait(self, stats: Callable[[], dict[str, Any]]) -> None:
         """The batch is delivered next."""
         self._stats = stats
 
-    def note_delivery(self, stream: Any) -> None:
-        """The stream goes on with the batch here."""
+    def note_delivery(self) -> None:
+        """The consumer's stream goes on with the batch here."""
         self._batches += 1
         if self._last is not None:
-            given = self._event(stream)
+            given = self._event()
             self._pending.append((self._last, self._wanted or given, given))
             self._last = self._wanted = None
             self._count()
         if self._batches <= 2 * EVERY or self._batches % EVERY == 0:
-            self._last = self._event(stream)
+            self._last = self._event()
 
-    def _event(self, stream: Any) -> Any:
+    def _event(self) -> Any:
         event = self._cuda.Event(enable_timing=True)
-        event.record(stream)
+        event.record(self._cuda.current_stream(self._device))
         return event
 
     def _count(self) -> None:

@@ -44,6 +44,10 @@ def framework(name: str, wanted_by: str) -> Any:
         ) from None
 
 
+LOTS = 8
+"""So many elements that another process has ready are taken over at a time, if it was not said how many it may have."""
+
+
 class Refused(Exception):  # noqa: N818 - not an error of its own
     """The class of an element did not take its components, when it was put together for the consumer."""
 
@@ -150,12 +154,13 @@ def open_adapted(node: Adapted, ctx: Context, at: At) -> Stream:
     Those that another process makes are there when they are asked for: a thread would take Python's lock from the
     consumer to convert a few, and is started only where that is seen to help.
     """
-    ahead, tuned = node.target.ahead, None
+    ahead, tuned, lots = node.target.ahead, None, 1
     rows = _without_prefetch(node.input) if ahead else node.input
     if isinstance(rows, Prefetch) and rows.mode == "process":
-        rows, tuned = replace(rows, lent=node.target.copies), "hand-over"
+        tuned, lots = "hand-over", rows.buffer_size or LOTS
+        rows = replace(rows, lent=node.target.copies)
     if ahead:
-        return read_ahead(ctx, rows, at.inputs, rows=ahead, work=node.convert, if_it_helps=tuned)
+        return read_ahead(ctx, rows, at.inputs, rows=ahead, work=node.convert, if_it_helps=tuned, lots=lots)
     return AdaptedStream(node, ctx.open(rows, at.inputs, any_order=True))
 
 

@@ -9,19 +9,21 @@ from __future__ import annotations
 
 import contextlib
 import os
+import threading
 import weakref
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from headrace.block import Block, Failure, Item
+from headrace.block import Block, Failure, Item, concat
 from headrace.errors import ElementError, WorkerError
 from headrace.execute.context import Context
 from headrace.execute.passes import Pass
 from headrace.execute.remote_worker import Died, Worker
 from headrace.execute.shared import PackedValues, take_apart
 from headrace.execute.state import description, drawn_seeds
-from headrace.execute.stream import END, Made, Stream
+from headrace.execute.stream import END, Made, Pulled, Stream
+from headrace.execute.workers import LOT_BYTES, WorkerStream
 from headrace.options import Options
 from headrace.plan.marks import Mark, Marked, Marks, SavedMark
 from headrace.plan.node import Node
@@ -73,6 +75,7 @@ class Pipeline:
         self.node = prepared.plan
         self._prepared = prepared
         self._run: Pass | None = None
+        self._left: Pulled | None = None  # that came too early
         self._widths: dict[str, int] = {}  # from one pass to the next
 
     def __call__(self, request: Begin | Want | Stop) -> list[Any]:
@@ -83,13 +86,34 @@ class Pipeline:
                 self._open(request)
             return []
         assert self._run is not None, "rows are asked for after a Begin"
-        item = self._run.pull(request.rows)
+        item = self._pull(self._run, request.rows)
         sizes = self._run.sizes
         if item is END:
             return [Sent(None, sizes, over=True)]
         return [item.error if isinstance(item, Failure) else item, Sent(item.mark, sizes)]
 
+    def _pull(self, run: Pass, want: int) -> Pulled:
+        """The next rows, with those after them that lie ready: a message costs as much as many a row."""
+        first, self._left = run.pull(want) if self._left is None else self._left, None
+        if not isinstance(first, Block):
+            return first
+        parts, rows, nbytes = [first], first.rows, first.nbytes
+        while rows < want and nbytes + nbytes // rows <= LOT_BYTES and self._has_rows(run):
+            item = run.pull(want - rows)
+            if not isinstance(item, Block) or item.structure != first.structure:
+                self._left = item
+                break
+            parts.append(item)
+            rows, nbytes = rows + item.rows, nbytes + item.nbytes
+        return concat(parts)
+
+    def _has_rows(self, run: Pass) -> bool:
+        """Whether more can be had at once."""
+        stream = run.root.stream
+        return run.root.holds_rows or (isinstance(stream, WorkerStream) and stream.ready(threading.Event()))
+
     def _open(self, begin: Begin) -> None:
+        self._left = None
         self._run = run = Pass(
             begin.prepare,
             block_rows=begin.block_rows,
