@@ -131,6 +131,12 @@ def records(calls: int) -> Rate:
     return rate
 
 
+def records_alone() -> float:
+    """As `records(1)`, by a single thread: the kernels of the other one have helpers on all processors."""
+    ds = hr.TFRecordDataset(shards(), index=False).map(parse).shuffle(10_000, seed=1).batch(512)
+    return timed(ds.with_options(hr.Options(cpu_budget=1)), RECORDS)
+
+
 def picture(data: Any) -> Any:
     return hr.image.resize(hr.image.decode_jpeg(data), (224, 224)) / np.float32(255)
 
@@ -262,6 +268,17 @@ ITEMS: list[Any] = [
         records,
         [*WIDTHS, hr.AUTOTUNE],
         lambda width: 6.0 if 8 <= width <= (os.cpu_count() or 1) else None,
+    ),
+    *(
+        Against(
+            f"records of 12 kB, {width} threads",
+            6.0,
+            records(width),
+            "one thread, and no others that help it",
+            records_alone,
+        )
+        for width in WIDTHS
+        if 8 <= width <= (os.cpu_count() or 1)
     ),
     Speeds(
         "JPEGs of 500×375 decoded, resized, batch(32), threads",
