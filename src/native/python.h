@@ -33,7 +33,7 @@ using Doubles = nb::ndarray<double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using Numbers = nb::ndarray<int64_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using Released = nb::call_guard<nb::gil_scoped_release>;
 
-constexpr size_t kDraw = 256;  // a random number takes as long as to copy so many bytes
+constexpr size_t kDraw = 96;  // a random number takes as long as to copy so many bytes
 
 // Lets go of Python's lock for work on so many bytes: to wait for it again takes longer than work on few.
 class ReleasedFor {

@@ -2,6 +2,7 @@
 #include <cstring>
 #include <functional>
 #include <numeric>
+#include <type_traits>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -205,25 +206,45 @@ void drain_at_once(uint8_t* slots, size_t row_bytes, int64_t used, const int64_t
 
 }  // namespace
 
+namespace {
+
+// Calls `work` with the size of a row: as a constant where it is a common one, since a call to copy a few bytes takes longer
+// than to copy them.
+template <typename Work>
+auto with_row_bytes(size_t row_bytes, Work work) {
+  switch (row_bytes) {
+    case 8: return work(std::integral_constant<size_t, 8>());
+    case 16: return work(std::integral_constant<size_t, 16>());
+    case 32: return work(std::integral_constant<size_t, 32>());
+    default: return work(row_bytes);
+  }
+}
+
+}  // namespace
+
 int64_t shuffle_exchange(uint8_t* slots, size_t row_bytes, int64_t hole, const uint8_t* incoming, const int64_t* draws,
                          int64_t count, uint8_t* out) {
   if (is_much(count, row_bytes)) return exchange_at_once(slots, row_bytes, hole, incoming, draws, count, out);
-  for (int64_t i = 0; i < count; ++i) {
-    std::memcpy(slots + size_t(hole) * row_bytes, incoming + size_t(i) * row_bytes, row_bytes);
-    hole = draws[i];
-    std::memcpy(out + size_t(i) * row_bytes, slots + size_t(hole) * row_bytes, row_bytes);
-  }
-  return hole;
+  return with_row_bytes(row_bytes, [&](auto bytes) {
+    for (int64_t i = 0; i < count; ++i) {
+      std::memcpy(slots + size_t(hole) * bytes, incoming + size_t(i) * bytes, bytes);
+      hole = draws[i];
+      std::memcpy(out + size_t(i) * bytes, slots + size_t(hole) * bytes, bytes);
+    }
+    return hole;
+  });
 }
 
 void shuffle_drain(uint8_t* slots, size_t row_bytes, int64_t used, const int64_t* draws, int64_t count, uint8_t* out) {
   if (is_much(count, row_bytes)) return drain_at_once(slots, row_bytes, used, draws, count, out);
-  for (int64_t i = 0; i < count; ++i) {
-    uint8_t* slot = slots + size_t(draws[i]) * row_bytes;
-    std::memcpy(out + size_t(i) * row_bytes, slot, row_bytes);
-    const uint8_t* last = slots + size_t(--used) * row_bytes;
-    if (slot != last) std::memcpy(slot, last, row_bytes);
-  }
+  with_row_bytes(row_bytes, [&](auto bytes) {
+    for (int64_t i = 0; i < count; ++i) {
+      uint8_t* slot = slots + size_t(draws[i]) * bytes;
+      std::memcpy(out + size_t(i) * bytes, slot, bytes);
+      const uint8_t* last = slots + size_t(--used) * bytes;
+      if (slot != last) std::memcpy(slot, last, bytes);
+    }
+  });
 }
 
 }  // namespace headrace
