@@ -105,6 +105,39 @@ def test_rows_and_bad_records_come_in_their_places(names, reads, calls, bad, shu
     assert picked or bad or (calls in (None, 1) and not shuffled_first)
 
 
+@pytest.mark.parametrize("unseen", [0, 1, 1000])
+@pytest.mark.parametrize("bad", [WHERE[1:2], WHERE])
+def test_however_much_is_in_the_buffer_before_it_was_looked_at(names, unseen, bad, picked, monkeypatch):
+    monkeypatch.setattr(pointed_rows, "UNSEEN", unseen)
+    for file, byte in bad:
+        hurt(names[file], byte)
+    expected = outcome(iter(made_in_turn(names, shuffled_first=True)))
+    assert outcome(iter(drawn(names, 3, shuffled_first=True))) == expected
+
+
+@pytest.mark.parametrize("missing", [0, 148])
+def test_nothing_comes_before_all_is_looked_at_that_went_into_the_buffer(names, missing, picked, monkeypatch):
+    """Whoever makes rows waits for that, however long it takes; failures that are drawn wait as well."""
+    looked_at, check = set(), pointed_rows.Look.check
+
+    def slow(self):
+        time.sleep(0.005)
+        check(self)
+        looked_at.update(self.text.places[:, 3].tolist())
+
+    monkeypatch.setattr(pointed_rows.Look, "check", slow)
+    names = [names[0], *(f"{name}-{i}" for name in names for i in range(missing // FILES)), *names[1:]]
+    failures = set(range(ROWS, ROWS + missing))
+    it = iter(drawn(names, 3, shuffled_first=True))
+    for number in range(FILES * ROWS + len(failures)):
+        try:
+            next(it)
+        except ElementError as error:
+            assert "No such file" in str(error)
+        assert set(range(number + BUFFER)) & set(range(FILES * ROWS)) - failures <= looked_at
+    assert picked and len(looked_at) == FILES * ROWS
+
+
 def test_no_thread_asks_a_shuffle_that_broke_off_in_another_one(names, monkeypatch):
     hurt(names[1], SIZE * 60)
     broken, asked_again = set(), []
@@ -123,6 +156,7 @@ def test_no_thread_asks_a_shuffle_that_broke_off_in_another_one(names, monkeypat
         fail(self, error)
 
     expected = outcome(iter(made_in_turn(names, 3)))
+    monkeypatch.setattr(pointed_rows, "UNSEEN", 0)  # it waits for what it reads to be looked at itself
     monkeypatch.setattr(ShuffleStream, "pull", watched)
     monkeypatch.setattr(Channel, "fail", slow)
     assert outcome(iter(drawn(names, 5, 3))) == expected

@@ -80,7 +80,7 @@ class Source(Protocol):
     def close(self) -> None: ...
 
 
-FRESH = 32
+FRESH = 4
 """A pass begins with this part of the rows at a time that were right in the last one."""
 CROWD = 2
 """Readers of several inputs at a time hand over as if there were so many threads: there is memory for all of them."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -20,9 +22,11 @@ from headrace.pointed_text import Places, PointedText, UnsoundError
 from headrace.sources.late_records import LateRecords
 
 READ_BYTES, READ_ROWS = 16 << 20, 4096
-"""Up to so many bytes and records are read at a time."""
+"""No more than so many bytes are read at a time, and no fewer records, if they are no more than that."""
 AHEAD, MOST_AHEAD = 2, 8
 """So many times as much is looked at before it is asked for; in time more, where there are processors for it."""
+UNSEEN = 16
+"""So many times as much may go into the buffer before it is known to be good: who is given rows then waits for that."""
 RESIDENT, RESIDENT_SHARE = 256 << 20, 64
 """When so many bytes, or this part of the free memory if that is more, have been looked at, their pages are taken out
 of this process's own view; some come back."""
@@ -30,14 +34,37 @@ FILES = 64
 """Beyond so many files it is looked now and then which of them still have rows in the buffer."""
 
 
+class Look(NamedTuple):
+    """Records that somebody is looking at meanwhile."""
+
+    text: PointedText
+    verification: _native.Verification
+
+    @classmethod
+    def at(cls, text: PointedText) -> Look:
+        """Have other threads look at these records."""
+        return cls(text, _native.Verification(text.files, text.where))
+
+    def check(self) -> None:
+        """Raises UnsoundError if they are not what they should be; waits until that is known."""
+        if not self.verification.good():
+            raise UnsoundError(self.text)
+
+
 class PickedRecords(LateBlock):
-    """Records by where each of them lies, copied when they are used."""
+    """Records by where each of them lies, copied when they are used, once those are known to be good that came before.
 
-    __slots__ = ("_text",)
+    Behind one that is bad there are no others: the records of `unseen` must be good for these to be drawn from.
+    """
 
-    def __init__(self, places: Places, files: list[_native.MappedFile], ids: Ids | None) -> None:
+    __slots__ = ("_text", "_unseen")
+
+    def __init__(
+        self, places: Places, files: list[_native.MappedFile], ids: Ids | None, unseen: Sequence[Look] = ()
+    ) -> None:
         super().__init__(LEAF, len(places), _native.pointed_bytes(places), None, ids)
         self._text = PointedText(files, places)
+        self._unseen = unseen
 
     @property
     def numbers(self) -> Indices:
@@ -49,39 +76,52 @@ class PickedRecords(LateBlock):
             self._columns = [self.pointed().copy()]
 
     def pointed(self) -> PointedText:
+        for look in self._unseen:
+            look.check()
+        self._unseen = ()
         return self._text
 
     def _part(self, start: int, stop: int) -> Block:
         ids = None if self.ids is None else self.ids[start:stop]
-        return PickedRecords(self._text.places[start:stop], self._text.files, ids)
+        return PickedRecords(self._text.places[start:stop], self._text.files, ids, self._unseen)
 
 
 class PointedItem(NamedTuple):
     """An item of an input that has been read ahead, and who is looking at its rows meanwhile, where they are places."""
 
     item: Item
-    look: _native.Verification | None
+    look: Look | None
 
 
 class PointedRows:
     """An input, of whose rows it only says where they lie, if they can be had late: a block holds their `Places`.
 
     They are looked at, since behind one that is bad there may be no others, but not copied: on other cores, while
-    those before them are used.
+    those before them are used. Whoever is given rows that were drawn waits until all are looked at that came before.
     """
 
     def __init__(self, source: Source, cpus: int) -> None:
         self._source = source
         self._ahead, self._most_ahead = AHEAD, max(AHEAD, min(MOST_AHEAD, cpus // 2))
         self._coming: deque[PointedItem] = deque()
+        self._unseen: deque[Look] = deque()
         self._files: list[_native.MappedFile] = []
         self._numbers: dict[int, int] = {}
         self._looked = FILES
         self._seen = 0
-        self._resident = max(RESIDENT, free_memory() // RESIDENT_SHARE)
-        self._row_bytes = READ_BYTES  # until some rows have shown how large they are
+        self._row_bytes = 1
         self._pointing: bool | None = None
         self._merged: tuple[object, Places] | None = None
+
+    @cached_property
+    def _resident(self) -> int:
+        """To find out how much memory is free takes as long as to read many a record."""
+        return max(RESIDENT, free_memory() // RESIDENT_SHARE)
+
+    @property
+    def points(self) -> bool:
+        """Whether it has been seen that rows can be pointed at."""
+        return self._pointing is True
 
     @property
     def ordinal(self) -> int:
@@ -96,9 +136,9 @@ class PointedRows:
         """As many rows as are wanted, if there are; what cannot be pointed at, as it comes."""
         parts: list[Block] = []
         rows = 0
-        while rows < want and self._has_more(max(want, min(READ_ROWS, READ_BYTES // self._row_bytes))):
+        while rows < want and self._has_more(want - rows):
             following = self._coming[0].item
-            places = isinstance(following, Block) and self._pointing is True
+            places = isinstance(following, Block) and self.points
             if not places and parts:
                 break
             item = self._take(want - rows)
@@ -110,8 +150,9 @@ class PointedRows:
         return concat(parts) if parts else END
 
     def _has_more(self, want: int) -> bool:
-        """Whether there are rows; has those be looked at that come after them, so many at a time."""
-        while self._has_room() and self._read(want):
+        """Whether there are rows; has those be looked at that come after them, where so many are wanted."""
+        at_once = min(max(want, READ_ROWS), max(1, READ_BYTES // self._row_bytes)) if self.points else want
+        while self._has_room() and self._read(at_once):
             pass
         self._release()
         return bool(self._coming)
@@ -121,6 +162,7 @@ class PointedRows:
         done = 0
         while done < count and self._coming:
             done += self._take(count - done).rows
+        self._see(0)
         return done + self._source.skip(count - done, replay=replay) if done < count else done
 
     def close(self) -> None:
@@ -129,7 +171,7 @@ class PointedRows:
         self._source.close()
 
     def _has_room(self) -> bool:
-        return not self._coming or (self._pointing is True and len(self._coming) < self._ahead)
+        return not self._coming or (self.points and len(self._coming) < self._ahead)
 
     def _read(self, want: int) -> bool:
         """Have up to so many rows more on their way, or an item that holds no places; False at the end."""
@@ -163,22 +205,27 @@ class PointedRows:
         self._row_bytes = max(1, nbytes // len(places))
         ids = None if parts[0].ids is None else np.concatenate([p.ids for p in parts if p.ids is not None])
         block = Block(LEAF, [places], len(places), parts[0].mark, ids)
-        self._coming.append(PointedItem(block, _native.Verification(self._files, places)))
+        self._coming.append(PointedItem(block, Look.at(PointedText(self._files, places))))
 
     def _take(self, want: int) -> Item:
-        """The next item, once it is known to be good."""
+        """The next item, or some of it; it may not be known to be good yet."""
         item, look = self._coming.popleft()
-        if look is not None and not look.good():
-            assert isinstance(item, Block)
-            raise UnsoundError(PointedText(self._files, item.columns[0]))
+        if look is not None:
+            self._unseen.append(look)
+            self._see(UNSEEN)
         if item.rows > want:
             self._coming.appendleft(PointedItem(item.slice(want, item.rows), None))
             item = item.slice(0, want)
         return item
 
+    def _see(self, most: int) -> None:
+        """Wait until it is known of all items but so many that they are good."""
+        while len(self._unseen) > most:
+            self._unseen.popleft().check()
+
     def _release(self) -> None:
         """Take pages that have been looked at out of this process's view, now and then."""
-        if self._seen > self._resident:
+        if self._seen > RESIDENT and self._seen > self._resident:
             self._seen = 0
             for file in self._files:
                 file.release(0, len(file.data))
@@ -221,14 +268,18 @@ class PointedRows:
         self._ahead = min(self._ahead + 1, self._most_ahead)
         if not self._pointing:
             return items
+        if items and not isinstance(items[0], Block):  # a failure waits for nothing
+            self._see(0)
         made = [self._picked(item) if isinstance(item, Block) else item for item in items]
         if len(self._files) > self._looked:
             self._forget(slots)
         return made
 
     def _picked(self, block: Block) -> Block:
+        """Rows as late ones. The first wait for what came in since; others are handed over behind them."""
         (places,) = block.columns
-        rows = PickedRecords(places, self._files, block.ids)
+        rows = PickedRecords(places, self._files, block.ids, tuple(self._unseen))
+        self._unseen.clear()
         rows.mark, rows.own, rows.offset = block.mark, block.own, block.offset
         return rows
 

@@ -88,6 +88,8 @@ EVERYTHING = 2**50
 """A buffer that no dataset fills: what tf.data means by a buffer size of UNKNOWN_CARDINALITY."""
 
 
+PLACES = 1 << 16
+"""So many rows at a time fill a buffer that only holds where they lie."""
 NUMBERED_SLOTS = 1 << 24
 """Up to this many row numbers are held at once; beyond, slots are made as rows come in."""
 
@@ -313,7 +315,8 @@ class ShuffleStream(Stream):
         pace = self._ctx.run.pace(threads=CROWD)
         while self._input.ordinal < self._capacity - 1:
             start = self._input.ordinal
-            item = self._input.pull(min(max(64, pace.rows), self._capacity - 1 - start))
+            room = PLACES if self._pointed is not None and self._pointed.points else max(64, pace.rows)
+            item = self._input.pull(min(room, self._capacity - 1 - start))
             if item is END:
                 self._begin_tail()
                 return
