@@ -24,7 +24,7 @@ from headrace.execute.channel import Cancelled
 from headrace.execute.passes import Pass
 from headrace.execute.starvation import Meter
 from headrace.execute.stats import Stats
-from headrace.execute.stream import END, End, Pulled
+from headrace.execute.stream import CROWD, END, End, Pulled
 from headrace.ops.calling import Calling
 from headrace.ops.calls import CallStream, One
 from headrace.ops.merge_states import marks_among
@@ -304,6 +304,8 @@ class Iterator(PythonIterator[Any]):
             raise
         self._standing = (place, delivered, 0, _NOTHING_LEFT)
         calls = run.root.stream
+        if free and calls.handed_over:
+            self._pace = run.pace(threads=CROWD)
         if not self._whole and not settings.with_ids and isinstance(calls, CallStream) and not run.root.holds_rows:
             self._calls = calls.give_as_read()
             self._pace = self._pace if self._calls is None else run.pace()

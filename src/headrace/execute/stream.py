@@ -45,6 +45,11 @@ class Stream(ABC):
     that is passed on), its `own` what the operation must know besides.
     """
 
+    @property
+    def handed_over(self) -> bool:
+        """Whether other threads make its rows, or what they are put together of: then many cost no more than few."""
+        return False
+
     @abstractmethod
     def pull(self, want: int) -> Made:
         """The next rows, or END, again and again.

@@ -14,6 +14,7 @@ from headrace.block import Block, Item
 from headrace.errors import StateError
 from headrace.execute.autotune import Climb, Depth
 from headrace.execute.channel import NO_ROOM, Cancelled, Channel, Limits, Ticket
+from headrace.execute.inputs import Input
 from headrace.execute.row_work import RowsInTheMaking, RowWork, timed
 from headrace.execute.run_delay import RUN_DELAY
 from headrace.execute.stream import END, Made, Pace, Pulled, Source, Stream
@@ -138,6 +139,10 @@ class WorkerStream(Stream):
         if self._width == 0:
             return NO_ROOM
         return self._limits(self._width if self._depth is None else self._depth.size)
+
+    @property
+    def handed_over(self) -> bool:
+        return self._width > 0 or (isinstance(self._source, Input) and self._source.stream.handed_over)
 
     def pull(self, want: int) -> Made:
         pending = self._pending

@@ -98,6 +98,10 @@ class BatchStream(Stream):
         self._carry: list[Item] = []
         self._carried = 0
 
+    @property
+    def handed_over(self) -> bool:
+        return self._input.stream.handed_over
+
     def pull(self, want: int) -> Made:
         size = self._node.batch_size
         while self._carried < size:
