@@ -122,8 +122,11 @@ void shuffle_run(ShuffleLaw law, int64_t first, int64_t count, int64_t* slots, i
 
 namespace {
 
-// Where it pays to find out first which row goes where, and have several threads copy.
-bool is_much(int64_t count, size_t row_bytes) { return team() > 1 && size_t(count) * row_bytes >= (size_t(1) << 20); }
+// Where it pays to find out first which row goes where, and have several threads copy: that takes as long as to copy some
+// hundred bytes a row.
+bool is_much(int64_t count, size_t row_bytes) {
+  return team() > 1 && row_bytes >= 512 && size_t(count) * row_bytes >= (size_t(1) << 20);
+}
 
 using Sources = std::unordered_map<int64_t, int64_t>;
 

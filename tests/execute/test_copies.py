@@ -31,10 +31,15 @@ def rows_of(numbers, width=WIDE):
     return np.repeat(np.asarray(numbers, np.int64)[:, None], width // 8, axis=1)
 
 
+WIDTHS = [8, 16, 24, 32, WIDE]
+"""Sizes of rows that are moved one after another, most of them in a way of their own, and at once."""
+
+
+@pytest.mark.parametrize("width", WIDTHS)
 @settings(max_examples=40, deadline=None)
 @given(st.integers(1, 30), st.integers(1, 40), st.randoms(use_true_random=False))
-def test_rows_that_are_exchanged_at_once_are_those_of_one_after_another(capacity, count, random):
-    slots, incoming = rows_of(range(capacity)), rows_of(range(100, 100 + count))
+def test_rows_that_are_exchanged_are_those_of_one_after_another(width, capacity, count, random):
+    slots, incoming = rows_of(range(capacity), width), rows_of(range(100, 100 + count), width)
     draws = np.array([random.randrange(capacity) for _ in range(count)])
     hole = random.randrange(capacity)
     plain, given_out, last = slots[:, 0].tolist(), [], hole
@@ -45,25 +50,26 @@ def test_rows_that_are_exchanged_at_once_are_those_of_one_after_another(capacity
     out = np.empty_like(incoming)
     bytes_of = [a.view(np.uint8) for a in (slots, incoming, out)]
     assert _native.shuffle_exchange(bytes_of[0], hole, bytes_of[1], draws, bytes_of[2]) == last
-    assert (out == rows_of(given_out)).all()
+    assert (out == rows_of(given_out, width)).all()
     del plain[last]
-    assert (np.delete(slots, last, 0) == rows_of(plain)).all()
+    assert (np.delete(slots, last, 0) == rows_of(plain, width)).all()
 
 
+@pytest.mark.parametrize("width", WIDTHS)
 @settings(max_examples=40, deadline=None)
 @given(st.integers(1, 30), st.data())
-def test_rows_that_are_drained_at_once_are_those_of_one_after_another(used, data):
+def test_rows_that_are_drained_are_those_of_one_after_another(width, used, data):
     count = data.draw(st.integers(1, used))
     draws = np.array([data.draw(st.integers(0, used - 1 - i)) for i in range(count)])
-    slots, plain, given_out = rows_of(range(used)), list(range(used)), []
+    slots, plain, given_out = rows_of(range(used), width), list(range(used)), []
     for draw in draws.tolist():
         given_out.append(plain[draw])
         plain[draw] = plain[-1]
         plain.pop()
     out = np.empty((count, slots.shape[1]), np.int64)
     _native.shuffle_drain(slots.view(np.uint8), used, draws, out.view(np.uint8))
-    assert (out == rows_of(given_out)).all()
-    assert (slots[: used - count] == rows_of(plain)).all()
+    assert (out == rows_of(given_out, width)).all()
+    assert (slots[: used - count] == rows_of(plain, width)).all()
 
 
 VIEWS = {

@@ -47,7 +47,7 @@ class Stream(ABC):
 
     @property
     def handed_over(self) -> bool:
-        """Whether other threads make its rows, or what they are put together of: then many cost no more than few."""
+        """Whether other threads make its rows, or what they are put together of: to ask for many costs no more."""
         return False
 
     @abstractmethod

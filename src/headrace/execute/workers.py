@@ -142,7 +142,9 @@ class WorkerStream(Stream):
 
     @property
     def handed_over(self) -> bool:
-        return self._width > 0 or (isinstance(self._source, Input) and self._source.stream.handed_over)
+        if self._work is not do_nothing:
+            return self._width > 0
+        return self._width == 0 and isinstance(self._source, Input) and self._source.stream.handed_over
 
     def pull(self, want: int) -> Made:
         pending = self._pending
