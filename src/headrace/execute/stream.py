@@ -103,7 +103,7 @@ class Pace:
 
     BYTES = 2 << 20
     HANDOVER_BYTES = 1 << 20
-    MOST_BYTES = 8 << 20
+    CROWD_BYTES = 8 << 20
     """Of a block, however many threads there are: each has one or two, and all of them are to stay in cache."""
     NANOSECONDS = 1_000_000
     REMOTE_NANOSECONDS = 10_000_000
@@ -125,7 +125,8 @@ class Pace:
         self._fixed = fixed is not None
         self._leaps = threads > 0 and most is None  # a state goes back to where a block of a reader begins
         crowd = 2 * threads if threads > 1 else 1
-        self._bytes = min(crowd * self.HANDOVER_BYTES, self.MOST_BYTES) if threads or remote else self.BYTES
+        between = self.CROWD_BYTES if threads > 1 else self.HANDOVER_BYTES
+        self._bytes = between if threads or remote else self.BYTES
         self._nanoseconds = max(crowd * self.NANOSECONDS, self.REMOTE_NANOSECONDS if remote else 0)
 
     def observe(self, item: Item, nanoseconds: int) -> None:
