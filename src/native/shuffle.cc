@@ -207,10 +207,6 @@ void drain_at_once(uint8_t* slots, size_t row_bytes, int64_t used, const int64_t
   fill_slots(slots, row_bytes, slots, stay);
 }
 
-}  // namespace
-
-namespace {
-
 // Calls `work` with the size of a row: as a constant where it is a common one, since a call to copy a few bytes takes longer
 // than to copy them.
 template <typename Work>
