@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
 Places = NDArray[np.int64]
 """Of each record the number of its file, the bytes where it begins and ends, and a number that goes with it."""
-
-
 Bounds = NDArray[np.int64]
 """Where records of one file begin that lie one after another, and where the last one ends."""
 

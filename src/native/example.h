@@ -92,7 +92,6 @@ class ExampleParser {
                   Refusal& refusal) const;
 
  private:
-
   std::vector<Request> requests_;
   bool closed_;
   std::vector<size_t> numbers_;  // of each request's name, in its table

@@ -168,6 +168,7 @@ class PointedRows:
     def close(self) -> None:
         """Free the input."""
         self._coming.clear()
+        self._unseen.clear()
         self._source.close()
 
     def _has_room(self) -> bool:
