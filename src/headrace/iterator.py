@@ -125,7 +125,7 @@ class Iterator(PythonIterator[Any]):
         self,
         plan: Node,
         epochs: Epochs,
-        settings: Settings = Settings(),  # noqa: B008
+        settings: Settings = Settings(),
         state: Any = None,
         meter: Meter | None = None,
     ) -> None:
