@@ -7,15 +7,17 @@ NATIVE := $(wildcard src/native/*) CMakeLists.txt pyproject.toml
 WORKERS ?= 2
 COMPILER := $(if $(filter default undefined,$(origin CXX)),c++,$(CXX))
 PIP := $(BIN)/python -m pip --disable-pip-version-check
+CONSTRAINTS ?= constraints.txt
 INDEX := $(if $(filter cpu,$(TORCH)),--extra-index-url https://download.pytorch.org/whl/cpu)
 
-.PHONY: help compiler servers demo demo-text check test lint types fast unit bench soak kills fuzz chaos clean
+.PHONY: help compiler constraints servers demo demo-text check test lint types fast unit bench soak kills fuzz chaos clean
 
 help:
 	@echo "make demo    what is special, in a minute: speed, the plan, a named error, a kill and an exact resume"
 	@echo "make demo-text  train on lines of text: words counted, looked up, batched by length (installs torch)"
 	@echo "make check   lint, types and the tests that take moments: for the daily loop (under 3 minutes)"
 	@echo "make test    lint, types, doctests and all tests (a quarter of an hour; TORCH=cpu to install torch without CUDA)"
+	@echo "make constraints  bring the versions that tests run with up to date (make test CONSTRAINTS= runs with the newest)"
 	@echo "make servers install PostgreSQL and MariaDB by apt, as root, for the tests that would be skipped without them"
 	@echo "make bench   compare with tf.data and PyTorch (minutes)"
 	@echo "make soak    many more random pipelines (an hour; HEADRACE_EXAMPLES=... for fewer)"
@@ -46,8 +48,13 @@ $(BIN)/python:
 # One stamp a set of extras; the package itself is built anew when its native sources change.
 $(VENV)/.installed-%: $(BIN)/python $(NATIVE) | compiler
 	@echo "installing headrace and what 'make' needs for '$*' into $(VENV); the first time takes some minutes"
-	CXX="$(COMPILER)" $(PIP) install --editable '.[$*]' $(INDEX)
+	CXX="$(COMPILER)" $(PIP) install --editable '.[$*]' $(INDEX) $(if $(filter test bench,$*),$(CONSTRAINTS:%=--constraint %))
 	@touch $@
+
+# What others release tomorrow does not decide whether our tests pass: nothing is newer than what they passed with.
+constraints: $(BIN)/python | compiler
+	CXX="$(COMPILER)" $(PIP) install --upgrade --upgrade-strategy eager --editable '.[test,bench]' $(INDEX)
+	$(PIP) freeze --exclude-editable | sed 's/==/<=/; s/+cpu$$//' > constraints.txt
 
 demo: $(VENV)/.installed-demo
 	$(BIN)/python examples/demo.py
