@@ -135,6 +135,15 @@ class ExampleParser:
     def parse_places(
         self, files: list[MappedFile], where: NDArray[int64]
     ) -> tuple[Any, Any, Any, int, bytes] | None: ...
+    def parse_scaled(
+        self,
+        files: list[MappedFile],
+        where: NDArray[int64],
+        request: int,
+        what: NDArray[int64],
+        numbers: NDArray[float32],
+        out: NDArray[float32],
+    ) -> tuple[NDArray[int64], NDArray[float32]] | None: ...
 
 def encode_example(features: dict[str, Any], flat: Callable[[str, Any], NDArray[Any] | list[bytes | str]]) -> bytes: ...
 def encode_examples(

@@ -1,12 +1,16 @@
 #include <algorithm>
+#include <atomic>
+#include <new>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "example.h"
+#include "operations.h"
 #include "places.h"
 #include "python.h"
+#include "team.h"
 
 namespace headrace::python {
 namespace {
@@ -100,6 +104,65 @@ nb::object parse_places(const headrace::ExampleParser& parser, nb::list files, C
     }
   }
   return good && places.intact() ? nb::object(as_tuple(parser, made, refusal)) : nb::none();
+}
+
+// A text of so many bytes in each record, on its way to floats.
+struct ScaledText {
+  size_t request, length;
+  headrace::Scaling scaling;
+  float* out;
+
+  // Puts the texts of some rows where those from `first` on belong; false where one has another length.
+  bool put(int64_t first, int64_t rows, headrace::Column& column) const {
+    for (size_t row = 0; row < size_t(rows); ++row) {
+      if (size_t(column.byte_ends[row + 1]) != (row + 1) * length) return false;
+    }
+    scaling(column.bytes.data(), rows * int64_t(length), out + size_t(first) * length);
+    return true;
+  }
+};
+
+// As parse_places, where numbers are asked for and one text, whose bytes become floats while they are in the cache: (ints,
+// floats), or None where a record is bad, is refused, or has a text of another length.
+nb::object parse_scaled(const headrace::ExampleParser& parser, nb::list files, ConstWhere where, int64_t request,
+                        ConstInts what, ConstFloats numbers, Floats out) {
+  const Places places(files, where);
+  for (size_t i = 0; i < parser.requests().size(); ++i) {
+    const headrace::Request& each = parser.requests()[i];
+    require(int64_t(i) == request ? each.single_text() : each.single_number(), "numbers, and one text");
+  }
+  require(request >= 0 && size_t(request) < parser.requests().size(), "no such request");
+  require(int64_t(out.shape(0)) == places.count(), "out does not fit");
+  const ScaledText text{size_t(request), out.shape(1), headrace::Scaling(operations_of(what, numbers)), out.data()};
+  std::atomic<bool> good{true};
+  headrace::Columns made;
+  {
+    nb::gil_scoped_release released;
+    headrace::guard_mapped();
+    made = parser.begin(size_t(places.count()));
+    const int64_t grain = headrace::grain_of(places.count(), int64_t(places.bytes()));
+    const auto parse = [&](int64_t first, int64_t rows) {
+      headrace::Growing<uint8_t> values;
+      headrace::Growing<int64_t> offsets;
+      headrace::Columns part = parser.part_of(made, first);
+      headrace::Refusal refusal;
+      return places.copy(first, first + rows, values, offsets) &&
+             parser.parse_some(values.data(), offsets.data(), rows, 0, part, refusal) &&
+             text.put(first, rows, part.columns[text.request]);
+    };
+    headrace::in_pieces(places.count(), grain, [&](int64_t begin, int64_t end) {
+      for (int64_t first = begin, rows; good && first < end; first += rows) {
+        rows = std::min(end - first, places.some(first, kSomeBytes));
+        try {
+          if (!parse(first, rows)) good = false;
+        } catch (const std::bad_alloc&) {
+          good = false;
+        }
+      }
+    });
+  }
+  if (!good || !places.intact()) return nb::none();
+  return nb::make_tuple(numpy(made.ints), numpy(made.floats));
 }
 
 // (name, kind, values, byte_ends or None, splits or None): without splits each row has its share of the values.
@@ -290,7 +353,8 @@ void bind_examples(nb::module_& m) {
           },
           "requests"_a, "closed"_a = false)
       .def("parse", &parse, "values"_a, "offsets"_a)
-      .def("parse_places", &parse_places, "files"_a, "where"_a);
+      .def("parse_places", &parse_places, "files"_a, "where"_a)
+      .def("parse_scaled", &parse_scaled, "files"_a, "where"_a, "request"_a, "what"_a, "numbers"_a, "out"_a.noconvert());
   m.def("encode_examples", &encode, "columns"_a, "rows"_a);
   m.def("encode_example", &encode_example, "features"_a, "flat"_a);
 }

@@ -1,4 +1,4 @@
-#include "image.h"
+#include "operations.h"
 #include "python.h"
 
 namespace headrace::python {
@@ -149,15 +149,10 @@ void bind_image(nb::module_& m) {
   m.def(
       "scale_bytes",
       [](ConstBytes values, ConstInts what, ConstFloats numbers, Flat<float> out) {
-        require(what.shape(0) >= 1 && what.shape(0) == numbers.shape(0), "as many numbers as operations");
         require(values.shape(0) == out.shape(0), "out does not fit");
-        std::vector<Operation> operations;
-        for (size_t i = 0; i < what.shape(0); ++i) {
-          require(what.data()[i] >= kAdd && what.data()[i] <= kDivide, "no such operation");
-          operations.push_back({Arithmetic(what.data()[i]), numbers.data()[i]});
-        }
+        const Scaling scaling(operations_of(what, numbers));
         ReleasedFor released(out.nbytes());
-        scale_bytes(values.data(), int64_t(values.shape(0)), operations.data(), int64_t(operations.size()), out.data());
+        scaling.with_help(values.data(), int64_t(values.shape(0)), out.data());
       },
       "values"_a.noconvert(), "what"_a, "numbers"_a, "out"_a.noconvert());
 }

@@ -608,6 +608,15 @@ Columns ExampleParser::begin(size_t rows) const {
   return made;
 }
 
+Columns ExampleParser::part_of(const Columns& whole, int64_t first) const {
+  Columns made = begin(0);
+  for (size_t i = 0; i < requests_.size(); ++i) {
+    if (whole.columns[i].int_of) made.columns[i].int_of = whole.columns[i].int_of + first;
+    if (whole.columns[i].float_of) made.columns[i].float_of = whole.columns[i].float_of + first;
+  }
+  return made;
+}
+
 Columns ExampleParser::parse(const uint8_t* values, const int64_t* offsets, int64_t rows, Refusal& refusal) const {
   Columns made = begin(size_t(rows));
   parse_some(values, offsets, rows, 0, made, refusal);

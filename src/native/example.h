@@ -90,6 +90,8 @@ class ExampleParser {
   Columns begin(size_t rows) const;
   bool parse_some(const uint8_t* values, const int64_t* offsets, int64_t rows, int64_t first, Columns& made,
                   Refusal& refusal) const;
+  // Columns for rows of others that begin there: single numbers go to their places in those, all else stays in these.
+  Columns part_of(const Columns& whole, int64_t first) const;
 
  private:
   std::vector<Request> requests_;

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "growing.h"
 
@@ -80,6 +81,16 @@ struct Operation {
 };
 
 // Bytes as float32, and then one operation after another with a number, each rounded as IEEE 754 has it.
-void scale_bytes(const uint8_t* values, int64_t count, const Operation* operations, int64_t many, float* out);
+class Scaling {
+ public:
+  explicit Scaling(std::vector<Operation> operations);  // one or more
+  void operator()(const uint8_t* values, int64_t count, float* out) const;
+  void with_help(const uint8_t* values, int64_t count, float* out) const;
+
+ private:
+  std::vector<Operation> operations_;
+  float high_ = 0, low_ = 0;  // where the first one divides, if that is to be had by multiplying: the two factors
+  bool multiplies_ = false;
+};
 
 }  // namespace headrace

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "image.h"
 #include "team.h"
@@ -36,53 +37,53 @@ HEADRACE_WIDE void change_floats(float* values, int64_t count, Operation operati
   change(values, count, operation, values);
 }
 
-// A reciprocal in two parts. The first has so few bits that its products with bytes are exact, so that the sum of both
-// products is rounded once, as a quotient is: which takes half the time to find.
-struct Reciprocal {
-  float high, low;
+// By two factors whose sum is the reciprocal. The first has so few bits that its products with bytes are exact, so that the
+// sum of both products is rounded once, as a quotient is: which takes half the time to find.
+float times(uint8_t value, float high, float low) { return float(value) * high + float(value) * low; }
 
-  explicit Reciprocal(float divisor) {
-    const double whole = 1 / double(divisor);
-    high = float(whole);
-    uint32_t bits;
-    std::memcpy(&bits, &high, sizeof bits);
-    bits &= ~uint32_t(0xFF);
-    std::memcpy(&high, &bits, sizeof bits);
-    low = float(whole - double(high));
+HEADRACE_WIDE void multiply_bytes(const uint8_t* from, int64_t count, float high, float low, float* to) {
+  for (int64_t i = 0; i < count; ++i) to[i] = times(from[i], high, low);
+}
+
+// Whether that is the quotient of every byte, to the last bit.
+bool divide_by(float divisor, float high, float low) {
+  for (int value = 0; value < 256; ++value) {
+    const float product = times(uint8_t(value), high, low), quotient = float(value) / divisor;
+    if (std::memcmp(&product, &quotient, sizeof product)) return false;
   }
-
-  float times(uint8_t value) const { return float(value) * high + float(value) * low; }
-
-  // Whether that is the quotient of every byte, to the last bit.
-  bool divides_by(float divisor) const {
-    for (int value = 0; value < 256; ++value) {
-      const float product = times(uint8_t(value)), quotient = float(value) / divisor;
-      if (std::memcmp(&product, &quotient, sizeof product)) return false;
-    }
-    return true;
-  }
-};
-
-HEADRACE_WIDE void divide_bytes(const uint8_t* from, int64_t count, Reciprocal by, float* to) {
-  for (int64_t i = 0; i < count; ++i) to[i] = by.times(from[i]);
+  return true;
 }
 
 }  // namespace
 
-void scale_bytes(const uint8_t* values, int64_t count, const Operation* operations, int64_t many, float* out) {
-  const Reciprocal reciprocal(operations[0].number);
-  const bool divides = operations[0].what == kDivide && reciprocal.divides_by(operations[0].number);
-  in_pieces(count, grain_of(count, count * int64_t(sizeof(float))), [=](int64_t begin, int64_t end) {
-    for (int64_t at = begin; at < end; at += kRun) {
-      const int64_t run = std::min(kRun, end - at);
-      if (divides) {
-        divide_bytes(values + at, run, reciprocal, out + at);
-      } else {
-        change_bytes(values + at, run, operations[0], out + at);
-      }
-      for (int64_t i = 1; i < many; ++i) change_floats(out + at, run, operations[i]);
+Scaling::Scaling(std::vector<Operation> operations) : operations_(std::move(operations)) {
+  const Operation first = operations_[0];
+  if (first.what != kDivide) return;
+  const double whole = 1 / double(first.number);
+  high_ = float(whole);
+  uint32_t bits;
+  std::memcpy(&bits, &high_, sizeof bits);
+  bits &= ~uint32_t(0xFF);
+  std::memcpy(&high_, &bits, sizeof bits);
+  low_ = float(whole - double(high_));
+  multiplies_ = divide_by(first.number, high_, low_);
+}
+
+void Scaling::operator()(const uint8_t* values, int64_t count, float* out) const {
+  for (int64_t at = 0; at < count; at += kRun) {
+    const int64_t run = std::min(kRun, count - at);
+    if (multiplies_) {
+      multiply_bytes(values + at, run, high_, low_, out + at);
+    } else {
+      change_bytes(values + at, run, operations_[0], out + at);
     }
-  });
+    for (size_t i = 1; i < operations_.size(); ++i) change_floats(out + at, run, operations_[i]);
+  }
+}
+
+void Scaling::with_help(const uint8_t* values, int64_t count, float* out) const {
+  in_pieces(count, grain_of(count, count * int64_t(sizeof(float))),
+            [this, values, out](int64_t begin, int64_t end) { (*this)(values + begin, end - begin, out + begin); });
 }
 
 }  // namespace headrace

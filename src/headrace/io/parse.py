@@ -12,9 +12,12 @@ from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
+
 from headrace import _native
 from headrace.arrow_text import fresh_binary, parts
 from headrace.columns import Column, group_rows, kind_of
+from headrace.columns.dense import room_for
 from headrace.errors import ParseError, what_there_is
 from headrace.io.binary import batch_size, bytes_column, one_record, record
 from headrace.io.examples import feature_names
@@ -22,14 +25,18 @@ from headrace.io.feature import FLOAT, INT64, Feature, FoundValues, Request
 from headrace.io.features import FixedLenFeature, FixedLenSequenceFeature, VarLenFeature
 from headrace.io.sparse import Sparse
 from headrace.plan.spec import TensorSpec
+from headrace.plan.structure import flatten
 from headrace.pointed_text import PointedText, UnsoundError
 from headrace.ragged import Ragged
 from headrace.trace.operation import traced_operation
+from headrace.trace.values import Scaled
 
 Features = Mapping[str, Feature]
 Columns = dict[str, Any]
 ParsedValues = tuple[int, Any, Any, Any]
 """How many records there were; single integers, single floats, and all other values, as the kernel gives them."""
+TRIES = 8
+"""So many blocks may have to be parsed once more, as where texts are not of one length; then it is no longer tried."""
 
 
 def _batch_specs(serialized: Any, features: Features, example_names: Any = None) -> dict[str, TensorSpec]:
@@ -80,6 +87,7 @@ def parse_example(serialized: Any, features: Features, example_names: Sequence[A
     spec=lambda serialized, features: record(serialized) and specs(features),
     block=lambda serialized, features: plan(features, single=True).fixed_columns,  # noqa: ARG005
     in_place=True,
+    scaled=lambda leaf, how, serialized, features: plan(features, single=True).scaled(leaf, how),  # noqa: ARG005
 )
 def parse_single_example(serialized: bytes, features: Features) -> Columns:
     """Parse one serialized tf.Example.
@@ -207,11 +215,40 @@ class Plan:
         *values, row, _ = found
         return self._parse(records.copy()) if row >= 0 else (len(records), *values)  # which says what is wrong
 
+    def scaled(self, leaf: int, how: Scaled) -> Callable[[Any], Columns] | None:
+        """`fixed_columns`, a text among them as scaled bytes wherever it has so many in each row; None if it never is.
+
+        It is where all others are single numbers: they have their places before they are found.
+        """
+        names = self._names
+        if names is None or len(self._others) != 1 or flatten({n: n for n in self._features})[1][leaf] != names[-1]:
+            return None
+        (request,) = self._others
+        tries = TRIES
+
+        def columns(records: Any) -> Columns:
+            nonlocal tries
+            if tries <= 0 or not isinstance(records, PointedText):
+                return self.fixed_columns(records)
+            out = room_for((len(records), how.bytes), np.float32)
+            found = self._parser.parse_scaled(records.files, records.where, request, how.what, how.numbers, out)
+            if found is None:  # of another length, or a record is refused, or is not what it was
+                tries -= 1
+                return self.fixed_columns(records)
+            records.sound = True
+            made = dict(zip(names, [*self._singles(len(records), *found), out], strict=True))
+            return {name: made[name] for name in self._features}
+
+        return columns
+
+    def _singles(self, rows: int, ints: Any, floats: Any) -> list[Any]:
+        return [*ints.reshape(self._int_columns, rows), *floats.reshape(self._float_columns, rows)]
+
     def columns(self, records: Any) -> tuple[Columns, Columns]:
         """The features and the feature lists, one row a record."""
         in_place = isinstance(records, PointedText)
         rows, ints, floats, others = self._parse_in_place(records) if in_place else self._parse(records)
-        singles = [*ints.reshape(self._int_columns, rows), *floats.reshape(self._float_columns, rows)]
+        singles = self._singles(rows, ints, floats)
         if self._names is not None:
             texts = [fresh_binary(values, ends) for values, ends, _, _ in others if ends is not None]
             made = dict(zip(self._names, [*singles, *texts], strict=True))

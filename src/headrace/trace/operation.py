@@ -17,7 +17,12 @@ OF_NUMPY: dict[str, Any] = {}
 
 
 def traced_operation(
-    *, spec: Callable[..., Any], block: Callable[..., Any], even: bool = False, in_place: bool = False
+    *,
+    spec: Callable[..., Any],
+    block: Callable[..., Any],
+    even: bool = False,
+    in_place: bool = False,
+    scaled: Callable[..., Any] | None = None,
 ) -> Callable[[F], F]:
     """Make a function of one element's components an operation of graphs.
 
@@ -27,7 +32,8 @@ def traced_operation(
     gives columns in that structure. It must give the same bits, and raise where any row raises; arrays that can be
     written to must not share memory. `even` says that rows mostly have one size where `spec` has None: a traced
     function goes on from there, and blocks in which they have not are made row by row. `in_place` says that a column
-    of records may also be a `PointedText`.
+    of records may also be a `PointedText`. `scaled` gets what `block` gets, which of the results is a text, and how its
+    bytes are `Scaled`: it gives another such function, for which they may come so, or None.
     """
 
     def decorate(fn: F) -> F:
@@ -36,7 +42,8 @@ def traced_operation(
             symbol = _first_symbol((args, kwargs))
             if symbol is None:
                 return fn(*args, **kwargs)
-            return symbol._recorder.operation(fn.__name__, args, kwargs, spec, block, even=even, in_place=in_place)
+            record = symbol._recorder.operation
+            return record(fn.__name__, args, kwargs, spec, block, even=even, in_place=in_place, scaled=scaled)
 
         operation._headrace_operation = True  # type: ignore[attr-defined]
         return operation  # type: ignore[return-value]

@@ -21,6 +21,7 @@ from headrace.trace.values import (
     KINDS,
     Call,
     Kernel,
+    Scaled,
     Step,
     Value,
     Values,
@@ -60,7 +61,6 @@ class Recorder:
         self.template: Values = []
         self.steps: list[Step] = []
         self.captured: list[tuple[Value, np.ndarray[Any, Any]]] = []
-        self.own: list[range] = []  # of each operation of ours, the slots of its results
         self.inputs = 0
         self.failed: str | None = None
         self.loose = False
@@ -71,6 +71,11 @@ class Recorder:
         self._symbol = symbol
         self._live: list[weakref.ref[Any]] = []
         self._errors: list[dict[str, Any]] = []
+
+    @property
+    def own(self) -> list[range]:
+        """Of each operation of ours the slots of its results."""
+        return [step.gives for step in self.steps if step.gives is not None]
 
     def refuse(self, what: str) -> Untraceable:
         """End the trace, now and, should somebody catch this, afterwards. The first reason counts."""
@@ -227,6 +232,7 @@ class Recorder:
         *,
         even: bool = False,
         in_place: bool = False,
+        scaled: Callable[..., Any] | None = None,
     ) -> Any:
         """A function of ours that works on whole columns; see `traced_operation`."""
         args, kwargs = map_arguments((args, kwargs), lambda item: _plain_if_static(self.value_of(item)))
@@ -243,20 +249,28 @@ class Recorder:
         nothing = self._value((), batched=True)
         made = [self._value(dummy(one), batched=True) for one in specs]
         first, stop = nothing.slot + 1, len(self.template)
-        self.own.append(range(first, stop))
 
         def kernel(values: Values, n: int) -> None:
             columns = [values[slot] if batched else _spread(values[slot], n) for slot, batched in slots]
             values[first:stop] = structure.leaves_in(run(*columns))
 
-        self.steps.append(Step(name, nothing.slot, kernel, uses=used, in_place=in_place))
+        def scale(slot: int, how: Scaled) -> bool:
+            nonlocal run
+            assert scaled is not None, "only who can is asked"
+            other = scaled(slot - first, how, *described, **named)
+            run = other or run
+            return other is not None
+
+        step = Step(name, nothing.slot, kernel, uses=used, in_place=in_place, gives=range(first, stop))
+        step.scale = None if scaled is None else scale
+        self.steps.append(step)
         for i, one in enumerate(specs):
             made[i].spec = one
             if even and one.shape and one.shape[0] is None:
-                made[i] = self._supposed(made[i].slot, one)
+                made[i] = self._supposed(made[i], one)
         return structure.pack([self.wrap(item) for item in made])
 
-    def _supposed(self, slot: int, spec: TensorSpec) -> Value:
+    def _supposed(self, given: Value, spec: TensorSpec) -> Value:
         """Rows of a length that nobody knows yet: of the one supposed, or the block ends there."""
         number = self.sizes.suppose()
         size = self.sizes.used[number]
@@ -266,12 +280,12 @@ class Recorder:
         item.sized = frozenset({number})
 
         def kernel(values: Values, _: int) -> Any:
-            column = values[slot]
+            column = values[given.slot]
             if not isinstance(column, np.ndarray) or column.shape[1:] != sample.shape:
                 raise Resized(number, column.shape[1]) if isinstance(column, np.ndarray) else ValueError("uneven rows")
             return column
 
-        self.steps.append(Step("", item.slot, kernel))
+        self.steps.append(Step("", item.slot, kernel, uses=(given,)))
         return item
 
     def check_written(self, symbol: Any) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from headrace import _native
 from headrace.columns.dense import room_for
-from headrace.trace.values import Fresh, Kernel, Step, Value, Values
+from headrace.trace.values import Fresh, Kernel, Scaled, Step, Value, Values
 
 CASTS = frozenset({"astype", "asarray", "array", "scalar type"})
 ARITHMETIC = {"add": 0, "subtract": 1, "multiply": 2, "divide": 3, "true_divide": 3}
@@ -33,9 +33,15 @@ def scale_at_once(steps: list[Step], kept: set[int]) -> None:
             chain.append(after[0])
             operations.append(after[1:])
         if operations:
-            chain[-1].kernel = _all_at_once(source.slot, chain, operations)
+            how = Scaled(
+                source.sample.size,
+                np.array([kind for kind, _ in operations], np.int64),
+                np.array([number for _, number in operations], np.float32),
+            )
+            chain[-1].kernel = _all_at_once(source.slot, chain, how)
             for step in chain[:-1]:
                 step.kernel = _pass_on(source.slot)
+            _scale_where_read(steps, source, chain[-1], how, kept)
 
 
 def _bytes_to_floats(step: Step) -> Value | None:
@@ -84,9 +90,7 @@ def _number(item: Any) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def _all_at_once(slot: int, chain: list[Step], operations: list[tuple[int, float]]) -> Kernel:
-    what = np.array([kind for kind, _ in operations], np.int64)
-    numbers = np.array([number for _, number in operations], np.float32)
+def _all_at_once(slot: int, chain: list[Step], how: Scaled) -> Kernel:
     one_by_one = [(step.slot, step.kernel) for step in chain]
 
     def kernel(values: Values, n: int) -> Any:
@@ -96,10 +100,60 @@ def _all_at_once(slot: int, chain: list[Step], operations: list[tuple[int, float
                 values[step_slot] = step(values, n)
             return values[step_slot]
         out = room_for(source.shape, np.float32)
-        _native.scale_bytes(source.reshape(-1), what, numbers, out.reshape(-1))
+        _native.scale_bytes(source.reshape(-1), how.what, how.numbers, out.reshape(-1))
         return out
 
     return Fresh(kernel)
+
+
+READERS = frozenset({"decode_raw", "frombuffer"})
+"""Operations that read a text as numbers."""
+
+
+def _scale_where_read(steps: list[Step], source: Value, last: Step, how: Scaled, kept: set[int]) -> None:
+    """Have who finds the text give scaled numbers, where its bytes are all that is made of it: they are never a column.
+
+    What comes from there to the `last` step has nothing to do then. Where it is a text after all, all is as ever.
+    """
+    makers = {slot: step for step in steps for slot in (step.slot, *(step.gives or ()))}
+    uses = [value.slot for step in steps for value in step.uses]
+    slot, between = source.slot, []
+    while (step := makers.get(slot)) is not None and len(step.uses) == 1 and uses.count(slot) == 1 and slot not in kept:
+        between.append(step)
+        slot = step.uses[0].slot
+        if not _only_reshapes(step):
+            break
+    finder = makers.get(slot)
+    read = bool(between) and between[-1].name in READERS and not between[-1].errors
+    if not read or finder is None or finder.scale is None or uses.count(slot) != 1 or slot in kept:
+        return
+    if finder.scale(slot, how):
+        for step in between:
+            step.kernel = _unless_scaled(slot, step.kernel)
+        last.kernel = Fresh(_scaled_or(slot, source.sample.shape, last.kernel))
+
+
+def _only_reshapes(step: Step) -> bool:
+    """Whether it gives the same values in the same order, of the same rows or of rows of a length that is supposed."""
+    if step.name not in ("", "reshape") or step.errors or len(step.uses) != 1:
+        return False
+    return step.call is None or not (step.call.kwargs or any(isinstance(arg, str) for arg in step.call.args))
+
+
+def _is_scaled(found: Any) -> bool:
+    return type(found) is np.ndarray and found.dtype == np.float32
+
+
+def _unless_scaled(text: int, kernel: Kernel) -> Kernel:
+    return lambda values, n: None if _is_scaled(values[text]) else kernel(values, n)
+
+
+def _scaled_or(text: int, shape: tuple[int, ...], kernel: Kernel) -> Kernel:
+    def either(values: Values, n: int) -> Any:
+        found = values[text]
+        return found.reshape(n, *shape) if _is_scaled(found) else kernel(values, n)
+
+    return either
 
 
 def _pass_on(slot: int) -> Kernel:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from headrace.plan.spec import TensorSpec
 
@@ -16,6 +17,18 @@ KINDS = "biufcmM"
 Values = list[Any]
 Kernel = Callable[[Values, int], Any]
 """What a step does with a block: from the values so far and the number of rows to one more value."""
+
+
+class Scaled(NamedTuple):
+    """Bytes, so many in each row, that become float32 by operations with numbers, as kernels are told of both."""
+
+    bytes: int
+    what: NDArray[np.int64]
+    numbers: NDArray[np.float32]
+
+
+Scale = Callable[[int, Scaled], bool]
+"""Has an operation give a value, by its slot, so: as an array, wherever it can. False where it never will."""
 
 
 @dataclass(eq=False, slots=True)
@@ -87,6 +100,10 @@ class Step:
     """What the function did, while it is traced."""
     in_place: bool = False
     """Whether it reads records where they lie."""
+    gives: range | None = None
+    """Of an operation of ours the slots of its results."""
+    scale: Scale | None = None
+    """Has one of these, a text, come as an array of its bytes, scaled."""
 
 
 def do_steps(steps: list[Step], values: Values, n: int) -> None:
