@@ -116,8 +116,8 @@ struct ScaledText {
   bool put(int64_t first, int64_t rows, headrace::Column& column) const {
     for (size_t row = 0; row < size_t(rows); ++row) {
       if (size_t(column.byte_ends[row + 1]) != (row + 1) * length) return false;
+      scaling(column.texts[row], int64_t(length), out + (size_t(first) + row) * length);
     }
-    scaling(column.bytes.data(), rows * int64_t(length), out + size_t(first) * length);
     return true;
   }
 };
@@ -144,7 +144,7 @@ nb::object parse_scaled(const headrace::ExampleParser& parser, nb::list files, C
     const auto parse = [&](int64_t first, int64_t rows) {
       headrace::Growing<uint8_t> values;
       headrace::Growing<int64_t> offsets;
-      headrace::Columns part = parser.part_of(made, first);
+      headrace::Columns part = parser.part_of(made, first, rows);
       headrace::Refusal refusal;
       return places.copy(first, first + rows, values, offsets) &&
              parser.parse_some(values.data(), offsets.data(), rows, 0, part, refusal) &&

@@ -65,15 +65,14 @@ bool read_floats(Reader list, Growing<float>& out) {
   return true;
 }
 
-bool read_bytes(Reader list, Growing<uint8_t>& out, Growing<int64_t>& ends) {
+bool read_bytes(Reader list, Column& out) {
   uint32_t found;
   while (!list.empty()) {
     if (!list.next_tag(found)) return false;
     if (found == kField1) {
       Reader value;
       if (!list.delimited(value)) return false;
-      out.append(value.data(), value.size());
-      ends.push(int64_t(out.size()));
+      out.push_text(value.data(), value.size(), value.data() + value.size());
     } else if (!list.skip(found)) {
       return false;
     }
@@ -88,7 +87,7 @@ bool read_list(Reader list, Kind kind, Column& out) {
     case Kind::kFloat:
       return read_floats(list, out.floats);
     default:
-      return read_bytes(list, out.bytes, out.byte_ends);
+      return read_bytes(list, out);
   }
 }
 
@@ -499,8 +498,8 @@ void put_default(const Request& request, Column& out) {
   out.ints.append(request.default_ints.data(), request.default_ints.size());
   out.floats.append(request.default_floats.data(), request.default_floats.size());
   for (const std::string& value : request.default_bytes) {
-    out.bytes.append(value.data(), value.size());
-    out.byte_ends.push(int64_t(out.bytes.size()));
+    const auto* text = reinterpret_cast<const uint8_t*>(value.data());
+    out.push_text(text, value.size(), text + value.size());
   }
   if (request.size < 0) out.splits.push(int64_t(out.values(request.kind)));
 }
@@ -559,6 +558,11 @@ bool read_column(const Slot& slot, const Request& request, Column& out, size_t r
 
 void Column::push_text(const uint8_t* from, size_t size, const uint8_t* end) {
   constexpr size_t kAtOnce = 16;
+  if (pointed) {
+    texts.push(from);
+    byte_ends.push(byte_ends[byte_ends.size() - 1] + int64_t(size));
+    return;
+  }
   const size_t before = bytes.size();
   if (size <= kAtOnce && size_t(end - from) >= kAtOnce) {  // most text is short: without a call
     std::memcpy(bytes.extend(kAtOnce), from, kAtOnce);
@@ -571,6 +575,7 @@ void Column::push_text(const uint8_t* from, size_t size, const uint8_t* end) {
 
 void Column::shrink_text(size_t values) {
   byte_ends.shrink(values + 1);
+  if (pointed) return texts.shrink(values);
   bytes.shrink(size_t(byte_ends[values]));
 }
 
@@ -608,11 +613,15 @@ Columns ExampleParser::begin(size_t rows) const {
   return made;
 }
 
-Columns ExampleParser::part_of(const Columns& whole, int64_t first) const {
+Columns ExampleParser::part_of(const Columns& whole, int64_t first, int64_t rows) const {
   Columns made = begin(0);
   for (size_t i = 0; i < requests_.size(); ++i) {
     if (whole.columns[i].int_of) made.columns[i].int_of = whole.columns[i].int_of + first;
     if (whole.columns[i].float_of) made.columns[i].float_of = whole.columns[i].float_of + first;
+    if (!requests_[i].single_text()) continue;
+    made.columns[i].pointed = true;
+    made.columns[i].texts.expect(size_t(rows));
+    made.columns[i].byte_ends.expect(size_t(rows) + 1);
   }
   return made;
 }

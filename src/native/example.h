@@ -45,6 +45,8 @@ struct Column {
   Growing<float> floats;
   Growing<uint8_t> bytes;
   Growing<int64_t> byte_ends;  // where each value of `bytes` ends, after a 0
+  Growing<const uint8_t*> texts;  // where each lies, instead of `bytes`, if they are only pointed at
+  bool pointed = false;
   Growing<int64_t> splits;     // of columns without a size: where the values of each record, or step, end, after a 0
   Growing<int64_t> steps;      // of columns in steps: where the steps of each record end, after a 0
 
@@ -90,8 +92,8 @@ class ExampleParser {
   Columns begin(size_t rows) const;
   bool parse_some(const uint8_t* values, const int64_t* offsets, int64_t rows, int64_t first, Columns& made,
                   Refusal& refusal) const;
-  // Columns for rows of others that begin there: single numbers go to their places in those, all else stays in these.
-  Columns part_of(const Columns& whole, int64_t first) const;
+  // Columns for some rows of others, from `first` on: single numbers go to their places in those, single texts are pointed at.
+  Columns part_of(const Columns& whole, int64_t first, int64_t rows) const;
 
  private:
   std::vector<Request> requests_;

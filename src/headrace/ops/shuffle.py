@@ -287,13 +287,21 @@ class ShuffleStream(Stream):
 
     def _oldest(self) -> int:
         """The ordinal of the oldest row held, or one before it."""
-        held = self._slots.extra[-1][: self._capacity] if self._slots.extra else np.empty(0, np.int64)
+        if self._holds_places:
+            held = self._slots.numbers()[:, 3]
+        else:
+            held = self._slots.extra[-1][: self._capacity] if self._slots.extra else np.empty(0, np.int64)
         numbers = [f.mark.ordinal for f in self._failures.values()]
         return min(int(held.min()) if len(held) else 0, *numbers, self._input.ordinal)
 
+    @property
+    def _holds_places(self) -> bool:
+        """Whether a row is where a record lies, and knows its own number."""
+        return self._pointed is not None and self._pointed.points
+
     def _extra(self, item: Block, ordinals: Indices | None = None) -> list[Dense]:
         extra: list[Dense] = [] if item.ids is None else [item.ids]
-        if not self._by_number:
+        if not self._by_number and not self._holds_places:
             first = item.mark.ordinal
             extra.append(np.arange(first, first + item.rows) if ordinals is None else ordinals)
         return extra
@@ -315,7 +323,7 @@ class ShuffleStream(Stream):
         pace = self._ctx.run.pace(threads=CROWD)
         while self._input.ordinal < self._capacity - 1:
             start = self._input.ordinal
-            room = PLACES if self._pointed is not None and self._pointed.points else max(64, pace.rows)
+            room = PLACES if self._holds_places else max(64, pace.rows)
             item = self._input.pull(min(room, self._capacity - 1 - start))
             if item is END:
                 self._begin_tail()

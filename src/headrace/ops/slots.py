@@ -273,10 +273,10 @@ class Slots:
         return [e.rows for e in self._extra]
 
     def numbers(self) -> Dense:
-        """The first column, where it is one of numbers; in slots that never held a row anything."""
+        """The first column, where it is one of numbers, of the slots up to the last that held a row; in others anything."""
         (store, *_) = self._stores
         assert isinstance(store, DenseStore), "rows of numbers"
-        return store.rows
+        return store.rows[: self._top]
 
     def _admit(self, block: Block, extra: list[Dense], top: int) -> list[Column]:
         """The rows as the stores take them, with slots up to `top`."""
