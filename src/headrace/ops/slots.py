@@ -273,7 +273,7 @@ class Slots:
         return [e.rows for e in self._extra]
 
     def numbers(self) -> Dense:
-        """The first column, where it is one of numbers, of the slots up to the last that held a row; in others anything."""
+        """The first column, where it is one of numbers, up to the last slot that held a row; in others anything."""
         (store, *_) = self._stores
         assert isinstance(store, DenseStore), "rows of numbers"
         return store.rows[: self._top]
