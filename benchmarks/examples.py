@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,8 +18,13 @@ from harness import Bound, Case, batches, main
 from peers import forms, numpy_batches, ours, tensorflow
 
 import headrace as hr
+from headrace import _native
+from headrace.io.parse import plan
+from headrace.pointed_text import PointedText
+from headrace.records.files import LocalFile
 
 CLICKS, DIGITS, TEXTS = 102_400, 60_000, 50_000
+SOME = 8_192
 WHOLE, REAL = [f"C{i}" for i in range(26)], [f"I{i}" for i in range(13)]
 _folder = TemporaryDirectory(prefix="headrace-benchmark-")
 
@@ -71,6 +77,27 @@ def on_one_and_two(build: Callable[[int | None], hr.Dataset]) -> dict[str, Any]:
         forms = ours(lambda calls=calls: build(calls))
         made |= {f"{calls or 1} calls, {name}": job for name, job in forms.items()}
     return made
+
+
+@cache
+def placed_clicks() -> PointedText:
+    file = LocalFile(clicks())
+    memory = file.map_memory()
+    file.close()
+    bounds, _, _ = _native.RecordScan(memory, 0).bounds(0, len(memory.data), CLICKS)
+    return PointedText([memory], bounds)
+
+
+def parser_alone(threads: int) -> Callable[[], int]:
+    """Records parsed where they lie, with no pipeline around it: what so many cores of this machine give."""
+    pool = ThreadPoolExecutor(threads)
+    parse = plan(click_features(hr.io, np.int64, np.float32), single=True).fixed_columns
+
+    def some(start: int) -> int:
+        records = placed_clicks()
+        return len(parse(PointedText(records.files, records.where[start : start + SOME + 1]))["C0"])
+
+    return lambda: sum(pool.map(some, range(0, CLICKS, SOME)))
 
 
 def tf_clicks(calls: int | None) -> Any:
@@ -186,6 +213,12 @@ CASES: list[Case | Bound] = [
             "headrace": batches(lambda: clicks_one_by_one(2)),
             "headrace, on one": batches(lambda: clicks_one_by_one(None)),
         },
+        CLICKS,
+    ),
+    Case(
+        "Criteo-like, the parser alone on 2 threads",
+        {},
+        {"headrace": parser_alone(2), "headrace, on one": parser_alone(1)},
         CLICKS,
     ),
     Case(
