@@ -54,10 +54,10 @@ def found(monkeypatch):
 def shuffled(tmp_path):
     """Writes records to a file; a dataset of them, drawn where they lie."""
 
-    def write(records):
+    def write(records, capacity=500):
         path = tmp_path / "records"
         path.write_bytes(framed(records))
-        return hr.TFRecordDataset(str(path), index=False).shuffle(500, seed=3, reshuffle_each_iteration=False)
+        return hr.TFRecordDataset(str(path), index=False).shuffle(capacity, seed=3, reshuffle_each_iteration=False)
 
     return write
 
@@ -125,6 +125,10 @@ def transposed(record):
     return image.astype(np.float32) / 255
 
 
+def half_of_it(record):
+    return hr.io.decode_raw(parse(record)["image"], np.uint8).reshape(2, 300)[0].astype(np.float32) / 255
+
+
 def a_part(record):
     return np.split(hr.io.decode_raw(parse(record)["image"], np.uint8), 2)[1].astype(np.float32) / 255
 
@@ -151,6 +155,7 @@ def with_a_list(record):
         with_a_shape_of_the_bytes,
         in_columns,
         transposed,
+        half_of_it,
         a_part,
         of_two_bytes,
         of_two_texts,
@@ -172,16 +177,41 @@ def from_there_on(record):
 
 
 @pytest.mark.parametrize("function", [cut, from_there_on])
-def test_text_of_another_length_than_is_read_is_soon_no_longer_tried(function, shuffled, found):
+def test_a_part_of_the_text_is_not_the_text(function, shuffled, found):
+    """Also where a part of some is as long as all of others, and few of those come first."""
+    records = [example(i) for i in range(16)] + [example(i, SIZE - 50) for i in range(2000)]
+    ds = shuffled(records, 2)
+    for mode in ("auto", "vectorized"):
+        assert rows_of(ds.map(function, 2, mode=mode)) == rows_of(ds.map(function, mode="eager"))
+    assert not any(found)
+
+
+def test_what_cannot_be_read_is_an_error_as_ever(shuffled):
+    def function(record):
+        image = hr.io.decode_raw(parse(record)["image"], np.uint8, fixed_length=0)
+        return image.reshape(20, 30).astype(np.float32) / 255
+
+    for mode in ("auto", "vectorized", "eager"):
+        with pytest.raises((ElementError, TypeError), match=r"fixed_length 0|reshape"):
+            list(shuffled(RECORDS[:500]).map(function, 2, mode=mode))
+
+
+def test_text_of_another_length_than_is_read_is_soon_no_longer_tried(shuffled, found):
     ds = shuffled(RECORDS)
-    expected = rows_of(ds.map(function, mode="eager"))
-    mapped = ds.map(function, 2)
+    expected = rows_of(ds.map(cut, mode="eager"))
+    mapped = ds.map(cut, 2)
     tried = []
     for _ in range(20):
         assert rows_of(mapped) == expected
         tried.append(len(found))
     assert 0 < tried[-2] == tried[-1]
     assert not any(found)
+
+
+def test_text_that_is_as_long_as_what_is_cut_of_it(shuffled, found):
+    ds = shuffled([example(i, 100 if i % 700 else SIZE, filling=b"x" * 500) for i in range(ROWS)])
+    assert rows_of(ds.map(cut, 2)) == rows_of(ds.map(cut, mode="eager"))
+    assert any(found)
 
 
 @pytest.mark.parametrize("others", [[SIZE - 1], [0], [SIZE - 1, SIZE + 1]], ids=str)

@@ -26,6 +26,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
+def _reads_all(input_bytes: Any, out_type: Any, little_endian: bool = True, fixed_length: int | None = None) -> bool:
+    del input_bytes, out_type, little_endian
+    return fixed_length is None or fixed_length > 0
+
+
 def _raw_spec(
     input_bytes: Any, out_type: DTypeLike, little_endian: bool = True, fixed_length: int | None = None
 ) -> TensorSpec:
@@ -39,6 +44,7 @@ def _raw_spec(
     spec=_raw_spec,
     block=lambda input_bytes, *how, **named: lambda rows: decode_raw_column(bytes_column(rows), *how, **named),  # noqa: ARG005
     even=True,
+    reads_all=_reads_all,
 )
 def decode_raw(
     input_bytes: Any, out_type: DTypeLike, little_endian: bool = True, fixed_length: int | None = None
@@ -138,6 +144,7 @@ OF_NUMPY["frombuffer"] = traced_operation(
     spec=_buffer_spec,
     block=lambda buffer, dtype=float, count=-1, offset=0: lambda rows: _buffer_column(rows, dtype, offset),  # noqa: ARG005
     even=True,
+    reads_all=lambda buffer, dtype=float, count=-1, offset=0: offset == 0,  # noqa: ARG005
 )(np.frombuffer)
 
 

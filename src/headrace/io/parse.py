@@ -236,10 +236,15 @@ class Plan:
                 tries -= 1
                 return self.fixed_columns(records)
             records.sound = True
-            made = dict(zip(names, [*self._singles(len(records), *found), out], strict=True))
-            return {name: made[name] for name in self._features}
+            return self._named([*self._singles(len(records), *found), out])
 
         return columns
+
+    def _named(self, found: list[Any]) -> Columns:
+        """Plain columns, single numbers first, by their names."""
+        assert self._names is not None, "features of one column each"
+        made = dict(zip(self._names, found, strict=True))
+        return {name: made[name] for name in self._features}
 
     def _singles(self, rows: int, ints: Any, floats: Any) -> list[Any]:
         return [*ints.reshape(self._int_columns, rows), *floats.reshape(self._float_columns, rows)]
@@ -251,8 +256,7 @@ class Plan:
         singles = self._singles(rows, ints, floats)
         if self._names is not None:
             texts = [fresh_binary(values, ends) for values, ends, _, _ in others if ends is not None]
-            made = dict(zip(self._names, [*singles, *texts], strict=True))
-            return {name: made[name] for name in self._features}, {}
+            return self._named([*singles, *texts]), {}
         each = [*((single, None, None, None) for single in singles), *others]
         found = {i: FoundValues(*one) for i, one in zip([*self._numbers, *self._others], each, strict=True)}
         shares = {name: [found[i] for i in requests] for name, requests in self._requests.items()}

@@ -23,6 +23,7 @@ def traced_operation(
     even: bool = False,
     in_place: bool = False,
     scaled: Callable[..., Any] | None = None,
+    reads_all: Callable[..., bool] | None = None,
 ) -> Callable[[F], F]:
     """Make a function of one element's components an operation of graphs.
 
@@ -33,8 +34,11 @@ def traced_operation(
     written to must not share memory. `even` says that rows mostly have one size where `spec` has None: a traced
     function goes on from there, and blocks in which they have not are made row by row. `in_place` says that a column
     of records may also be a `PointedText`. `scaled` gets what `block` gets, which of the results is a text, and how its
-    bytes are `Scaled`: it gives another such function, for which they may come so, or None.
+    bytes are `Scaled`: it gives another such function, for which they may come so, or None. `reads_all` says, of the
+    same arguments, whether bytes that it reads out of a text which has as many are just those of the text.
     """
+
+    traits: dict[str, Any] = {"even": even, "in_place": in_place, "scaled": scaled, "reads_all": reads_all}
 
     def decorate(fn: F) -> F:
         @functools.wraps(fn)
@@ -42,8 +46,7 @@ def traced_operation(
             symbol = _first_symbol((args, kwargs))
             if symbol is None:
                 return fn(*args, **kwargs)
-            record = symbol._recorder.operation
-            return record(fn.__name__, args, kwargs, spec, block, even=even, in_place=in_place, scaled=scaled)
+            return symbol._recorder.operation(fn.__name__, args, kwargs, spec, block, **traits)
 
         operation._headrace_operation = True  # type: ignore[attr-defined]
         return operation  # type: ignore[return-value]

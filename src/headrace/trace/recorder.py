@@ -233,6 +233,7 @@ class Recorder:
         even: bool = False,
         in_place: bool = False,
         scaled: Callable[..., Any] | None = None,
+        reads_all: Callable[..., bool] | None = None,
     ) -> Any:
         """A function of ours that works on whole columns; see `traced_operation`."""
         args, kwargs = map_arguments((args, kwargs), lambda item: _plain_if_static(self.value_of(item)))
@@ -263,6 +264,7 @@ class Recorder:
 
         step = Step(name, nothing.slot, kernel, uses=used, in_place=in_place, gives=range(first, stop))
         step.scale = None if scaled is None else scale
+        step.reads_all = reads_all is not None and reads_all(*described, **named)
         self.steps.append(step)
         for i, one in enumerate(specs):
             made[i].spec = one

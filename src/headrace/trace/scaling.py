@@ -106,10 +106,6 @@ def _all_at_once(slot: int, chain: list[Step], how: Scaled) -> Kernel:
     return Fresh(kernel)
 
 
-READERS = frozenset({"decode_raw", "frombuffer"})
-"""Operations that read a text as numbers."""
-
-
 def _scale_where_read(steps: list[Step], source: Value, last: Step, how: Scaled, kept: set[int]) -> None:
     """Have who finds the text give scaled numbers, where its bytes are all that is made of it: they are never a column.
 
@@ -117,27 +113,25 @@ def _scale_where_read(steps: list[Step], source: Value, last: Step, how: Scaled,
     """
     makers = {slot: step for step in steps for slot in (step.slot, *(step.gives or ()))}
     uses = [value.slot for step in steps for value in step.uses]
-    slot, between = source.slot, []
-    while (step := makers.get(slot)) is not None and len(step.uses) == 1 and uses.count(slot) == 1 and slot not in kept:
+    between: list[Step] = []
+    slot = source.slot
+    while uses.count(slot) == 1 and slot not in kept and (step := makers.get(slot)) is not None:
+        if step.scale is not None:
+            if between and between[-1].reads_all and step.scale(slot, how):
+                for other in between:
+                    other.kernel = _unless_scaled(slot, other.kernel)
+                last.kernel = Fresh(_scaled_or(slot, source.sample.shape, last.kernel))
+            return
+        if not (_only_reshapes(step) or step.reads_all) or len(step.uses) != 1 or step.errors:
+            return
         between.append(step)
         slot = step.uses[0].slot
-        if not _only_reshapes(step):
-            break
-    finder = makers.get(slot)
-    read = bool(between) and between[-1].name in READERS and not between[-1].errors
-    if not read or finder is None or finder.scale is None or uses.count(slot) != 1 or slot in kept:
-        return
-    if finder.scale(slot, how):
-        for step in between:
-            step.kernel = _unless_scaled(slot, step.kernel)
-        last.kernel = Fresh(_scaled_or(slot, source.sample.shape, last.kernel))
 
 
 def _only_reshapes(step: Step) -> bool:
     """Whether it gives the same values in the same order, of the same rows or of rows of a length that is supposed."""
-    if step.name not in ("", "reshape") or step.errors or len(step.uses) != 1:
-        return False
-    return step.call is None or not (step.call.kwargs or any(isinstance(arg, str) for arg in step.call.args))
+    call = step.call
+    return step.name in ("", "reshape") and not (call and (call.kwargs or any(isinstance(a, str) for a in call.args)))
 
 
 def _is_scaled(found: Any) -> bool:

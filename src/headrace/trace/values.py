@@ -104,6 +104,8 @@ class Step:
     """Of an operation of ours the slots of its results."""
     scale: Scale | None = None
     """Has one of these, a text, come as an array of its bytes, scaled."""
+    reads_all: bool = False
+    """Whether bytes that it reads out of a text which has as many are just those of the text."""
 
 
 def do_steps(steps: list[Step], values: Values, n: int) -> None:
