@@ -115,11 +115,38 @@ void in_pieces(int which, const uint8_t* data, const std::vector<int64_t>& offse
   }
 }
 
+// As parts of others, with texts that are only pointed at, rows of singles are what they are together.
+void as_parts(const uint8_t* data, const std::vector<int64_t>& offsets, const Columns& whole, const Refusal& refused) {
+  Refusal refusal;
+  const int64_t rows = int64_t(offsets.size()) - 1;
+  Columns made = parser(3).begin(size_t(rows));
+  for (int64_t first = 0; first < rows && refusal.row < 0; first += 2) {
+    const int64_t count = std::min<int64_t>(2, rows - first);
+    const std::vector<uint8_t> piece(data + offsets[size_t(first)], data + offsets[size_t(first + count)]);
+    std::vector<int64_t> cuts;
+    for (int64_t i = 0; i <= count; ++i) cuts.push_back(offsets[size_t(first + i)] - offsets[size_t(first)]);
+    Columns part = parser(3).part_of(made, first, count);
+    if (!parser(3).parse_some(piece.data(), cuts.data(), count, 0, part, refusal)) {
+      CHECK(first + refusal.row == refused.row && refusal.what == refused.what);
+      return;
+    }
+    const Column &here = part.columns[2], &there = whole.columns[2];
+    CHECK(here.bytes.size() == 0 && here.texts.size() == size_t(count));
+    for (int64_t i = 0; refused.row < 0 && i < count; ++i) {
+      const int64_t begin = there.byte_ends.data()[first + i], size = there.byte_ends.data()[first + i + 1] - begin;
+      CHECK(here.byte_ends.data()[i + 1] - here.byte_ends.data()[i] == size);
+      CHECK(size == 0 || std::memcmp(here.texts.data()[i], there.bytes.data() + begin, size_t(size)) == 0);
+    }
+  }
+  CHECK(refused.row < 0 && equal(made.ints, whole.ints) && equal(made.floats, whole.floats));
+}
+
 bool parse(int which, const uint8_t* data, const std::vector<int64_t>& offsets, Columns* kept) {
   Refusal refusal;
   const size_t rows = offsets.size() - 1;
   Columns made = parser(which).parse(data, offsets.data(), int64_t(rows), refusal);
   in_pieces(which, data, offsets, made, refusal);
+  if (which == 3) as_parts(data, offsets, made, refusal);
   if (refusal.row >= 0) {
     CHECK(size_t(refusal.row) < rows && !refusal.what.empty());
     return false;
@@ -183,6 +210,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (parse(2, data, {0, int64_t(size)}, &made)) there_and_back(made.columns, 1);
   alike(data, size);
   const int64_t third = int64_t(size / 3);
-  for (const int which : {0, 1, 2, 4}) parse(which, data, {0, third, third, 2 * third, int64_t(size)}, nullptr);
+  for (const int which : {0, 1, 2, 3, 4}) parse(which, data, {0, third, third, 2 * third, int64_t(size)}, nullptr);
   return 0;
 }
