@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from headrace.block import Block, element, own_leaf
-from headrace.columns import Column, take
+from headrace.block import Block, element, leaf
+from headrace.columns import Column
 from headrace.plan.node import function_name
 from headrace.plan.spec import Spec
 from headrace.trace.errors import OPAQUE, Mismatch, Resized, VectorisedError
@@ -154,7 +154,7 @@ class Function:
         verified = graph.rows_to_verify(taken, block.rows)
         if verified:
             some = np.sort(np.concatenate([rows for _, rows in verified]))
-            head = Block(graph.structure, [take(c, some) for c in made], len(some))
+            head = _rows_of(Block(graph.structure, made, block.rows), some)
             if self.mode == "auto" and not _same(head, rows(block.take(some))):
                 self.give_up(spec, "gave other values when run on a block")
                 return None
@@ -187,6 +187,12 @@ class Function:
         return found
 
 
+def _rows_of(block: Block, some: np.ndarray[Any, Any]) -> Block:
+    """Rows to be looked at, by their numbers; those that follow one another are not copied."""
+    start, stop = int(some[0]), int(some[-1]) + 1
+    return block.slice(start, stop) if stop - start == len(some) else block.take(some)
+
+
 def _rows_will_tell(spec: Spec, reason: str) -> bool:
     """Whether a function that cannot be traced for this spec may be for that of the rows themselves."""
     if spec.structure is None:
@@ -208,7 +214,7 @@ def _same(head: Block, called: Iterable[tuple[bool, Any]]) -> bool:
         structure, leaves = element(value)
         if structure != head.structure:
             return False
-        if not all(_same_leaf(own_leaf(a), b) for a, b in zip(ours, leaves, strict=True)):
+        if not all(_same_leaf(leaf(a), b) for a, b in zip(ours, leaves, strict=True)):
             return False
     return True
 
@@ -222,4 +228,8 @@ def _same_leaf(a: Any, b: Any) -> bool:
         return bool(np.array_equal(a, b))
     if b.dtype.char in "gG":
         return bool(np.array_equal(a, b, equal_nan=True))
-    return np.asarray(a).tobytes() == np.asarray(b).tobytes()
+    return np.array_equal(_bits(a), _bits(b))
+
+
+def _bits(value: Any) -> np.ndarray[Any, Any]:
+    return np.ascontiguousarray(value).reshape(-1).view(np.uint8)
