@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -50,34 +51,31 @@ class ExactValues:
         """Room for so many rows, or as many as are sensible."""
         return ExactRows(self, max(1, min(want, ROOM // max(1, self.row_bytes))))
 
-    def parts(self, value: Any) -> Any:
-        """The components as they came; None where one is not just what was promised."""
-        parts: tuple[Any, ...]
+    def parts(self, value: Any) -> Iterable[Any]:
+        """The components as they came, none where they are not as many as were promised, or have other names."""
         if self._single:
-            parts = (value,)
-        elif self._keys is None:
-            parts = value if type(value) is tuple else ()
-        elif type(value) is not dict or len(value) != len(self._keys):
-            return None
-        else:
-            parts = tuple(map(value.get, self._keys))  # None is no number
-        if len(parts) != len(self.wanted):
-            return None
-        for part, (python, dtype, shape) in zip(parts, self.wanted, strict=True):
-            kind = type(part)
-            if shape:
-                if kind is not np.ndarray or part.dtype != dtype or part.shape != shape:
-                    return None
-            elif kind is not dtype.type and (kind is not python or not (kind is float or -WHOLE < part < WHOLE)):
-                return None
-        return parts
+            return (value,)
+        if self._keys is None:
+            return value if type(value) is tuple and len(value) == len(self.wanted) else ()
+        if type(value) is not dict or len(value) != len(self._keys):
+            return ()
+        return map(value.get, self._keys)  # None is no number
 
     def leaves(self, value: Any) -> list[Any] | None:
-        """The components, arrays copied; None where one is anything else."""
-        parts = self.parts(value)
-        if parts is None:
-            return None
-        return [_own(part, dtype) for part, (_, dtype, _) in zip(parts, self.wanted, strict=True)]
+        """The components, arrays copied; None where one is not just what was promised."""
+        made = []
+        for part, wanted in zip(self.parts(value), self.wanted, strict=False):
+            if not _fits(part, *wanted):
+                return None
+            made.append(_own(part, wanted[1]))
+        return made if len(made) == len(self.wanted) else None
+
+
+def _fits(part: Any, python: type, dtype: np.dtype[Any], shape: tuple[int, ...]) -> bool:
+    kind = type(part)
+    if shape:
+        return kind is np.ndarray and (part.dtype is dtype or part.dtype == dtype) and part.shape == shape
+    return kind is dtype.type or (kind is python and (kind is float or -WHOLE < part < WHOLE))
 
 
 def _exact(structure: Structure, wanted: list[tuple[np.dtype[Any] | None, tuple[int, ...]]]) -> ExactValues | None:
@@ -105,6 +103,10 @@ class ExactRows:
         self.count = 0
         self._exact = exact
         self._columns = [pooled((room, *shape), dtype) for _, dtype, shape in exact.wanted]
+        self._places = [
+            (column, *((np.ndarray, np.ndarray) if shape else (dtype.type, python)), dtype, shape)
+            for column, (python, dtype, shape) in zip(self._columns, exact.wanted, strict=True)
+        ]
         self._small = exact.row_bytes < FAIR
         single = exact.structure.kind is None
         self._shape = exact.wanted[0][2] if single else ()
@@ -124,17 +126,25 @@ class ExactRows:
                 copy_into(value, array[i])
         elif type(value) is self._number:
             self._columns[0][i] = value
-        else:
-            parts = self._exact.parts(value)
-            if parts is None:
-                return False
-            for column, part in zip(self._columns, parts, strict=True):
-                if self._small or type(part) is not np.ndarray:
-                    column[i] = part
-                else:
-                    copy_into(part, column[i])
+        elif not self._add_parts(i, value):
+            return False
         self.count = i + 1
         return True
+
+    def _add_parts(self, i: int, value: Any) -> bool:
+        """As `_fits` has it, without a call for each component: they are many."""
+        column = None
+        for part, (column, kind, python, dtype, shape) in zip(self._exact.parts(value), self._places, strict=False):
+            if type(part) is kind:
+                if shape and ((part.dtype is not dtype and part.dtype != dtype) or part.shape != shape):
+                    return False
+            elif type(part) is not python or not (python is float or -WHOLE < part < WHOLE):
+                return False
+            if not shape or self._small:
+                column[i] = part
+            else:
+                copy_into(part, column[i])
+        return column is not None
 
     def block(self, ids: Ids | None = None) -> Block:
         """The rows that have come; they hold no room for many more."""

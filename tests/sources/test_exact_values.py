@@ -36,10 +36,14 @@ def test_values_that_are_just_what_was_promised_are_taken_as_a_closer_look_would
     pairs = list(itertools.product(PARTS, PARTS))
     values = [*PARTS, *pairs, *({"a": a, "b": b} for a, b in pairs), {"a": 1}, {"a": 1, "b": 2, "c": 3}, (1, 2, 3)]
     quick = 0
+    rows = exact.rows(len(values))
     for value in values:
         found = exact.leaves(value)
+        assert rows.add(value) == (found is not None)
         if found is None:
             continue
+        for column, a in zip(rows.block().columns, found, strict=True):
+            assert column[rows.count - 1].tobytes() == a.tobytes()
         quick += 1
         structure, wanted = conform(value, spec)
         assert structure == exact.structure
