@@ -45,8 +45,8 @@ struct Column {
   Growing<float> floats;
   Growing<uint8_t> bytes;
   Growing<int64_t> byte_ends;  // where each value of `bytes` ends, after a 0
-  bool pointed = false;        // whether there are no `bytes`, but
-  Growing<const uint8_t*> texts;  // where each of them lies
+  bool pointed = false;        // if so, there are no `bytes`, but `texts`: where each value lies
+  Growing<const uint8_t*> texts;
   Growing<int64_t> splits;     // of columns without a size: where the values of each record, or step, end, after a 0
   Growing<int64_t> steps;      // of columns in steps: where the steps of each record end, after a 0
 
