@@ -9,6 +9,7 @@ from headrace import _native
 from headrace.errors import ElementError
 from headrace.io import parse as parsing
 from headrace.io.parse import plan
+from headrace.testing import check_transformation
 from headrace.trace import function as tracing
 from headrace.trace.known import Known
 
@@ -256,6 +257,22 @@ def test_records_that_were_copied_are_parsed_as_ever(found):
     ds = hr.Dataset.from_tensor_slices(RECORDS[:300])
     assert rows_of(ds.map(decoded, 2)) == rows_of(ds.map(decoded, mode="eager"))
     assert not found
+
+
+AMONG = {"none": [], "shorter": [example(0, SIZE - 1)], "refused": [hr.io.encode_example({"label": 1})]}
+
+
+@pytest.mark.parametrize("among", AMONG)
+def test_what_the_reference_executor_gives_and_a_resume_anywhere(among, shuffled, found):
+    """Also where a row of another length, or one that is refused, is among them."""
+    records = RECORDS[:150] + AMONG[among] + RECORDS[150:300]
+
+    def flat(record):
+        row = parse(record)
+        return hr.io.decode_raw(row["image"], np.uint8).astype(np.float32) / 255, row["label"]
+
+    check_transformation(shuffled(records, 40).map(flat, 2), cuts=6)
+    assert any(found)
 
 
 def test_rows_are_memory_of_their_own(shuffled):

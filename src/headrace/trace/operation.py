@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from headrace.trace.symbols import Symbol
-from headrace.trace.values import map_arguments
+from headrace.trace.values import Blockwise, map_arguments
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -38,7 +38,7 @@ def traced_operation(
     same arguments, whether bytes that it reads out of a text which has as many are just those of the text.
     """
 
-    traits: dict[str, Any] = {"even": even, "in_place": in_place, "scaled": scaled, "reads_all": reads_all}
+    how = Blockwise(spec, block, even, in_place, scaled, reads_all)
 
     def decorate(fn: F) -> F:
         @functools.wraps(fn)
@@ -46,7 +46,7 @@ def traced_operation(
             symbol = _first_symbol((args, kwargs))
             if symbol is None:
                 return fn(*args, **kwargs)
-            return symbol._recorder.operation(fn.__name__, args, kwargs, spec, block, **traits)
+            return symbol._recorder.operation(fn.__name__, args, kwargs, how)
 
         operation._headrace_operation = True  # type: ignore[attr-defined]
         return operation  # type: ignore[return-value]

@@ -19,6 +19,7 @@ from headrace.trace.sizes import Sizes, sizes_in
 from headrace.trace.uneven import change_of_values
 from headrace.trace.values import (
     KINDS,
+    Blockwise,
     Call,
     Kernel,
     Scaled,
@@ -144,7 +145,7 @@ class Recorder:
             by_value = None if kwargs or self._errors else change_of_values(name, args)
             if by_value is None:
                 raise self.refuse(f"{name} {OPAQUE}")
-            return self.operation(name, args, {}, *by_value)
+            return self.operation(name, args, {}, Blockwise(*by_value))
         self.sizes.fits(name, args, kwargs)
         call.sample = self.evaluate(fn, name, args, kwargs)
         if all(v.static for v in used):
@@ -227,13 +228,7 @@ class Recorder:
         name: str,
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
-        spec: Callable[..., Any],
-        block: Callable[..., Any],
-        *,
-        even: bool = False,
-        in_place: bool = False,
-        scaled: Callable[..., Any] | None = None,
-        reads_all: Callable[..., bool] | None = None,
+        how: Blockwise,
     ) -> Any:
         """A function of ours that works on whole columns; see `traced_operation`."""
         args, kwargs = map_arguments((args, kwargs), lambda item: _plain_if_static(self.value_of(item)))
@@ -241,8 +236,8 @@ class Recorder:
             raise self.refuse(f"{name} is called on values that are the same for all rows")
         try:
             described, named = map_arguments(args, _spec_of), map_arguments(kwargs, _spec_of)
-            structure, specs = flatten(spec(*described, **named))
-            run = block(*described, **named)
+            structure, specs = flatten(how.spec(*described, **named))
+            run = how.block(*described, **named)
         except Exception as error:
             raise self.refuse(f"{name} raises {type(error).__name__} ({error})") from None
         used = tuple(leaves((args, kwargs)))
@@ -255,20 +250,20 @@ class Recorder:
             columns = [values[slot] if batched else _spread(values[slot], n) for slot, batched in slots]
             values[first:stop] = structure.leaves_in(run(*columns))
 
-        def scale(slot: int, how: Scaled) -> bool:
+        def scale(slot: int, scaled: Scaled) -> bool:
             nonlocal run
-            assert scaled is not None, "only who can is asked"
-            other = scaled(slot - first, how, *described, **named)
+            assert how.scaled is not None, "only who can is asked"
+            other = how.scaled(slot - first, scaled, *described, **named)
             run = other or run
             return other is not None
 
-        step = Step(name, nothing.slot, kernel, uses=used, in_place=in_place, gives=range(first, stop))
-        step.scale = None if scaled is None else scale
-        step.reads_all = reads_all is not None and reads_all(*described, **named)
+        step = Step(name, nothing.slot, kernel, uses=used, in_place=how.in_place, gives=range(first, stop))
+        step.scale = None if how.scaled is None else scale
+        step.reads_all = how.reads_all is not None and how.reads_all(*described, **named)
         self.steps.append(step)
         for i, one in enumerate(specs):
             made[i].spec = one
-            if even and one.shape and one.shape[0] is None:
+            if how.even and one.shape and one.shape[0] is None:
                 made[i] = self._supposed(made[i], one)
         return structure.pack([self.wrap(item) for item in made])
 

@@ -31,6 +31,17 @@ Scale = Callable[[int, Scaled], bool]
 """Has an operation give a value, by its slot, so: as an array, wherever it can. False where it never will."""
 
 
+class Blockwise(NamedTuple):
+    """How an operation of ours is done to whole columns; see `traced_operation`."""
+
+    spec: Callable[..., Any]
+    block: Callable[..., Any]
+    even: bool = False
+    in_place: bool = False
+    scaled: Callable[..., Any] | None = None
+    reads_all: Callable[..., bool] | None = None
+
+
 @dataclass(eq=False, slots=True)
 class Value:
     """One value of the graph. `sample` is what the function would see for one row, made of dummies."""
