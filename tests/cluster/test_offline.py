@@ -2,8 +2,11 @@
 
 import os
 import signal
+import threading
+import time
 from pathlib import Path
 
+import fsspec
 import numpy as np
 import pytest
 from tests.cluster.test_splits import texts
@@ -71,6 +74,44 @@ def test_an_element_that_fails_leaves_nothing_and_says_where(workers, tmp_path):
         notes = "".join(caught.value.__notes__)
         assert "raised by worker 127.0.0.1" in notes and "in bad" in notes
         assert list(tmp_path.iterdir()) == []
+
+
+class UnderWay:
+    """What jobs that are threads of this process know of one another."""
+
+    entered = threading.Event()
+    failed = threading.Event()
+    left = False
+
+
+@pytest.mark.parametrize("where", ["here", "kept here", "store"])
+def test_nobody_writes_any_more_once_the_error_has_come(where, workers, tmp_path):
+    def one_fails_while_another_is_at_it(x):
+        from tests.cluster.test_offline import UnderWay
+
+        if x == 100:
+            UnderWay.entered.wait(30)
+            UnderWay.failed.set()
+            raise ValueError("no such thing")
+        if x == other:
+            UnderWay.entered.set()
+            UnderWay.failed.wait(30)
+            time.sleep(0.5)  # the trainer knows of the error by now
+            UnderWay.left = True
+        return {"x": x}
+
+    other = 200 if where == "kept here" else 900  # in the second of eight ranges, or of two files
+    UnderWay.entered.clear()
+    UnderWay.failed.clear()
+    UnderWay.left = False
+    ds = D.range(1000).map(one_fails_while_another_is_at_it, mode="eager")
+    ds = ds.filter(lambda row: row["x"] >= 0) if where == "kept here" else ds
+    path = f"memory://{tmp_path.name}/a" if where == "store" else tmp_path / "a"
+    with pytest.raises(hr.ElementError, match="no such thing"):
+        ds.write_tfrecord(path, shards=2, cluster=workers)
+    assert UnderWay.left
+    assert list(tmp_path.iterdir()) == []
+    assert fsspec.filesystem("memory").glob(f"/{tmp_path.name}/*") == []
 
 
 @pytest.mark.parametrize("kept", [False, True], ids=["all", "some"])

@@ -1,8 +1,11 @@
 """Files that replace others: all of them or none, whenever the writer is stopped, and nothing else is touched."""
 
+import contextlib
 import os
+import secrets
 import shutil
 import signal
+import threading
 from pathlib import Path
 
 import pytest
@@ -10,7 +13,9 @@ import pytest
 import headrace as hr
 from headrace.storage import swaps
 from headrace.storage.files import TEMPORARY, write_page
-from headrace.storage.swaps import SWAP
+from headrace.storage.shelf import Shelf
+from headrace.storage.structures import Types
+from headrace.storage.swaps import SWAP, NewFiles
 
 
 def write(folder, shards, factor, **options):
@@ -217,3 +222,29 @@ def test_files_in_a_store_are_not_replaced(tmp_path):
     with pytest.raises(FileExistsError, match="a store cannot replace 2 files all at once: remove them first"):
         ds.write_tfrecord("memory://swaps/t", shards=3, overwrite=True)
     assert len(list(hr.TFRecordDataset([f"memory://swaps/t-0000{i}-of-00002.tfrecord" for i in range(2)]))) == 4
+
+
+def test_a_folder_is_removed_though_others_still_write_there(tmp_path):
+    def write_on(place):
+        with contextlib.suppress(FileNotFoundError):
+            while not closed.is_set():
+                (place / secrets.token_hex(8)).touch()
+
+    for _ in range(20):
+        closed = threading.Event()
+        new = NewFiles(tmp_path, "t", ".tfrecord")
+        writers = [threading.Thread(target=write_on, args=[new.place / name]) for name in "ab"]
+        for name, writer in zip("ab", writers, strict=True):
+            (new.place / name).mkdir()
+            writer.start()
+        new.close()
+        closed.set()
+        for writer in writers:
+            writer.join(10)
+        assert list(tmp_path.iterdir()) == []
+
+
+def test_rows_are_kept_in_no_folder_that_its_owner_has_removed(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        Shelf(tmp_path / "gone" / "rows", Types(plainly=True)).acquire(parents=False)
+    assert list(tmp_path.iterdir()) == []

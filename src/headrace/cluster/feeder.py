@@ -59,7 +59,7 @@ class Feeder:
                 session.refuse(error)
         finally:
             if member.alive:
-                member.release(Release(session.name))
+                member.release(Release(session.name, wait=session.ending_seconds))
 
     def _next_wants(self, stream: int) -> list[SplitWant] | None:
         """What to ask for next, as soon as there is something; None once nobody wants anything of this worker."""

@@ -122,7 +122,7 @@ class ClusterWorker:
     def release(self, request: Release) -> None:
         """Tell the worker what nobody wants any more; one that does not hear finds out by itself."""
         with contextlib.suppress(Gone, WorkerError):
-            self._act("release", pickle.dumps(request, protocol=5), timeout=1.0)
+            self._act("release", pickle.dumps(request, protocol=5), timeout=request.wait + 1.0)
 
     def status(self, timeout: float | None = None) -> dict[str, Any]:
         """What it is at; raises Gone where it does not answer."""

@@ -81,10 +81,11 @@ class Poll(NamedTuple):
 
 
 class Release(NamedTuple):
-    """Nobody wants more of these splits, of all where None."""
+    """Nobody wants more of these splits, of all where None; the answer comes once they have ended, or after `wait`."""
 
     session: str
     splits: list[int] | None = None
+    wait: float = 0.0
 
 
 class PackedFragment(NamedTuple):

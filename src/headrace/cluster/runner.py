@@ -186,3 +186,7 @@ class Runner:
         if run is not None:
             with contextlib.suppress(RuntimeError):
                 run.cancel()
+
+    def join(self, seconds: float) -> None:
+        """Wait until it has ended, so long at most."""
+        self._thread.join(max(0.0, seconds))

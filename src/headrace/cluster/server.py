@@ -163,17 +163,21 @@ class WorkerService:
             known.append(found := SharedSplit(runner, want.ordinal))
         return SharedReader(found, want.ordinal, want.opening.share)
 
-    def _stop(self, session: ServedSession, splits: Iterable[int]) -> None:
-        """Have the runners of these splits end; the caller holds the lock."""
+    def _stop(self, session: ServedSession, splits: Iterable[int]) -> list[Runner]:
+        """Have the runners of these splits end, and say which nobody else reads; the caller holds the lock."""
+        alone = []
         for number in splits:
             runner = session.runners.pop(number, None)
             if runner is not None:
                 runner.stop()
+            if isinstance(runner, Runner):
+                alone.append(runner)
             if isinstance(runner, SharedReader):
                 key = (session.setting.rows_key, number)
                 self._shared[key] = [shared for shared in self._shared[key] if shared.readers]
                 if not self._shared[key]:
                     del self._shared[key]
+        return alone
 
     @staticmethod
     def _has(session: ServedSession, split: int, ordinal: int) -> bool:
@@ -191,9 +195,12 @@ class WorkerService:
             session = self._sessions.get(request.session)
             if session is None:
                 return
-            self._stop(session, list(session.runners) if request.splits is None else request.splits)
+            stopped = self._stop(session, list(session.runners) if request.splits is None else request.splits)
             if request.splits is None:
                 del self._sessions[request.session]
+        until = time.monotonic() + request.wait
+        for runner in stopped:
+            runner.join(until - time.monotonic())
 
     def _close_idle(self) -> None:
         old = time.monotonic() - IDLE_SECONDS

@@ -95,7 +95,7 @@ class Split:
 
 
 class Session:
-    """The splits of one pass."""
+    """The splits of one pass. At its close workers are given `ending_seconds` to be through with what they are at."""
 
     def __init__(
         self,
@@ -108,6 +108,7 @@ class Session:
         *,
         shared: bool = False,
         shares: Mapping[int, SplitShare] | None = None,
+        ending_seconds: float = 0.0,
     ) -> None:
         self.name = uuid.uuid4().hex
         self.packed = PackedFragment.of(fragment)
@@ -124,6 +125,7 @@ class Session:
             run.block_rows,
             shared,
         )
+        self.ending_seconds = ending_seconds
         self._is_shared = shared
         self._shares = shares
         self._structure: Structure | None = None

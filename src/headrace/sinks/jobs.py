@@ -18,6 +18,7 @@ from headrace.cluster.parcels import pack_by_value, unpack_by_value
 from headrace.cluster.session import Session, SplitStart
 from headrace.cluster.splits import Fragment
 from headrace.execute.budget import cpus
+from headrace.execute.channel import Cancelled
 from headrace.execute.context import Context
 from headrace.execute.passes import Pass
 from headrace.execute.registry import opens
@@ -32,6 +33,9 @@ from headrace.plan.spec import Spec, TensorSpec
 from headrace.plan.structure import LEAF
 from headrace.sources.range import Range
 
+ENDING_SECONDS = 4.0
+"""So long, after an error, workers may take to be through with other jobs, before what these wrote is removed."""
+
 
 class ClusterWork(ABC):
     """Something to do with rows; it travels to the worker that does it."""
@@ -39,6 +43,9 @@ class ClusterWork(ABC):
     @abstractmethod
     def run(self, rows: Iterator[Block], threads: int) -> Any:
         """Do it, with up to so many threads; what is returned travels back."""
+
+    def undo(self, made: Any) -> None:  # noqa: B027 - most leave nothing behind
+        """Remove what was done, which nobody waits for any more."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,6 +84,9 @@ class JobStream(Stream):
             return END
         self._done = True
         made = self._node.work.run(self._rows(), self._ctx.run.options.cpu_budget or cpus())
+        if self._ctx.run.cancelled:
+            self._node.work.undo(made)
+            raise Cancelled
         return Block(LEAF, [[pack_by_value(made)]], 1)
 
     def _rows(self) -> Iterator[Block]:
@@ -85,6 +95,8 @@ class JobStream(Stream):
         while True:
             began = perf_counter_ns()
             item = rows.pull(pace.rows)
+            if self._ctx.run.cancelled:  # then the end that came may be none
+                raise Cancelled
             if item is END:
                 return
             pace.observe(item, perf_counter_ns() - began)
@@ -130,7 +142,7 @@ def run_jobs(cluster: Cluster, jobs: Sequence[Node], options: Options, epoch: in
     run = Pass(prepare, options=options)
     ctx = run.context(Prepared.of(jobs[0])).epoch(epoch)
     fragment = cast(Fragment, Jobs(tuple(jobs)))  # which is asked for the same things
-    session = Session(fragment, "jobs", cluster, ctx, jobs[0], len(jobs))
+    session = Session(fragment, "jobs", cluster, ctx, jobs[0], len(jobs), ending_seconds=ENDING_SECONDS)
     try:
         for number in range(len(jobs)):
             _begin_more(session, cluster, number, len(jobs))

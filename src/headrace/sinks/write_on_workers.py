@@ -130,7 +130,7 @@ class KeepRows(ClusterWork):
         folder = Path(f"{self.place}{secrets.token_hex(8)}")
         check_folder(folder.parent)
         shelf = Shelf(folder, Types(plainly=True))
-        shelf.acquire()
+        shelf.acquire(parents=False)  # a trainer that has given up has removed the folder
         for items in in_parts(rows):
             shelf.add(items, None, None)
         shelf.finish()
@@ -191,6 +191,9 @@ class WriteFile(ClusterWork):
             _remove(path)
             raise
         return WrittenFile(path, size, count)
+
+    def undo(self, made: WrittenFile) -> None:
+        _remove(made.path)
 
 
 def _open(path: str) -> IO[bytes]:

@@ -197,9 +197,12 @@ def settle(directory: Path) -> None:
         os.close(descriptor)
 
 
-def lock_directory(directory: Path) -> int | None:
-    """A file descriptor that has this process alone write to a directory until it is closed; None if another does."""
-    directory.mkdir(parents=True, exist_ok=True)
+def lock_directory(directory: Path, *, parents: bool = True) -> int | None:
+    """A file descriptor that has this process alone write to a directory until it is closed; None if another does.
+
+    It is made, and without `parents` only where the folder that it is to lie in is there.
+    """
+    directory.mkdir(parents=parents, exist_ok=True)
     descriptor = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT | HERE, 0o666)
     got = lock(descriptor)
     if not got:

@@ -135,9 +135,9 @@ class Shelf:
             start += chain[-1].rows
         return chain
 
-    def acquire(self) -> bool:
-        """Become the one who writes; False if somebody else is."""
-        self._lock = lock_directory(self.path)
+    def acquire(self, *, parents: bool = True) -> bool:
+        """Become the one who writes; False if somebody else is. Without `parents` no folder is made but its own."""
+        self._lock = lock_directory(self.path, parents=parents)
         if self._lock is None:
             return False
         try:

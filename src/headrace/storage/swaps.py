@@ -13,6 +13,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -46,9 +47,9 @@ class NewFiles:
         self._swap = _swap(folder, stem, suffix)
         self._counts = False
         finish_swap(self._swap)
-        name = folder / (stem + suffix)
-        clear_stale(folder, name.name)
-        self.place, self._lock = exclusive(lambda: temporary_name(name), new_folder)
+        self._name = folder / (stem + suffix)
+        clear_stale(folder, self._name.name)
+        self.place, self._lock = exclusive(lambda: temporary_name(self._name), new_folder)
 
     def there(self) -> list[Path]:
         """The files of this kind that count now."""
@@ -79,12 +80,19 @@ class NewFiles:
             if self._counts:
                 _finish(self._swap)
             else:
-                shutil.rmtree(self.place, ignore_errors=True)
+                self._withdraw()
         except BaseException:
             self._lock = descriptor  # Ctrl-C: whoever closes again goes on
             raise
         unlock(descriptor)
         os.close(descriptor)
+
+    def _withdraw(self) -> None:
+        """Remove the folder, though workers who were told where it is may still be writing there."""
+        with suppress(OSError):  # from here on nobody finds it to put more into it
+            self.place = self.place.rename(temporary_name(self._name))
+        for _ in range(2):  # a file that was being made while the others were listed is found the second time
+            shutil.rmtree(self.place, ignore_errors=True)
 
 
 def finish_swaps(names: Iterable[str]) -> None:
