@@ -14,6 +14,7 @@ from headrace.block import Block, Item
 from headrace.errors import StateError
 from headrace.execute.autotune import Climb, Depth
 from headrace.execute.channel import NO_ROOM, Cancelled, Channel, Limits, Ticket
+from headrace.execute.dealer import Dealer
 from headrace.execute.inputs import Input
 from headrace.execute.row_work import RowsInTheMaking, RowWork, timed
 from headrace.execute.run_delay import RUN_DELAY
@@ -127,7 +128,7 @@ class WorkerStream(Stream):
         self._remote = remote
         self._pending: deque[Item] = deque()
         self._made = 0  # rows pending that no thread made
-        self._source_lock = threading.Lock()
+        self._dealer = Dealer[Taken]()
         self._threads: dict[int, Thread] = {}
         self._left: list[Thread] = []
         self._resizing = threading.Lock()
@@ -378,11 +379,13 @@ class WorkerStream(Stream):
 
     def _take(self, seconds: float = -1) -> Taken | None:
         """Take some rows on, if that may be in so many seconds; None at the end of the input, too."""
+        return self._dealer.take(self._next_rows, seconds)
+
+    def _next_rows(self, wait: bool) -> Taken | None:
+        """Rows for a thread to take on, once there is room for them, or if there is; None at the end of the input."""
         channel = self.channel
-        if not self._source_lock.acquire(timeout=seconds):
-            return None
         try:
-            want = channel.room(1 if self._pass.live else self._pace.rows, wait=seconds < 0)
+            want = channel.room(1 if self._pass.live else self._pace.rows, wait=wait)
             if channel.over or not want:
                 return None
             started = perf_counter_ns()
@@ -401,8 +404,6 @@ class WorkerStream(Stream):
         except BaseException as error:
             channel.fail(error)  # before another thread can ask a source that broke off in the middle of something
             raise
-        finally:
-            self._source_lock.release()
         return Taken(item, number, started, making)
 
     def _make_in_turn(self, taken: Taken, making: RowsInTheMaking) -> None:

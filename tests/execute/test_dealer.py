@@ -1,0 +1,104 @@
+"""Threads that share one source: each thing goes to one of them, the first ones first, and none waits for nothing."""
+
+import threading
+from itertools import count
+
+import pytest
+
+from headrace.execute.dealer import Dealer
+
+
+class Counted:
+    """A source of numbers, up to some number, that notes whether two threads ask at a time."""
+
+    def __init__(self, stop, *, fails_at=None):
+        self._numbers = count()
+        self._stop = stop
+        self._fails_at = fails_at
+        self._asked = threading.Lock()
+
+    def fetch(self, wait):
+        assert self._asked.acquire(blocking=False), "two threads at a time"
+        try:
+            number = next(self._numbers)
+            if number == self._fails_at:
+                raise OSError("gone")
+            return number if number < self._stop else None
+        finally:
+            self._asked.release()
+
+
+def test_each_number_goes_to_one_thread_until_there_are_no_more():
+    source, dealer, taken = Counted(5000), Dealer(), []
+
+    def run():
+        while (number := dealer.take(source.fetch)) is not None:
+            taken.append(number)
+
+    threads = [threading.Thread(target=run) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+        assert not thread.is_alive()
+    assert sorted(taken) == list(range(5000))
+
+
+def test_whoever_waits_gets_what_came_first_and_whoever_fetches_the_last():
+    dealer, asked, go_on, got = Dealer(), threading.Event(), threading.Semaphore(0), {}
+    numbers = count()
+
+    def fetch(wait):
+        asked.set()
+        go_on.acquire()
+        return next(numbers)
+
+    def run(name):
+        got[name] = dealer.take(fetch)
+
+    first, second = (threading.Thread(target=run, args=[name]) for name in ("fetches", "waits"))
+    first.start()
+    assert asked.wait(30)
+    second.start()
+    while dealer._waiting == 0 and second.is_alive():
+        pass
+    go_on.release()
+    second.join(30)
+    assert got == {"waits": 0}
+    go_on.release()
+    first.join(30)
+    assert got == {"waits": 0, "fetches": 1}
+
+
+def test_who_may_not_wait_long_goes_away_empty_handed_and_an_error_wakes_the_others():
+    dealer, asked, go_on, raised = Dealer(), threading.Event(), threading.Event(), []
+
+    def fetch(wait):
+        asked.set()
+        assert go_on.wait(30)
+        raise OSError("gone")
+
+    def run():
+        try:
+            dealer.take(fetch)
+        except OSError as error:
+            raised.append(str(error))
+
+    threads = [threading.Thread(target=run) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    assert asked.wait(30)
+    assert dealer.take(fetch, 0.001) is None
+    go_on.set()
+    for thread in threads:
+        thread.join(30)
+    assert raised == ["gone"] * 3
+
+
+@pytest.mark.parametrize("fails_at", [0, 7])
+def test_an_error_is_that_of_whoever_fetched(fails_at):
+    source, dealer = Counted(10, fails_at=fails_at), Dealer()
+    assert [dealer.take(source.fetch) for _ in range(fails_at)] == list(range(fails_at))
+    with pytest.raises(OSError, match="gone"):
+        dealer.take(source.fetch)
+    assert dealer.take(source.fetch) == fails_at + 1
