@@ -8,6 +8,7 @@ from tests.trace.checks import rows
 
 import headrace as hr
 from headrace.testing import difference, outcomes, reference_outcomes
+from headrace.trace import function
 from headrace.trace.graph import Graph
 
 D = hr.Dataset
@@ -158,3 +159,26 @@ def test_any_lengths(lengths, dtype, offset, runs):
     data = [bytes(range(8 * n)) for n in lengths for _ in range(runs)]
     same(D.from_tensor_slices(data).map(lambda x: np.frombuffer(x, dtype, offset=offset)))
     same(D.from_tensor_slices(data).map(lambda x: hr.io.decode_raw(x, dtype).reshape(2, -1)))
+
+
+def test_a_function_is_traced_once_for_a_length_whoever_maps_it_and_on_however_many_threads(monkeypatch):
+    calls = []
+
+    def traced(fn, *args, sizes=None, **kwargs):
+        calls.append(sizes)
+        return trace(fn, *args, sizes=sizes, **kwargs)
+
+    def decoded(x):
+        return raw(x) + np.uint8(1)
+
+    trace = function.trace
+    monkeypatch.setattr(function, "trace", traced)
+    rows = D.from_tensor_slices([bytes([i % 256]) * 30 for i in range(400)])
+    want = [np.full(30, (i + 1) % 256, np.uint8) for i in range(400)]
+    for _ in range(2):
+        ds = rows.map(decoded, num_parallel_calls=4).batch(7).unbatch()
+        assert all(map(np.array_equal, ds, want))
+    assert len([sizes for sizes in calls if sizes]) == 1
+    longer = D.from_tensor_slices([b"1" * 31] * 9).map(decoded)
+    assert {row.shape for row in longer} == {(31,)}
+    assert {row.shape for row in rows.map(decoded)} == {(30,)}

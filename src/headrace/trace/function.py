@@ -58,6 +58,7 @@ class Function:
         self._latest: dict[Spec, Graph] = {}
         self._few = False
         self._lock = threading.Lock()
+        self._comparing = threading.Lock()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return partial(Function, draws=self.draws, then=self.then), (self.fn, self.mode)
@@ -151,21 +152,39 @@ class Function:
             return None
         except Exception:  # whatever it is, calling row by row finds the row at fault, or that there is none
             return None
-        verified = graph.rows_to_verify(taken, block.rows)
-        if verified:
+        if any(graph.unverified) and not self._same_as_calls(graph, spec, block, made, taken, rows):
+            return None
+        return graph, made
+
+    def _same_as_calls(
+        self,
+        graph: Graph,
+        spec: Spec,
+        block: Block,
+        made: list[Column],
+        taken: Taken,
+        rows: Callable[[Block], Iterable[tuple[bool, Any]]],
+    ) -> bool:
+        """Compare the first rows that took each path; of several threads that are given such rows one does."""
+        with self._comparing:
+            if isinstance(self._graphs.get(spec), str):  # another has seen meanwhile that they are not the same
+                return False
+            verified = graph.rows_to_verify(taken, block.rows)
+            if not verified:
+                return True
             some = np.sort(np.concatenate([rows for _, rows in verified]))
             head = _rows_of(Block(graph.structure, made, block.rows), some)
             if self.mode == "auto" and not _same(head, rows(block.take(some))):
                 self.give_up(spec, "gave other values when run on a block")
-                return None
+                return False
             graph.note_verified(verified)
-        return graph, made
+            return True
 
     def _run(
         self, graph: Graph, spec: Spec, block: Block, more: tuple[Column, ...], taken: Taken
     ) -> tuple[Graph, list[Column]]:
         """The result of the graph, or of one for rows of the length that these have, and which it was."""
-        latest = self._latest.get(spec) if graph.sizes else None
+        latest = self._last_fitted(spec) if graph.sizes else None
         graph = latest if latest is not None and latest.current() else graph
         for _ in graph.sizes:
             try:
@@ -174,14 +193,26 @@ class Function:
                 graph = self._latest[spec] = self._resized(spec, {**graph.sizes, other.number: other.size})
         return graph, graph.run([*block.arguments(graph.in_place), *more], block.rows, taken)
 
+    def _last_fitted(self, spec: Spec) -> Graph | None:
+        """The graph for rows of the length that came last, to this function or to one that does the same."""
+        found = self._latest.get(spec)
+        if found is None and not self.then:
+            known = KNOWN.get(self.fn, spec, exact=self.mode == "auto", draws=self.draws, fitted=True)
+            if isinstance(known, Graph):
+                self._latest[spec] = self._fitting[spec, *known.sizes.values()] = found = known
+        return found
+
     def _resized(self, spec: Spec, sizes: dict[int, int]) -> Graph:
-        key = (spec, *sizes.values())
-        found = self._fitting.get(key)
-        if found is None or (isinstance(found, Graph) and not found.current()):
-            if len(self._fitting) == LENGTHS:
-                raise ValueError("rows of too many lengths to trace the function for each")
-            found = trace(self.fn, spec, exact=self.mode == "auto", draws=self.draws, sizes=sizes, then=self.then)
-            self._fitting[key] = found
+        key, exact = (spec, *sizes.values()), self.mode == "auto"
+        with self._lock:
+            found = self._fitting.get(key)
+            if found is None or (isinstance(found, Graph) and not found.current()):
+                if len(self._fitting) == LENGTHS:
+                    raise ValueError("rows of too many lengths to trace the function for each")
+                found = trace(self.fn, spec, exact=exact, draws=self.draws, sizes=sizes, then=self.then)
+                self._fitting[key] = found
+                if isinstance(found, Graph) and not self.then:
+                    KNOWN.keep(self.fn, spec, found, exact=exact, draws=self.draws, fitted=True)
         if isinstance(found, str):
             raise ValueError(found)
         return found

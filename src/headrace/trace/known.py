@@ -11,7 +11,7 @@ from headrace.plan.spec import Spec
 from headrace.trace.graph import Graph
 
 MOST = 256
-Key = tuple[CodeType, Spec, bool, bool]
+Key = tuple[CodeType, Spec, bool, bool, bool]
 
 
 class Known:
@@ -24,25 +24,28 @@ class Known:
         self._found: OrderedDict[Key, tuple[FunctionType, Graph | str]] = OrderedDict()
         self._lock = threading.Lock()
 
-    def get(self, fn: Any, spec: Spec, *, exact: bool, draws: bool) -> Graph | str | None:
-        """The graph of this function, or why there is none; None where it has to be found out."""
+    def get(self, fn: Any, spec: Spec, *, exact: bool, draws: bool, fitted: bool = False) -> Graph | str | None:
+        """The graph of this function, or why there is none; None where it has to be found out.
+
+        With `fitted`, the last one that was made for rows of some length which only the rows tell.
+        """
         if not isinstance(fn, FunctionType):
             return None
         with self._lock:
-            known = self._found.get((fn.__code__, spec, exact, draws))
+            known = self._found.get((fn.__code__, spec, exact, draws, fitted))
         if known is None or not _same(fn, known[0]):
             return None
         found = known[1]
         return None if isinstance(found, Graph) and not found.current() else found
 
-    def keep(self, fn: Any, spec: Spec, found: Graph | str, *, exact: bool, draws: bool) -> None:
+    def keep(self, fn: Any, spec: Spec, found: Graph | str, *, exact: bool, draws: bool, fitted: bool = False) -> None:
         """Remember it, if it costs nothing."""
         if not isinstance(fn, FunctionType) or (isinstance(found, Graph) and found.captured):
             return
         if fn.__kwdefaults__ or not all(_light(value) for value in (*_held_values(fn), *(fn.__defaults__ or ()))):
             return
         with self._lock:
-            self._found[fn.__code__, spec, exact, draws] = fn, found
+            self._found[fn.__code__, spec, exact, draws, fitted] = fn, found
             if len(self._found) > MOST:
                 self._found.popitem(last=False)
 
