@@ -71,7 +71,7 @@ class PointedText:
 
     def take(self, order: NDArray[np.int64]) -> PointedText:
         """These rows."""
-        return PointedText(self.files, self.places[order])
+        return PointedText(self.files, self.places.take(order, axis=0))
 
     def bad_files(self) -> list[_native.MappedFile]:
         """The files that hold records which are not what they should be."""

@@ -1,12 +1,14 @@
 #include <nanobind/stl/tuple.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <string>
 #include <system_error>
 #include <vector>
 
 #include "mapped.h"
 #include "python.h"
+#include "team.h"
 
 namespace headrace::python {
 
@@ -119,6 +121,29 @@ nb::list can_read(nb::list paths) {
   return made;
 }
 
+constexpr size_t kReleased = 4 << 20;  // bytes whose pages are taken out of view in one go: as long as it takes to wake a thread
+
+struct FilePart {
+  const MappedFile* file;
+  size_t start;
+};
+
+// All pages of these files, by several threads: there are many, and the system is slow about each.
+void release_files(nb::list files) {
+  std::vector<FilePart> parts;
+  for (nb::handle each : files) {
+    const MappedFile* const file = nb::cast<const MappedFile*>(each);
+    for (size_t start = 0; start < file->size(); start += kReleased) parts.push_back({file, start});
+  }
+  nb::gil_scoped_release released;
+  headrace::in_pieces(int64_t(parts.size()), 2, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const FilePart& part = parts[size_t(i)];
+      part.file->release(part.start, std::min(part.file->size(), part.start + kReleased));
+    }
+  });
+}
+
 }  // namespace
 
 void bind_files(nb::module_& m) {
@@ -144,6 +169,7 @@ void bind_files(nb::module_& m) {
             file.release(size_t(start), size_t(stop));
           },
           "start"_a, "stop"_a);
+  m.def("release_files", &release_files, "files"_a);
 }
 
 }  // namespace headrace::python

@@ -15,6 +15,15 @@ namespace {
 // What is verified at a time and then copied, while it is in the cache.
 constexpr int64_t kSomeBytes = 128 << 10;
 
+using MutablePlaces = nb::ndarray<int64_t, nb::shape<-1, 4>, nb::c_contig, nb::device::cpu>;
+
+void put_place(int64_t* out, int64_t file, int64_t begin, int64_t end, int64_t number) {
+  out[0] = file;
+  out[1] = begin;
+  out[2] = end;
+  out[3] = number;
+}
+
 nb::tuple unframe(nb::handle source, int64_t start, int64_t max_rows, int64_t max_bytes, bool verify) {
   const Buffer buffer(source);
   const size_t from = buffer.position(start);
@@ -48,8 +57,7 @@ class Verification {
  public:
   Verification(nb::list files, ConstWhere where) : places_(files, where) {
     for (nb::handle file : files) files_.push_back(nb::borrow(file));
-    nb::gil_scoped_release released;
-    headrace::guard_mapped();
+    headrace::guard_mapped();  // to give up Python's lock for this takes longer, where others wait for it
     errand_.emplace(places_.count(), headrace::grain_of(places_.count(), int64_t(places_.bytes())),
                     [this](int64_t begin, int64_t end) {
                       if (good_ && !places_.verify(begin, end)) good_ = false;
@@ -222,8 +230,37 @@ void bind_records(nb::module_& m) {
   nb::class_<Verification>(m, "Verification")
       .def(nb::init<nb::list, ConstWhere>(), "files"_a, "where"_a)
       .def("good", &Verification::good);
+  // Too little to do to give up Python's lock for it: who does it has others wait, and would wait for them in turn.
   m.def(
-      "pointed_bytes",  // too little to do to give up Python's lock for it
+      "bounds_as_places",
+      [](int64_t file, ConstInts bounds, int64_t first, MutablePlaces out) {
+        const int64_t* const at = bounds.data();
+        require(bounds.shape(0) == out.shape(0) + 1, "a place for each record");
+        for (size_t i = 0; i < out.shape(0); ++i) put_place(out.data() + 4 * i, file, at[i], at[i + 1], first + int64_t(i));
+      },
+      "file"_a, "bounds"_a, "first"_a, "out"_a.noconvert());
+  m.def(
+      "take_places",
+      [](ConstPlaces places, ConstInts order, int64_t first, MutablePlaces out) {
+        require(order.shape(0) == out.shape(0), "a place for each record");
+        for (size_t i = 0; i < out.shape(0); ++i) {
+          const int64_t row = order.data()[i];
+          require(0 <= row && size_t(row) < places.shape(0), "no such place");
+          const int64_t* const found = places.data() + 4 * row;
+          put_place(out.data() + 4 * i, found[0], found[1], found[2], first + int64_t(i));
+        }
+      },
+      "places"_a, "order"_a, "first"_a, "out"_a.noconvert());
+  m.def(
+      "least_number",
+      [](ConstPlaces places) {
+        int64_t least = INT64_MAX;
+        for (size_t i = 0; i < places.shape(0); ++i) least = std::min(least, places.data()[4 * i + 3]);
+        return least;
+      },
+      "places"_a);
+  m.def(
+      "pointed_bytes",
       [](ConstPlaces places) {
         int64_t bytes = 0;
         for (size_t i = 0; i < places.shape(0); ++i) bytes += places.data()[4 * i + 2] - places.data()[4 * i + 1];

@@ -151,7 +151,10 @@ class PointedRows:
 
     def _has_more(self, want: int) -> bool:
         """Whether there are rows; has those be looked at that come after them, where so many are wanted."""
-        at_once = min(max(want, READ_ROWS), max(1, READ_BYTES // self._row_bytes)) if self.points else want
+        at_once = want
+        if self.points:
+            room = min(max(want, READ_ROWS), max(1, READ_BYTES // self._row_bytes))
+            at_once = max(room // want * want, min(room, want))  # or two reads would have to be put together
         while self._has_room() and self._read(at_once):
             pass
         self._release()
@@ -170,6 +173,7 @@ class PointedRows:
         self._coming.clear()
         self._unseen.clear()
         self._source.close()
+        _native.release_files(self._files)  # or whoever lets go of the last of them would do it alone
 
     def _has_room(self) -> bool:
         return not self._coming or (self.points and len(self._coming) < self._ahead)
@@ -199,8 +203,6 @@ class PointedRows:
     def _look_at(self, parts: list[Block], found: list[Places]) -> None:
         """Have others find out whether these rows are good."""
         places = found[0] if len(found) == 1 else np.concatenate(found)
-        first = parts[0].mark.ordinal
-        places[:, 3] = np.arange(first, first + len(places))
         nbytes = _native.pointed_bytes(places)
         self._seen += nbytes
         self._row_bytes = max(1, nbytes // len(places))
@@ -228,8 +230,7 @@ class PointedRows:
         """Take pages that have been looked at out of this process's view, now and then."""
         if self._seen > RESIDENT and self._seen > self._resident:
             self._seen = 0
-            for file in self._files:
-                file.release(0, len(file.data))
+            _native.release_files(self._files)
 
     def _as_it_comes(self, item: Item) -> Item:
         if isinstance(item, Block):
@@ -239,15 +240,15 @@ class PointedRows:
         return item
 
     def _places(self, block: Block) -> Places | None:
-        """Where its rows lie, None where that is not to be said."""
+        """Where its rows lie, by the ordinals that they have; None where that is not to be said."""
+        if not isinstance(block, LateRecords | UnmergedBlock):
+            return None
+        places, first = np.empty((block.rows, 4), np.int64), block.mark.ordinal
         if isinstance(block, LateRecords):
             file, bounds = block.frames
-            places = np.empty((block.rows, 4), np.int64)
-            places[:, 0] = self._number(file)
-            places[:, 1] = bounds[:-1]
-            places[:, 2] = bounds[1:]
+            _native.bounds_as_places(self._number(file), bounds, first, places)
             return places
-        if not isinstance(block, UnmergedBlock) or not block.parts:
+        if not block.parts:
             return None
         if self._merged is None or self._merged[0] is not block.parts:  # else another part of the same
             parts = [self._places(part) for part in block.parts]
@@ -255,7 +256,8 @@ class PointedRows:
             if len(known) < len(parts):
                 return None
             self._merged = block.parts, np.concatenate(known)
-        return self._merged[1][block.order]
+        _native.take_places(self._merged[1], block.order, first, places)
+        return places
 
     def _number(self, file: _native.MappedFile) -> int:
         number = self._numbers.get(id(file))
