@@ -14,6 +14,7 @@ from headrace.ops import pointed_rows
 from headrace.ops.pointed_rows import PickedRecords
 from headrace.ops.shuffle import ShuffleStream
 from headrace.pointed_text import UnsoundError
+from headrace.records.tfrecord import TFRecords
 
 FEATURES = {"image": hr.io.FixedLenFeature([], bytes), "label": hr.io.FixedLenFeature([], np.int64)}
 FILES, ROWS, BYTES = 4, 120, 9000
@@ -76,8 +77,8 @@ def outcome(it):
             found.append(str(error).partition("\n  added at")[0])
 
 
-def drawn(names, calls, reads=None, *, shuffled_first=False, fn=parse, buffer=BUFFER, mode="auto"):
-    ds = hr.TFRecordDataset(names, num_parallel_reads=reads)
+def drawn(names, calls, reads=None, *, shuffled_first=False, fn=parse, buffer=BUFFER, mode="auto", index=None):
+    ds = hr.TFRecordDataset(names, num_parallel_reads=reads, index=index)
     if shuffled_first:
         return ds.shuffle(buffer, 5, reshuffle_each_iteration=False).map(fn, calls, mode=mode)
     return ds.map(fn, calls, mode=mode).shuffle(buffer, 5, reshuffle_each_iteration=False)
@@ -296,7 +297,7 @@ def test_a_file_that_changes_while_its_rows_wait_is_an_error_behind_right_rows(n
 
 
 def test_rows_are_known_by_the_same_numbers(names):
-    def noisy(rng, image, label):
+    def noisy(image, label, rng):
         return image, label + rng.integers(0, 1000)
 
     plain = made_in_turn(names, 2).random_map(noisy, 3)
@@ -401,3 +402,96 @@ def test_rows_of_many_turns_are_made_as_they_are_used(tmp_path):
         patch.setattr(PickedRecords, "pointed", counting)
         assert len(list(turns.map(parse, 2))) == 600
     assert made and max(made) < 16 << 20
+
+
+# Of files that have an index rows are found by number, and a state is a number
+
+
+@pytest.mark.parametrize("shuffled_first", [False, True])
+@pytest.mark.parametrize("calls", [None, 1, 3, hr.AUTOTUNE])
+@pytest.mark.parametrize("buffer", [1, 7, BUFFER, 5000])
+def test_rows_of_files_with_an_index(names, calls, buffer, shuffled_first, picked):
+    how = {"shuffled_first": shuffled_first, "buffer": buffer}
+    expected = outcome(iter(made_in_turn(names, index=True, **how)))
+    assert outcome(iter(made_in_turn(names, index=False, **how))) == expected
+    assert not picked
+    ds = drawn(names, calls, index=True, **how)
+    assert outcome(iter(ds)) == expected
+    assert picked or (calls in (None, 1) and not shuffled_first)
+    assert outcome(iter(ds.skip(150).shard(3, 1))) == expected[150:][1::3]
+    image, label = ds[77]
+    assert (image.tolist(), int(label)) == expected[77]
+
+
+@pytest.mark.parametrize("shuffled_first", [False, True])
+@pytest.mark.parametrize("cut", [0, 1, 60, 199, 200, 350, FILES * ROWS - BUFFER, FILES * ROWS - 1, FILES * ROWS])
+def test_states_of_files_with_an_index(names, cut, shuffled_first, picked):
+    how = {"shuffled_first": shuffled_first, "index": True}
+    plain, here, late = made_in_turn(names, **how), drawn(names, None, **how), drawn(names, 3, **how)
+    whole = outcome(iter(plain))
+    for saved, restored in [(late, late), (late, plain), (plain, late), (here, late), (late, here)]:
+        with iter(saved) as it:
+            for _ in range(cut):
+                next(it)
+            state = it.state()
+        with restored.iterator(state=state) as it:
+            assert outcome(it) == whole[cut:]
+    assert picked
+
+
+def test_a_state_has_only_those_rows_read_again_that_the_buffer_held(names, picked, monkeypatch):
+    late = drawn(names, 3, index=True)
+    expected = outcome(iter(late))
+    with iter(late) as it:
+        for _ in range(400):
+            next(it)
+        state = it.state()
+    read, scan = [], TFRecords.scan
+
+    def counting(self, data, hints):
+        found = scan(self, data, hints)
+        read.append(found.rows)
+        return found
+
+    monkeypatch.setattr(TFRecords, "scan", counting)
+    monkeypatch.setattr(ShuffleStream, "_refill_from_stream", None)
+    with late.iterator(state=state) as it:
+        assert outcome(it) == expected[400:]
+    assert sum(read) <= FILES * ROWS - 400
+
+
+@pytest.mark.parametrize("cut", [0, 130, 300])
+@pytest.mark.parametrize("shuffled_first", [False, True])
+def test_a_record_that_went_bad_since_its_index_was_made(names, cut, shuffled_first):
+    how = {"shuffled_first": shuffled_first, "index": True}
+    plain, late = made_in_turn(names, **how), drawn(names, 3, **how)
+    whole = outcome(iter(plain))
+    with iter(late) as it:
+        for _ in range(cut):
+            next(it)
+        state = it.state()
+    was = os.stat(names[2])  # noqa: PTH116
+    hurt(names[2], SIZE * 75)
+    os.utime(names[2], ns=(was.st_atime_ns, was.st_mtime_ns))
+    with late.iterator(state=state) as it:
+        found = outcome(it)
+    assert all(each in whole if isinstance(each, tuple) else names[2] in each for each in found)
+    if cut == 0:  # else nobody can tell which rows a file would have given that was bad from the start
+        with plain.iterator(state=state) as it:
+            assert outcome(it) == found
+
+
+def test_random_functions_see_the_same_rows_of_files_with_an_index(names, picked):
+    def noisy(image, label, rng):
+        return image, label + rng.integers(0, 1000)
+
+    expected = outcome(iter(made_in_turn(names, index=True).random_map(noisy, 3)))
+    late = drawn(names, 3, index=True).random_map(noisy, 3)
+    with iter(late) as it:
+        for _ in range(333):
+            next(it)
+        state = it.state()
+        assert outcome(it) == expected[333:]
+    with late.iterator(state=state) as it:
+        assert outcome(it) == expected[333:]
+    assert picked

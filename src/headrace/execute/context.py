@@ -12,6 +12,7 @@ from headrace.errors import ElementError, SpecError
 from headrace.execute.inputs import Input
 from headrace.execute.registry import fetching
 from headrace.keys import ROOT, mix_key
+from headrace.late_block import LateBlock
 from headrace.plan.marks import START, Marked, Marks
 from headrace.plan.node import Node, waits
 
@@ -132,6 +133,11 @@ class Context(NamedTuple):
         """The rows of a node with these ordinals, in this order; raises where one of them cannot be made."""
         made = fetching(type(node)).fetch(node, self, indices)
         return made if isinstance(made, Block) else _whole(node, made, indices)
+
+    def point_at(self, node: Node, indices: Indices) -> LateBlock | None:
+        """The rows of a node with these ordinals by where they lie; None where that is not to be said."""
+        point = fetching(type(node)).point
+        return None if point is None else point(node, self, indices)
 
     def fetch_items(self, node: Node, indices: Indices) -> list[Item]:
         """As `fetch`, with failures in their places; by halves where one fails, one by one where calls count."""

@@ -16,10 +16,12 @@ if TYPE_CHECKING:
     from headrace.columns import Indices
     from headrace.execute.context import Context
     from headrace.execute.stream import Stream
+    from headrace.late_block import LateBlock
     from headrace.plan.marks import At
 
 Open = Callable[[Any, "Context", "At"], "Stream"]
 FetchRows = Callable[[Any, "Context", "Indices"], "Block | list[Item]"]
+PointAtRows = Callable[[Any, "Context", "Indices"], "LateBlock | None"]
 O = TypeVar("O", bound=Callable[..., "Stream"])  # noqa: E741
 F = TypeVar("F", bound=Callable[..., "Block | list[Item]"])
 
@@ -32,10 +34,11 @@ class Opening(NamedTuple):
 
 
 class Fetching(NamedTuple):
-    """How rows of one kind of node are fetched; `items`: with failures in their places."""
+    """How rows of one kind of node are fetched; `items`: with failures in their places; `point`: or pointed at."""
 
     fetch: FetchRows
     items: bool
+    point: PointAtRows | None
 
 
 _openings: dict[type[Node], Opening] = {}
@@ -56,14 +59,15 @@ def opens(kind: Any, own: type[OwnMark] = OwnMark) -> Callable[[O], O]:
     return register
 
 
-def fetches(kind: Any, *, items: bool = False) -> Callable[[F], F]:
+def fetches(kind: Any, *, items: bool = False, point: PointAtRows | None = None) -> Callable[[F], F]:
     """Have rows of nodes of this kind fetched by number: `fetch(node, ctx, indices)`, in that order.
 
     It gives a block, and raises the ElementError of a row that cannot be made; or `items`, failures in their places.
+    `point` says where the rows lie, and looks at none of them; it gives None where that is not to be said.
     """
 
     def register(fetch: F) -> F:
-        _fetchings[kind] = Fetching(fetch, items)
+        _fetchings[kind] = Fetching(fetch, items, point)
         return fetch
 
     return register

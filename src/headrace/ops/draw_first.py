@@ -6,14 +6,15 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 
 from headrace.block import Block, Failure, Item
+from headrace.columns import Indices
 from headrace.execute.context import Context
 from headrace.execute.origin import Origin
 from headrace.execute.parallel import work_in_parallel
-from headrace.execute.registry import opens
+from headrace.execute.registry import fetches, opens
 from headrace.execute.stream import Stream
 from headrace.ops.calls import place_results
 from headrace.ops.combined import Combined
-from headrace.ops.map import Map, map_rows
+from headrace.ops.map import Map, fetch_mapped, map_rows
 from headrace.ops.pointed_rows import PickedRecords
 from headrace.plan.marks import At
 from headrace.plan.node import Node
@@ -38,6 +39,10 @@ class DrawFirst(Combined):
     def pure(self) -> bool:
         return self.input.pure
 
+    @property
+    def indexable(self) -> bool:
+        return self.input.indexable
+
     @cached_property
     def as_written(self) -> Node:
         """The map, and the shuffle behind it."""
@@ -59,6 +64,12 @@ def open_draw_first(node: DrawFirst, ctx: Context, at: At) -> Stream:
         unseen=True,
         written=node.as_written,
     )
+
+
+@fetches(DrawFirst)
+def fetch_drawn(node: DrawFirst, ctx: Context, indices: Indices) -> Block:
+    """What the function makes of the rows that the shuffle puts there."""
+    return fetch_mapped(node.combines[0].with_inputs((node.input,)), ctx, indices)
 
 
 def map_drawn(node: DrawFirst, ctx: Context, item: Item) -> list[Item]:

@@ -266,6 +266,19 @@ class PointedRows:
             self._files.append(file)
         return number
 
+    def places_of(self, rows: LateBlock) -> Block | None:
+        """Rows that were found elsewhere, as those that it gives: a block of their places; None where that cannot be.
+
+        Somebody has seen them before; whoever makes them sees whether they are still the same.
+        """
+        text = rows.pointed() if self._pointing is not False else None
+        if text is None:
+            return None
+        self._pointing = True
+        places = text.places.copy()
+        places[:, 0] = np.array([self._number(file) for file in text.files])[places[:, 0]]
+        return Block(LEAF, [places], len(places), ids=rows.ids)
+
     def rows_of(self, items: list[Item], slots: Slots) -> list[Item]:
         """Rows that the buffer gives out: late ones, where it holds places. From the first on more are looked at."""
         self._ahead = min(self._ahead + 1, self._most_ahead)

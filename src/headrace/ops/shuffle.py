@@ -28,7 +28,7 @@ from headrace.ops.unchanged_rows import MovedRows
 from headrace.options import AUTOTUNE
 from headrace.plan.cardinality import UNKNOWN, Cardinality
 from headrace.plan.datasets import dataset_of
-from headrace.plan.marks import At, Mark, OwnMark
+from headrace.plan.marks import START, At, Mark, Marks, OwnMark
 from headrace.plan.node import obstacle, walk
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ class Shuffle(MovedRows):
 
     @property
     def late_bytes(self) -> int:
-        return self.input.late_bytes if self.by_place and not self.addressable else 0
+        return self.input.late_bytes if self.by_place else 0
 
     @property
     def cardinality(self) -> Cardinality:
@@ -170,13 +170,10 @@ class ShuffleStream(Stream):
         self._key = draw_key(node, ctx)
         self._by_number = node.addressable
         tuned = node.buffer_size == AUTOTUNE
-        # The input of a buffer that is tuned is a branch of its own, so that one further up has another name.
-        # Rows that are held long are verified at once: behind one that is bad there may be none.
-        late = ctx.late and node.late_bytes >= MOVED
-        self._input: Source = ctx.open(node.input, at.inputs, slot=int(tuned), late=late)
+        self._late = ctx.late and node.late_bytes >= MOVED
         self._pointed: PointedRows | None = None
-        if late:
-            self._input = self._pointed = PointedRows(self._input, ctx.run.tuner.cpus)
+        self._input: Source
+        self._open_input(at.inputs)
         self._capacity = tuned_buffer(ctx, "shuffle", self._row_bytes) if tuned else node.buffer_size
         self._slots = Slots(self._capacity, kept=node.input.in_memory)
         self._failures: dict[int, Failure] = {}
@@ -189,6 +186,16 @@ class ShuffleStream(Stream):
         if at.own is not None:
             self._t, self._total = at.own.t, at.own.total
             self._refill_from_stream()
+
+    def _open_input(self, marks: Marks = START) -> None:
+        """The input of a buffer that is tuned is a branch of its own, so that one further up has another name.
+
+        Rows that are held long are verified at once: behind one that is bad there may be none.
+        """
+        tuned = self._node.buffer_size == AUTOTUNE
+        self._input = self._ctx.open(self._node.input, marks, slot=int(tuned), late=self._late)
+        if self._late:
+            self._input = self._pointed = PointedRows(self._input, self._ctx.run.tuner.cpus)
 
     def _row_bytes(self, room: int) -> int:
         """What a row takes, by the spec or by the first rows."""
@@ -204,21 +211,30 @@ class ShuffleStream(Stream):
         total = self._node.cardinality
         if t and total.known and t > total - self._capacity:
             self._total = total
+        self._open_input()
         if t == 0:
-            self._input = self._ctx.open(self._node.input)
             return
         held, slots = self._held()
         first_unread = total if self._total is not None else self._capacity - 1 + t
-        self._input = self._ctx.open(self._node.input)
         self._input.skip(int(first_unread), replay=True)
-        try:
-            if len(held):
-                self._place(slots, self._ctx.fetch(self._node.input, held), held)
-        except ElementError:  # one of the rows fails: the stream tells which
+        rows = self._fetch_held(held) if len(held) else None
+        if rows is not None:
+            self._place(slots, rows, held)
+        elif len(held):  # one of them fails, or does not lie where the others do: the stream tells which
             self._input.close()
-            self._input = self._ctx.open(self._node.input)
+            self._open_input()
             self._refill_from_stream()
         self._filled = True
+
+    def _fetch_held(self, held: Indices) -> Block | None:
+        """Rows that the buffer held, by their numbers; None where they cannot be had so."""
+        if self._pointed is not None:
+            found = self._ctx.point_at(self._node.input, held)
+            return None if found is None else self._pointed.places_of(found)
+        try:
+            return self._ctx.fetch(self._node.input, held)
+        except ElementError:
+            return None
 
     def _held(self) -> tuple[Indices, Indices]:
         """The ordinals of the rows that the buffer holds before step t, and their slots; sets up hole or tail."""

@@ -11,7 +11,7 @@ from headrace.plan.node import Node, rebuild
 
 def draw_first(node: Node) -> Node | None:
     """Records lie in files of this machine: the buffer holds only where, and threads make those it gives out."""
-    if not (node.scatters and node.by_place) or node.addressable:
+    if not (node.scatters and node.by_place):
         return None
     below = node.inputs[0]
     if not below.spreads or below.inputs[0].late_bytes < MOVED or not below.inputs[0].pure:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from headrace.records.remote import RemoteFile
 from headrace.records.transport import Transport
 
 T = TypeVar("T")
+NO_BYTES = np.empty(0, np.uint8)
 
 
 def read_records_at(path: str, index: Index, numbers: Offsets, shared: dict[Any, Any], via: Transport) -> Bytes:
@@ -32,6 +33,53 @@ def read_records_at(path: str, index: Index, numbers: Offsets, shared: dict[Any,
     return np.frombuffer(b"".join([pieces[i] for i in order]), np.uint8)
 
 
+class Located(NamedTuple):
+    """Records of several files of this machine: their files, those that are looked into, and where they lie."""
+
+    files: list[_native.MappedFile | None]
+    bounds: Offsets
+
+    @property
+    def data(self) -> list[Bytes]:
+        """The bytes of each file."""
+        return [NO_BYTES if file is None else file.data for file in self.files]
+
+    def check(self) -> None:
+        """Raise OSError where what was seen were not the bytes of a file."""
+        for file in self.files:
+            if file is not None and not file.intact:
+                raise broken(file.path, len(file.data))
+
+
+def locate_records(
+    paths: Sequence[str], indexes: Sequence[Index], which: Offsets, numbers: Offsets, shared: dict[Any, Any]
+) -> Located | None:
+    """Where records lie, in the order asked for; `which` says of which file each is.
+
+    None where a file is not local, or its last record lacks what ends the others. Raises OSError where a file cannot be
+    read.
+    """
+    counts = np.bincount(which, minlength=len(paths))
+    several = np.count_nonzero(counts) > 1
+    by_file = np.argsort(which.astype(np.uint32), kind="stable") if several else slice(None)
+    within, bounds = numbers[by_file], np.empty((len(numbers), 2), np.int64)
+    files: list[_native.MappedFile | None] = [None] * len(paths)
+    stop = 0
+    for part in np.flatnonzero(counts).tolist():
+        index, local = indexes[part], local_path(paths[part])
+        first, stop = stop, stop + int(counts[part])
+        rows = within[first:stop]
+        if local is None or (index.terminator and (rows == index.count - 1).any()):
+            return None
+        bounds[first:stop] = _bounds(index, rows)
+        files[part] = _map_file(paths[part], local, index, shared)[0]
+    if several:
+        back = np.empty_like(bounds)
+        back[by_file] = bounds
+        bounds = back
+    return Located(files, bounds)
+
+
 def pick_records(
     paths: Sequence[str],
     indexes: Sequence[Index],
@@ -40,33 +88,15 @@ def pick_records(
     shared: dict[Any, Any],
     pick: Callable[[list[Bytes], Offsets, Offsets], T | None],
 ) -> T | None:
-    """What `pick` makes of records of several local files, in the order asked for; `which` says of which file each is.
+    """What `pick` makes of records of several local files, in the order asked for; see `locate_records`.
 
-    It gets the bytes of the files, and where the records lie. None where a file is not local, or its last record lacks
-    what ends the others. Raises OSError where a file cannot be read.
+    It gets the bytes of the files, and where the records lie.
     """
-    counts = np.bincount(which, minlength=len(paths))
-    several = np.count_nonzero(counts) > 1
-    by_file = np.argsort(which.astype(np.uint32), kind="stable") if several else slice(None)
-    within, bounds = numbers[by_file], np.empty((len(numbers), 2), np.int64)
-    files, data, stop = [], [np.empty(0, np.uint8)] * len(paths), 0
-    for part in np.flatnonzero(counts).tolist():
-        index, local = indexes[part], local_path(paths[part])
-        first, stop = stop, stop + int(counts[part])
-        rows = within[first:stop]
-        if local is None or (index.terminator and (rows == index.count - 1).any()):
-            return None
-        bounds[first:stop] = _bounds(index, rows)
-        file, data[part] = _map_file(paths[part], local, index, shared)
-        files.append(file)
-    if several:
-        back = np.empty_like(bounds)
-        back[by_file] = bounds
-        bounds = back
-    made = pick(data, which, bounds.ravel())
-    for number, file in zip(np.flatnonzero(counts).tolist(), files, strict=True):
-        if not file.intact:
-            raise broken(local_path(paths[number]) or "", len(data[number]))
+    found = locate_records(paths, indexes, which, numbers, shared)
+    if found is None:
+        return None
+    made = pick(found.data, which, found.bounds.ravel())
+    found.check()
     return made
 
 

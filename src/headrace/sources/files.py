@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from headrace import keys
-from headrace.block import Block, Item, gathered
+from headrace.block import Block, Ids, Item, gathered
 from headrace.columns import Indices
 from headrace.execute.context import CYCLE, Context
 from headrace.execute.passes import Pass
@@ -22,6 +22,7 @@ from headrace.ops.arguments import positive
 from headrace.ops.flat_map import Child, FlatMapStream
 from headrace.ops.gather import gathered_items
 from headrace.ops.interleave import InterleaveStream, TurnsMark
+from headrace.ops.pointed_rows import PickedRecords
 from headrace.options import AUTOTUNE, Options
 from headrace.plan.cardinality import UNKNOWN, Cardinality
 from headrace.plan.datasets import dataset_of
@@ -30,6 +31,7 @@ from headrace.plan.node import TUNING, Node, user_site
 from headrace.plan.prepared import Prepared
 from headrace.plan.spec import Spec
 from headrace.plan.structure import LEAF
+from headrace.records.access import locate_records
 from headrace.records.counts import Counts
 from headrace.records.files import FileList, as_path, head_of, local_path
 from headrace.records.format import Format
@@ -335,7 +337,26 @@ def open_files(node: Files, ctx: Context, at: At) -> Stream:
 opens(FilesInTurn, own=TurnsMark)(InterleaveStream)
 
 
-@fetches(Files)
+def point_into_files(node: Files, ctx: Context, indices: Indices) -> PickedRecords | None:
+    """Records by where the indexes say they lie."""
+    if node.indexes is None or node.files is None or not node.comes_late:
+        return None
+    which = np.searchsorted(node.first_rows[:-1], indices, side="right") - 1
+    rows = indices - node.first_rows[which]
+    try:
+        found = locate_records(node.files.names, node.indexes, which, rows, ctx.run.shared)
+    except OSError:  # whoever reads the file meets it
+        return None
+    if found is None:
+        return None
+    files = [(number, file) for number, file in enumerate(found.files) if file is not None]
+    places = np.empty((len(indices), 4), np.int64)
+    places[:, 0] = np.searchsorted([number for number, _ in files], which)
+    places[:, 1:3], places[:, 3] = found.bounds, indices
+    return PickedRecords(places, [file for _, file in files], _ids_in_files(ctx, which, rows))
+
+
+@fetches(Files, point=point_into_files)
 def fetch_from_files(node: Files, ctx: Context, indices: Indices) -> Block:
     """Records of whichever files they lie in."""
     assert node.indexes is not None and node.files is not None
@@ -359,10 +380,17 @@ def _at_once(node: Files, ctx: Context, names: Sequence[str], which: Indices, in
         found = picked_block(node.format, names, node.indexes, which, rows, ctx)
     except OSError:
         return None
-    if found is not None and ctx.with_ids:
-        paths = {number: ctx.branch(ctx.path, number).path for number in np.unique(which).tolist()}
-        found.ids = np.stack([np.array([paths[w] for w in which.tolist()], np.uint64), rows.astype(np.uint64)], 1)
+    if found is not None:
+        found.ids = _ids_in_files(ctx, which, rows)
     return found
+
+
+def _ids_in_files(ctx: Context, which: Indices, rows: Indices) -> Ids | None:
+    """The ids of rows with these numbers in these files, where somebody wants them."""
+    if not ctx.with_ids:
+        return None
+    paths = {number: ctx.branch(ctx.path, number).path for number in np.unique(which).tolist()}
+    return np.stack([np.array([paths[w] for w in which.tolist()], np.uint64), rows.astype(np.uint64)], 1)
 
 
 @fetches(CountedFiles, items=True)
