@@ -133,6 +133,7 @@ void release_files(nb::list files) {
   std::vector<FilePart> parts;
   for (nb::handle each : files) {
     const MappedFile* const file = nb::cast<const MappedFile*>(each);
+    require(file, "a file that is mapped");
     for (size_t start = 0; start < file->size(); start += kReleased) parts.push_back({file, start});
   }
   nb::gil_scoped_release released;

@@ -18,6 +18,7 @@ class Places {
   Places(nb::list files, ConstWhere where) : where_(where) {
     for (nb::handle each : files) {
       files_.push_back(nb::cast<const headrace::MappedFile*>(each));
+      require(files_.back(), "a file that is mapped");
       parts_.push_back(files_.back()->data());
     }
     used_.resize(files_.size());

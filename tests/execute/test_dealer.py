@@ -102,3 +102,29 @@ def test_an_error_is_that_of_whoever_fetched(fails_at):
     with pytest.raises(OSError, match="gone"):
         dealer.take(source.fetch)
     assert dealer.take(source.fetch) == fails_at + 1
+
+
+def test_who_cannot_wait_fetches_for_nobody_else():
+    dealer, asked, go_on, got = Dealer(), threading.Event(), threading.Semaphore(0), {}
+    numbers = count()
+
+    def fetch(wait):
+        asked.set()
+        go_on.acquire()
+        return next(numbers)
+
+    def run(name, seconds):
+        got[name] = dealer.take(fetch, seconds)
+
+    hurried, patient = (threading.Thread(target=run, args=args) for args in (("hurried", 0.001), ("patient", -1)))
+    hurried.start()
+    assert asked.wait(30)
+    patient.start()
+    while dealer._waiting == 0 and patient.is_alive():
+        pass
+    go_on.release()
+    hurried.join(30)
+    assert got == {"hurried": 0}
+    go_on.release()
+    patient.join(30)
+    assert got == {"hurried": 0, "patient": 1}

@@ -14,6 +14,7 @@ import pytest
 
 import headrace as hr
 from headrace.testing import our_threads
+from headrace.trace import function
 
 D = hr.Dataset
 INT = hr.TensorSpec((), "int64")
@@ -324,6 +325,30 @@ def test_after_a_fork_both_processes_read_the_same_rest(shape):
     os.waitpid(child, 0)
     rest = np.concatenate(list(it))
     assert seen_by_child == ",".join(map(str, rest))
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_fork_while_first_rows_are_compared_keeps_the_child_waiting_for_nobody(monkeypatch):
+    compared, forked, same = threading.Event(), threading.Event(), function._same
+
+    def slow(head, called):
+        compared.set()
+        assert forked.wait(30)
+        return same(head, called)
+
+    monkeypatch.setattr(function, "_same", slow)
+    ds = D.range(1000).map(lambda x: x * 3 + 1, num_parallel_calls=2).batch(100)
+    here = threading.Thread(target=lambda: list(ds))
+    here.start()
+    assert compared.wait(30)
+    child = os.fork()
+    forked.set()
+    if child == 0:
+        signal.alarm(30)
+        os._exit(0 if sum(map(len, ds)) == 1000 else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    here.join(30)
+    assert not here.is_alive()
 
 
 def test_large_buffers_go_back_to_the_system():

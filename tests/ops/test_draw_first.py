@@ -495,3 +495,60 @@ def test_random_functions_see_the_same_rows_of_files_with_an_index(names, picked
     with late.iterator(state=state) as it:
         assert outcome(it) == expected[333:]
     assert picked
+
+
+def test_rows_that_are_skipped_are_not_made(names, picked):
+    ds = drawn(names, 3, index=True)
+    expected = outcome(iter(ds))
+    picked.clear()
+    assert outcome(iter(ds.skip(400))) == expected[400:]
+    assert sum(picked) <= 2 * (FILES * ROWS - 400)  # those that the buffer held are looked up, and made when drawn
+
+
+def test_an_error_of_a_row_that_is_fetched_has_the_number_it_has_as_written(names):
+    def fails(record):
+        image, label = parse(record)
+        return image, label // (label % 50 - 7)
+
+    plain, late = (
+        drawn(names, calls, fn=fails, mode=mode, index=True).shuffle(seed=4)
+        for calls, mode in [(None, "eager"), (3, "auto")]
+    )
+    expected = outcome(iter(plain))
+    assert sum(isinstance(each, str) for each in expected) == 3 * FILES
+    assert outcome(iter(late)) == expected
+
+
+def test_a_state_of_two_shuffles_of_files_with_an_index(names, picked, monkeypatch):
+    def twice(mode, calls):
+        ds = hr.TFRecordDataset(names, index=True).shuffle(30, 1, reshuffle_each_iteration=False)
+        return ds.shuffle(BUFFER, 2, reshuffle_each_iteration=False).map(parse, calls, mode=mode)
+
+    plain, late = twice("eager", None), twice("auto", 3)
+    expected = outcome(iter(plain))
+    assert outcome(iter(late)) == expected
+    with iter(late) as it:
+        for _ in range(300):
+            next(it)
+        state = it.state()
+    monkeypatch.setattr(ShuffleStream, "_refill_from_stream", None)
+    for ds in (plain, late):
+        with ds.iterator(state=state) as it:
+            assert outcome(it) == expected[300:]
+    assert picked
+
+
+@pytest.mark.parametrize("index", [True, False])
+def test_pages_are_let_go_of_at_the_end(names, index, monkeypatch):
+    released, release = [], _native.release_files
+
+    def counting(files):
+        released.append(len(files))
+        release(files)
+
+    monkeypatch.setattr(pointed_rows._native, "release_files", counting)
+    assert len(list(drawn(names, 3, index=index))) == FILES * ROWS
+    assert released[-1] == FILES
+    for files in ([None], [names[0]]):
+        with pytest.raises((TypeError, ValueError, RuntimeError)):
+            release(files)

@@ -26,7 +26,8 @@ class Dealer(Generic[T]):
     def take(self, fetch: Callable[[bool], T | None], seconds: float = -1) -> T | None:
         """The next thing, if it may be had in so many seconds.
 
-        `fetch`, which is the same for all, gives it, waiting or not; None where there is none.
+        `fetch`, which is the same for all, gives it, waiting or not; None where there is none. Who cannot wait for long
+        has something else to do, and fetches for nobody else.
         """
         wait = seconds < 0
         with self._changed:
@@ -42,7 +43,7 @@ class Dealer(Generic[T]):
         try:
             while (found := fetch(wait)) is not None:
                 with self._changed:
-                    if self._waiting <= len(self._dealt):
+                    if not wait or self._waiting <= len(self._dealt):
                         return found
                     self._dealt.append(found)
                     self._changed.notify()

@@ -266,17 +266,18 @@ class WorkerStream(Stream):
         return items
 
     def skip(self, count: int, *, replay: bool = False) -> int:
-        if not (replay and self._one_to_one and not self._threads and not self._pending):
+        unseen = self._reopen is not None  # then nobody can tell that rows are not made
+        if not ((replay or unseen) and self._one_to_one and not self._threads and not self._pending):
             return 0
-        if self._reopen is None:
+        if not unseen:
             return self._source.skip(count, replay=True)
         try:
-            done = self._source.skip(count, replay=True)
+            done = self._source.skip(count, replay=replay)
         except UnsoundError as error:
             self._read_again(error)
             if self.channel.over:
                 return 0
-            done = self._source.skip(count, replay=True)
+            done = self._source.skip(count, replay=replay)
         self._next = self._source.mark()
         return done
 

@@ -14,7 +14,7 @@ from headrace.execute.registry import fetches, opens
 from headrace.execute.stream import Stream
 from headrace.ops.calls import place_results
 from headrace.ops.combined import Combined
-from headrace.ops.map import Map, fetch_mapped, map_rows
+from headrace.ops.map import Map, map_rows
 from headrace.ops.pointed_rows import PickedRecords
 from headrace.plan.marks import At
 from headrace.plan.node import Node
@@ -68,8 +68,8 @@ def open_draw_first(node: DrawFirst, ctx: Context, at: At) -> Stream:
 
 @fetches(DrawFirst)
 def fetch_drawn(node: DrawFirst, ctx: Context, indices: Indices) -> Block:
-    """What the function makes of the rows that the shuffle puts there."""
-    return fetch_mapped(node.combines[0].with_inputs((node.input,)), ctx, indices)
+    """Rows by number are made as written: an error has the number that its row has there."""
+    return ctx.fetch(node.as_written, indices)
 
 
 def map_drawn(node: DrawFirst, ctx: Context, item: Item) -> list[Item]:

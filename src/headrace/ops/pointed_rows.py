@@ -266,7 +266,7 @@ class PointedRows:
             self._files.append(file)
         return number
 
-    def places_of(self, rows: LateBlock) -> Block | None:
+    def places_of(self, rows: LateBlock, ordinals: Indices) -> Block | None:
         """Rows that were found elsewhere, as those that it gives: a block of their places; None where that cannot be.
 
         Somebody has seen them before; whoever makes them sees whether they are still the same.
@@ -277,6 +277,7 @@ class PointedRows:
         self._pointing = True
         places = text.places.copy()
         places[:, 0] = np.array([self._number(file) for file in text.files])[places[:, 0]]
+        places[:, 3] = ordinals
         return Block(LEAF, [places], len(places), ids=rows.ids)
 
     def rows_of(self, items: list[Item], slots: Slots) -> list[Item]:

@@ -16,7 +16,7 @@ from headrace.execute.context import Context
 from headrace.execute.parallel import tuned_buffer
 from headrace.execute.registry import fetches, opens
 from headrace.execute.stream import CROWD, END, End, Made, Source, Stream
-from headrace.late_block import MOVED
+from headrace.late_block import MOVED, LateBlock
 from headrace.ops.arguments import integer, positive
 from headrace.ops.buffer_size import Peeked, row_bytes
 from headrace.ops.gather import NumberStream
@@ -127,13 +127,23 @@ class Shuffle(MovedRows):
         return self.input.indexable and self.buffer_size != AUTOTUNE
 
 
-@fetches(Shuffle)
-def fetch_shuffled(node: Shuffle, ctx: Context, indices: Indices) -> Block:
-    """Rows by where the draws put them."""
+def _drawn_rows(node: Shuffle, ctx: Context, indices: Indices) -> Indices:
+    """The numbers of the rows that the draws put there."""
     rows = np.empty(len(indices), np.int64)
     law = (draw_key(node, ctx), node.buffer_size, max(-1, node.cardinality))
     _native.shuffle_rows_at(*law, np.ascontiguousarray(indices), rows)
-    return ctx.fetch(node.input, rows)
+    return rows
+
+
+def point_at_shuffled(node: Shuffle, ctx: Context, indices: Indices) -> LateBlock | None:
+    """Where the rows lie that the draws put there."""
+    return ctx.point_at(node.input, _drawn_rows(node, ctx, indices))
+
+
+@fetches(Shuffle, point=point_at_shuffled)
+def fetch_shuffled(node: Shuffle, ctx: Context, indices: Indices) -> Block:
+    """Rows by where the draws put them."""
+    return ctx.fetch(node.input, _drawn_rows(node, ctx, indices))
 
 
 @dataclass(slots=True)
@@ -230,7 +240,7 @@ class ShuffleStream(Stream):
         """Rows that the buffer held, by their numbers; None where they cannot be had so."""
         if self._pointed is not None:
             found = self._ctx.point_at(self._node.input, held)
-            return None if found is None else self._pointed.places_of(found)
+            return None if found is None else self._pointed.places_of(found, held)
         try:
             return self._ctx.fetch(self._node.input, held)
         except ElementError:
@@ -422,6 +432,10 @@ class ShuffleStream(Stream):
             if last in self._failures:
                 self._failures[slot] = self._failures.pop(last)
         return out
+
+    def close(self) -> None:
+        if self._pointed is not None:
+            self._pointed.close()
 
     def skip(self, count: int, *, replay: bool = False) -> int:  # noqa: ARG002
         if not self._by_number or (self._filled and count < self._capacity):

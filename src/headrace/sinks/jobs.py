@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter_ns
-from typing import Any, NamedTuple, cast
+from typing import Any, ClassVar, NamedTuple, cast
 
 from headrace.block import Block, Failure
 from headrace.cluster.members import Cluster
@@ -38,7 +38,9 @@ ENDING_SECONDS = 4.0
 
 
 class ClusterWork(ABC):
-    """Something to do with rows; it travels to the worker that does it."""
+    """Something to do with rows; it travels to the worker that does it. Some of it `leaves` files behind."""
+
+    leaves: ClassVar[bool] = False
 
     @abstractmethod
     def run(self, rows: Iterator[Block], threads: int) -> Any:
@@ -142,7 +144,8 @@ def run_jobs(cluster: Cluster, jobs: Sequence[Node], options: Options, epoch: in
     run = Pass(prepare, options=options)
     ctx = run.context(Prepared.of(jobs[0])).epoch(epoch)
     fragment = cast(Fragment, Jobs(tuple(jobs)))  # which is asked for the same things
-    session = Session(fragment, "jobs", cluster, ctx, jobs[0], len(jobs), ending_seconds=ENDING_SECONDS)
+    ending = ENDING_SECONDS if any(isinstance(job, Job) and job.work.leaves for job in jobs) else 0.0
+    session = Session(fragment, "jobs", cluster, ctx, jobs[0], len(jobs), ending_seconds=ending)
     try:
         for number in range(len(jobs)):
             _begin_more(session, cluster, number, len(jobs))

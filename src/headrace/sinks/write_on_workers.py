@@ -126,6 +126,8 @@ class KeepRows(ClusterWork):
 
     place: str
 
+    leaves = True
+
     def run(self, rows: Iterator[Block], threads: int) -> str:  # noqa: ARG002
         folder = Path(f"{self.place}{secrets.token_hex(8)}")
         check_folder(folder.parent)
@@ -166,6 +168,8 @@ class WriteFile(ClusterWork):
 
     encoding: Encoding
     place: str
+
+    leaves = True
 
     def run(self, rows: Iterator[Block], threads: int) -> WrittenFile:
         path = f"{self.place}{secrets.token_hex(8)}{TEMPORARY}"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
+from weakref import WeakSet
 
 import numpy as np
 
@@ -29,6 +31,17 @@ These cost the same for a row as for many. Were they called on rows, they would 
 
 LENGTHS = 16
 """For so many lengths of rows, where only the rows tell, a function is traced."""
+
+
+_functions: WeakSet[Function] = WeakSet()
+
+
+def _after_fork() -> None:
+    for function in list(_functions):
+        function.after_fork()
+
+
+os.register_at_fork(after_in_child=_after_fork)
 
 
 class Function:
@@ -57,6 +70,11 @@ class Function:
         self._fitting: dict[Any, Graph | str] = {}
         self._latest: dict[Spec, Graph] = {}
         self._few = False
+        self.after_fork()
+        _functions.add(self)
+
+    def after_fork(self) -> None:
+        """In the child of a fork nobody holds the locks: those who did are not there."""
         self._lock = threading.Lock()
         self._comparing = threading.Lock()
 
@@ -207,7 +225,7 @@ class Function:
         with self._lock:
             found = self._fitting.get(key)
             if found is None or (isinstance(found, Graph) and not found.current()):
-                if len(self._fitting) == LENGTHS:
+                if len(self._fitting) >= LENGTHS:
                     raise ValueError("rows of too many lengths to trace the function for each")
                 found = trace(self.fn, spec, exact=exact, draws=self.draws, sizes=sizes, then=self.then)
                 self._fitting[key] = found
