@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 import headrace as hr
 from headrace.cli.main import app
+from headrace.cluster import server
 from headrace.cluster.metrics import prometheus_text
 from headrace.cluster.parcels import read_label
 from headrace.cluster.requests import PackedFragment, Poll, Setting, SplitOpening, SplitWant
@@ -189,7 +190,8 @@ def test_status_and_metrics_tell_who_is_at_what(workers):
         assert re.fullmatch(r"# (HELP|TYPE) headrace_\w+ .+|headrace_\w+(\{\w+=\"[^\"]+\"\})? \d+", line), line
 
 
-def test_an_answer_ends_with_a_split_so_that_another_is_begun():
+def test_an_answer_ends_with_a_split_so_that_another_is_begun(monkeypatch):
+    monkeypatch.setattr(server, "RESPONSE_SECONDS", 60.0)  # on however busy a machine
     plan = D.range(5)._node
     packed, work = PackedFragment.of(Fragment(plan, find_cut(plan, 1), 1)), WorkerService()
     work.add_fragment(packed.digest, packed.data)
