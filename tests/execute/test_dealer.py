@@ -44,7 +44,8 @@ def test_each_number_goes_to_one_thread_until_there_are_no_more():
     assert sorted(taken) == list(range(5000))
 
 
-def test_whoever_waits_gets_what_came_first_and_whoever_fetches_the_last():
+@pytest.mark.parametrize(("seconds", "order"), [(-1, ["waits", "fetches"]), (0.001, ["fetches", "waits"])])
+def test_whoever_fetches_keeps_the_last_unless_it_cannot_wait_and_fetches_for_nobody_else(seconds, order):
     dealer, asked, go_on, got = Dealer(), threading.Event(), threading.Semaphore(0), {}
     numbers = count()
 
@@ -53,21 +54,20 @@ def test_whoever_waits_gets_what_came_first_and_whoever_fetches_the_last():
         go_on.acquire()
         return next(numbers)
 
-    def run(name):
-        got[name] = dealer.take(fetch)
+    def run(name, seconds):
+        got[name] = dealer.take(fetch, seconds)
 
-    first, second = (threading.Thread(target=run, args=[name]) for name in ("fetches", "waits"))
-    first.start()
+    how = {"fetches": seconds, "waits": -1}
+    threads = {item[0]: threading.Thread(target=run, args=item) for item in how.items()}
+    threads["fetches"].start()
     assert asked.wait(30)
-    second.start()
-    while dealer._waiting == 0 and second.is_alive():
+    threads["waits"].start()
+    while dealer._waiting == 0 and threads["waits"].is_alive():
         pass
-    go_on.release()
-    second.join(30)
-    assert got == {"waits": 0}
-    go_on.release()
-    first.join(30)
-    assert got == {"waits": 0, "fetches": 1}
+    for number, name in enumerate(order):
+        go_on.release()
+        threads[name].join(30)
+        assert got == {each: i for i, each in enumerate(order[: number + 1])}
 
 
 def test_who_may_not_wait_long_goes_away_empty_handed_and_an_error_wakes_the_others():
@@ -102,29 +102,3 @@ def test_an_error_is_that_of_whoever_fetched(fails_at):
     with pytest.raises(OSError, match="gone"):
         dealer.take(source.fetch)
     assert dealer.take(source.fetch) == fails_at + 1
-
-
-def test_who_cannot_wait_fetches_for_nobody_else():
-    dealer, asked, go_on, got = Dealer(), threading.Event(), threading.Semaphore(0), {}
-    numbers = count()
-
-    def fetch(wait):
-        asked.set()
-        go_on.acquire()
-        return next(numbers)
-
-    def run(name, seconds):
-        got[name] = dealer.take(fetch, seconds)
-
-    hurried, patient = (threading.Thread(target=run, args=args) for args in (("hurried", 0.001), ("patient", -1)))
-    hurried.start()
-    assert asked.wait(30)
-    patient.start()
-    while dealer._waiting == 0 and patient.is_alive():
-        pass
-    go_on.release()
-    hurried.join(30)
-    assert got == {"hurried": 0}
-    go_on.release()
-    patient.join(30)
-    assert got == {"hurried": 0, "patient": 1}

@@ -313,12 +313,13 @@ class ShuffleStream(Stream):
 
     def _oldest(self) -> int:
         """The ordinal of the oldest row held, or one before it."""
-        numbers = [f.mark.ordinal for f in self._failures.values()]
         if self._holds_places:
             places = self._slots.numbers()
-            return min(_native.least_number(places) if len(places) else 0, *numbers, self._input.ordinal)
-        held = self._slots.extra[-1][: self._capacity] if self._slots.extra else np.empty(0, np.int64)
-        return min(int(held.min()) if len(held) else 0, *numbers, self._input.ordinal)
+            least = _native.least_number(places) if len(places) else 0
+        else:
+            held = self._slots.extra[-1][: self._capacity] if self._slots.extra else np.empty(0, np.int64)
+            least = int(held.min()) if len(held) else 0
+        return min(least, *(f.mark.ordinal for f in self._failures.values()), self._input.ordinal)
 
     @property
     def _holds_places(self) -> bool:

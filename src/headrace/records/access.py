@@ -72,7 +72,7 @@ def locate_records(
         if local is None or (index.terminator and (rows == index.count - 1).any()):
             return None
         bounds[first:stop] = _bounds(index, rows)
-        files[part] = _map_file(paths[part], local, index, shared)[0]
+        files[part] = _map_file(paths[part], local, index, shared)
     if several:
         back = np.empty_like(bounds)
         back[by_file] = bounds
@@ -111,7 +111,8 @@ def _pieces(path: str, index: Index, bounds: Offsets, shared: dict[Any, Any], vi
     local = local_path(path)
     if local is None:
         return _ranges(path, index, bounds, shared, via)
-    file, data = _map_file(path, local, index, shared)
+    file = _map_file(path, local, index, shared)
+    data = file.data
     pieces = [data[start:stop].tobytes() for start, stop in bounds.tolist()]
     if not file.intact:
         raise broken(local, len(data))
@@ -132,15 +133,14 @@ def _check(path: str, found: Identity, index: Index) -> None:
         raise HeadraceError(f"{show_path(path)} has changed since its index was made; make the dataset anew")
 
 
-def _map_file(path: str, local: str, index: Index, shared: dict[Any, Any]) -> tuple[_native.MappedFile, Bytes]:
-    """The file, mapped once a pass, and its bytes."""
-    found: tuple[_native.MappedFile, Bytes] | None = shared.get(path)
+def _map_file(path: str, local: str, index: Index, shared: dict[Any, Any]) -> _native.MappedFile:
+    """The file, mapped once a pass."""
+    found: _native.MappedFile | None = shared.get(path)
     if found is None:
         file = LocalFile(local)
         try:
             _check(path, file.identity(), index)
-            mapped = file.map_memory()
+            found = shared[path] = file.map_memory()
         finally:
             file.close()
-        found = shared[path] = (mapped, mapped.data)
     return found

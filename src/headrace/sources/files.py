@@ -341,8 +341,7 @@ def point_into_files(node: Files, ctx: Context, indices: Indices) -> PickedRecor
     """Records by where the indexes say they lie."""
     if node.indexes is None or node.files is None or not node.comes_late:
         return None
-    which = np.searchsorted(node.first_rows[:-1], indices, side="right") - 1
-    rows = indices - node.first_rows[which]
+    which, rows = _within_files(node, indices)
     try:
         found = locate_records(node.files.names, node.indexes, which, rows, ctx.run.shared)
     except OSError:  # whoever reads the file meets it
@@ -362,7 +361,7 @@ def fetch_from_files(node: Files, ctx: Context, indices: Indices) -> Block:
     assert node.indexes is not None and node.files is not None
     names, starts = node.files.names, node.first_rows[:-1]
     if len(names) > 1 and ctx.run.origins is None:
-        at_once = _at_once(node, ctx, names, np.searchsorted(starts, indices, side="right") - 1, indices)
+        at_once = _at_once(node, ctx, names, *_within_files(node, indices))
         if at_once is not None:
             return at_once
 
@@ -372,10 +371,15 @@ def fetch_from_files(node: Files, ctx: Context, indices: Indices) -> Block:
     return gathered(starts, indices, read)
 
 
-def _at_once(node: Files, ctx: Context, names: Sequence[str], which: Indices, indices: Indices) -> Block | None:
+def _within_files(node: Files, indices: Indices) -> tuple[Indices, Indices]:
+    """Which file each of these rows is in, and its number there."""
+    which = np.searchsorted(node.first_rows[:-1], indices, side="right") - 1
+    return which, indices - node.first_rows[which]
+
+
+def _at_once(node: Files, ctx: Context, names: Sequence[str], which: Indices, rows: Indices) -> Block | None:
     """Records of several local files; None where one of them is bad, which is found file by file."""
     assert node.indexes is not None
-    rows = indices - node.first_rows[which]
     try:
         found = picked_block(node.format, names, node.indexes, which, rows, ctx)
     except OSError:
