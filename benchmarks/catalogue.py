@@ -130,6 +130,106 @@ def build_theirs() -> int:
     return int(builder.info.splits["train"].num_examples)
 
 
+CIFAR = int(os.environ.get("CIFAR", "10000"))
+"""Rows of each of six files: 10,000 are those of the real one."""
+
+
+@cache
+def cifar_archive() -> Path:
+    """A file in CIFAR-10's binary format, of smooth pictures with some noise."""
+    import io
+    import tarfile
+
+    random = np.random.default_rng(0)
+    coarse = random.integers(0, 255, (500, 3, 8, 8), np.uint8).repeat(4, 2).repeat(4, 3).reshape(500, -1)
+    path = FOLDER / "cifar-10-binary.tar.gz"
+    names = [*(f"data_batch_{number}.bin" for number in range(1, 6)), "test_batch.bin"]
+    with tarfile.open(path, "w:gz", compresslevel=1) as archive:
+        for name in names:
+            pixels = coarse[random.integers(0, 500, CIFAR)] + random.integers(0, 8, (CIFAR, 3072), np.uint8)
+            data = np.hstack([random.integers(0, 10, (CIFAR, 1), np.uint8), pixels]).tobytes()
+            entry = tarfile.TarInfo(f"cifar-10-batches-bin/{name}")
+            entry.size = len(data)
+            archive.addfile(entry, io.BytesIO(data))
+        words = "airplane automobile bird cat deer dog frog horse ship truck".replace(" ", "\n").encode()
+        entry = tarfile.TarInfo("cifar-10-batches-bin/batches.meta.txt")
+        entry.size = len(words)
+        archive.addfile(entry, io.BytesIO(words))
+    return path
+
+
+def cifar_ours() -> int:
+    from copy import copy
+
+    from headrace.datasets.public import public_configs
+
+    dataset = copy(public_configs("cifar10")[None])
+    dataset.sources = {"archive": hr.catalogue.SourceFile(str(cifar_archive()))}
+    folder = FOLDER / f"ours{next(_numbers)}"
+    found = dataset.build(folder).info.splits.total_num_examples
+    shutil.rmtree(folder)
+    return int(found)
+
+
+def cifar_theirs() -> int:
+    import tarfile
+
+    import tensorflow_datasets as tfds
+    from etils import epath
+
+    class Files:
+        downloaded_size = 0
+
+        def download_and_extract(self, url: str) -> Any:
+            with tarfile.open(cifar_archive()) as archive:
+                archive.extractall(folder / "extracted", filter="data")
+            return epath.Path(folder / "extracted")
+
+    folder = FOLDER / f"theirs{next(_numbers)}"
+    builder = tfds.builder("cifar10", data_dir=str(folder), try_gcs=False)
+    builder._make_download_manager = lambda **_: Files()
+    builder.download_and_prepare()
+    shutil.rmtree(folder)
+    return int(builder.info.splits.total_num_examples)
+
+
+FIRST_BATCH = """
+import time
+begin = time.perf_counter()
+import headrace as hr
+next(iter(hr.load("mnist", split="train", as_supervised=True, data_dir=DATA_DIR).shuffle(1000).batch(32)))
+print(time.perf_counter() - begin, time.process_time())
+"""
+
+
+@cache
+def first_batches(rounds: int) -> list[list[float]]:
+    """Seconds to the first batch of a prepared mnist, of 60,000 rows, in fresh processes: by the clock, and of CPU."""
+    import gzip
+    import struct
+    from copy import copy
+
+    from headrace.datasets.public import public_configs
+
+    random = np.random.default_rng(0)
+    sources = {}
+    for split, rows in (("train", 60_000), ("test", 100)):
+        pictures = random.integers(0, 255, (rows, 7, 7), np.uint8).repeat(4, 1).repeat(4, 2)
+        for key, array in (("images", pictures), ("labels", random.integers(0, 10, rows).astype(np.uint8))):
+            path = FOLDER / f"{split}-{key}.gz"
+            head = struct.pack(f">BBBB{array.ndim}I", 0, 0, 8, array.ndim, *array.shape)
+            path.write_bytes(gzip.compress(head + array.tobytes(), 1))
+            sources[f"{split}_{key}"] = hr.catalogue.SourceFile(str(path))
+    dataset = copy(public_configs("mnist")[None])
+    dataset.sources = sources
+    dataset.build(FOLDER / "mnist")
+    code = FIRST_BATCH.replace("DATA_DIR", repr(str(FOLDER / "mnist")))
+    runs = [
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True) for _ in range(rounds)
+    ]
+    return [[float(seconds) for seconds in run.stdout.split()] for run in runs]
+
+
 def imports(rounds: int) -> list[float]:
     """Seconds that the modules of hr.tfds take by themselves, within `import headrace`."""
     found = []
@@ -150,6 +250,9 @@ CASES = [
         IMAGES,
     ),
     Case("build from a generator", {"tfds": 10}, {"headrace": build_ours, "tfds": build_theirs}, BUILT),
+    Case("prepare cifar10 (synthetic)", {"tfds": 10}, {"headrace": cifar_ours, "tfds": cifar_theirs}, 6 * CIFAR),
+    Bound("first batch of mnist, fresh process", 1.0, "s", lambda rounds: [r[0] for r in first_batches(rounds)], min),
+    Bound("the same, CPU time", 1.0, "s", lambda rounds: [r[1] for r in first_batches(rounds)], min),
     Bound("import of hr.tfds", 0.1, "s", imports, min),
 ]
 

@@ -122,25 +122,44 @@ def test_a_build_that_is_killed_ten_times_gives_the_same_bytes(tmp_path):
 def test_a_build_goes_on_only_with_the_rows_that_it_began_with(tmp_path, monkeypatch):
     monkeypatch.setattr(staging, "CHUNK_ROWS", 4)
     monkeypatch.setattr(staging, "BATCH_ROWS", 2)
-    keys = list("abcdefgh")
-    limit = [6]
+    keys = tmp_path / "keys"  # which the code of the generator does not tell
 
     @hr.dataset("changing", version="1.0.0", features={"x": np.int64}, splits=["train"])
     def changing(split):
-        for number, key in enumerate(keys):
-            if number == limit[0]:
+        for number, key in enumerate(keys.read_text().split()):
+            if key == "stop":
                 raise RuntimeError("enough")
             yield key, {"x": number}
 
+    keys.write_text("a b c d e f stop")
     with pytest.raises(RuntimeError, match=r"enough"):
         changing.build(tmp_path)
-    limit[0] = -1
-    keys[1] = "other"
+    keys.write_text("a other c d e f g h")
     with pytest.raises(hr.catalogue.BuildError, match=r"at row 1 the generator gave the key 'other'"):
         changing.build(tmp_path)
-    keys[1] = "b"
+    keys.write_text("a b c d e f g h")
     changing.build(tmp_path)
     assert sorted(int(row["x"]) for row in rows("changing", tmp_path)) == list(range(8))
+
+
+def test_a_stopped_build_does_not_go_on_with_other_code(tmp_path, monkeypatch):
+    monkeypatch.setattr(staging, "CHUNK_ROWS", 4)
+    monkeypatch.setattr(staging, "BATCH_ROWS", 2)
+
+    def made(offset, stop):
+        @hr.dataset("mixed", version="1.0.0", features={"x": np.int64}, splits=["train"])
+        def generated(split):
+            for number in range(8):
+                if number == stop:
+                    raise RuntimeError("enough")
+                yield f"{number}", {"x": number + offset}
+
+        return generated
+
+    with pytest.raises(RuntimeError, match=r"enough"):
+        made(0, 6).build(tmp_path)
+    made(100, -1).build(tmp_path)
+    assert sorted(int(row["x"]) for row in rows("mixed", tmp_path)) == list(range(100, 108))
 
 
 @pytest.mark.parametrize(
@@ -248,3 +267,76 @@ def test_sequences_of_sequences_of_one_length_are_read_back(tmp_path):
         assert row["pairs"].tolist() == [[i, j] for j in range(i)]
         assert row["square"].tolist() == [[i, 0], [0, i]]
         assert row["words"].to_list() == [[b"a"] * i, []]
+
+
+def counted(start=0, features=None, version="1.0.0", **more):
+    @hr.dataset("counted", version=version, features=features or {"x": np.int64}, splits=["train"], **more)
+    def rows(split):
+        yield from ({"x": x + start} for x in range(3))
+
+    return rows
+
+
+def longer(**more):
+    @hr.dataset("counted", version="1.0.0", features={"x": np.int64}, splits=["train"], **more)
+    def rows(split):
+        yield from ({"x": x + 7} for x in range(4))
+
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("other", "how", "what"),
+    [
+        (longer, {}, "code"),
+        (lambda: counted(1), {}, "code"),
+        (lambda: counted(features={"x": np.int32}), {}, "features"),
+        (counted, {"limit": 2}, "limit"),
+    ],
+)
+def test_a_version_that_was_built_by_something_else_is_refused(tmp_path, other, how, what):
+    counted().build(tmp_path)
+    with pytest.raises(
+        ValueError, match=rf"counted 1\.0\.0 is built already.*{what}.*raise the version.*major"
+    ) as caught:
+        other().build(tmp_path, **how)
+    assert "--overwrite" in str(caught.value)
+    other().build(tmp_path, check_versions=False, **how)
+    assert len(hr.tfds.load("counted", split="train", data_dir=tmp_path)) == 3
+    other().build(tmp_path, overwrite=True, **how)
+    other().build(tmp_path, **how)
+
+
+def test_the_same_again_is_not_built_again(tmp_path):
+    counted(description="old").build(tmp_path)
+    page = tmp_path / "counted/1.0.0/dataset_info.json"
+    before = page.stat().st_mtime_ns
+    counted(description="new").build(tmp_path)
+    counted().build(tmp_path)
+    assert page.stat().st_mtime_ns == before
+    (tmp_path / "counted/1.0.0/.made_by.json").unlink()  # as of datasets that TFDS built
+    longer().build(tmp_path)
+    assert page.stat().st_mtime_ns == before
+
+
+def test_sources_that_have_changed_are_told(tmp_path):
+    def made():
+        @hr.dataset("lines", version="1.0.0", features={"x": F.Text()}, sources={"a": str(tmp_path / "a.txt")})
+        def rows(split, sources):
+            yield from ({"x": line} for line in sources["a"].read_text().split())
+
+        return rows
+
+    (tmp_path / "a.txt").write_text("a b")
+    made().build(tmp_path / "data")
+    made().build(tmp_path / "data")
+    (tmp_path / "a.txt").write_text("a b c")
+    with pytest.raises(ValueError, match="sources that have changed"):
+        made().build(tmp_path / "data")
+
+
+def test_a_build_brings_the_index_of_its_folder_up_to_date(tmp_path):
+    counted().build(tmp_path)
+    hr.catalogue.write_index(tmp_path)
+    counted(version="1.0.1").build(tmp_path)
+    assert '"1.0.1"' in (tmp_path / "catalogue.json").read_text()

@@ -8,6 +8,7 @@ import pytest
 import headrace as hr
 from headrace.catalogue.evolution import changes_between, demanded_kind, next_version, row_changes
 from headrace.tfds.feature import as_feature
+from headrace.tfds.files import Folder
 from headrace.tfds.versions import Version
 
 F = hr.tfds.features
@@ -68,7 +69,7 @@ def test_catalogues_are_looked_through_in_order(tmp_path):
         hr.catalogue.remove(tmp_path / "b")
 
 
-def test_the_index_of_a_catalogue_is_believed(tmp_path, monkeypatch):
+def test_a_stale_index_hides_no_version(tmp_path, monkeypatch):
     import fsspec
 
     make(tmp_path / "team", "numbers", "1.0.0")
@@ -77,10 +78,31 @@ def test_the_index_of_a_catalogue_is_believed(tmp_path, monkeypatch):
     make(tmp_path / "team", "numbers", "2.0.0", 20)
     fsspec.filesystem("memory").put(str(tmp_path / "team"), "/team", recursive=True)
     monkeypatch.setenv("HEADRACE_CATALOGUES", "memory://team")
-    assert len(hr.load("numbers", split="train")) == 10
+    with pytest.warns(hr.PipelineWarning, match=r"catalogue\.json is stale.*headrace dataset index"):
+        assert len(hr.load("numbers", split="train")) == 20
+    assert len(hr.load("numbers:2.0.0", split="train")) == 20
+    assert len(hr.load("numbers", split="train", data_dir=tmp_path / "team")) == 20
+    assert hr.catalogue.list_datasets(data_dir=tmp_path / "team") == {"numbers": ["1.0.0", "2.0.0"]}
     (tmp_path / "team/catalogue.json").write_text("[]")
     with pytest.raises(hr.StorageError, match=r"no index of datasets"):
         hr.load("numbers", data_dir=tmp_path / "team")
+
+
+def test_the_index_is_believed_where_a_store_cannot_be_listed(tmp_path, monkeypatch):
+    import fsspec
+
+    make(tmp_path / "team", "numbers", "1.0.0")
+    hr.catalogue.write_index(tmp_path / "team")
+    fsspec.filesystem("memory").put(str(tmp_path / "team"), "/unlisted", recursive=True)
+    names = Folder.names
+
+    def unlisted(self):
+        if self.local is None and self.name == "numbers":
+            raise PermissionError("403")
+        return names(self)
+
+    monkeypatch.setattr(Folder, "names", unlisted)
+    assert len(hr.load("numbers", split="train", data_dir="memory://unlisted")) == 10
 
 
 def test_a_lock_pins_version_and_files(tmp_path):

@@ -3,7 +3,7 @@
 from headrace.catalogue.builder import DatasetBuilder
 from headrace.catalogue.evolution import VersionError
 from headrace.catalogue.folders import add, remove, write_index
-from headrace.catalogue.load import find_builder, list_datasets, lock_dataset
+from headrace.catalogue.load import find_builder, list_datasets, lock_dataset, search
 from headrace.catalogue.sources import SourceFile
 from headrace.tfds.staging import BuildError
 
@@ -17,5 +17,6 @@ __all__ = [
     "list_datasets",
     "lock_dataset",
     "remove",
+    "search",
     "write_index",
 ]

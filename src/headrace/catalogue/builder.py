@@ -5,17 +5,21 @@ from __future__ import annotations
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from headrace.catalogue.evolution import Change, changes_between, check_version
-from headrace.catalogue.sources import SourceFile, fetch_source, sha256_of
+from headrace.catalogue.download import sha256_of
+from headrace.catalogue.evolution import Change, changes_between, check_made_by, check_version
+from headrace.catalogue.folders import INDEX, write_index
+from headrace.catalogue.sources import SourceFile, fetch_sources
 from headrace.dataset import Dataset
 from headrace.execute.budget import cpus
+from headrace.identity.digests import PYTHON
 from headrace.identity.looker import Looker
 from headrace.tfds.builder import ReadOnlyBuilder, builder_from_directory, data_directory, list_versions
-from headrace.tfds.feature import FeatureConnector, as_feature
+from headrace.tfds.feature import FeatureConnector, as_feature, canonical
 from headrace.tfds.files import Folder
 from headrace.tfds.pipelines import PipelineRows, local_folder
 from headrace.tfds.staging import BuildError, Key, keyed
@@ -66,12 +70,19 @@ class DatasetBuilder(ABC):
     shards: int | None = None
     readers: int = 1
     metadata: Any = None
+    row_counts: Mapping[str, int] = {}
+    """How many rows each split will have, if that is known before."""
 
     _fetched: Mapping[str, Path] = {}
 
     @abstractmethod
     def examples(self, part: Any) -> Iterable[Any]:
         """The rows of one part; a Dataset will do."""
+
+    @property
+    def maker(self) -> Callable[..., Iterable[Any]]:
+        """The user's function that makes rows."""
+        return self.examples
 
     def source(self, name: str) -> Path:
         """One of the `sources`, on this machine and checked."""
@@ -114,14 +125,24 @@ class DatasetBuilder(ABC):
     ) -> ReadOnlyBuilder:
         """Write the dataset below `data_dir`, and give what reads it. One that is there already is not built again.
 
+        If it is there, and was made by other code, features or sources, that is an error: raise the version.
+
         A build that was killed goes on. Parts of a split are made by several `processes` at a time (None: as many as
         there are CPUs, where there are several parts). Where an earlier version is there, and the features or splits
         have changed more than the version says, that is an error. `limit` rows of each part are enough for a trial.
         """
         folder = local_folder(data_directory(data_dir).path)
-        plan = self.plan(*self._fetch(folder))
+        code = self._code()
+        plan = self.plan(*self._fetch(folder, progress=progress))
+        made_by = {
+            "python": PYTHON, "code": code, "features": canonical(plan.features), "limit": limit,
+            "sources": dict(plan.checksums),
+        }  # fmt: skip
+        plan = replace(plan, made_by=made_by)
         target = plan.home(folder) / str(plan.version)
         if target.exists() and not overwrite:
+            if check_versions:
+                check_made_by(target, made_by, f"{plan.name} {plan.version}")
             return builder_from_directory(target)
         if check_versions:
             self._check_version(plan, folder)
@@ -135,17 +156,44 @@ class DatasetBuilder(ABC):
             raise BuildError(f"{plan.name} has no splits")
         width = cpus() if processes is None else processes
         found: dict[str, Sequence[Any]] = {name: [each.source() for each in rows] for name, rows in splits.items()}
-        return builder_from_directory(
-            write_dataset(plan, folder, found, processes=width, overwrite=overwrite, progress=progress)
+        counts = dict(self.row_counts) if limit is None else None
+        written = write_dataset(
+            plan, folder, found, processes=width, overwrite=overwrite, progress=progress, counts=counts
         )
+        if (folder / INDEX).exists():  # so that a copy of the folder in a store lists this version too
+            write_index(folder)
+        return builder_from_directory(written)
 
-    def _fetch(self, folder: Path) -> tuple[dict[str, str], int]:
-        """Have all sources here; returns their checksums and their size."""
-        named = {
-            name: each if isinstance(each, SourceFile) else SourceFile(each) for name, each in self.sources.items()
+    def _code(self) -> dict[str, list[str]]:
+        """What tells the code that makes each part, and what it holds, from other code."""
+        self._fetched = {}  # where sources lie says nothing of what is in them
+        return {
+            split: [str(Looker().digest((self.maker, part))) for part in parts] for split, parts in self.parts().items()
         }
-        manual = folder / "downloads" / "manual" / snake_case(self.name)
-        self._fetched = {name: fetch_source(source, manual) for name, source in named.items()}
+
+    def source_files(self) -> dict[str, SourceFile]:
+        """The `sources`, those that are paths or URLs alone made SourceFiles."""
+        return {name: each if isinstance(each, SourceFile) else SourceFile(each) for name, each in self.sources.items()}
+
+    def source_folder(self, data_dir: Path) -> Path:
+        """Where its downloads lie, and files that are put there by hand."""
+        return data_dir / "downloads" / "manual" / snake_case(self.name)
+
+    def download(self, data_dir: Any = None, *, progress: bool | None = None) -> dict[str, Path]:
+        """Have all sources on this machine, verified, without building anything; returns where they are.
+
+        Args:
+            data_dir: the folder of datasets, below which downloads lie; TFDS's own by default.
+            progress: whether to show bars; None shows them if standard error is a terminal.
+        """
+        self._fetch(local_folder(data_directory(data_dir).path), progress=progress)
+        return dict(self._fetched)
+
+    def _fetch(self, folder: Path, *, progress: bool | None = None) -> tuple[dict[str, str], int]:
+        """Have all sources here; returns their checksums and their size."""
+        named = self.source_files()
+        title = f"{self.name} {self.version}"
+        self._fetched = fetch_sources(named, self.source_folder(folder), title=title, progress=progress)
         sums = {source.url: source.sha256 or sha256_of(self._fetched[name]) for name, source in named.items()}
         return sums, sum(path.stat().st_size for path in self._fetched.values())
 
@@ -177,7 +225,7 @@ class GeneratedRows:
 
     def identity(self) -> Any:
         """See RowSource: by the code of the generator and by what it is called with."""
-        return [str(Looker().digest((self._builder.examples, repr(self._part)))), self._limit]
+        return [str(Looker().digest((self._builder.maker, repr(self._part)))), self._limit]
 
     def rows(self, skip: int) -> tuple[int, Iterator[tuple[Key, Any]]]:  # noqa: ARG002 - a generator starts in front
         """See RowSource."""
@@ -202,6 +250,11 @@ class GeneratorDataset(DatasetBuilder):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The generator itself."""
         return self._generator(*args, **kwargs)
+
+    @property
+    def maker(self) -> Callable[..., Iterable[Any]]:
+        """See DatasetBuilder."""
+        return self._generator
 
     def examples(self, part: Any) -> Iterable[Any]:
         """What the function gives."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from headrace.catalogue.sources import sha256_of
+from headrace.catalogue.download import sha256_of
 from headrace.tfds.builder import ReadOnlyBuilder
 from headrace.tfds.feature import FeatureConnector, FeaturesDict, Image, SequenceFeature, Tensor
 

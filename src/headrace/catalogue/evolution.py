@@ -6,16 +6,19 @@ something was added; patch, where nothing shows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from headrace.errors import HeadraceError
+from headrace.storage.files import read_page
 from headrace.tfds.builder import ReadOnlyBuilder
 from headrace.tfds.decode import PartialDecoding
 from headrace.tfds.feature import ClassLabel, FeatureConnector, FeaturesDict, SequenceFeature, canonical
 from headrace.tfds.versions import Version
+from headrace.tfds.writing import MADE_BY
 
 KINDS = ("patch", "minor", "major")
 
@@ -145,3 +148,28 @@ def check_version(before: Version, after: Version, changes: Sequence[Change], na
         raise VersionError(
             f"{name} {after} after {before}: {listed}. That is a {kind} change, which demands {wanted} or higher"
         )
+
+
+def check_made_by(folder: Path, now: Mapping[str, Any], name: str) -> None:
+    """Refuse a version that was built by something else than it would be built by now; one that says nothing passes."""
+    if not (folder / MADE_BY).exists():
+        return
+    was = read_page(folder / MADE_BY)
+    same_python = was.get("python") == now["python"]
+    changed = [key for key in ("features", "sources", "limit") if was.get(key) != now[key]]
+    if was.get("code") != now["code"] and same_python:
+        changed.insert(0, "code")
+    if changed:
+        raise VersionError(
+            f"{name} is built already in {folder}, by {CHANGED[changed[0]]} since, and is not built again: raise the "
+            "version (major: rows have changed, minor: something was added, patch: nothing shows), or say "
+            "overwrite=True (--overwrite) if nobody uses it yet"
+        )
+
+
+CHANGED = {
+    "code": "code that has changed",
+    "features": "features that have changed",
+    "sources": "sources that have changed",
+    "limit": "another limit of rows",
+}

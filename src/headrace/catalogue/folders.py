@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
-from headrace.errors import StorageError
+from headrace.errors import StorageError, TransportError, warn_once
+from headrace.paths import local_only
 from headrace.storage.files import whole_file
 from headrace.tfds.builder import data_directory, list_versions
 from headrace.tfds.files import Folder
@@ -51,25 +51,44 @@ def catalogue_folders(data_dir: Any = None, storage_options: Mapping[str, Any] |
 
 
 def folder_index(folder: Folder) -> dict[str, dict[str, list[str]]]:
-    """The versions of each dataset, by config ('' for none): as the index says, or as the folder shows."""
+    """The versions of each dataset, by config ('' for none): as a store's index says, or as the folder shows."""
     said = folder.read_json(INDEX)
     if said is not None:
         if not isinstance(said, dict) or not isinstance(said.get("datasets"), dict):
             raise StorageError(f"{folder.file(INDEX)} is no index of datasets; `headrace dataset index` makes it anew")
         found: dict[str, dict[str, list[str]]] = said["datasets"]
-        return found
+        if folder.local is None:  # elsewhere it saves many requests; here the folder itself is as quick to read
+            return found
     return look_through(folder)
 
 
 def look_through(folder: Folder) -> dict[str, dict[str, list[str]]]:
     """The versions of each dataset that a folder holds."""
     names = sorted(name for name, size in folder.names().items() if size is None and name[0] != ".")
-    listed = {name: list_versions(folder / name) for name in names}
-    return {
-        name: {config or "": [str(version) for version in versions] for config, versions in found.items()}
-        for name, found in listed.items()
-        if found
-    }
+    listed = {name: _listed_versions(folder / name) for name in names}
+    return {name: found for name, found in listed.items() if found}
+
+
+def _listed_versions(home: Folder) -> dict[str, list[str]]:
+    return {config or "": [str(version) for version in found] for config, found in list_versions(home).items()}
+
+
+def _versions(folder: Folder, name: str) -> dict[str, list[str]] | None:
+    """The versions of one dataset; those of a store as it lists them, if it can, since its index may be stale."""
+    said = folder_index(folder).get(name)
+    if folder.local is not None:
+        return said
+    try:
+        there = _listed_versions(folder / name)
+    except (OSError, NotImplementedError, TransportError):  # a store that cannot be listed, or may not be
+        there = {}
+    if there and there != said and folder.read_json(INDEX) is not None:
+        warn_once(
+            ("stale catalogue", str(folder), name),
+            f"{folder}/{INDEX} is stale: it does not list the versions of {name} that are there. Run `headrace dataset "
+            "index` on a copy, and put the file there",
+        )
+    return there or said
 
 
 def write_index(folder: Any) -> str:
@@ -79,18 +98,17 @@ def write_index(folder: Any) -> str:
     >>> hr.catalogue.write_index(folder).split("/")[-1]
     'catalogue.json'
     """
-    place = Folder(folder)
-    here = place.local
-    if here is None:
-        raise ValueError(f"the index is written on this machine: write that of the copy, then put it at {place}")
-    with whole_file(Path(here) / INDEX) as file:
-        file.write(json.dumps({"datasets": look_through(place)}, indent=1).encode())
-    return str(Path(here) / INDEX)
+    here = local_only(
+        folder, "write_index", "write the index of a copy on this machine, then put it there"
+    ).expanduser()
+    with whole_file(here / INDEX) as file:
+        file.write(json.dumps({"datasets": look_through(Folder(here))}, indent=1).encode())
+    return str(here / INDEX)
 
 
 def find_in(folder: Folder, wanted: DatasetName) -> Folder | None:
     """The folder of a dataset's version, None where there is no dataset of this name."""
-    configs = folder_index(folder).get(wanted.name)
+    configs = _versions(folder, wanted.name)
     if configs is None:
         return None
     home = folder / wanted.name
@@ -108,7 +126,7 @@ def _default_config(home: Folder, configs: Mapping[str, Any]) -> str:
         return ""
     said = home.read_json(".config/metadata.json") or {}
     default = said.get("default_config_name")
-    if default in configs:
+    if default:
         return str(default)
     if len(configs) == 1:
         return next(iter(configs))

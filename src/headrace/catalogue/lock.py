@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.errors import StorageError
+from headrace.paths import local_only
 from headrace.records.files import read_all
 from headrace.records.transport import ALONE
 from headrace.storage.files import whole_file
@@ -23,7 +24,7 @@ LOCK_FILE = "headrace.lock"
 def lock_path() -> Path:
     """The lock file of this project: HEADRACE_LOCK, or the nearest one at or above the working directory."""
     if said := os.environ.get("HEADRACE_LOCK"):
-        return Path(said)
+        return local_only(said, "HEADRACE_LOCK")
     here = Path.cwd()
     return next((f / LOCK_FILE for f in (here, *here.parents) if (f / LOCK_FILE).exists()), here / LOCK_FILE)
 

@@ -2,24 +2,40 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Mapping
+import logging
+from collections.abc import Mapping, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Event
 from typing import Any
+from urllib.parse import urlsplit
 
+from headrace.catalogue.download import OFFLINE, Advance, download, is_offline, matches, sha256_of
 from headrace.errors import StorageError
-from headrace.records.files import local_path, open_path
+from headrace.execute.channel import Cancelled
+from headrace.ops.progress import bytes_bars
+from headrace.plan.display import bytes_text
+from headrace.records.files import local_path
 from headrace.records.redact import show_path
-from headrace.records.transport import ALONE
-from headrace.storage.files import whole_file
 
-PIECE = 4 << 20
+log = logging.getLogger("headrace")
+
+DOWNLOADS_AT_ONCE = 4
 
 
 @dataclass(frozen=True)
 class SourceFile:
     """A file by path or URL, with the SHA-256 of what it holds; `note` says how to get it by hand.
+
+    Args:
+        url: path or URL of the file.
+        sha256: the checksum of the file; without it nothing is verified but the size.
+        note: how to get the file by hand, for error messages.
+        storage_options: what the file system of the URL is told, such as credentials.
+        size: how many bytes it has.
+        mirrors: other URLs of the same file, which are tried in order.
+        filename: what the file is called on this machine; by default the last part of the URL.
 
     >>> hr.catalogue.SourceFile("https://example.com/points.csv", sha256="ab12…", note="ask the authors for it").name
     'points.csv'
@@ -29,64 +45,117 @@ class SourceFile:
     sha256: str | None = None
     note: str = ""
     storage_options: Mapping[str, Any] | None = None
+    size: int | None = None
+    mirrors: tuple[str, ...] = ()
+    filename: str = ""
 
     @property
     def name(self) -> str:
         """The file's own name."""
-        return self.url.rstrip("/").rsplit("/", 1)[-1]
+        if self.filename:
+            return self.filename
+        path = urlsplit(self.url).path if self.url.startswith(("http://", "https://")) else self.url
+        return path.rstrip("/").rsplit("/", 1)[-1]
 
 
-def fetch_source(source: SourceFile, folder: Path) -> Path:
-    """The file on this machine, checked; one that is elsewhere is copied into the folder first."""
+def fetch_sources(
+    sources: Mapping[str, SourceFile], folder: Path, *, title: str = "", progress: bool | None = None
+) -> dict[str, Path]:
+    """All files on this machine, verified; those that are elsewhere are downloaded into the folder, several at a time.
+
+    Args:
+        sources: the files by their keys.
+        folder: where downloads lie, and files that the user puts there by hand.
+        title: what they are for, for the line that announces how much will be downloaded.
+        progress: whether to show bars; None shows them if standard error is a terminal.
+    """
+    missing = [each for each in sources.values() if is_missing(each, folder)]
+    if not missing or is_offline():
+        return {key: fetch_source(source, folder) for key, source in sources.items()}
+    sizes = [each.size for each in missing]
+    total = f"{bytes_text(sum(size or 0 for size in sizes))}{' or more' if None in sizes else ''}"
+    log.info("%s: downloading %s (%d files) to %s", title, total, len(missing), folder)
+    stopped = Event()
+
+    def fetch(source: SourceFile, advance: Advance) -> Path:
+        def advance_or_stop(more: int) -> None:
+            if stopped.is_set():
+                raise Cancelled
+            advance(more)
+
+        return fetch_source(source, folder, advance_or_stop)
+
+    with (
+        bytes_bars(f"{title}: {total} to {folder}", progress) as bar,
+        ThreadPoolExecutor(DOWNLOADS_AT_ONCE, "headrace-download") as pool,
+    ):
+        jobs = {key: pool.submit(fetch, each, bar(each.name, each.size)) for key, each in sources.items()}
+        try:
+            wait(jobs.values(), return_when=FIRST_EXCEPTION)
+            return {key: job.result() for key, job in jobs.items() if job.done()}
+        finally:
+            stopped.set()
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+def is_missing(source: SourceFile, folder: Path) -> bool:
+    """Whether a file would have to be downloaded."""
+    return local_path(source.url) is None and not (folder / source.name).exists()
+
+
+def fetch_source(source: SourceFile, folder: Path, advance: Advance = lambda _: None) -> Path:
+    """The file on this machine, verified; one that is elsewhere is downloaded into the folder first."""
     here = local_path(source.url)
     by_hand = folder / source.name
     if here is not None and Path(here).expanduser().exists():
         return _checked(Path(here).expanduser(), source)
     if by_hand.exists():
-        return _checked(by_hand, source)
+        if matches(by_hand, source):
+            return by_hand
+        if here is not None or is_offline():  # else it is downloaded again
+            raise _wrong(by_hand, source)
     if here is not None:
         raise StorageError(f"{source.url} is not there: put it at {by_hand}{_note(source)}")
-    folder.mkdir(parents=True, exist_ok=True)
-    try:
-        _copy(source, by_hand)
-    except (OSError, ImportError, ValueError, RuntimeError) as error:
+    said = f"{source.name}{f' ({bytes_text(source.size)})' if source.size is not None else ''}"
+    if is_offline():
         raise StorageError(
-            f"{show_path(source.url)} cannot be fetched ({error}): put it at {by_hand} by hand{_note(source)}"
+            f"{said} is not downloaded, because {OFFLINE} is set: unset it, or put {show_path(source.url)} at "
+            f"{by_hand}{_note(source)}"
+        )
+    try:
+        download(source, by_hand, advance)
+    except StorageError as error:
+        raise StorageError(
+            f"{said} cannot be downloaded: {error}. Put it at {by_hand} by hand{_note(source)}"
         ) from error
-    return _checked(by_hand, source)
+    return by_hand
+
+
+def remove_sources(sources: Sequence[SourceFile], folder: Path) -> int:
+    """Remove what was downloaded, and parts of it; returns how many bytes there were."""
+    freed = 0
+    for source in sources:
+        for path in (folder / source.name, folder / f".{source.name}.part"):
+            if path.exists():
+                freed += path.stat().st_size
+                path.unlink()
+    return freed
 
 
 def _note(source: SourceFile) -> str:
     return f" ({source.note})" if source.note else ""
 
 
-def _copy(source: SourceFile, target: Path) -> None:
-    import numpy as np
-
-    file = open_path(source.url, ALONE.using(source.storage_options))
-    piece = np.empty(PIECE, np.uint8)
-    offset = 0
-    try:
-        with whole_file(target) as out:
-            while got := file.read_into(piece, offset):
-                out.write(piece[:got].tobytes())
-                offset += got
-    finally:
-        file.close()
-
-
 def _checked(path: Path, source: SourceFile) -> Path:
-    if source.sha256 is not None:
-        found = sha256_of(path)
-        if found != source.sha256.lower():
-            raise StorageError(
-                f"{path} is not the file that it should be: its SHA-256 is {found}, where {source.sha256} was promised"
-                f"{_note(source)}"
-            )
+    if not matches(path, source):
+        raise _wrong(path, source)
     return path
 
 
-def sha256_of(path: Path) -> str:
-    """The checksum of a file."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+def _wrong(path: Path, source: SourceFile) -> StorageError:
+    size = path.stat().st_size
+    if source.size not in (None, size):
+        what = f"it has {size:,} bytes, where {source.size:,} were promised"
+    else:
+        what = f"its SHA-256 is {sha256_of(path)}, where {source.sha256} was promised"
+    return StorageError(f"{path} is not the file that it should be: {what}{_note(source)}")
