@@ -418,9 +418,9 @@ print(t.digest(lambda x: (x in set(t.WORDS), t.VALUES["objects"])))
             check=True,
             env={"PYTHONHASHSEED": seed},
         ).stdout
-        for seed, flags in [("1", ()), ("2", ()), ("3", ("-X", "frozen_modules=off"))]
+        for seed, flags in [("1", ()), ("2", ("-X", "frozen_modules=off"))]
     ]
-    assert said[0] == said[1] == said[2] and said[0].count("\n") == len(VALUES) + 9
+    assert said[0] == said[1] and said[0].count("\n") == len(VALUES) + 9
 
 
 def test_what_travels_to_another_process_stays_what_it_is(tmp_path):

@@ -208,11 +208,17 @@ def _value(component: Any) -> Value:
         return Value("dataset", (), elements(component))
     if hasattr(component, "row_lengths"):
         dtype = np.dtype(getattr(component.dtype, "as_numpy_dtype", component.dtype))
-        return Value(f"ragged {dtype.name}", tuple(component.shape), component.to_list())
+        return Value(f"ragged {dtype.name}", tuple(component.shape), _encoded(component.to_list()))
     array = np.asarray(component.numpy() if hasattr(component, "numpy") else component)
     if array.dtype.kind not in "OSU":
         return Value(array.dtype.name, array.shape, array.tolist())
     return Value("text", array.shape, [v.encode() if isinstance(v, str) else v for v in array.ravel().tolist()])
+
+
+def _encoded(rows: Any) -> Any:
+    if isinstance(rows, list):
+        return [_encoded(row) for row in rows]
+    return rows.encode() if isinstance(rows, str) else rows
 
 
 def _sort(component: Any) -> Sort | None:

@@ -121,6 +121,14 @@ def test_resize_bilinear_gives_the_same_bits(make, size):
             np.testing.assert_array_equal(hr.image.resize(image, size), tf.image.resize(image, size))
 
 
+@pytest.mark.parametrize("method", ["bilinear", "nearest", "area", "bicubic"])
+def test_resize_to_the_size_that_an_image_has_gives_the_same_dtype(method):
+    image = np.arange(12, dtype=np.uint8).reshape(2, 2, 3)
+    theirs, ours = tf.image.resize(image, (2, 2), method).numpy(), hr.image.resize(image, (2, 2), method)
+    assert ours.dtype == theirs.dtype == (np.uint8 if method == "nearest" else np.float32)
+    np.testing.assert_array_equal(ours, theirs)
+
+
 def test_resize_of_other_dtypes_and_of_batches_gives_the_same_bits():
     for dtype in (np.int16, np.uint16, np.int32):
         image = picture(20, 30).astype(dtype)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from . import Point, i32, tuples
-from .conftest import ERROR, assert_same, build, cases, differs, headrace, numbers, sort, tf_data
+from .conftest import ERROR, assert_same, build, but, cases, differs, headrace, numbers, sort, tf_data
 
 tf = pytest.importorskip("tensorflow")
 pytestmark = pytest.mark.tensorflow
@@ -190,6 +190,34 @@ def children(D):
     }
 )
 def test_an_error_belongs_to_one_element_and_the_next_one_follows(pipeline):
+    assert_same(pipeline, sizes_may_be_open=True)
+
+
+def last(D, n=7):
+    """0, 1, … and an error in place of the last, so that it lies in the remainder of groups of two or four."""
+    return D.range(n).map(D.failing(lambda x: x == n - 1))
+
+
+@cases(
+    {
+        "batch": lambda D: last(D).batch(4, drop_remainder=True),
+        "nothing but a remainder": lambda D: last(D, 1).batch(4, drop_remainder=True),
+        "padded_batch": lambda D: last(D).padded_batch(2, padded_shapes=[], drop_remainder=True),
+        "window": but(
+            "tf.data loses it",
+            lambda D: last(D).window(2, drop_remainder=True).flat_map(lambda w: w.batch(2)),
+        ),
+        "a map after it": lambda D: last(D).batch(2, drop_remainder=True).map(lambda x: x + 1),
+        "prefetch": lambda D: last(D).batch(2, drop_remainder=True).prefetch(2),
+        "take of all": lambda D: last(D).batch(2, drop_remainder=True).take(-1),
+        "take before it": lambda D: last(D).batch(2, drop_remainder=True).take(3),
+        "repeat": lambda D: last(D).batch(2, drop_remainder=True).repeat(2),
+        "concatenate": lambda D: last(D).batch(2, drop_remainder=True).concatenate(D.range(4).batch(2, True)),
+        "a child of flat_map": lambda D: D.range(2).flat_map(lambda x: last(D).batch(2, drop_remainder=True)),
+        "ignore_errors": lambda D: last(D).batch(2, drop_remainder=True).ignore_errors(),
+    }
+)
+def test_an_error_in_a_remainder_that_is_dropped_is_raised(pipeline):
     assert_same(pipeline, sizes_may_be_open=True)
 
 

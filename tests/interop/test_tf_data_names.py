@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import headrace as hr
-from headrace.names import ANOTHER_NAME, GUESSES, NOT_HERE, NOT_YET, UNTIL_THEN
+from headrace.names import ANOTHER_NAME, APPLIED, GUESSES, NOT_HERE, NOT_YET, UNTIL_THEN
 from headrace.options import ELSEWHERE, GROUPS, SAME
 
 tf = pytest.importorskip("tensorflow")
@@ -36,7 +36,9 @@ NAMES = [
     *public("NumpyIterator.", tf.data.NumpyIterator),
 ]
 PENDING = [name for names in NOT_YET.values() for name in names]
-HERE = [name for name in NAMES if name not in {*NOT_HERE, *ANOTHER_NAME, *PENDING, *OPTIONS}]
+WORKING = [*APPLIED, "experimental.TFRecordWriter", "experimental.RandomDataset"]
+"""Functions that only hand on what they are given."""
+HERE = [name for name in NAMES if name not in {*NOT_HERE, *ANOTHER_NAME, *PENDING, *OPTIONS, *WORKING}]
 
 
 NOTHING = object()
@@ -146,3 +148,38 @@ def test_every_name_of_tf_io_is_here_or_answered():
             assert "hr.io" in answer(f"io.{name}")
     stale = [path for path in GUESSES if path.startswith("io.") and at(hr, path) is not NOTHING]
     assert stale == []
+
+
+@pytest.mark.parametrize("name", WORKING)
+def test_names_of_experimental_work(name):
+    assert name in NAMES
+    assert callable(at(hr, name))
+
+
+def test_functions_for_apply_do_what_tf_datas_do():
+    def made(D, experimental):
+        ds = D.range(10).batch(3).apply(experimental.unbatch()).apply(experimental.enumerate_dataset(start=2))
+        short = D.range(3).apply(experimental.take_while(lambda x: x < 2))
+        buckets = D.range(1, 6).map(lambda n: tf.ones(n) if D is tf.data.Dataset else np.ones(n, np.float32))
+        buckets = buckets.apply(
+            experimental.bucket_by_sequence_length(lambda x: len(x) if D is hr.Dataset else tf.shape(x)[0], [3], [2, 2])
+        )
+        counted = [int(x) for x in experimental.Counter(3, 2).take(2)]
+        one = experimental.sample_from_datasets([D.range(4)], [1.0])
+        return (
+            [(int(i), int(x)) for i, x in ds],
+            [int(x) for x in short],
+            sorted(np.asarray(x).shape for x in buckets),
+            counted,
+            [int(x) for x in one],
+            int(experimental.cardinality(short)),
+            int(experimental.get_single_element(D.range(1))),
+        )
+
+    assert made(hr.Dataset, hr.experimental) == made(tf.data.Dataset, tf.data.experimental)
+
+
+def test_a_writer_of_experimental_writes_a_file_of_records(tmp_path):
+    records = [b"a", b"bc", b""]
+    hr.experimental.TFRecordWriter(str(tmp_path / "a"), "GZIP").write(hr.Dataset.from_tensor_slices(records))
+    assert [r.numpy() for r in tf.data.TFRecordDataset(str(tmp_path / "a"), "GZIP")] == records

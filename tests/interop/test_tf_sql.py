@@ -1,6 +1,8 @@
 """SqlDataset against tf.data's own, on the same SQLite files."""
 
 import sqlite3
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -162,3 +164,31 @@ def test_a_resume_goes_on(people):
                 next(it)
             state = it.state()
         assert list(ds.iterator(state)) == want[cut:]
+
+
+TENSORFLOW_FIRST = """
+import sys
+from importlib import import_module
+
+for name in sys.argv[2].split(","):
+    import_module(name)
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+
+import headrace as hr
+
+with closing(sqlite3.connect(sys.argv[1])) as db:  # whose locks would be lost if two SQLites had the file open
+    db.execute("BEGIN IMMEDIATE")
+    db.execute("DELETE FROM towns")
+    print(list(hr.SqlDataset("sqlite", sys.argv[1], "SELECT town FROM towns ORDER BY town", (str,))))
+    print(db.execute("SELECT count(*) FROM people").fetchone()[0])
+"""
+
+
+@pytest.mark.parametrize("imports", ["tensorflow,headrace,sqlite3", "sqlite3,tensorflow,headrace"])
+def test_tensorflows_copy_of_sqlite_does_not_get_in_the_way(people, imports):
+    command = [sys.executable, "-c", TENSORFLOW_FIRST, people, imports]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stdout.splitlines()) == (0, ["[('Oslo',), ('Rome',)]", "4"]), ran.stderr

@@ -62,7 +62,7 @@ def assert_equal(got, expected, path="element"):
     else:
         got, expected = np.asarray(got), np.asarray(expected)
         assert (got.dtype, got.shape) == (expected.dtype, expected.shape), path
-        assert np.array_equal(got, expected), path
+        assert np.array_equal(got, expected, equal_nan=expected.dtype.kind == "f"), path
 
 
 def numbers(rows):

@@ -100,7 +100,7 @@ def test_a_function_whose_elements_are_not_known_is_decided_at_the_first_rows():
     after = D.range(9).map(lambda x: x if x > 1 else 0.5).map(lambda x: x + 1)
     for undecided in (ds, after):
         assert "[decided at the first rows]" in undecided.explain()
-    assert "[eager: branches on data" in after.explain()
+    assert "[row by row: branches on data" in after.explain()
     list(ds.batch(20))
     assert "vectorised: 1 operation, by the shapes that came" in ds.explain()
     list(after)
@@ -110,11 +110,11 @@ def test_a_function_whose_elements_are_not_known_is_decided_at_the_first_rows():
 def test_a_reason_that_no_row_can_change_is_told_before_the_first():
     seen = []
     ds = D.from_generator(lambda: [], output_signature=hr.TensorSpec(None)).map(lambda v: seen.append(v) or v)
-    assert "[eager: " in ds.explain()
+    assert "[row by row: " in ds.explain()
 
 
 def test_functions_in_processes_are_said_to_be():
-    assert "[called on each element, in worker processes]" in D.range(3).map(abs, mode="process").explain()
+    assert "[row by row: in worker processes, as asked for]" in D.range(3).map(abs, mode="process").explain()
 
 
 def test_an_explanation_shows_itself():

@@ -356,10 +356,10 @@ def test_what_the_paths_give_belongs_to_the_block():
 
 
 def test_names_that_a_path_uses_may_change():
-    fn = compiled("def fn(x):\n    return x * k if x > 3 else x", k=2.0)
+    fn = compiled("def fn(x):\n    return x * k[0] if x > 3 else x", k=[2.0])
     ds = D.range(9).map(lambda x: x * 1.0).map(fn)
     assert [float(x) for x in ds] == [0, 1, 2, 3, 8, 10, 12, 14, 16]
-    fn.__globals__["k"] = 3.0
+    fn.__globals__["k"][0] = 3.0
     assert [float(x) for x in ds] == [0, 1, 2, 3, 12, 15, 18, 21, 24]
 
 

@@ -105,7 +105,7 @@ def test_explain_says_how_each_function_runs():
     assert "vectorised: 2 operations]" in text
     assert "vectorised: 2 operations, log1p row by row" in text
     assert "vectorised: 2 operations, 2 paths" in text
-    assert "eager: branches on data at " in text
+    assert "row by row: branches on data at " in text
     assert "test_operations.py:" in text
     assert "decided at the first rows" in text
 

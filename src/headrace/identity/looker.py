@@ -35,6 +35,8 @@ from headrace.identity.values import (
     name_of,
     value_digest,
 )
+from headrace.plan.capabilities import contents_of
+from headrace.plan.node import Node
 from headrace.plan.spec import LeafSpec
 from headrace.plan.structure import is_record
 from headrace.ragged import Ragged
@@ -117,7 +119,7 @@ class Looker:
     def _own(self, value: Any, asked: AskedNames) -> Digest:
         """Something of headrace's: datasets and plans, records such as features, and specs."""
         plan = getattr(value, "_node", value)
-        if hasattr(plan, "contents"):
+        if isinstance(plan, Node):
             return self.node(plan)
         if is_record(type(value)):
             return self._object(value, asked)
@@ -125,7 +127,7 @@ class Looker:
 
     def node(self, plan: Any) -> Digest:
         """A node of a plan with its inputs."""
-        parts = [self._look(value, AskedNames()) for value in plan.contents()]
+        parts = [self._look(value, AskedNames()) for value in contents_of(plan)]
         return join_digests(plan.label(for_state=True), [*parts, *map(self.node, plan.inputs)])
 
     def _builtin(self, value: Any, asked: AskedNames) -> Digest:

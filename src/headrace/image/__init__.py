@@ -30,6 +30,7 @@ from headrace.image.geometry import (
     transpose,
 )
 from headrace.image.load import load_image
+from headrace.image.measures import ResizeMethod, extract_jpeg_shape, is_jpeg, psnr, ssim
 from headrace.image.mixing import cutmix, mixup
 from headrace.image.rand_augment import rand_augment
 from headrace.image.random import (
@@ -43,8 +44,21 @@ from headrace.image.random import (
     random_saturation,
 )
 from headrace.image.resize import decode_and_resize, resize, resize_with_pad
+from headrace.image.stateless import (
+    stateless_random_brightness,
+    stateless_random_contrast,
+    stateless_random_crop,
+    stateless_random_flip_left_right,
+    stateless_random_flip_up_down,
+    stateless_random_hue,
+    stateless_random_jpeg_quality,
+    stateless_random_saturation,
+)
+
+decode_bmp = decode_image
 
 __all__ = [
+    "ResizeMethod",
     "adjust_brightness",
     "adjust_contrast",
     "adjust_gamma",
@@ -57,19 +71,23 @@ __all__ = [
     "cutmix",
     "decode_and_crop_jpeg",
     "decode_and_resize",
+    "decode_bmp",
     "decode_image",
     "decode_jpeg",
     "decode_png",
     "encode_jpeg",
     "encode_png",
+    "extract_jpeg_shape",
     "flip_left_right",
     "flip_up_down",
     "grayscale_to_rgb",
     "hsv_to_rgb",
+    "is_jpeg",
     "load_image",
     "mixup",
     "pad_to_bounding_box",
     "per_image_standardization",
+    "psnr",
     "rand_augment",
     "random_brightness",
     "random_contrast",
@@ -85,6 +103,15 @@ __all__ = [
     "rgb_to_grayscale",
     "rgb_to_hsv",
     "rot90",
+    "ssim",
+    "stateless_random_brightness",
+    "stateless_random_contrast",
+    "stateless_random_crop",
+    "stateless_random_flip_left_right",
+    "stateless_random_flip_up_down",
+    "stateless_random_hue",
+    "stateless_random_jpeg_quality",
+    "stateless_random_saturation",
     "transpose",
 ]
 
@@ -92,9 +119,9 @@ __all__ = [
 if not TYPE_CHECKING:  # a type checker should still know which names there are
 
     def __getattr__(name: str) -> Any:
-        from headrace.names import MissingNameError
+        from headrace.names import found
 
-        raise MissingNameError("hr.image", name)
+        return found("hr.image", name)
 
 
 def __dir__() -> list[str]:

@@ -10,11 +10,12 @@ from numpy.typing import DTypeLike, NDArray
 from headrace.columns import Column
 from headrace.image.images import Images
 from headrace.image.operation import image_operation
+from headrace.plan.dtypes import numpy_dtype
 
 
 def convert_values(values: NDArray[Any], dtype: DTypeLike, *, saturate: bool = False) -> NDArray[Any]:
     """Pixels of any dtype in another one, as `tf.image.convert_image_dtype` has it."""
-    wanted, have = np.dtype(dtype), values.dtype
+    wanted, have = numpy_dtype(dtype), values.dtype
     for one in (wanted, have):
         if one.kind not in "iuf":
             raise TypeError(f"pixels are integers or floats, not {one}")
@@ -64,7 +65,7 @@ def _convert_rows(images: Images, dtype: DTypeLike, saturate: bool) -> Column:
     return images.with_values(made.copy() if made is images.data else made)
 
 
-@image_operation(_convert_rows, lambda shape, _, dtype, **__: (shape, np.dtype(dtype)))
+@image_operation(_convert_rows, lambda shape, _, dtype, **__: (shape, numpy_dtype(dtype)))
 def convert_image_dtype(image: Any, dtype: DTypeLike, saturate: bool = False) -> Any:
     """The image in another dtype: floats go from 0 to 1, integers over the dtype's positive range.
 

@@ -13,6 +13,7 @@ from headrace.image.codecs import JPEG, MAX_PIXELS, PNG, read_headers
 from headrace.image.decode_rows import decode_images
 from headrace.image.jpeg import JpegDecoder
 from headrace.io.binary import bytes_column, one_record, record
+from headrace.plan.dtypes import numpy_dtype
 from headrace.plan.spec import TensorSpec
 from headrace.trace.operation import traced_operation
 
@@ -24,7 +25,7 @@ FAST_DCT = {"": True, "INTEGER_FAST": True, "INTEGER_ACCURATE": False}
 
 
 def _pixels_spec(channels: int, dtype: DTypeLike = np.uint8) -> TensorSpec:
-    return TensorSpec((None, None, channels or None), np.dtype(dtype))
+    return TensorSpec((None, None, channels or None), numpy_dtype(dtype))
 
 
 @traced_operation(
@@ -102,32 +103,49 @@ def decode_png_column(
     rows: pa.LargeBinaryArray, channels: int = 0, dtype: DTypeLike = np.uint8, *, max_pixels: int | None = MAX_PIXELS
 ) -> Column:
     """The block form of `decode_png`."""
-    return _decode_column(rows, channels, np.dtype(dtype), max_pixels, PNG, (np.uint8, np.uint16))
+    return _decode_column(rows, channels, numpy_dtype(dtype), max_pixels, PNG, (np.uint8, np.uint16))
 
 
 @traced_operation(
-    spec=lambda contents, channels=0, dtype=np.uint8, **_: record(contents) and _pixels_spec(channels, dtype),
+    spec=lambda contents, channels=0, dtype=np.uint8, *_, **__: record(contents) and _pixels_spec(channels or 0, dtype),
     block=lambda contents, *how, **named: lambda rows: decode_image_column(bytes_column(rows), *how, **named),  # noqa: ARG005
 )
 def decode_image(
-    contents: Any, channels: int = 0, dtype: DTypeLike = np.uint8, *, max_pixels: int | None = MAX_PIXELS
+    contents: Any,
+    channels: int | None = 0,
+    dtype: DTypeLike = np.uint8,
+    name: str | None = None,
+    expand_animations: bool = False,
+    *,
+    max_pixels: int | None = MAX_PIXELS,
 ) -> NDArray[Any]:
     """The pixels of a JPEG, PNG, WebP, BMP or the first frame of a GIF, told apart by their first bytes.
+
+    There are no animations here: `expand_animations=True` is an error.
 
     In float32, colours are numbers from 0 to 1.
 
     >>> hr.image.decode_image(hr.image.encode_png(np.full((4, 6, 3), 255, np.uint8)), dtype=np.float32)[0, 0]
     array([1., 1., 1.], dtype=float32)
     """
-    made: Any = decode_image_column(bytes_column(one_record(contents)), channels, dtype, max_pixels=max_pixels)
+    rows = bytes_column(one_record(contents))
+    made: Any = decode_image_column(rows, channels, dtype, name, expand_animations, max_pixels=max_pixels)
     return made[0]  # type: ignore[no-any-return]
 
 
 def decode_image_column(
-    rows: pa.LargeBinaryArray, channels: int = 0, dtype: DTypeLike = np.uint8, *, max_pixels: int | None = MAX_PIXELS
+    rows: pa.LargeBinaryArray,
+    channels: int | None = 0,
+    dtype: DTypeLike = np.uint8,
+    name: str | None = None,  # noqa: ARG001 - in its place as in TensorFlow
+    expand_animations: bool = False,
+    *,
+    max_pixels: int | None = MAX_PIXELS,
 ) -> Column:
     """The block form of `decode_image`."""
-    return _decode_column(rows, channels, np.dtype(dtype), max_pixels, None, (np.uint8, np.uint16, np.float32))
+    if expand_animations:
+        raise ValueError("decode_image gives the first frame of an animation: leave out expand_animations=True")
+    return _decode_column(rows, channels or 0, numpy_dtype(dtype), max_pixels, None, (np.uint8, np.uint16, np.float32))
 
 
 def _decode_column(

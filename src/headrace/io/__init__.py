@@ -2,10 +2,12 @@
 
 from typing import TYPE_CHECKING, Any
 
+from headrace.io import gfile
 from headrace.io.csv import decode_csv
 from headrace.io.decode import decode_compressed, decode_json, decode_raw
 from headrace.io.examples import Example, encode_example, encode_examples, encode_sequence_example
 from headrace.io.features import FixedLenFeature, FixedLenSequenceFeature, VarLenFeature
+from headrace.io.files import matching_files, read_file, write_file
 from headrace.io.index import build_index
 from headrace.io.infer import infer_features
 from headrace.io.parse import (
@@ -37,23 +39,27 @@ __all__ = [
     "encode_example",
     "encode_examples",
     "encode_sequence_example",
+    "gfile",
     "infer_features",
+    "matching_files",
     "parse_example",
     "parse_sequence_example",
     "parse_single_example",
     "parse_single_sequence_example",
     "parse_tensor",
     "plan_shards",
+    "read_file",
     "serialize_tensor",
+    "write_file",
 ]
 
 
 if not TYPE_CHECKING:  # a type checker should still know which names there are
 
     def __getattr__(name: str) -> Any:
-        from headrace.names import MissingNameError
+        from headrace.names import found
 
-        raise MissingNameError("hr.io", name)
+        return found("hr.io", name)
 
 
 def __dir__() -> list[str]:

@@ -81,6 +81,12 @@ class Example(dict[str, Any]):
         except ValueError as error:
             raise ParseError(f"not an Example: {error}") from None
 
+    FromString = parse
+
+    def SerializeToString(self) -> bytes:  # noqa: N802 - as protobuf calls it
+        """Serialized: `encode`."""
+        return self.encode()
+
     def __repr__(self) -> str:
         return f"Example({super().__repr__()})"
 

@@ -18,6 +18,7 @@ from headrace import _native
 from headrace.arrow_text import fresh_binary, parts
 from headrace.columns import Column, group_rows, kind_of
 from headrace.columns.dense import room_for
+from headrace.columns.refs import RecordRefs, UnsoundError
 from headrace.errors import ParseError, what_there_is
 from headrace.io.binary import batch_size, bytes_column, one_record, record
 from headrace.io.examples import feature_names
@@ -26,7 +27,6 @@ from headrace.io.features import FixedLenFeature, FixedLenSequenceFeature, VarLe
 from headrace.io.sparse import Sparse
 from headrace.plan.spec import TensorSpec
 from headrace.plan.structure import flatten
-from headrace.pointed_text import PointedText, UnsoundError
 from headrace.ragged import Ragged
 from headrace.trace.operation import traced_operation
 from headrace.trace.values import Scaled
@@ -207,7 +207,7 @@ class Plan:
             raise ParseError(said + _instead(said, bytes(values[offsets[row] : offsets[row + 1]])), row)
         return len(offsets) - 1, ints, floats, others
 
-    def _parse_in_place(self, records: PointedText) -> ParsedValues:
+    def _parse_in_place(self, records: RecordRefs) -> ParsedValues:
         found = self._parser.parse_places(records.files, records.where)
         if found is None:
             raise UnsoundError(records)
@@ -228,7 +228,7 @@ class Plan:
 
         def columns(records: Any) -> Columns:
             nonlocal tries
-            if tries <= 0 or not isinstance(records, PointedText):
+            if tries <= 0 or not isinstance(records, RecordRefs):
                 return self.fixed_columns(records)
             out = room_for((len(records), how.bytes), np.float32)
             found = self._parser.parse_scaled(records.files, records.where, request, how.what, how.numbers, out)
@@ -251,7 +251,7 @@ class Plan:
 
     def columns(self, records: Any) -> tuple[Columns, Columns]:
         """The features and the feature lists, one row a record."""
-        in_place = isinstance(records, PointedText)
+        in_place = isinstance(records, RecordRefs)
         rows, ints, floats, others = self._parse_in_place(records) if in_place else self._parse(records)
         singles = self._singles(rows, ints, floats)
         if self._names is not None:

@@ -14,11 +14,15 @@ import numpy as np
 from headrace import _native, arrow_text
 from headrace.io.binary import bytes_column, record_bytes
 from headrace.io.examples import encode_example
+from headrace.paths import refuse_shortened_url
 from headrace.records.files import as_path, local_path, remote
+from headrace.records.transport import ALONE
 from headrace.storage.files import TEMPORARY, Unfinished
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from headrace.records.sidecar import SavedIndex
 
 PENDING = 1 << 20
 """Single records are framed and written together once they have so many bytes."""
@@ -42,6 +46,7 @@ class TFRecordWriter:
     def __init__(
         self, path: str | bytes | os.PathLike[str], compression: str | None = None, index: bool = False
     ) -> None:
+        refuse_shortened_url(path, "TFRecordWriter")
         self._path = as_path(path)
         self._index = index
         if compression not in (None, "", "GZIP", "ZLIB", "ZSTD"):
@@ -86,10 +91,12 @@ class TFRecordWriter:
         """Finish the file and give it its name."""
         if self._file is None:
             return
+        index: SavedIndex | None = None
         try:
             self.flush()
             self._file.write(self._packer.flush())
             if self._whole is not None:
+                index = self._scan()  # before the file has its name: it gets none if it cannot be read back
                 self._whole.publish()
             else:
                 self._file.close()
@@ -100,9 +107,23 @@ class TFRecordWriter:
         self._file = None
         if self._index:
             from headrace.records.index import index_file
+            from headrace.records.sidecar import kept_sidecar
             from headrace.records.tfrecord import TFRecords
 
-            index_file(self._path, TFRecords())
+            if index is not None:
+                kept_sidecar(self._path, TFRecords(), index, ALONE)
+            else:
+                index_file(self._path, TFRecords())
+
+    def _scan(self) -> SavedIndex | None:
+        """Return the index of the finished local file, if one is wanted."""
+        if not self._index or self._whole is None:
+            return None
+        from headrace.records.index import scan_index
+        from headrace.records.tfrecord import TFRecords
+
+        self._whole.file.flush()
+        return scan_index(str(self._whole.temporary), TFRecords())
 
     def discard(self) -> None:
         """Leave no trace of the file."""

@@ -12,9 +12,12 @@ from headrace.dataset import Dataset
 from headrace.errors import StorageError, what_there_is
 from headrace.image.codecs import MAX_PIXELS
 from headrace.tfds.files import Folder
+from headrace.tfds.habits import ReadConfig
 from headrace.tfds.info import DatasetInfo, read_info
 from headrace.tfds.reading import read_part
 from headrace.tfds.versions import DatasetName, Version, parse_name, resolve_version
+
+PUBLIC_BUCKET = "gs://tfds-data/datasets"
 
 
 class SplitBuilder(ABC):
@@ -36,14 +39,18 @@ class SplitBuilder(ABC):
         as_supervised: bool = False,
         order: str = "tfds",
         max_pixels: int | None = MAX_PIXELS,
+        read_config: ReadConfig | None = None,
     ) -> Any:
         """The elements of a split; of all splits as a dict where none is named, of several in the structure given."""
+        if read_config is not None:
+            seed = read_config.shuffle_seed if seed is None else seed
+            order = read_config.order() if order == "tfds" else order
         if split is None:
             split = {name: name for name in self.info.splits}
         if isinstance(split, Mapping | list | tuple):
             again = partial(
                 self.as_dataset, batch_size=batch_size, shuffle_files=shuffle_files, seed=seed, decoders=decoders,
-                as_supervised=as_supervised, order=order, max_pixels=max_pixels,
+                as_supervised=as_supervised, order=order, max_pixels=max_pixels, read_config=read_config,
             )  # fmt: skip
             if isinstance(split, Mapping):
                 return {name: again(part) for name, part in split.items()}
@@ -53,7 +60,16 @@ class SplitBuilder(ABC):
             split, decoders=decoders, keys=keys, shuffle_files=shuffle_files, seed=seed, order=order,
             max_pixels=max_pixels,
         )  # fmt: skip
+        if read_config is not None and read_config.options is not None:
+            ds = ds.with_options(read_config.options)
         return ds if batch_size is None else in_batches(ds, batch_size)
+
+    def as_data_source(self, split: Any = None, *, decoders: Any = None, **_: Any) -> Any:
+        """The elements of a split by number: a dataset with `len` and `ds[i]`, in the order of the files."""
+        return self.as_dataset(split, decoders=decoders, order="file")
+
+    def download_and_prepare(self, **_: Any) -> None:  # noqa: B027 - there is nothing to do
+        """Do nothing: what can be read is prepared, and nothing is ever downloaded."""
 
     @abstractmethod
     def read_split(
@@ -225,6 +241,17 @@ def builder_from_directory(builder_dir: Any, *, storage_options: Mapping[str, An
     return ReadOnlyBuilder(Folder(builder_dir, storage_options))
 
 
+def data_source(name: str, *, split: Any = None, data_dir: Any = None, decoders: Any = None, **_: Any) -> Any:
+    """The elements of a prepared dataset by number: datasets with `len` and `ds[i]`.
+
+    >>> ds = hr.Dataset.range(20).map(lambda x: {"x": x})
+    >>> _ = ds.write_tfds(folder, "numbers")
+    >>> hr.tfds.data_source("numbers", split="train", data_dir=folder)[3]
+    {'x': np.int64(3)}
+    """
+    return builder(name, data_dir=data_dir).as_data_source(split, decoders=decoders)
+
+
 def list_builders(*, data_dir: Any = None, storage_options: Mapping[str, Any] | None = None) -> list[str]:
     """The names of the datasets in a data directory.
 
@@ -266,6 +293,12 @@ def load_prepared(
     order: str = "tfds",
     max_pixels: int | None = MAX_PIXELS,
     storage_options: Mapping[str, Any] | None = None,
+    read_config: ReadConfig | None = None,
+    try_gcs: bool = False,
+    download: bool = True,  # noqa: ARG001 - nothing is ever downloaded
+    builder_kwargs: Mapping[str, Any] | None = None,
+    download_and_prepare_kwargs: Mapping[str, Any] | None = None,  # noqa: ARG001
+    as_dataset_kwargs: Mapping[str, Any] | None = None,
 ) -> Any:
     """The elements of a prepared TFDS dataset, as `tfds.load` gives them, without TensorFlow.
 
@@ -275,7 +308,8 @@ def load_prepared(
     (PartialDecoding). Rows come in the order in which TFDS gives them; `order="file"` gives that of the files, in which
     `train[:30]` is what `take(30)` is. In both, `ds[i]` and `ds.shuffle()` of everything work. With `shuffle_files` the
     files come in another order in each epoch, drawn from `seed`. A picture whose size the dataset does not tell is
-    refused if it has more than `max_pixels`; None allows any.
+    refused if it has more than `max_pixels`; None allows any. With `try_gcs`, a dataset that is not there is read where
+    TFDS keeps its public ones. `download` and `download_and_prepare_kwargs` are taken and do nothing.
 
     >>> ds = hr.Dataset.range(20).map(lambda x: {"x": x, "y": x % 2})
     >>> _ = ds.write_tfds(folder, "pairs", supervised_keys=("x", "y"))
@@ -283,9 +317,17 @@ def load_prepared(
     >>> len(ds), ds[0]
     (10, (np.int64(10), np.int64(0)))
     """
-    found = builder(name, data_dir=data_dir, storage_options=storage_options)
-    made = found.as_dataset(
-        split, batch_size=batch_size, shuffle_files=shuffle_files, seed=seed, decoders=decoders,
-        as_supervised=as_supervised, order=order, max_pixels=max_pixels,
-    )  # fmt: skip
+    how = dict(builder_kwargs or {})
+    try:
+        found = builder(name, data_dir=data_dir, storage_options=storage_options, **how)
+    except FileNotFoundError:
+        if not try_gcs:
+            raise
+        found = builder(name, data_dir=PUBLIC_BUCKET, storage_options=storage_options or {"token": "anon"}, **how)
+    wanted: dict[str, Any] = {
+        "batch_size": batch_size, "shuffle_files": shuffle_files, "seed": seed, "decoders": decoders,
+        "as_supervised": as_supervised, "order": order, "max_pixels": max_pixels, "read_config": read_config,
+        **(as_dataset_kwargs or {}),
+    }  # fmt: skip
+    made = found.as_dataset(split, **wanted)
     return (made, found.info) if with_info else made

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 
 from headrace.arrow_text import pick_text
 from headrace.errors import what_there_is
+from headrace.execute.budget import cpus
 from headrace.io.examples import encode_examples
 from headrace.ragged import Ragged
 from headrace.tfds.feature import (
@@ -31,6 +33,8 @@ from headrace.tfds.feature import (
 from headrace.tfds.images import encode_picture
 
 Array = NDArray[Any]
+
+MIN_BYTES_FOR_THREADS = 64 << 10  # smaller pictures cost more in waiting for the GIL than threads save
 
 
 class EncodeError(ValueError):
@@ -205,7 +209,7 @@ def _cut(column: Any, counts: NDArray[np.int64]) -> Ragged:
 
 def _plain(path: str, feature: Any, values: list[Any]) -> dict[str, Any]:
     if isinstance(feature, Image):
-        return {path: [_picture(value, feature, path, row) for row, value in enumerate(values)]}
+        return {path: _pictures(values, feature, path)}
     if isinstance(feature, ClassLabel):
         return {path: _labels(values, feature, path)}
     if isinstance(feature, Audio) and feature.lazy_decode:
@@ -344,6 +348,27 @@ def _file(value: Any, path: str, row: int) -> bytes:
         data: bytes = value.read()
         return data
     raise EncodeError(f"feature {path!r} takes bytes, a path or a file, not {type(value).__name__}", row)
+
+
+def _pictures(values: list[Any], feature: Image, path: str) -> list[bytes]:
+    """The bytes of pictures; arrays are compressed on all CPUs."""
+    large = len(values) > 1 and isinstance(values[0], np.ndarray) and values[0].nbytes >= MIN_BYTES_FOR_THREADS
+    width = cpus() if large else 1
+    made: list[bytes] = [b""] * len(values)
+
+    def encode_every(first: int) -> None:
+        for row in range(first, len(values), width):
+            made[row] = _picture(values[row], feature, path, row)
+
+    if width == 1:
+        encode_every(0)
+        return made
+    with ThreadPoolExecutor(width, "headrace-build") as pool:
+        runs = [pool.submit(encode_every, first) for first in range(width)]
+    failed = [error for run in runs if (error := run.exception()) is not None]
+    if failed:
+        raise min(failed, key=lambda error: error.row if isinstance(error, EncodeError) else -1)
+    return made
 
 
 def _picture(value: Any, feature: Image, path: str, row: int) -> bytes:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.errors import StorageError
+from headrace.paths import refuse_shortened_url
 from headrace.records.files import as_path, local_path, read_all
 from headrace.records.redact import show_path
 from headrace.records.transport import ALONE, Transport
@@ -18,6 +19,7 @@ class Folder:
     """A folder by path or URL."""
 
     def __init__(self, path: Any, storage_options: Mapping[str, Any] | None = None) -> None:
+        refuse_shortened_url(path, "the folder")
         written = as_path(path).rstrip("/")
         here = local_path(written)
         self.path = written if here is None else str(Path(here).expanduser()) or "/"

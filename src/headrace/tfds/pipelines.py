@@ -9,9 +9,9 @@ from typing import Any
 from headrace.cluster.ranges import PlanRanges
 from headrace.dataset import Dataset
 from headrace.iterator import for_pass
-from headrace.plan.cardinality import INFINITE
+from headrace.paths import local_only
+from headrace.plan.capabilities import require_end
 from headrace.plan.spec import TensorSpec
-from headrace.records.files import as_path, local_path
 from headrace.storage.plans import Maker
 from headrace.tfds.feature import FeatureConnector, FeaturesDict, Tensor, Text, as_feature
 from headrace.tfds.on_workers import RangeRows
@@ -49,8 +49,7 @@ def write_pipelines(
 ) -> str:
     """Write datasets as the splits of one."""
     for split, ds in splits.items():
-        if ds._node.cardinality == INFINITE:
-            raise ValueError(f"split {split!r} is infinite: take(n) some of it")
+        require_end(ds._node, f"split {split!r}")
     first = next(iter(splits.values()))
     described = features_of_spec(first.element_spec) if features is None else as_feature(features)
     plan = DatasetPlan(name=name, version=Version.of(version), features=described, **said)
@@ -72,11 +71,7 @@ def row_sources(ds: Dataset, cluster: Any) -> Sequence[RowSource]:
 
 def local_folder(path: Any) -> Path:
     """A folder on this machine, in which alone datasets are built."""
-    written = as_path(path)
-    here = local_path(written)
-    if here is None:
-        raise ValueError(f"datasets are built on this machine, not in {written}: build it here and copy it there")
-    return Path(here).expanduser()
+    return local_only(path, "data_dir of a dataset to build", "build it on this machine and copy it there").expanduser()
 
 
 def features_of_spec(spec: Any, path: str = "") -> FeatureConnector:

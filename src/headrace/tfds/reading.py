@@ -14,7 +14,7 @@ from headrace.columns import Indices
 from headrace.dataset import Dataset
 from headrace.errors import StorageError
 from headrace.image.codecs import MAX_PIXELS
-from headrace.ops.gather import NumberStream
+from headrace.ops.gather import NumberStream, RowsByNumber
 from headrace.options import AUTOTUNE
 from headrace.tfds.decode import (
     CustomDecoder,
@@ -142,13 +142,12 @@ class RowOrder:
 
 
 @dataclass(frozen=True, eq=False)
-class ReadInOrder(extend.UnchangedRows):
+class ReadInOrder(RowsByNumber):
     """Rows of the input by their numbers, no one twice."""
 
     order: RowOrder = field()
 
     indexable = True
-    positional = True
 
     @property
     def operation(self) -> str:

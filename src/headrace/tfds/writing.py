@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -33,6 +32,7 @@ from headrace.tfds.versions import Version
 SHARD_BYTES = 200 << 20
 """No file is made larger than that."""
 PLAN = "plan.json"
+MADE_BY = ".made_by.json"
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,8 @@ class DatasetPlan:
     version: Version
     features: FeatureConnector
     config: str | None = None
+    default_config: str | None = None
+    """Which config a name without one means; by default the first that is written."""
     description: str = ""
     config_description: str = ""
     citation: str = ""
@@ -58,6 +60,8 @@ class DatasetPlan:
     checksums: Mapping[str, str] = field(default_factory=dict)
     download_size: int = 0
     metadata: Any = None
+    made_by: Mapping[str, Any] | None = None
+    """What the rows were made by, as JSON holds it: a later build of the same version must say the same."""
 
     def __post_init__(self) -> None:
         if self.file_format not in FORMATS:
@@ -75,24 +79,37 @@ class DatasetPlan:
         return {"name": self.name, "version": str(self.version), "features": canonical(self.features)}
 
 
+class BeingBuiltError(StorageError):
+    """Another process builds this version of a dataset, in `folder`."""
+
+    def __init__(self, target: Path, folder: Path) -> None:
+        super().__init__(f"{target} is being built by another process")
+        self.folder = folder
+
+
 @contextmanager
 def building(plan: DatasetPlan, data_dir: Path, rows: Any, *, overwrite: bool) -> Iterator[Path]:
     """The folder in which a build goes on; at the end its `whole` is the version's folder."""
-    home = plan.home(data_dir)
-    target = home / str(plan.version)
+    with building_folder(plan.home(data_dir) / str(plan.version), overwrite=overwrite) as folder:
+        _begin(folder, {**plan.identity, "rows": rows})
+        yield folder
+
+
+@contextmanager
+def building_folder(target: Path, *, overwrite: bool) -> Iterator[Path]:
+    """A folder that no other process writes to; at the end its `whole` becomes `target`."""
     if target.exists() and not overwrite:
         raise StorageError(f"{target} is there already: raise the version, or write it with overwrite=True")
-    home.mkdir(parents=True, exist_ok=True)
-    folder = home / f".{plan.version}.building"
-    descriptor = lock_directory(folder)
-    if descriptor is None:
-        raise StorageError(f"{target} is being built by another process")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    folder = target.parent / f".{target.name}.building"
+    held = lock_directory(folder)
+    if held is None:
+        raise BeingBuiltError(target, folder)
     try:
-        _begin(folder, {**plan.identity, "rows": rows})
         yield folder
         _publish(folder, target)
     finally:
-        os.close(descriptor)
+        held.release()
     shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -274,6 +291,8 @@ def _write_pages(whole: Path, plan: DatasetPlan, splits: Sequence[WrittenSplit])
                 file.write(("\n".join(labels.names) + "\n").encode())
     if plan.metadata is not None:
         _write_json(whole / "metadata.json", plan.metadata)
+    if plan.made_by is not None:
+        write_page(whole / MADE_BY, dict(plan.made_by))
     _write_json(whole / INFO, info_page(plan, splits))
 
 
@@ -326,9 +345,13 @@ def _write_json(path: Path, page: Any) -> None:
 
 def _name_default_config(plan: DatasetPlan, data_dir: Path) -> None:
     """The first config that was written is the default one, unless another is named."""
-    if plan.config is None:
-        return
-    page = data_dir / plan.name / ".config/metadata.json"
+    if plan.config is not None:
+        name_default_config(data_dir / plan.name, plan.default_config or plan.config)
+
+
+def name_default_config(home: Path, config: str) -> None:
+    """Say which config of a dataset is the default one, where that has not been said."""
+    page = home / ".config/metadata.json"
     if not page.exists():
         page.parent.mkdir(exist_ok=True)
-        _write_json(page, {"default_config_name": plan.config})
+        _write_json(page, {"default_config_name": config})

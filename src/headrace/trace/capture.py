@@ -148,7 +148,7 @@ class Capture:
     def _function(self, fn: FunctionType) -> Any:
         if getattr(fn, "_headrace_operation", False):
             return fn
-        if fn.__module__ == "numpy" or fn.__module__.startswith("numpy."):
+        if str(fn.__module__).partition(".")[0] == "numpy":  # code that was executed as text may have no module
             return numpy_name(self.recorder, fn, fn.__name__)
         what = effect(fn)
         if what is not None:

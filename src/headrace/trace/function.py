@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterable
-from functools import partial
 from typing import Any
 from weakref import WeakSet
 
@@ -13,12 +12,15 @@ import numpy as np
 
 from headrace.block import Block, element, leaf
 from headrace.columns import Column
+from headrace.plan.bound import by_reference, resolved
+from headrace.plan.display import ROW_BY_ROW
 from headrace.plan.node import function_name
 from headrace.plan.spec import Spec
 from headrace.trace.errors import OPAQUE, Mismatch, Resized, VectorisedError
 from headrace.trace.fork import Taken
 from headrace.trace.graph import Graph, column_spec
 from headrace.trace.known import KNOWN
+from headrace.trace.result_shapes import spec_for_any_sizes
 from headrace.trace.tracing import trace
 
 MODES = ("auto", "vectorized", "eager")
@@ -67,6 +69,7 @@ class Function:
         self.then = then
         self._graphs: dict[Spec, Graph | str] = {}
         self._specs: dict[Any, Spec] = {}
+        self._results: dict[Spec, Spec] = {}
         self._fitting: dict[Any, Graph | str] = {}
         self._latest: dict[Spec, Graph] = {}
         self._few = False
@@ -79,12 +82,12 @@ class Function:
         self._comparing = threading.Lock()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return partial(Function, draws=self.draws, then=self.then), (self.fn, self.mode)
+        return _restore, (self.mode, self.draws, *map(by_reference, (self.fn, *self.then)))
 
     def graph(self, spec: Spec) -> Graph | str:
         """The graph for elements of this spec, or why the function runs row by row."""
         if self.mode == "eager":
-            return "eager: as asked for"
+            return f"{ROW_BY_ROW}as asked for"
         found = self._graphs.get(spec)
         if found is None or (isinstance(found, Graph) and not found.current()):
             with self._lock:
@@ -101,11 +104,22 @@ class Function:
             KNOWN.keep(self.fn, spec, found, exact=exact, draws=self.draws)
         return found
 
+    def spec_of_results(self, spec: Spec) -> Spec:
+        """What the function gives for elements of this spec, as far as the function tells."""
+        found = self.graph(spec)
+        if isinstance(found, Graph):
+            return found.spec
+        if self.mode == "eager" or self.then or self.draws or OPAQUE not in found:
+            return Spec.UNKNOWN
+        if spec not in self._results:
+            self._results[spec] = spec_for_any_sizes(self.fn, spec) or Spec.UNKNOWN
+        return self._results[spec]
+
     def check(self, spec: Spec) -> None:
         """Raise where the user wants a graph and there is none. Elements of no known shape have to come first."""
         found = self.graph(spec) if self.mode == "vectorized" and spec.known else ""
         if found and isinstance(found, str) and all(s.shape is not None and None not in s.shape for s in spec.leaves):
-            raise VectorisedError(f"{function_name(self.fn)} cannot be vectorised: {found.removeprefix('eager: ')}")
+            raise VectorisedError(f"{function_name(self.fn)} cannot be vectorised: {found.removeprefix(ROW_BY_ROW)}")
 
     def remark(self, spec: Spec) -> str:
         """For `explain`: how it runs on elements of this spec, and why."""
@@ -120,11 +134,11 @@ class Function:
             return found
         if seen:
             return str(seen[-1])
-        return "eager: its elements came one or two at a time" if self._few else "decided at the first rows"
+        return f"{ROW_BY_ROW}its elements came one or two at a time" if self._few else "decided at the first rows"
 
     def give_up(self, spec: Spec, reason: str) -> None:
         """Run row by row from here on."""
-        self._graphs[spec] = f"eager: {reason}"
+        self._graphs[spec] = f"{ROW_BY_ROW}{reason}"
 
     def spec_of(self, block: Block) -> Spec:
         """What the rows of a block look like, as graphs are kept for."""
@@ -234,6 +248,11 @@ class Function:
         if isinstance(found, str):
             raise ValueError(found)
         return found
+
+
+def _restore(mode: str, draws: bool, *functions: Any) -> Function:
+    fn, *then = map(resolved, functions)
+    return Function(fn, mode, draws=draws, then=tuple(then))
 
 
 def _rows_of(block: Block, some: np.ndarray[Any, Any]) -> Block:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import OrderedDict
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
+from headrace.plan.bound import same_globals
 from headrace.plan.spec import Spec
 from headrace.trace.graph import Graph
 
@@ -49,8 +51,13 @@ class Known:
             if len(self._found) > MOST:
                 self._found.popitem(last=False)
 
+    def renew_lock(self) -> None:
+        """Replace the lock, which another thread may have held when this process was forked."""
+        self._lock = threading.Lock()
+
 
 KNOWN = Known()
+os.register_at_fork(after_in_child=KNOWN.renew_lock)
 
 
 def _held_values(fn: FunctionType) -> list[Any]:
@@ -67,7 +74,7 @@ def _light(value: Any) -> bool:
 
 def _same(fn: FunctionType, other: FunctionType) -> bool:
     """Whether two functions of one code do the same."""
-    if fn.__globals__ is not other.__globals__ or fn.__kwdefaults__ or fn.__dict__ or other.__dict__:
+    if not same_globals(fn, other) or fn.__kwdefaults__ or fn.__dict__ or other.__dict__:
         return False
     ours, theirs = (_held_values(fn), fn.__defaults__ or ()), (_held_values(other), other.__defaults__ or ())
     return all(len(a) == len(b) and all(map(_same_value, a, b)) for a, b in zip(ours, theirs, strict=True))

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from headrace.trace.symbols import Symbol
 from headrace.trace.values import Blockwise, map_arguments
+from headrace.trace.watching import watched
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -33,7 +34,7 @@ def traced_operation(
     gives columns in that structure. It must give the same bits, and raise where any row raises; arrays that can be
     written to must not share memory. `even` says that rows mostly have one size where `spec` has None: a traced
     function goes on from there, and blocks in which they have not are made row by row. `in_place` says that a column
-    of records may also be a `PointedText`. `scaled` gets what `block` gets, which of the results is a text, and how its
+    of records may also be a `RecordRefs`. `scaled` gets what `block` gets, which of the results is a text, and how its
     bytes are `Scaled`: it gives another such function, for which they may come so, or None. `reads_all` says, of the
     same arguments, whether bytes that it reads out of a text which has as many are just those of the text.
     """
@@ -45,7 +46,7 @@ def traced_operation(
         def operation(*args: Any, **kwargs: Any) -> Any:
             symbol = _first_symbol((args, kwargs))
             if symbol is None:
-                return fn(*args, **kwargs)
+                return watched(fn, how.spec, args, kwargs)
             return symbol._recorder.operation(fn.__name__, args, kwargs, how)
 
         operation._headrace_operation = True  # type: ignore[attr-defined]

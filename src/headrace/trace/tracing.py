@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 
 from headrace.block import leaf
+from headrace.plan.display import ROW_BY_ROW
+from headrace.plan.frameworks import framework_called
 from headrace.plan.spec import DatasetSpec, LeafSpec, Spec, TensorSpec, leaf_spec
 from headrace.plan.structure import Structure, flatten
 from headrace.trace.capture import Capture
@@ -43,9 +45,9 @@ def trace(
     length the spec does not tell; without them some that suit the function are found.
     """
     if spec.structure is None:
-        return "eager: its elements are not known before they are there"
+        return f"{ROW_BY_ROW}its elements are not known before they are there"
     if any(isinstance(s, DatasetSpec) for s in spec.leaves):
-        return "eager: its elements hold datasets"
+        return f"{ROW_BY_ROW}its elements hold datasets"
     reason = ""
     for fill in (None, 0):
         attempt = partial(_trace, fn, spec, exact, draws, fill, then)
@@ -57,7 +59,8 @@ def trace(
         reason = reason or made
         if "raises IndexError" not in made:
             break
-    return f"eager: {reason}"
+    framework = framework_called(fn)
+    return f"{ROW_BY_ROW}calls {framework} on each element" if framework else f"{ROW_BY_ROW}{reason}"
 
 
 def _trace(

@@ -1,0 +1,63 @@
+"""Images changed at random by a seed that is given, under tf.image's names.
+
+Equal seeds give equal results, on every machine. They are not those that TensorFlow draws for the seed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from headrace.image import random
+from headrace.image.decode import decode_jpeg
+from headrace.image.encode import encode_jpeg
+
+
+def _generator(seed: Any) -> np.random.Generator:
+    return np.random.default_rng([int(part) % (1 << 64) for part in np.ravel(seed)])
+
+
+def stateless_random_flip_left_right(image: Any, seed: Any) -> Any:
+    """Return the image, or its mirror image with probability 1/2.
+
+    >>> hr.image.stateless_random_flip_left_right(np.arange(2).reshape(1, 2, 1), seed=(1, 2)).shape
+    (1, 2, 1)
+    """
+    return random.random_flip_left_right(image, _generator(seed))
+
+
+def stateless_random_flip_up_down(image: Any, seed: Any) -> Any:
+    """Return the image, or upside down with probability 1/2."""
+    return random.random_flip_up_down(image, _generator(seed))
+
+
+def stateless_random_crop(value: Any, size: Any, seed: Any, name: str | None = None) -> Any:  # noqa: ARG001
+    """Return a part of the image, (height, width, channels) large."""
+    return random.random_crop(value, tuple(int(n) for n in size), _generator(seed))
+
+
+def stateless_random_brightness(image: Any, max_delta: float, seed: Any) -> Any:
+    """Return the image, brighter or darker by up to `max_delta`."""
+    return random.random_brightness(image, max_delta, _generator(seed))
+
+
+def stateless_random_contrast(image: Any, lower: float, upper: float, seed: Any) -> Any:
+    """Return the image with its contrast multiplied by a number from `lower` to `upper`."""
+    return random.random_contrast(image, lower, upper, _generator(seed))
+
+
+def stateless_random_hue(image: Any, max_delta: float, seed: Any) -> Any:
+    """Return the image with its hue moved by up to `max_delta`."""
+    return random.random_hue(image, max_delta, _generator(seed))
+
+
+def stateless_random_saturation(image: Any, lower: float, upper: float, seed: Any = None) -> Any:
+    """Return the image with its saturation multiplied by a number from `lower` to `upper`."""
+    return random.random_saturation(image, lower, upper, _generator(seed))
+
+
+def stateless_random_jpeg_quality(image: Any, min_jpeg_quality: int, max_jpeg_quality: int, seed: Any) -> Any:
+    """Return the image as a JPEG of a quality between the two, the upper one excluded, shows it."""
+    quality = int(_generator(seed).integers(min_jpeg_quality, max_jpeg_quality))
+    return decode_jpeg(encode_jpeg(image, quality=quality), channels=image.shape[-1])

@@ -1,0 +1,183 @@
+"""`hr.io.gfile`: files by path or URL, under tf.io.gfile's names, by way of fsspec."""
+
+from __future__ import annotations
+
+import os
+import posixpath
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+from glob import glob as glob_files
+from typing import Any, NamedTuple
+
+import fsspec
+
+from headrace.records.files import as_path, local_path
+
+Path = str | bytes | os.PathLike[str]
+
+
+class FileStatistics(NamedTuple):
+    """What `stat` tells of a file: its length in bytes, when it was changed, and whether it is a folder."""
+
+    length: int
+    mtime_nsec: int
+    is_directory: bool
+
+
+def _at(path: Path) -> tuple[Any, str]:
+    """The file system of a path or URL, fresh from what it may remember, and the path in it."""
+    system, place = fsspec.core.url_to_fs(as_path(path))
+    system.invalidate_cache()
+    return system, place
+
+
+def _shown(path: Path, place: str) -> str:
+    """A path within a file system as one of the form that was given."""
+    scheme, mark, _ = as_path(path).partition("://")
+    return f"{scheme}://{place.lstrip('/')}" if mark else place
+
+
+class GFile:
+    """Open a file, by path or URL. A context manager, and what `open` gives.
+
+    Args:
+        name: Path or URL.
+        mode: As for `open`: "r", "w", "rb", "wb", "a" and the like.
+
+    >>> with hr.io.gfile.GFile(folder / "a.txt", "w") as f:
+    ...     _ = f.write("one line")
+    >>> hr.io.gfile.GFile(folder / "a.txt").read()
+    'one line'
+    """
+
+    def __init__(self, name: Path, mode: str = "r") -> None:
+        system, place = _at(name)
+        text = {} if "b" in mode else {"encoding": "utf-8"}
+        self._file: Any = system.open(place, mode, **text)
+        self.name = as_path(name)
+        self.mode = mode
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+    def __enter__(self) -> GFile:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._file)
+
+    def size(self) -> int:
+        """The length of the file in bytes."""
+        return stat(self.name).length
+
+
+def exists(path: Path) -> bool:
+    """Return whether there is a file or folder of that name."""
+    system, place = _at(path)
+    return bool(system.exists(place))
+
+
+def isdir(path: Path) -> bool:
+    """Return whether it is a folder."""
+    system, place = _at(path)
+    return bool(system.isdir(place))
+
+
+def listdir(path: Path) -> list[str]:
+    """Return the names in a folder."""
+    system, place = _at(path)
+    if not system.isdir(place):
+        raise FileNotFoundError(f"{as_path(path)} is no folder")
+    names = (posixpath.basename(found.rstrip("/")) for found in system.ls(place, detail=False))
+    return sorted(name for name in names if name)
+
+
+def glob(pattern: Path | Sequence[Path]) -> list[str]:
+    """Return the names that match a pattern, or one of several."""
+    if not isinstance(pattern, str | bytes | os.PathLike):
+        return sorted({name for one in pattern for name in glob(one)})
+    if local_path(as_path(pattern)) is not None:  # names stay as relative as they were given
+        return sorted(glob_files(as_path(pattern), recursive=True))  # noqa: PTH207
+    system, place = _at(pattern)
+    return sorted(_shown(pattern, found) for found in system.glob(place))
+
+
+def makedirs(path: Path) -> None:
+    """Make a folder and those above it, unless they are there."""
+    system, place = _at(path)
+    system.makedirs(place, exist_ok=True)
+
+
+def mkdir(path: Path) -> None:
+    """Make a folder."""
+    system, place = _at(path)
+    system.mkdir(place, create_parents=False)
+
+
+def remove(path: Path) -> None:
+    """Delete a file."""
+    system, place = _at(path)
+    if system.isdir(place):
+        raise IsADirectoryError(f"{as_path(path)} is a folder: rmtree deletes it")
+    system.rm_file(place)
+
+
+def rmtree(path: Path) -> None:
+    """Delete a folder and all in it."""
+    system, place = _at(path)
+    system.rm(place, recursive=True)
+
+
+def rename(src: Path, dst: Path, overwrite: bool = False) -> None:
+    """Move a file."""
+    _transfer(src, dst, overwrite, lambda system, a, b: system.mv(a, b))
+
+
+def copy(src: Path, dst: Path, overwrite: bool = False) -> None:
+    """Copy a file."""
+    _transfer(src, dst, overwrite, lambda system, a, b: system.cp_file(a, b))
+
+
+def _transfer(src: Path, dst: Path, overwrite: bool, act: Callable[[Any, str, str], Any]) -> None:
+    (system, source), (other, target) = _at(src), _at(dst)
+    if not overwrite and other.exists(target):
+        raise FileExistsError(f"{as_path(dst)} is there already: overwrite=True replaces it")
+    if type(system) is type(other):
+        act(system, source, target)
+        return
+    raise ValueError(f"{as_path(src)} and {as_path(dst)} lie in different stores: read the one and write the other")
+
+
+def stat(path: Path) -> FileStatistics:
+    """Return the length of a file, when it was changed, and whether it is a folder."""
+    system, place = _at(path)
+    found = system.info(place)
+    changed = found.get("mtime") or found.get("LastModified") or found.get("updated") or 0
+    seconds = changed.timestamp() if isinstance(changed, datetime) else changed
+    nanoseconds = int(seconds * 1e9) if isinstance(seconds, int | float) else 0
+    return FileStatistics(int(found.get("size") or 0), nanoseconds, found["type"] == "directory")
+
+
+def walk(top: Path, topdown: bool = True) -> Iterator[tuple[str, list[str], list[str]]]:
+    """Yield each folder below `top` with the names of the folders and files in it."""
+    local = local_path(as_path(top))
+    if local is not None:
+        yield from os.walk(local, topdown)
+        return
+    system, place = _at(top)
+    found = [(_shown(top, base), sorted(folders), sorted(files)) for base, folders, files in system.walk(place)]
+    yield from found if topdown else reversed(found)
+
+
+def join(path: str, *paths: str) -> str:
+    """Put parts of a path together."""
+    return posixpath.join(path, *paths)
+
+
+__all__ = [
+    "FileStatistics", "GFile", "copy", "exists", "glob", "isdir", "join", "listdir", "makedirs", "mkdir", "remove",
+    "rename", "rmtree", "stat", "walk",
+]  # fmt: skip

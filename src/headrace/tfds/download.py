@@ -1,0 +1,31 @@
+"""`hr.tfds.download`: names of TFDS's. Nothing is downloaded here, so they say nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+class GenerateMode:
+    """When TFDS would make a dataset again: names only."""
+
+    REUSE_DATASET_IF_EXISTS = "reuse_dataset_if_exists"
+    REUSE_CACHE_IF_EXISTS = "reuse_cache_if_exists"
+    UPDATE_DATASET_INFO = "update_dataset_info"
+    FORCE_REDOWNLOAD = "force_redownload"
+
+
+@dataclass
+class DownloadConfig:
+    """How TFDS would download a dataset: taken and ignored."""
+
+    extract_dir: Any = None
+    manual_dir: Any = None
+    download_mode: str = GenerateMode.REUSE_DATASET_IF_EXISTS
+    max_examples_per_split: int | None = None
+    register_checksums: bool = False
+    verify_ssl: bool = True
+    try_download_gcs: bool = True
+
+
+__all__ = ["DownloadConfig", "GenerateMode"]

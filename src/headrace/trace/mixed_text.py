@@ -1,0 +1,125 @@
+"""Comparisons of bytes with str: always unequal in Python, while tf.data has one type for both."""
+
+from __future__ import annotations
+
+import dis
+import warnings
+from collections.abc import Iterable
+from functools import partial
+from types import CellType, FunctionType
+from typing import Any
+
+from headrace.identity.code import instructions
+from headrace.plan.spec import LeafSpec, Spec
+
+Path = tuple[Any, ...]
+"""How a value is got at: the name of an argument, then keys."""
+UNKNOWN: Path = ("",)
+_said: dict[Any, Any] = {}
+
+
+def text_kind(value: Any) -> str:
+    """Whether something is, or describes, bytes ("S") or str ("U"); "" if neither."""
+    if isinstance(value, LeafSpec):
+        return value.dtype.kind if value.dtype is not None and value.dtype.kind in "SU" else ""
+    return "U" if isinstance(value, str) else "S" if isinstance(value, bytes) else ""
+
+
+def warn_if_mixed(component: LeafSpec | None, other: Any, file: str, line: int) -> bool:
+    """Warn if a component of text is compared with text of the other kind."""
+    ours, theirs = text_kind(component), text_kind(other)
+    if not ours or not theirs or ours == theirs:
+        return False
+    kinds = {"S": "bytes", "U": "str"}
+    if isinstance(other, str):
+        advice = f"write {other.encode('utf-8', 'surrogatepass')!r}"
+    elif isinstance(other, bytes):
+        advice = f"write {other.decode('utf-8', 'backslashreplace')!r}"
+    else:
+        advice = "decode one of them"
+    warnings.warn_explicit(
+        f"a component of {kinds[ours]} is compared with {kinds[theirs]}: in Python these are never equal, though "
+        f"TensorFlow would compare them. {advice[0].upper()}{advice[1:]}",
+        BytesWarning,
+        file,
+        line,
+        registry=_said,
+    )
+    return True
+
+
+def check_comparisons(fn: Any, spec: Spec) -> None:
+    """Warn of comparisons in a function's code, of bytes that it gets with str or the reverse."""
+    while type(fn) is partial:
+        fn = fn.func if not fn.args else None
+    if not isinstance(fn, FunctionType) or spec.structure is None or not any(map(text_kind, spec.leaves)):
+        return
+    element = spec.structure.around(spec.leaves)
+    arguments = element if spec.structure.unpacks else (element,)
+    named = dict(zip(fn.__code__.co_varnames[: fn.__code__.co_argcount], arguments, strict=False))
+    for line, path, other in _comparisons(fn):
+        component: Any = named.get(path[0])
+        for key in path[1:]:
+            try:
+                component = component[key] if isinstance(component, dict | tuple) else None
+            except (LookupError, TypeError):  # which the function will meet itself
+                component = None
+        for one in other if isinstance(other, tuple | frozenset | list | set) else (other,):
+            if isinstance(component, LeafSpec) and warn_if_mixed(component, one, fn.__code__.co_filename, line):
+                break
+
+
+def _comparisons(fn: FunctionType) -> Iterable[tuple[int, Path, Any]]:
+    """Comparisons in which one side is got from an argument and the other is a constant: line, path and constant."""
+    code = fn.__code__
+    steps = instructions(code)
+    known: dict[str, Path] = {}
+    line = code.co_firstlineno
+    for i, step in enumerate(steps):
+        line = (step.positions.lineno if step.positions else None) or line
+        if step.opname.startswith("STORE_FAST"):
+            value = _operand(fn, steps, i, known) if isinstance(step.argval, str) else None
+            names = (step.argval,) if isinstance(step.argval, str) else step.argval
+            known.update(dict.fromkeys(names, UNKNOWN if value is None or value[0] is None else value[0]))
+        compares = step.opname == "COMPARE_OP" and str(step.argval).removeprefix("bool(").rstrip(")") in ("==", "!=")
+        if not compares and step.opname != "CONTAINS_OP":
+            continue
+        right = _operand(fn, steps, i, known)
+        left = None if right is None else _operand(fn, steps, right[2], known)
+        if left is None or right is None:
+            continue
+        if left[0] is not None and right[0] is None:
+            yield line, left[0], right[1]
+        elif right[0] is not None and left[0] is None and compares:
+            yield line, right[0], left[1]
+
+
+def _operand(
+    fn: FunctionType, steps: tuple[dis.Instruction, ...], end: int, known: dict[str, Path]
+) -> tuple[Path | None, Any, int] | None:
+    """What the instructions before `end` put on the stack last: its path or its value, and where they begin."""
+    if not end:
+        return None
+    step = steps[end - 1]
+    if step.opname in ("LOAD_CONST", "LOAD_SMALL_INT"):
+        return None, step.argval, end - 1
+    if step.opname == "LOAD_GLOBAL" and str(step.argval) in fn.__globals__:
+        return None, fn.__globals__[str(step.argval)], end - 1
+    if step.opname == "LOAD_DEREF" and step.argval in fn.__code__.co_freevars:
+        cell = (fn.__closure__ or ())[fn.__code__.co_freevars.index(step.argval)]
+        return None, _contents(cell), end - 1
+    if step.opname.startswith("LOAD_FAST") and isinstance(step.argval, str):
+        return known.get(step.argval, (step.argval,)), None, end - 1
+    if step.opname == "BINARY_SUBSCR" or (step.opname == "BINARY_OP" and step.argrepr == "[]"):
+        key = _operand(fn, steps, end - 1, known)
+        owner = None if key is None or key[0] is not None else _operand(fn, steps, key[2], known)
+        if key is not None and owner is not None and owner[0] is not None:
+            return (*owner[0], key[1]), None, owner[2]
+    return None
+
+
+def _contents(cell: CellType) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # not assigned yet
+        return None
