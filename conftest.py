@@ -1,12 +1,18 @@
-"""Doctests know `hr` and `np`, and run Keras on torch; those of other libraries' data need the library."""
+"""What all tests and doctests share: names for doctests, a check for leaked threads, failures printed at once."""
 
+import gc
 import os
+import sys
+import threading
+import traceback
 from importlib.util import find_spec
 
 import numpy as np
 import pytest
 
 import headrace as hr
+from headrace.iterator import Iterator
+from headrace.testing import our_threads
 
 os.environ.setdefault("KERAS_BACKEND", "torch")
 
@@ -15,7 +21,72 @@ collect_ignore = [f"src/headrace/sources/{name}.py" for name, library in NEEDS.i
 if "HEADRACE_INSIDE" not in os.environ:  # JAX does not like forks: what needs it runs in a process of its own
     collect_ignore.append("src/headrace/adapters/jax.py")
 
+CLEANUP_SECONDS = 60
+"""How long a thread may take to end once its iterator is closed or its database call is given up."""
+
 
 @pytest.fixture(autouse=True)
 def _names(doctest_namespace, tmp_path):
     doctest_namespace.update(hr=hr, np=np, folder=tmp_path)
+
+
+@pytest.fixture(autouse=True)
+def _no_thread_stays(request):
+    """Fail the test that leaks a thread, and clean up so that later tests are not affected.
+
+    The traceback of a failed test keeps its iterators alive. Their threads are ended too, without a second report.
+    """
+    failures = request.session.testsfailed
+    yield
+    if not our_threads():
+        return
+    for thread in threading.enumerate():
+        if thread.name == "headrace-database":  # a call that was given up ends when the server answers
+            thread.join(CLEANUP_SECONDS)
+    leaked = [thread for thread in threading.enumerate() if thread.name.startswith("headrace-")]
+    if not leaked:
+        return
+    names = ", ".join(thread.name for thread in leaked)
+    frames = sys._current_frames()
+    stacks = [
+        f"{thread.name}:\n{''.join(traceback.format_stack(frames[thread.ident]))}"
+        for thread in leaked
+        if thread.ident in frames
+    ]
+    _end(leaked, request.node.nodeid)
+    if request.session.testsfailed == failures:
+        pytest.fail("\n".join([f"{request.node.nodeid} leaked threads: {names}", *stacks]), pytrace=False)
+
+
+def _end(leaked, test):
+    """Close all iterators, wait for the threads, and rename those that go on so that no later test counts them."""
+    for iterator in [each for each in gc.get_objects() if issubclass(type(each), Iterator)]:
+        iterator.abandon()
+    for thread in leaked:
+        thread.join(CLEANUP_SECONDS / len(leaked))
+        thread.name = f"leaked by {test}: {thread.name}"
+
+
+@pytest.hookimpl(trylast=True)  # pytest makes its reporter in the same hook
+def pytest_configure(config):
+    """Print failures at once in the process that reports."""
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is not None:  # pytest-xdist's workers have none
+        config.pluginmanager.register(FailuresAtOnce(reporter))
+
+
+class FailuresAtOnce:
+    """Prints a failure when it happens. pytest alone prints all of them after the last test."""
+
+    def __init__(self, reporter):
+        self._reporter = reporter
+
+    def pytest_runtest_logreport(self, report):
+        """Print a failed report with the output that was captured."""
+        if report.failed:
+            self._reporter.write("\n")
+            self._reporter.section(f"{report.when} of {report.nodeid}", sep="_", red=True)
+            self._reporter.write_line(report.longreprtext)
+            for title, text in report.sections:
+                self._reporter.section(title, sep="-")
+                self._reporter.write_line(text)

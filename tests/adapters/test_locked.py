@@ -26,7 +26,7 @@ class Memory:
         self.gate.set()
 
     def lock(self, address, nbytes):
-        assert self.gate.wait(100)
+        assert self.gate.wait(300)
         self.calls += 1
         if self.works:
             self.held[address] = nbytes

@@ -264,22 +264,30 @@ def test_several_devices_must_be_cuda():
         next(iter(pairs().to_torch(device=["cpu", "cpu"])))
 
 
-def test_waiting_and_computing_are_counted():
-    pause = threading.Event()
-    it = iter(D.range(6).map(lambda x: pause.wait(0.02) or x).to_torch())
+def test_waiting_and_computing_are_counted(clock):
+    it = iter(D.range(6).map(lambda x: clock.advance(0.02) or x, mode="eager").to_torch())
     for _ in it:
-        pause.wait(0.01)
+        clock.advance(0.01)
     found = it.stats()["starvation"]
-    assert found["waited_s"] > 0.09
-    assert found["computed_s"] > 0.05
-    assert found["first_s"] > 0.015
+    assert found["waited_s"] == pytest.approx(5 * 0.02)
+    assert found["computed_s"] == pytest.approx(6 * 0.01)
+    assert found["first_s"] == pytest.approx(0.02)
 
 
-def test_a_starved_consumer_is_told_once(monkeypatch, caplog):
+def test_a_starved_consumer_is_told_once(monkeypatch, caplog, clock):
     monkeypatch.setattr(starvation, "LOOK_SECONDS", 0.03)
-    pause = threading.Event()
+    waits = threading.Event()
+    begin, end = starvation.Meter.begin_wait, starvation.Meter.end_wait
+    monkeypatch.setattr(starvation.Meter, "begin_wait", lambda meter: (begin(meter), waits.set()))
+    monkeypatch.setattr(starvation.Meter, "end_wait", lambda meter, stats: (waits.clear(), end(meter, stats)))
+
+    def work(x):
+        assert waits.wait(300)
+        clock.advance(0.005)
+        return x
+
     with caplog.at_level(logging.WARNING, logger="headrace"):
-        for _ in D.range(20).map(lambda x: pause.wait(0.005) or x, name="slow").to_torch(prefetch=2):
+        for _ in D.range(20).map(work, mode="eager", name="slow").to_torch(prefetch=2):
             pass
     [record] = caplog.records
     text = record.getMessage()
@@ -288,51 +296,56 @@ def test_a_starved_consumer_is_told_once(monkeypatch, caplog):
     assert "give it num_parallel_calls=hr.AUTOTUNE" in text
 
 
-def test_a_consumer_that_is_not_starved_is_not_told(monkeypatch, caplog):
+def test_a_consumer_that_is_not_starved_is_not_told(monkeypatch, caplog, clock):
     monkeypatch.setattr(starvation, "LOOK_SECONDS", 0.01)
-    pause = threading.Event()
     with caplog.at_level(logging.WARNING, logger="headrace"):
         for _ in D.range(20).to_torch():
-            pause.wait(0.005)
+            clock.advance(0.005)
     assert caplog.records == []
 
 
-PAUSE = threading.Event()
+@pytest.fixture
+def slow(clock):
+    def work(x, rng=None):
+        return clock.advance(0.002) or x
 
-
-def slow(x, rng=None):
-    return PAUSE.wait(0.002) or x
+    return work
 
 
 @pytest.mark.parametrize(
     ("make", "share", "advice"),
     [
-        (lambda d: d.map(slow), 0.5, "end the pipeline with .prefetch"),
-        (lambda d: d.map(slow), 0.95, 'num_parallel_calls=hr.AUTOTUNE, mode="process"'),
-        (lambda d: d.map(slow).prefetch(1), 0.5, "as plain NumPy it would run on whole blocks"),
-        (lambda d: d.map(slow, num_parallel_calls=2), 0.5, ': mode="process" if it is Python code'),
-        (lambda d: d.map(slow, mode="process", num_parallel_calls=1), 0.5, "more processes"),
-        (lambda d: d.random_map(slow, seed=0).prefetch(1), 0.5, "num_parallel_calls"),
-        (lambda d: d.scan(0, lambda s, x: (s, slow(x))).prefetch(1), 0.5, "put .cache() after it"),
-        (lambda d: d.flat_map(lambda n: D.range(slow(n))).prefetch(1), 0.5, "make it an interleave"),
+        (lambda d, slow: d.map(slow), 0.5, "end the pipeline with .prefetch"),
+        (lambda d, slow: d.map(slow), 0.95, 'num_parallel_calls=hr.AUTOTUNE, mode="process"'),
+        (lambda d, slow: d.map(slow).prefetch(1), 0.5, "as plain NumPy it would run on whole blocks"),
+        (lambda d, slow: d.map(slow, num_parallel_calls=2), 0.5, ': mode="process" if it is Python code'),
+        (lambda d, slow: d.random_map(slow, seed=0).prefetch(1), 0.5, "num_parallel_calls"),
+        (lambda d, slow: d.scan(0, lambda s, x: (s, slow(x))).prefetch(1), 0.5, "put .cache() after it"),
+        (lambda d, slow: d.flat_map(lambda n: D.range(slow(n))).prefetch(1), 0.5, "make it an interleave"),
     ],
 )
-def test_the_advice_fits_the_pipeline(make, share, advice):
-    it = iter(make(D.range(8)))
+def test_the_advice_fits_the_pipeline(make, share, advice, slow):
+    it = iter(make(D.range(8), slow))
     list(it)
     assert advice in starvation.complaint(share, it.stats()["stages"])
+
+
+def test_the_advice_for_processes_is_more_of_them():
+    it = iter(D.range(8).map(lambda x: threading.Event().wait(0.002) or x, mode="process", num_parallel_calls=1))
+    list(it)
+    assert "more processes" in starvation.complaint(0.5, it.stats()["stages"])
 
 
 @pytest.mark.parametrize(
     "make",
     [
-        lambda d: d.random_map(slow, seed=0, num_parallel_calls=2),
-        lambda d: d.random_map(lambda x, rng: x, seed=0).scan(0, lambda s, x: (s, slow(x))).prefetch(1),
-        lambda d: d.shuffle(3).scan(0, lambda s, x: (s, slow(x))).prefetch(1),
-        lambda d: d.flat_map(lambda n: D.range(2).shuffle(2)).scan(0, lambda s, x: (s, slow(x))).prefetch(1),
+        lambda d, slow: d.random_map(slow, seed=0, num_parallel_calls=2),
+        lambda d, slow: d.random_map(lambda x, rng: x, seed=0).scan(0, lambda s, x: (s, slow(x))).prefetch(1),
+        lambda d, slow: d.shuffle(3).scan(0, lambda s, x: (s, slow(x))).prefetch(1),
+        lambda d, slow: d.flat_map(lambda n: D.range(2).shuffle(2)).scan(0, lambda s, x: (s, slow(x))).prefetch(1),
     ],
 )
-def test_a_cache_after_a_draw_is_never_advised(make):
-    it = iter(make(D.range(8)))
+def test_a_cache_after_a_draw_is_never_advised(make, slow):
+    it = iter(make(D.range(8), slow))
     list(it)
     assert "cache" not in starvation.complaint(0.5, it.stats()["stages"])

@@ -1,12 +1,13 @@
 """A trainer in a process of its own: writes down each row with the state behind it.
 
-python shared_trainer.py RANK TOKEN OUT CALLS ADDRESS…
+python shared_trainer.py RANK STOP_AFTER TOKEN OUT CALLS ADDRESS…
+
+After STOP_AFTER rows it says so, and goes on once it is told to.
 """
 
 import json
 import os
 import sys
-import time
 from pathlib import Path
 
 import headrace as hr
@@ -33,7 +34,7 @@ def dataset(workers, calls):
     return rows.distribute_over(workers, splits=4, shared=True)
 
 
-def main(rank, token, out, calls, *addresses):
+def main(rank, stop_after, token, out, calls, *addresses):
     state, out = None, Path(out)
     if out.exists():
         whole = [line for line in out.read_text().splitlines(keepends=True) if line.endswith("\n")]
@@ -42,10 +43,12 @@ def main(rank, token, out, calls, *addresses):
     with hr.cluster.addresses(addresses, token=token) as workers, out.open("a") as log:
         workers.wait_for(len(addresses))
         with dataset(workers, calls).distribute(int(rank), 2).iterator(state=state) as it:
-            for row in it:
+            for number, row in enumerate(it, 1):
                 log.write(json.dumps([int(row), it.state()]) + "\n")
                 log.flush()
-                time.sleep(0.01)
+                if number == int(stop_after):
+                    print("stopped", flush=True)
+                    sys.stdin.readline()
 
 
 if __name__ == "__main__":

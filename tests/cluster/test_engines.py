@@ -106,6 +106,6 @@ def test_a_cluster_on_ray(monkeypatch, tmp_path):
             survives(cluster)
             writes(cluster, tmp_path)
             processes |= running(cluster)
-        assert psutil.wait_procs(processes, timeout=60)[1] == []
+        assert psutil.wait_procs(processes, timeout=300)[1] == []
     finally:
         ray.shutdown()

@@ -80,7 +80,7 @@ def test_a_split_that_begins_elsewhere_than_expected_gets_nothing_of_what_was_as
     def late_answer(member, request):
         with contextlib.closing(poll(member, request)) as answer:
             for label, data in answer:
-                assert begun[label.split].wait(30)
+                assert begun[label.split].wait(300)
                 yield label, data
 
     monkeypatch.setattr(DistributeOverStream, "_expect", expect_the_start)

@@ -90,12 +90,12 @@ def test_nobody_writes_any_more_once_the_error_has_come(where, workers, tmp_path
         from tests.cluster.test_offline import UnderWay
 
         if x == 100:
-            UnderWay.entered.wait(30)
+            UnderWay.entered.wait(300)
             UnderWay.failed.set()
             raise ValueError("no such thing")
         if x == other:
             UnderWay.entered.set()
-            UnderWay.failed.wait(30)
+            UnderWay.failed.wait(300)
             time.sleep(0.5)  # the trainer knows of the error by now
             UnderWay.left = True
         return {"x": x}

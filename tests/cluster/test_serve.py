@@ -52,10 +52,10 @@ def test_a_worker_from_the_shell_runs_for_whoever_has_its_token():
         done = CliRunner().invoke(app, ["top", address, "127.0.0.1:9", "--token", "abc", *twice])
         assert "127.0.0.1:9 " in done.output and done.output.count(address) == 2
         why = pytest.raises(hr.WorkerError, match="token is missing or wrong")
-        with hr.cluster.addresses([address], token="wrong", patience=1) as cluster, why:
+        with hr.cluster.addresses([address], token="wrong", patience=3600) as cluster, why:
             list(D.range(5).distribute_over(cluster, splits=2))
         process.send_signal(signal.SIGTERM)
-        assert process.wait(60) == 0
+        assert process.wait(300) == 0
 
 
 def test_other_addresses_than_this_machine_need_a_token(monkeypatch):
@@ -191,14 +191,14 @@ def test_status_and_metrics_tell_who_is_at_what(workers):
 
 
 def test_an_answer_ends_with_a_split_so_that_another_is_begun(monkeypatch):
-    monkeypatch.setattr(server, "RESPONSE_SECONDS", 60.0)  # on however busy a machine
+    monkeypatch.setattr(server, "RESPONSE_SECONDS", 600.0)  # on however busy a machine
     plan = D.range(5)._node
     packed, work = PackedFragment.of(Fragment(plan, find_cut(plan, 1), 1)), WorkerService()
     work.add_fragment(packed.digest, packed.data)
     setting = Setting(packed.digest, packed.key, "distributed_epoch", ROOT, 0, False, hr.Options(), prepare, None)
     want = SplitWant(0, 0, 1 << 20, SplitOpening({}, 0, {}))
     began = time.monotonic()
-    labels = [read_label(parcel.label) for parcel in work.poll(Poll("one", [want], setting, wait=60.0))]
+    labels = [read_label(parcel.label) for parcel in work.poll(Poll("one", [want], setting, wait=600.0))]
     work.close()
     assert labels[-1].what == "over" and sum(label.rows for label in labels) == 5
-    assert time.monotonic() - began < 30, "it waited for more of a split that has ended"
+    assert time.monotonic() - began < 300, "it waited for more of a split that has ended"

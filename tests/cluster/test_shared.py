@@ -35,8 +35,8 @@ def counted_rows(path):
 def test_two_trainers_in_step_get_the_same_elements_made_once(workers, tmp_path):
     ds = counted_rows(tmp_path / "calls").distribute_over(workers, splits=4, shared=True)
     want = reference_outcomes(counted_rows(tmp_path / "others").distribute_over(workers, splits=4))
-    its, got = [iter(ds), iter(ds)], [[], []]
-    its[1]._epoch = its[0]._epoch
+    first = iter(ds)
+    its, got = [first, ds.iterator(state=first.state())], [[], []]
     while len(got[0]) < len(want):
         for it, rows in zip(its, got, strict=True):
             rows.extend(outcomes(it, 3))
@@ -55,8 +55,7 @@ def test_a_trainer_that_falls_behind_gets_rows_made_anew_and_stops_nobody(worker
     monkeypatch.setattr(shared_split, "WINDOW_PARCELS", 2)
     ds = counted_rows(tmp_path / "calls").distribute_over(workers, splits=2, shared=True)
     want = reference_outcomes(ds)
-    with ds.iterator() as slow, ds.iterator() as quick:
-        quick._epoch = slow._epoch
+    with ds.iterator() as slow, ds.iterator(state=slow.state()) as quick:
         first = outcomes(slow, 2)
         assert difference(outcomes(quick), want) is None
         assert difference(first + outcomes(slow), want) is None
@@ -66,9 +65,9 @@ def test_a_trainer_that_starts_again_joins_the_others_in_the_middle(workers, tmp
     ds = counted_rows(tmp_path / "calls").distribute_over(workers, splits=3, shared=True)
     want = reference_outcomes(counted_rows(tmp_path / "others").distribute_over(workers, splits=3))
     other = iter(ds)
+    start = other.state()
     got = outcomes(other, 10)
-    with ds.iterator() as it:
-        it._epoch = other._epoch
+    with ds.iterator(state=start) as it:
         mine = outcomes(it, 10)
         state = json.loads(json.dumps(it.state()))
     with ds.iterator(state=state) as it:

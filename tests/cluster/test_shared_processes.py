@@ -1,10 +1,9 @@
 """`distribute_over(shared=True)` with trainers that are processes, one of which is killed in the middle."""
 
 import json
-import signal
 import subprocess
 import sys
-import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -26,25 +25,25 @@ def test_a_trainer_that_is_killed_and_starts_again_disturbs_no_other(tmp_path):
         want = reference_outcomes(shared_trainer.dataset(workers, str(tmp_path / "others")))
         want = [int(value) for _, value in want]
 
-        def start(rank):
-            told = [str(rank), token, str(tmp_path / f"rank{rank}"), str(tmp_path / "calls"), *where]
-            return subprocess.Popen([sys.executable, shared_trainer.__file__, *told], cwd=Path(__file__).parents[2])
+        def start(rank, stop_after):
+            told = [str(rank), str(stop_after), token, str(tmp_path / f"rank{rank}"), str(tmp_path / "calls"), *where]
+            command = [sys.executable, shared_trainer.__file__, *told]
+            pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+            trainer = ending.enter_context(subprocess.Popen(command, cwd=Path(__file__).parents[2], **pipes))
+            ending.callback(trainer.kill)
+            return trainer
 
-        trainers = [start(0), start(1)]
-        try:
-            log, until = tmp_path / "rank1", time.monotonic() + 120
-            while not log.exists() or len(log.read_text().splitlines()) < 40:
-                assert trainers[1].poll() is None and time.monotonic() < until
-                time.sleep(0.05)
-            trainers[1].send_signal(signal.SIGKILL)
-            trainers[1].wait()
-            assert len(rows_of(log)) < len(want) // 2
-            trainers[1] = start(1)
-            assert [trainer.wait(240) for trainer in trainers] == [0, 0]
-        finally:
-            for trainer in trainers:
-                trainer.kill()
-                trainer.wait()
+        with ExitStack() as ending:
+            first, second = start(0, 40), start(1, 40)
+            assert first.stdout.readline() == second.stdout.readline() == b"stopped\n"
+            second.kill()
+            second.wait()
+            assert len(rows_of(tmp_path / "rank1")) == 40
+            again = start(1, 1)  # the other one has not ended yet: else there was nobody to share rows with
+            assert again.stdout.readline() == b"stopped\n"
+            for trainer in (first, again):
+                trainer.communicate(b"go on\n", timeout=600)
+                assert trainer.returncode == 0
         for rank in range(2):
             assert rows_of(tmp_path / f"rank{rank}") == want[: len(want) // 2 * 2][rank::2]
         made = (tmp_path / "calls").stat().st_size

@@ -72,7 +72,7 @@ def test_a_worker_that_is_killed_leaves_nothing_in_a_store(bucket, writers):
 
     threading.Timer(0.2, kill).start()
     hr.Dataset(ds._node).write_tfrecord(f"{bucket}/killed/a", shards=8, cluster=writers)
-    assert killed.wait(30)
+    assert killed.wait(300)
     assert contents(f"{bucket}/killed") == contents(f"{bucket}/whole")
 
 

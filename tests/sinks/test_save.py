@@ -111,7 +111,7 @@ def test_load_waits_for_the_one_who_saves(tmp_path):
     reader.join(0.1)
     assert not found
     os.close(lock)
-    reader.join(100)
+    reader.join(300)
     assert found == [[0, 1]]
 
 

@@ -252,3 +252,72 @@ def test_the_first_rows_of_a_parquet_column_may_be_empty(tmp_path, values):
     )
     (file,) = ds.write_parquet(tmp_path / "t", shards=1)
     assert pq.read_table(file)["x"].to_pylist() == rows
+
+
+WRITERS = {
+    "tfrecord": lambda ds, path, **how: ds.write_tfrecord(path, **how),
+    "webdataset": lambda ds, path, **how: ds.map(lambda i: {"__key__": str(i), "txt": str(i)}).write_webdataset(
+        path, **how
+    ),
+}
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+def test_files_that_cannot_be_read_back_are_not_published(tmp_path, monkeypatch, writer):
+    def unreadable(*args, **more):
+        raise OSError(5, "Input/output error")
+
+    write, ds = WRITERS[writer], hr.Dataset.range(100).map(lambda i: {"x": i} if writer == "tfrecord" else i)
+    before = write(ds, tmp_path / "t", shards=2)
+    bytes_before = [Path(file).read_bytes() for file in before]
+    monkeypatch.setattr("headrace.sinks.writing.scan_index", unreadable)
+    there = left(tmp_path)
+    with pytest.raises(OSError, match="Input/output"):
+        write(ds.take(50), tmp_path / "t", shards=3, overwrite=True)
+    with pytest.raises(OSError, match="Input/output"):
+        write(ds, tmp_path / "new")
+    assert left(tmp_path) == there and [Path(file).read_bytes() for file in before] == bytes_before
+
+
+def test_a_tfrecord_that_cannot_be_read_back_is_not_published(tmp_path, monkeypatch):
+    def unreadable(*args, **more):
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr("headrace.records.index.scan_index", unreadable)
+    writer = hr.io.TFRecordWriter(tmp_path / "t.tfrecord", index=True)
+    writer.write(b"a")
+    with pytest.raises(OSError, match="Input/output"):
+        writer.close()
+    assert left(tmp_path) == []
+
+
+def tar_of(path, key, ending="txt"):
+    return (
+        hr.Dataset.range(2).map(lambda i: {"__key__": key if i == 0 else "last", ending: b"v"}).write_webdataset(path)
+    )
+
+
+@pytest.mark.parametrize(
+    ("key", "ending"),
+    [("a\0b", "txt"), ("a", "t\0xt"), ("a.b", "txt"), ("./a", "txt"), ("/a", "txt"), ("a/", "txt"), ("__a", "txt"),
+     ("a/__b", "txt"), ("", "txt"), ("a", "TXT"), ("a", ""), ("a", "x/y"), ("x" * 65532, "txt"), ("a\ud800", "txt")],
+)  # fmt: skip
+def test_a_key_that_would_not_be_read_back_is_refused(tmp_path, key, ending):
+    with pytest.raises(ValueError, match="__key__") as caught:
+        tar_of(tmp_path / "t", key, ending)
+    assert left(tmp_path) == [] and len(str(caught.value)) < 1000
+
+
+@pytest.mark.parametrize(
+    "key",
+    ["a\nb", "a\r", "a/b", "a/./b", "a//b", "../a", " a ", "é", "a\\b", "x" * 95, "x" * 96, "x" * 65531, b"a\xff"],
+)
+def test_any_other_key_is_read_back_exactly(tmp_path, key):
+    rows = list(hr.WebDataset(tar_of(tmp_path / "t", key)))
+    assert [row["__key__"] for row in rows] == [os.fsdecode(key), "last"]
+
+
+def test_a_sample_of_a_key_alone_is_refused(tmp_path):
+    with pytest.raises(TypeError, match="add a component"):
+        hr.Dataset.range(2).map(lambda i: {"__key__": str(i)}).write_webdataset(tmp_path / "t")
+    assert left(tmp_path) == []

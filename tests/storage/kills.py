@@ -25,6 +25,7 @@ from headrace.storage.swaps import SWAP
 
 ROWS = 400
 SIZE = 2_000
+RECORDS = 20_000
 
 
 def pipeline(factor=1):
@@ -207,7 +208,7 @@ class Index:
 
     def __init__(self, folder):
         self.path = folder / "data.tfrecord"
-        self.records = [str(i).encode() * (i % 50) for i in range(20_000)]
+        self.records = [str(i).encode() * (i % 50) for i in range(RECORDS)]
         with hr.io.TFRecordWriter(self.path) as writer:
             writer.write_all(self.records)
 
@@ -223,7 +224,7 @@ class Index:
         assert list(hr.TFRecordDataset(str(self.path))) == self.records
         hr.io.build_index(self.path)
         ds = hr.TFRecordDataset(str(self.path))
-        assert len(ds) == len(self.records) and ds[12_345] == self.records[12_345]
+        assert len(ds) == len(self.records) and ds[RECORDS // 2] == self.records[RECORDS // 2]
 
 
 class Writer:
@@ -236,7 +237,7 @@ class Writer:
 
     def write(self, factor):
         with hr.io.TFRecordWriter(self.path) as writer:
-            for i in range(20_000):
+            for i in range(RECORDS):
                 writer.write(str(i * factor).encode())
 
     def prepare(self):
@@ -247,7 +248,7 @@ class Writer:
 
     def check(self):
         found = [int(record) for record in hr.TFRecordDataset(str(self.path))]
-        assert found in (list(range(20_000)), list(range(0, 40_000, 2)))
+        assert found in (list(range(RECORDS)), list(range(0, 2 * RECORDS, 2)))
         self.write(2)
 
 

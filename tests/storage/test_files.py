@@ -60,7 +60,7 @@ from pathlib import Path
 from headrace.storage.files import Unfinished, exclusive, new_folder, temporary_name
 for name in ("data", "other"):
     Unfinished(Path(sys.argv[1], name)).file.write(b"half")
-exclusive(lambda: temporary_name(Path(sys.argv[1], "data")), new_folder)
+held = exclusive(lambda: temporary_name(Path(sys.argv[1], "data")), new_folder)
 os.kill(os.getpid(), signal.SIGKILL)
 """
     subprocess.run([sys.executable, "-c", code, tmp_path], check=False)

@@ -240,7 +240,7 @@ def test_a_folder_is_removed_though_others_still_write_there(tmp_path):
         new.close()
         closed.set()
         for writer in writers:
-            writer.join(10)
+            writer.join(300)
         assert list(tmp_path.iterdir()) == []
 
 

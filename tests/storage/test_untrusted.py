@@ -131,7 +131,7 @@ def _quietly(read):
 def said():
     root = Path(__file__).parents[2]
     command = [sys.executable, "-m", "tests.storage.test_untrusted"]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=200, cwd=root)
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=600, cwd=root)
 
 
 def test_nothing_is_imported_compiled_unpickled_or_started(said):
@@ -161,7 +161,9 @@ def test_no_module_that_reads_files_can_unpickle():
     allowed = {"adapters/torch.py", "tfds/writing.py", *(f"execute/{name}" for name in process)}
     allowed |= {f"cluster/{name}" for name in ("members.py", "parcels.py", "requests.py", "server.py")}
     by_name = {"trace/symbols.py", "reference/base.py", "sources/sql/database.py", "execute/light_import.py"}
-    by_name |= {"image/codecs.py", "catalogue/installed.py", "cluster/serve.py"}  # modules of a list of their own
+    # modules of a list of their own
+    by_name |= {"image/codecs.py", "catalogue/installed.py", "cluster/serve.py", "datasets/public/__init__.py"}
+    by_name.add("catalogue/prepare.py")
     words = ("pickle", "marshal", "eval(", "exec(", "import_module", "__import__")
     for path in source.rglob("*.py"):
         name = str(path.relative_to(source))

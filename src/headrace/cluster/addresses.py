@@ -6,10 +6,10 @@ import os
 import threading
 import weakref
 from collections.abc import Sequence
-from pathlib import Path
 
 from headrace.cluster.members import PATIENCE, TIMEOUT, Cluster, ClusterWorker, Gone
 from headrace.errors import WorkerError
+from headrace.paths import local_only
 
 RETRY_SECONDS = 1.0
 """How often an address is tried that does not answer."""
@@ -33,6 +33,7 @@ class AddressCluster(Cluster):
         self._token = token
         self._tls = tls
         self._wanted: dict[str, str] = {}
+        self._refused: set[str] = set()
         self._wake = threading.Event()
         self._caller = threading.Thread(
             target=_call_missing, args=(weakref.ref(self), self._wake), name="addresses of workers", daemon=True
@@ -79,14 +80,26 @@ class AddressCluster(Cluster):
                 with self._changed:
                     if location in self._wanted:
                         self._wanted[location] = str(error)
+                        self._note_refusal(location, refused=isinstance(error, WorkerError))
                 continue
             with self._changed:
                 wanted = location in self._wanted and not self._closed
+                self._note_refusal(location, refused=False)
             if wanted:
                 self.join(member)
             else:
                 member.close()
         return True
+
+    def _note_refusal(self, location: str, *, refused: bool) -> None:
+        """Whether a worker has answered that it does not take this process's token; the caller holds the lock."""
+        (self._refused.add if refused else self._refused.discard)(location)
+        self._changed.notify_all()
+
+    def may_have(self, workers: int) -> bool:
+        with self._changed:
+            there = {member.location for member in self._members}
+            return len(there | (self._wanted.keys() - self._refused)) >= workers or not self._refused
 
     def why_not(self) -> str:
         with self._changed:
@@ -130,7 +143,8 @@ def addresses(
     """A cluster of workers that run already, each started by `headrace serve --port PORT`, at "host:port".
 
     `token` is what they were started with, HEADRACE_TOKEN unless it is given; `tls_root_cert` a file with the
-    certificate that theirs are signed by, where they have one. Addresses that do not answer are tried again and again.
+    certificate that theirs are signed by, where they have one. Addresses that do not answer are tried again and again;
+    a pass that finds only workers that refuse the token fails at once.
 
     >>> from headrace.cluster.server import start_server
     >>> worker = start_server(token="secret")
@@ -141,7 +155,7 @@ def addresses(
     """
     if isinstance(addresses, str):
         raise TypeError(f'addresses takes a list of "host:port", not {addresses!r}')
-    tls = None if tls_root_cert is None else Path(tls_root_cert).read_bytes()
+    tls = None if tls_root_cert is None else local_only(tls_root_cert, "tls_root_cert").read_bytes()
     return AddressCluster(
         addresses, token=token or os.environ.get("HEADRACE_TOKEN"), tls=tls, timeout=timeout, patience=patience
     )

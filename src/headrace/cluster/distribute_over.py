@@ -13,8 +13,9 @@ from headrace.execute.registry import opens
 from headrace.execute.state import require_seeds
 from headrace.ops.arguments import one_of, positive
 from headrace.ops.interleave import TurnsMark
+from headrace.plan.capabilities import share_of_process
 from headrace.plan.cardinality import UNKNOWN, Cardinality
-from headrace.plan.node import TUNING, Node, walk
+from headrace.plan.node import TUNING, Ahead, Node, walk
 from headrace.plan.spec import Spec
 from headrace.sources.range import Range
 
@@ -80,7 +81,7 @@ def _check_plan(plan: Node) -> None:
                 f"distribute_over: what {node.operation} ({node.site}) keeps beyond a pass would be kept, and lost, on "
                 f"each worker: have {node.operation} after it"
             )
-        if node.process is not None:
+        if share_of_process(node) is not None:
             raise ValueError(
                 f"distribute_over: {node.operation} ({node.site}) takes the share of one trainer; have it after "
                 "distribute_over, so that all of them share one order"
@@ -111,8 +112,7 @@ class DistributeOver(Node):
     shared: bool = field(default=False, repr=False, metadata=TUNING)
 
     pure = True  # rows are made ahead, elsewhere, and made again: that is what was asked for
-    ready_made = True
-    runs_ahead = True
+    ahead = Ahead.READY
 
     @property
     def operation(self) -> str:
@@ -129,6 +129,10 @@ class DistributeOver(Node):
     @property
     def leading(self) -> int | None:
         return self.plan.leading
+
+    @cached_property
+    def fallible(self) -> bool:
+        return self.plan.fallible
 
     @cached_property
     def cut(self) -> Cut:

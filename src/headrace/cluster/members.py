@@ -268,12 +268,16 @@ class Cluster:
         """
         until = monotonic() + (self.patience if timeout is None else timeout)
         with self._changed:
-            while len(self._members) < workers and not self._closed:
+            while len(self._members) < workers and not self._closed and self.may_have(workers):
                 left = until - monotonic()
                 if left <= 0 or not self._changed.wait(left):
                     break
             if len(self._members) < workers:
                 raise WorkerError(f"{len(self._members)} of {workers} workers are there: {self.why_not()}")
+
+    def may_have(self, workers: int) -> bool:  # noqa: ARG002
+        """Whether there may yet be so many workers: not if those that are missing have refused this process."""
+        return True
 
     def why_not(self) -> str:
         """Why workers are missing, as far as it is known."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from headrace.cluster.splits import find_ordered_cut, goes_in_step, with_base, with_fixed_seeds
 from headrace.ops.select import Select
+from headrace.plan.capabilities import share_of_process
 from headrace.plan.node import Node, walk
 
 RANGES = 64
@@ -54,6 +55,6 @@ class PlanRanges:
 def check_sendable(plan: Node) -> None:
     """Raise where what an operation keeps, or whose share it takes, would be lost on workers."""
     for node in walk(plan):
-        if node.outlives or node.process is not None:
+        if node.outlives or share_of_process(node) is not None:
             why = "keeps rows beyond a pass" if node.outlives else "takes the share of one trainer"
             raise ValueError(f"{node.operation} ({node.site}) {why}, which workers cannot: leave it out, or cluster=")

@@ -46,8 +46,7 @@ class Setting(NamedTuple):
     @property
     def rows_key(self) -> str:
         """What tells sessions from others whose splits have other rows, or other blocks of them."""
-        prepare = f"{self.prepare.__module__}.{self.prepare.__qualname__}"
-        return repr([*self._replace(fragment="", prepare=Prepared.of), prepare])
+        return repr([*self._replace(fragment="", prepare=Prepared.of), self.prepare is Prepared.of])
 
 
 class SplitOpening(NamedTuple):

@@ -204,6 +204,8 @@ class Session:
         if self._closed or self._run.cancelled:
             raise Cancelled
         now = monotonic()
+        if self._lonely is not None and not self._cluster.may_have(1):
+            raise WorkerError(f"distribute_over: no worker takes this pass: {self._cluster.why_not()}")
         if self._lonely is not None and now - max(self._lonely, began) > self._cluster.patience:
             raise WorkerError(
                 f"distribute_over: no worker for {self._cluster.patience:.0f} seconds: {self._cluster.why_not()}"

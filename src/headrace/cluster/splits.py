@@ -10,9 +10,12 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from headrace.keys import Seed, mix_key
+from headrace.ops.batching import Batching
 from headrace.ops.deal_out import DealOut
 from headrace.ops.select import Select
-from headrace.plan.node import Node, fields_of, rebuild, walk
+from headrace.plan.access import is_coarse
+from headrace.plan.capabilities import file_names_of
+from headrace.plan.node import Divides, Moves, Node, fields_of, rebuild, walk
 
 SPLIT = 0x73706C6974
 """Folded into the seeds of operations that draw an order for the rows of one split."""
@@ -40,7 +43,7 @@ class Cut(NamedTuple):
 
 def goes_in_step(node: Node) -> bool:
     """Whether it is known which rows of its input make which of its rows, before any is made."""
-    return node.divides and (node.one_to_one or node.transparent or node.waits_for is not None)
+    return bool(node.divides) and (node.one_to_one or node.transparent or isinstance(node, Batching))
 
 
 def find_cut(plan: Node, splits: int) -> Cut:
@@ -54,8 +57,8 @@ def find_cut(plan: Node, splits: int) -> Cut:
             return _by_number(Cut(node, "rows", lot, in_step, parts))
         if not node.divides or len(node.inputs) != 1:
             break
-        if node.waits_for is not None:
-            lot *= node.waits_for
+        if isinstance(node, Batching):
+            lot *= node.batch_size
         elif not steps:
             lot, in_step = 1, False
         parts = node if node.tells_inputs else parts
@@ -76,15 +79,15 @@ def find_ordered_cut(plan: Node, *, any_order: bool = False) -> Cut:
         steps = goes_in_step(node)
         if not steps and node.addressable and node.cardinality.known:
             return Cut(node, "ranges", lot, True, parts)
-        splittable = node.keeps_runs or (any_order and node.keeps_rows)
+        splittable = node.divides is Divides.RUNS or (any_order and node.divides is Divides.ROWS)
         if len(node.inputs) != 1 or not (steps or (splittable and not batched)):
             where = f" ({node.site})" if node.site else ""
             raise ValueError(
                 f"{node.operation}{where} cannot be done to one range of rows after another: leave out cluster=, or "
                 "write what comes before it first"
             )
-        if node.waits_for is not None:
-            lot, batched = lot * node.waits_for, True
+        if isinstance(node, Batching):
+            lot, batched = lot * node.batch_size, True
         parts = node if node.tells_inputs else parts
         (node,) = node.inputs
 
@@ -92,8 +95,9 @@ def find_ordered_cut(plan: Node, *, any_order: bool = False) -> Cut:
 def _by_number(cut: Cut) -> Cut:
     """In ranges where rows lie one after another in files, and the order of the plan is theirs."""
     inside = list(walk(cut.base))
-    in_files = any(n.coarse or n.file_names() is not None for n in inside) and not any(n.scatters for n in inside)
-    return cut._replace(kind="ranges", parts=None) if in_files and cut.base.cardinality.known else cut
+    in_files = any(is_coarse(n) or file_names_of(n) is not None for n in inside)
+    in_order = not any(n.moves is Moves.FAR for n in inside)
+    return cut._replace(kind="ranges", parts=None) if in_files and in_order and cut.base.cardinality.known else cut
 
 
 def _refusal(node: Node) -> str:
@@ -143,7 +147,7 @@ def with_base(node: Node, base: Node, dealt: Node, index: int) -> Node:
     (below,) = node.inputs
     made = node.with_inputs((with_base(below, base, dealt, index),))
     new: dict[str, Any] = {"stands_for": None}
-    if node.scatters:  # two splits with one seed would move their rows alike
+    if node.moves is Moves.FAR:  # two splits with one seed would move their rows alike
         for name in fields_of(type(node), "Seed"):
             seed: Seed = getattr(node, name)
             new[name] = Seed(mix_key(seed.value, SPLIT, index) >> 1, explicit=True)

@@ -14,6 +14,7 @@ from headrace.ops.count_rows import CountRows
 from headrace.ops.with_options import merge_options
 from headrace.optimise.rules import prepare
 from headrace.options import Options
+from headrace.plan.capabilities import require_end
 from headrace.plan.node import Node
 from headrace.sinks.jobs import run_jobs
 from headrace.sources.files import Files
@@ -34,6 +35,7 @@ def count(self: Dataset, *, cluster: Cluster | None = None) -> int:
     4
     """
     node, options = self._node, merge_options(self._node)
+    require_end(node, "count")
     if cluster is not None:
         jobs = [CountRows(part) for part in PlanRanges(for_pass(node), any_order=True).parts()]
         return sum(map(int, run_jobs(cluster, jobs, options)))
@@ -46,7 +48,7 @@ def count(self: Dataset, *, cluster: Cluster | None = None) -> int:
 def _rows(node: Node, options: Options) -> int:
     run = Pass(prepare, options=options)
     try:
-        run.open(run.context(prepare(node)).epoch(0))
+        run.open(run.context(prepare(node)).epoch(0), flush=False)
         while run.root.skip(AT_ONCE) == AT_ONCE:
             pass
         return run.root.ordinal

@@ -92,7 +92,7 @@ class JobStream(Stream):
         return Block(LEAF, [[pack_by_value(made)]], 1)
 
     def _rows(self) -> Iterator[Block]:
-        rows = self._ctx.open(self._node.input)
+        rows = self._ctx.open(self._node.input, flush=True)
         pace = self._ctx.run.pace()
         while True:
             began = perf_counter_ns()

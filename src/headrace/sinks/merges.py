@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +18,7 @@ from headrace.feature_column.learners import Arrays, Learner
 from headrace.iterator import for_pass
 from headrace.ops.progress import progress_bar
 from headrace.ops.with_options import merge_options
+from headrace.paths import local_only
 from headrace.sinks.jobs import ClusterWork, Job, run_jobs
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def gather_on(
     progress: bool | None,
 ) -> None:
     """As `gather`, on workers. Learners and `take` travel as they are before the first row."""
-    path = None if state is None else Path(state)
+    path = None if state is None else local_only(state, f"{task}(state=)")
     plan = for_pass(ds._node)
     work = GatherRows(pack_by_value((learners, take)))
     place = None if path is None else load_gathered(path, purpose, learners)

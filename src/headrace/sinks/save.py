@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headrace.iterator import Iterator
 from headrace.ops.snapshot import arrow_codec, tagging
+from headrace.paths import local_only
+from headrace.plan.capabilities import require_end
 from headrace.storage.rows import in_parts
 from headrace.storage.saved import generation, publish
 from headrace.storage.shelf import Shelf
@@ -16,6 +17,11 @@ from headrace.storage.structures import Types, plain_spec
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
+
+SAVE_REMEDY = (
+    "save to a local folder and copy it there, or write files with write_tfrecord, write_parquet or write_webdataset, "
+    "which take URLs"
+)
 
 
 def save(
@@ -36,13 +42,16 @@ def save(
     """
     if checkpoint_args is not None:
         raise ValueError("save takes no checkpoints; cache(filename) and snapshot go on after a crash by themselves")
-    place = Path(path).absolute()
+    place = local_only(path, "save", SAVE_REMEDY).absolute()
+    require_end(self._node, "save")
     dataset = self if shard_func is None else tagging(self, shard_func)
     with generation(place) as made, Iterator(dataset._node, dataset._epochs) as it:
         shelf = Shelf(made, Types(plainly=True))
-        shelf.acquire()
-        for items in in_parts(it.blocks()):
-            shelf.add(items, arrow_codec(compression), None)
-        shelf.finish()
-        shelf.release()
+        try:
+            shelf.acquire()
+            for items in in_parts(it.blocks()):
+                shelf.add(items, arrow_codec(compression), None)
+            shelf.finish()
+        finally:
+            shelf.release()
         publish(place, made, spec=plain_spec(self._node.spec), sharded=shard_func is not None)

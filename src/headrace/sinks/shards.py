@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, Self
 
+from headrace.paths import refuse_shortened_url
 from headrace.records.files import as_path, local_path, remote
 from headrace.storage.files import TEMPORARY, named_file, naming, new_file
 from headrace.storage.swaps import NewFiles
@@ -43,6 +44,11 @@ class Shards(ABC):
 
     def __len__(self) -> int:
         return len(self._opened)
+
+    @property
+    def paths(self) -> list[str]:
+        """Where the files are until they are published."""
+        return [path for path, _ in self._opened]
 
     @abstractmethod
     def place_elsewhere(self) -> str:
@@ -180,6 +186,7 @@ class RemoteShards(Shards):
 
 def shards_of(path: Any, suffix: str, *, overwrite: bool) -> Shards:
     """The files whose names begin with `path`."""
+    refuse_shortened_url(path, "the path to write to")
     prefix = as_path(path)
     local = local_path(prefix)
     name = prefix if local is None else local

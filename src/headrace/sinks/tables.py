@@ -20,7 +20,7 @@ from headrace.iterator import Epochs, for_pass
 from headrace.iterator import Iterator as PlanIterator
 from headrace.ops.arguments import positive
 from headrace.ops.take import Take
-from headrace.plan.cardinality import INFINITE
+from headrace.plan.capabilities import require_end
 from headrace.plan.spec import Spec, TensorSpec
 from headrace.plan.structure import Structure
 from headrace.sinks.deal import PROBED, FirstRows, cut_runs
@@ -159,8 +159,7 @@ def rows_to_look_at(ds: Dataset) -> list[Block]:
 def plan_parts(ds: Dataset, partitions: int | None, row_bytes: float | None) -> list[PlanPart] | None:
     """The elements in as many parts, or as many as are sensible; None where the plan cannot be cut."""
     count = ds._node.cardinality
-    if count == INFINITE:
-        raise ValueError("an infinite dataset cannot become a table: take(n) some of it")
+    require_end(ds._node, "a table of another engine")
     plan = for_pass(ds._node)
     check_sendable(plan)
     most = RANGES if partitions is None else positive("partitions", partitions)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from headrace.ops.carried import Carried
+from headrace.plan.capabilities import require_end
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
@@ -32,6 +33,7 @@ def reduce(self: Dataset, initial_state: Any, reduce_func: Callable[[Any, Any], 
     np.int64(10)
     """
     del name
+    require_end(self._node, "reduce")
     carried = Carried.start("reduce", initial_state)
     with iter(self) as it:
         for value in it:

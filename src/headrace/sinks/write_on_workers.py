@@ -26,8 +26,9 @@ from headrace.ops.take import Take
 from headrace.ops.with_options import merge_options
 from headrace.plan.node import Node
 from headrace.records.files import local_path, remote
+from headrace.records.sidecar import SavedIndex
 from headrace.sinks.deal import PROBED, FirstRows, cut_runs, dealing
-from headrace.sinks.jobs import ClusterWork, Job, lone_job, run_jobs
+from headrace.sinks.jobs import ClusterWork, Job, run_jobs
 from headrace.sinks.shards import Shards, shards_of
 from headrace.sinks.writing import Encoding, bytes_of_a_row
 from headrace.sources.stored import PartList, Stored
@@ -72,15 +73,15 @@ def write_on_workers(
                 kept = _kept_rows(files, ranges.parts(RANGES_EACH * max(2, len(cluster.members()))), run)
                 plans = [Select(kept, *bounds) for bounds in how.bounds(int(kept.cardinality))]
             place = files.place_elsewhere()
+            indexes: list[SavedIndex | None] = []
             for written in run([Job(each, WriteFile(encoding, place)) for each in plans]):
                 written.check()
                 files.adopt(written.path)
+                indexes.append(written.sidecar)
                 advance(written.rows)
         names = files.publish()
         if files.local:
-            for _ in run([lone_job(AfterNaming(encoding, str(Path(name).absolute()))) for name in names]):
-                pass
-            encoding.after_publishing(names)
+            encoding.keep_indexes(names, indexes)
         return names
 
 
@@ -132,11 +133,13 @@ class KeepRows(ClusterWork):
         folder = Path(f"{self.place}{secrets.token_hex(8)}")
         check_folder(folder.parent)
         shelf = Shelf(folder, Types(plainly=True))
-        shelf.acquire(parents=False)  # a trainer that has given up has removed the folder
-        for items in in_parts(rows):
-            shelf.add(items, None, None)
-        shelf.finish()
-        shelf.release()
+        try:
+            shelf.acquire(parents=False)  # a trainer that has given up has removed the folder
+            for items in in_parts(rows):
+                shelf.add(items, None, None)
+            shelf.finish()
+        finally:
+            shelf.release()
         return str(folder)
 
 
@@ -154,6 +157,7 @@ class WrittenFile(NamedTuple):
     path: str
     size: int
     rows: int
+    sidecar: SavedIndex | None
 
     def check(self) -> None:
         """Raise where it is not the one that is here."""
@@ -191,10 +195,11 @@ class WriteFile(ClusterWork):
                 size = file.tell()
                 if local_path(path) is not None:
                     os.fsync(file.fileno())
+            index = self.encoding.scan(path) if local_path(path) is not None else None
         except BaseException:
             _remove(path)
             raise
-        return WrittenFile(path, size, count)
+        return WrittenFile(path, size, count, index)
 
     def undo(self, made: WrittenFile) -> None:
         _remove(made.path)
@@ -218,14 +223,3 @@ def _remove(path: str) -> None:
     system, name = remote(path)
     if system.exists(name):
         system.rm_file(name)
-
-
-@dataclass(frozen=True)
-class AfterNaming(ClusterWork):
-    """What an encoding adds to a file that has its name."""
-
-    encoding: Encoding
-    path: str
-
-    def run(self, rows: Iterator[Block], threads: int) -> None:  # noqa: ARG002
-        self.encoding.after_naming(self.path)

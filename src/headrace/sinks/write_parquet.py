@@ -142,6 +142,9 @@ class ParquetPart(FileWriter):
     def close(self) -> None:
         self._writer.close()
 
+    def discard(self) -> None:
+        self._writer.is_open = False  # or the collector would write to a closed file
+
 
 def _arrow(name: str, column: Column, spec: TensorSpec | DatasetSpec | None) -> pa.Array:
     """A column as Arrow has it; axes of unknown length become lists of any."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from headrace.iterator import Iterator
-from headrace.plan.cardinality import INFINITE
+from headrace.plan.capabilities import require_end
 from headrace.sinks.deal import cut_runs
 from headrace.sinks.write_parquet import ParquetEncoding
 from headrace.sources.sql.database import Database
@@ -34,8 +34,7 @@ def write_sql(self: Dataset, uri: str, table: str, if_exists: Literal["fail", "a
     """
     if if_exists not in ("fail", "append", "replace"):
         raise ValueError(f'write_sql: if_exists is "fail", "append" or "replace", not {if_exists!r}')
-    if self._node.cardinality == INFINITE:
-        raise ValueError("an infinite dataset cannot be written: take(n) some of it")
+    require_end(self._node, "write_sql")
     database = database_of(uri, "write_sql")
     return attempt(database, "write_sql", lambda: _write(self, database, table, if_exists))
 

@@ -16,8 +16,7 @@ from headrace.cluster.members import Cluster
 from headrace.columns import values
 from headrace.io.binary import bytes_column
 from headrace.io.examples import encode_examples
-from headrace.records.index import index_file
-from headrace.records.sidecar import drop_orphans
+from headrace.records.format import Format
 from headrace.records.tfrecord import TFRecords
 from headrace.sinks.writing import Encoding, FileWriter, named_columns, write
 
@@ -121,12 +120,9 @@ class TFRecordEncoding(Encoding):
             return Deflated(file, gzip=self._compression == "GZIP")
         return PlainFile(file)
 
-    def after_naming(self, path: str) -> None:
-        if self._index:
-            index_file(path, TFRecords())
-
-    def after_publishing(self, paths: list[str]) -> None:
-        drop_orphans(paths[0])
+    @property
+    def index_format(self) -> Format | None:
+        return TFRecords() if self._index else None
 
 
 def _merge_blocks(blocks: list[Block]) -> list[Block]:

@@ -14,13 +14,16 @@ from headrace.block import Block
 from headrace.cluster.members import Cluster
 from headrace.columns import values
 from headrace.image.encode import encode_jpeg, encode_png
-from headrace.records.index import index_file
-from headrace.records.sidecar import drop_orphans
-from headrace.records.webdataset import BLOCK, KEY, TarSamples, key_and_ending
+from headrace.records.format import Format
+from headrace.records.tar import BLOCK, LONGEST_NAME, key_and_ending
+from headrace.records.webdataset import KEY, TarSamples
 from headrace.sinks.writing import Encoding, FileWriter, named_columns, write
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
+
+SHOWN_KEY = 80
+"""Characters of a key that an error shows."""
 
 
 def write_webdataset(
@@ -76,12 +79,9 @@ class TarEncoding(Encoding):
     def part(self, file: IO[bytes]) -> FileWriter:
         return Archive(file)
 
-    def after_naming(self, path: str) -> None:
-        if self._index:
-            index_file(path, TarSamples())
-
-    def after_publishing(self, paths: list[str]) -> None:
-        drop_orphans(paths[0])
+    @property
+    def index_format(self) -> Format | None:
+        return TarSamples() if self._index else None
 
 
 class Archive(FileWriter):
@@ -102,23 +102,40 @@ def _members(block: Block) -> Any:
     if KEY not in columns:
         raise TypeError(f"a sample needs a {KEY}: map(lambda x: {{'{KEY}': ..., **x}}) gives it one")
     keys = values(columns.pop(KEY))
+    if not columns:
+        raise TypeError(f"a sample of nothing but a {KEY} has no files and would not be read back: add a component")
     for key, *row in zip(keys, *[values(column) for column in columns.values()], strict=True):
-        base = key.decode() if isinstance(key, bytes) else str(key)
+        base = key.decode(errors="surrogateescape") if isinstance(key, bytes) else str(key)
         for ending, value in zip(columns, row, strict=True):
-            name = f"{base}.{ending}"
-            if key_and_ending(name) != (base, ending):
-                raise ValueError(
-                    f"{KEY} {base!r} with the ending {ending!r} would not be read back as these: "
-                    "a key has no dot behind its last slash, an ending is in lower case"
-                )
-            yield tar_member(name, file_content(ending, value))
+            yield tar_member(member_name(base, ending), file_content(ending, value))
+
+
+def member_name(key: str, ending: str) -> str:
+    """Return the name of a sample's file; raises ValueError if a reader would not get back this key and ending."""
+    name = f"{key}.{ending}"
+    shown = f"{KEY} {key if len(key) <= SHOWN_KEY else key[:SHOWN_KEY] + '…'!r} with the ending {ending!r}"
+    try:
+        size = len(name.encode(errors="surrogateescape"))
+    except UnicodeEncodeError as error:
+        raise ValueError(f"{shown} cannot be written as UTF-8: {error.reason}") from None
+    if size >= LONGEST_NAME:
+        raise ValueError(f"{shown} is a name of {size} bytes, and readers take fewer than {LONGEST_NAME}: shorten it")
+    if "\0" in name:
+        raise ValueError(f"{shown} would not be read back as these: it holds a NUL, where names in tar files end")
+    if key_and_ending(name) != (key, ending):
+        raise ValueError(
+            f"{shown} would not be read back as these: a key has no dot in its last part, which is not empty and does "
+            "not begin with '__', and no './' or lone '/' at its start; an ending is in lower case and has no slash"
+        )
+    return name
 
 
 def tar_member(name: str, content: bytes) -> bytes:
     """A file within an archive."""
     info = tarfile.TarInfo(name)
     info.size = len(content)
-    return b"".join([info.tobuf(tarfile.GNU_FORMAT), content, bytes(-len(content) % BLOCK)])
+    header = info.tobuf(tarfile.GNU_FORMAT, "utf-8", "surrogateescape")
+    return b"".join([header, content, bytes(-len(content) % BLOCK)])
 
 
 def file_content(ending: str, value: Any) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import IO, TYPE_CHECKING, Any
 
@@ -14,7 +14,11 @@ from headrace.execute.budget import cpus
 from headrace.iterator import Iterator as Pass
 from headrace.ops.arguments import positive
 from headrace.ops.progress import progress_bar
-from headrace.plan.cardinality import INFINITE
+from headrace.plan.capabilities import require_end
+from headrace.records.format import Format
+from headrace.records.index import scan_index
+from headrace.records.sidecar import SavedIndex, drop_orphans, kept_sidecar
+from headrace.records.transport import ALONE
 from headrace.sinks.deal import PROBED, FirstRows, dealing, dealt
 from headrace.sinks.shards import Shards, shards_of
 
@@ -41,11 +45,25 @@ class Encoding(ABC):
     def part(self, file: IO[bytes]) -> FileWriter:
         """The writer of one file."""
 
-    def after_naming(self, path: str) -> None:  # noqa: B027 - most have nothing to add
-        """A file, on this machine, has its name; called on several threads at a time."""
+    @property
+    def index_format(self) -> Format | None:
+        """The format by which local files get an index; None if they get none."""
+        return None
 
-    def after_publishing(self, paths: list[str]) -> None:  # noqa: B027 - most have nothing to add
-        """All files, on this machine, have their names."""
+    def scan(self, path: str) -> SavedIndex | None:
+        """Return the index of a local file that is complete but not yet published; called on several threads.
+
+        It is made before any file has its name: if the file cannot be read back, none is published.
+        """
+        form = self.index_format
+        return None if form is None else scan_index(path, form)
+
+    def keep_indexes(self, paths: Sequence[str], found: Sequence[SavedIndex | None]) -> None:
+        """Write the indexes of published local files, and remove those of files that they replaced."""
+        for path, index in zip(paths, found, strict=True):
+            if index is not None and self.index_format is not None:
+                kept_sidecar(path, self.index_format, index, ALONE)
+        drop_orphans(paths[0])
 
 
 class FileWriter(ABC):
@@ -58,6 +76,9 @@ class FileWriter(ABC):
     @abstractmethod
     def close(self) -> None:
         """What a file ends with; the file itself stays open."""
+
+    def discard(self) -> None:  # noqa: B027 - most hold nothing
+        """Write nothing more, not even when it is collected: the file is not wanted."""
 
 
 def write(
@@ -73,8 +94,7 @@ def write(
 ) -> list[str]:
     """Write a dataset; returns the names of the files. With a `cluster` its workers do."""
     count = ds._node.cardinality
-    if count == INFINITE:
-        raise ValueError("an infinite dataset cannot be written: take(n) some of it")
+    require_end(ds._node, "a writer")
     wanted = None if shards is None else positive("shards", shards)
     if cluster is not None:
         from headrace.sinks.write_on_workers import write_on_workers
@@ -101,11 +121,12 @@ def write(
             writer.finish(how.shards or max(1, len(files)))
         except BaseException:
             pool.shutdown(wait=True, cancel_futures=True)
+            writer.discard()
             raise
+        found = list(pool.map(encoding.scan, files.paths)) if files.local else []
         names = files.publish()
         if files.local:
-            list(pool.map(encoding.after_naming, names))
-            encoding.after_publishing(names)
+            encoding.keep_indexes(names, found)
         return names
 
 
@@ -140,6 +161,11 @@ class _Writer:
         self._finish(count)
         for each in self._finished:
             each.result()
+
+    def discard(self) -> None:
+        """Leave the files as they are."""
+        for part in self._parts:
+            part.discard()
 
     def _begin(self, shard: int) -> None:
         while len(self._parts) <= shard:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from headrace.errors import NONSENSE, StorageError
-from headrace.storage.locks import lock, unlock
+from headrace.storage.locks import HeldLock, lock
 
 TEMPORARY = ".hrtmp"
 LOCK = "lock"
@@ -47,8 +47,8 @@ class Unfinished:
         self._called = called or str(path)
         clear_stale(path.parent, path.name)
         with naming(self._called):
-            self.temporary, descriptor = exclusive(lambda: temporary_name(path), new_file)
-        self.file: BinaryIO = named_file(descriptor, self._called)
+            self.temporary, self._lock = exclusive(lambda: temporary_name(path), new_file)
+        self.file: BinaryIO = named_file(self._lock.fileno(), self._called, closes=False)
 
     def publish(self) -> None:
         """Have all of it on the disk, under its own name."""
@@ -56,8 +56,8 @@ class Unfinished:
         with naming(self._called):
             os.fsync(self.file.fileno())
         self.temporary.replace(self.path)
-        unlock(self.file.fileno())
         self.file.close()
+        self._lock.release()
         settle(self.path.parent)
 
     def discard(self) -> None:
@@ -65,6 +65,7 @@ class Unfinished:
         self.temporary.unlink(missing_ok=True)
         with contextlib.suppress(OSError):  # what could not be written is not wanted any more
             self.file.close()
+        self._lock.release()
 
 
 @contextlib.contextmanager
@@ -93,8 +94,8 @@ def naming(called: str | Path) -> Iterator[None]:
 class _NamedFile(io.FileIO):
     """A file whose errors say which it is: those of writing do not by themselves."""
 
-    def __init__(self, descriptor: int, called: str) -> None:
-        super().__init__(descriptor, "wb")
+    def __init__(self, descriptor: int, called: str, *, closes: bool) -> None:
+        super().__init__(descriptor, "wb", closefd=closes)
         self._called = called
 
     def write(self, data: Any, /) -> int:
@@ -102,9 +103,9 @@ class _NamedFile(io.FileIO):
             return super().write(data)
 
 
-def named_file(descriptor: int, called: str) -> BinaryIO:
-    """The file of a descriptor, to be written to; its errors name what it is `called`."""
-    return io.BufferedWriter(_NamedFile(descriptor, called))
+def named_file(descriptor: int, called: str, *, closes: bool = True) -> BinaryIO:
+    """The file of a descriptor, which it `closes`, to be written to; its errors name what it is `called`."""
+    return io.BufferedWriter(_NamedFile(descriptor, called, closes=closes))
 
 
 def temporary_name(path: Path) -> Path:
@@ -119,20 +120,20 @@ def hidden_prefix(name: str) -> str:
     return f".{name}"
 
 
-def exclusive(name: Callable[[], Path], make: Callable[[Path], int]) -> tuple[Path, int]:
-    """Something new under a name of its own, locked; its name and the descriptor that holds the lock."""
+def exclusive(name: Callable[[], Path], make: Callable[[Path], int]) -> tuple[Path, HeldLock]:
+    """Something new under a name of its own; its name and its lock."""
     while True:
         path = name()
         try:
-            descriptor = make(path)
+            held = HeldLock(make(path))
         except (FileExistsError, FileNotFoundError):
             if path.parent.is_dir():  # the name was taken, or what was made was cleared away before it was locked
                 continue
             raise
-        lock(descriptor, wait=True)
-        if os.fstat(descriptor).st_nlink:
-            return path, descriptor
-        os.close(descriptor)
+        lock(held.fileno(), wait=True)
+        if os.fstat(held.fileno()).st_nlink:
+            return path, held
+        held.close()
 
 
 def new_file(path: Path) -> int:
@@ -197,19 +198,20 @@ def settle(directory: Path) -> None:
         os.close(descriptor)
 
 
-def lock_directory(directory: Path, *, parents: bool = True) -> int | None:
-    """A file descriptor that has this process alone write to a directory until it is closed; None if another does.
+def lock_directory(directory: Path, *, parents: bool = True) -> HeldLock | None:
+    """A lock that has this process alone write to a directory until it is released; None if another does.
 
     It is made, and without `parents` only where the folder that it is to lie in is there.
     """
     directory.mkdir(parents=parents, exist_ok=True)
     descriptor = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT | HERE, 0o666)
+    held = HeldLock(descriptor)
     got = lock(descriptor)
     if not got:
-        os.close(descriptor)
+        held.close()
     if got is None:
         raise OSError(errno.ENOLCK, "its file system has no locks, so that two processes could write at once")
-    return descriptor if got else None
+    return held if got else None
 
 
 def await_writer(directory: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 
 from headrace.errors import StorageError
 
@@ -29,3 +30,19 @@ def unlock(descriptor: int) -> None:
     """Let go of a lock, which a process that was forked meanwhile would hold on to if the file were only closed."""
     with contextlib.suppress(OSError):  # there are no locks here
         fcntl.flock(descriptor, fcntl.LOCK_UN)
+
+
+class HeldLock(io.FileIO):
+    """The descriptor of a file that is locked. The lock ends with `release`, or when nothing refers to this any more.
+
+    `close` leaves the lock to processes that were forked meanwhile.
+    """
+
+    def release(self) -> None:
+        """Let others lock the file, whatever processes were forked meanwhile."""
+        if not self.closed:
+            unlock(self.fileno())
+        self.close()
+
+    def __del__(self) -> None:
+        self.close()  # without the warning that the base class would give

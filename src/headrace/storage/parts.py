@@ -7,6 +7,9 @@ wrote it.
 
 from __future__ import annotations
 
+import os
+import threading
+import weakref
 from bisect import bisect_right
 from functools import cached_property
 from itertools import accumulate, pairwise
@@ -29,6 +32,8 @@ if TYPE_CHECKING:
 
 PAGE = ".json"
 DATA = ".arrow"
+KEPT_BATCHES = 2
+"""So many batches are kept: where one ends, threads that read on are in two of them."""
 MOST_EMPTY_ROWS = 1 << 26
 """So many elements without components at most are one item: nothing else says whether there are."""
 
@@ -55,12 +60,29 @@ class StoredPart:
         counts = [item.get("rows", 1) for item in self._items]
         self._starts: list[int] = [0, *accumulate(counts)]
         self._batches: list[int] = [0, *accumulate("rows" in item for item in self._items)]
-        self._last: tuple[int, Item] | None = None
         self._checked: set[int] = set()
+        self._start()
         size = path.stat().st_size if path.exists() else None
         if size != self._cuts[-1]:
             is_now = "is missing" if size is None else f"has {size} bytes"
             raise StorageError(f"{path} {is_now}; it was written with {self._cuts[-1]}")
+
+    def _start(self) -> None:
+        """Nothing has been read yet, in this process."""
+        self._kept: tuple[tuple[int, Item], ...] = ()
+        self._reading = threading.Lock()
+        _all_parts.add(self)
+
+    def after_fork(self) -> None:
+        """In the child of a fork: the thread that held the lock is not here."""
+        self._reading = threading.Lock()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name not in _OPENED}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._start()
 
     @property
     def checksums(self) -> list[int]:
@@ -105,12 +127,19 @@ class StoredPart:
         return np.concatenate(columns)
 
     def _item(self, index: int, *, again: bool = True) -> Item:
-        """A batch, checked `again` where it has been before. The last one is kept."""
-        last = self._last
-        if last is None or last[0] != index:
-            self._last = last = (index, self._read(index, again=again))
+        """A batch, checked `again` where it has been before. The last ones are kept."""
+        found = self._find(index)
+        if found is None:
+            with self._reading:  # several threads that read on from one batch to the next read that once
+                found = self._find(index)
+                if found is None:
+                    found = self._read(index, again=again)
+                    self._kept = ((index, found), *self._kept[: KEPT_BATCHES - 1])
         self._check_size()
-        return last[1]
+        return found
+
+    def _find(self, index: int) -> Item | None:
+        return next((item for number, item in self._kept if number == index), None)
 
     def _read(self, index: int, *, again: bool = True) -> Item:
         entry = self._items[index]
@@ -199,6 +228,18 @@ class StoredPart:
     def _damaged(self, error: BaseException) -> StorageError:
         return StorageError(f"{self.path} is damaged: it does not hold what its page says ({error})")
 
+
+_OPENED = {"_kept", "_reading", "_map", "_reader"}
+"""What a part has only in the process that reads it."""
+_all_parts: weakref.WeakSet[StoredPart] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for part in _all_parts:
+        part.after_fork()
+
+
+os.register_at_fork(after_in_child=_after_fork)
 
 _ID_COLUMN: Notes = {"kind": "dense", "dtype": "<u8", "shape": [2]}
 

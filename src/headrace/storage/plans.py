@@ -10,6 +10,7 @@ from headrace.execute.changes import described_nodes
 from headrace.execute.state import description, drawn_seeds, with_seeds
 from headrace.identity.digests import PYTHON, digest_difference
 from headrace.identity.looker import Looker
+from headrace.plan.capabilities import HoldsFiles, contents_of, file_names_of, files_gone
 from headrace.plan.node import Node, walk
 from headrace.storage.structures import kinds
 
@@ -27,7 +28,7 @@ class Maker:
         return {
             "operations": description(self.plan),
             "names": {
-                str(i): name for i, (node, _) in enumerate(described_nodes(self.plan)) if (name := node.file_names())
+                str(i): name for i, (node, _) in enumerate(described_nodes(self.plan)) if (name := file_names_of(node))
             },
             "digests": ["-" if told else self._digest(node) for node, told in described_nodes(self.plan)],
             "python": PYTHON,
@@ -35,8 +36,8 @@ class Maker:
         }
 
     def _digest(self, node: Node) -> str:
-        files = node.files_held()
-        contents = node.contents() if files is None else (*node.contents(), files)
+        files = node.files_held() if isinstance(node, HoldsFiles) else None
+        contents = contents_of(node) if files is None else (*contents_of(node), files)
         return str(self._looker.digest(contents)) if contents else "-"
 
     @property
@@ -59,19 +60,19 @@ class Maker:
             if was != now and not (i < len(nodes) and self._gone(nodes[i], page["names"].get(str(i)))):
                 return f"operation {i + 1} was {was}, here it is {now}"
             what = digest_difference(page["digests"][i], here["digests"][i], same_python=same_python)
-            if what is not None and any(map(callable, nodes[i].contents())):
+            if what is not None and any(map(callable, contents_of(nodes[i]))):
                 return f"the function of operation {i + 1}, {now}, has changed: {what}"
             if what is not None:
                 return f"operation {i + 1}, {now}, has other data"
         return None
 
     def _gone(self, node: Node, names: str | None) -> bool:
-        return names is not None and node.file_names() == names and node.files_gone()
+        return names is not None and file_names_of(node) == names and files_gone(node)
 
     @property
     def sources_gone(self) -> bool:
         """Whether files that the plan reads are not there any more."""
-        return any(node.files_gone() for node in walk(self.plan))
+        return any(files_gone(node) for node in walk(self.plan))
 
     def with_stored_seeds(self, page: dict[str, Any]) -> Node:
         """The plan with the seeds that the stored rows were drawn with."""

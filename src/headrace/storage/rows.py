@@ -8,7 +8,7 @@ import weakref
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from headrace.block import Block, Item, concat
 from headrace.columns import owned
@@ -28,8 +28,27 @@ BATCH_ROWS = 1 << 16
 PART_BYTES = 32 << 20
 
 
+class Kept(NamedTuple):
+    """The first `blocks` items with the numbers of their first rows; the last `loose` of them are still small.
+
+    `mark` is where the input goes on after the last row.
+    """
+
+    items: list[Item]
+    starts: list[int]
+    blocks: int = 0
+    rows: int = 0
+    nbytes: int = 0
+    mark: Marked | None = None
+    loose: int = 0
+    loose_bytes: int = 0
+
+
 class KeptRows:
-    """Items in the order they were read. `lock` is held while somebody reads on."""
+    """Items in the order they were read. `lock` is held while somebody reads on.
+
+    What is kept changes by one assignment: passes read without the lock, and an interrupt may come upon any line.
+    """
 
     def __init__(self, sealed_bytes: int = SEALED_BYTES, sealed_rows: int = SEALED_ROWS) -> None:
         self.lock = threading.Lock()
@@ -37,61 +56,78 @@ class KeptRows:
         self.writable = True
         self._sealed_bytes = sealed_bytes
         self._sealed_rows = sealed_rows
-        self.count = 0
-        self.nbytes = 0
-        self.mark: Marked | None = None
-        self._kept: tuple[list[Item], list[int]] = ([], [])  # swapped as one: passes read without the lock
-        self._loose = 0
-        self._loose_bytes = 0
+        self._kept = Kept([], [])
         _all_rows.add(self)
+
+    @property
+    def count(self) -> int:
+        """How many rows are kept."""
+        return self._kept.rows
+
+    @property
+    def nbytes(self) -> int:
+        """How much memory they take."""
+        return self._kept.nbytes
+
+    @property
+    def mark(self) -> Marked | None:
+        """Where the input goes on after the last row."""
+        return self._kept.mark
 
     @property
     def stored(self) -> tuple[int, Marked | None]:
         """How many rows are kept for good, and where the input goes on after them."""
-        return self.count, self.mark
+        kept = self._kept
+        return kept.rows, kept.mark
 
     def plan(self, node: Node) -> Node:
         """The plan whose rows these are: the one that is to be read on."""
         return node
 
-    def begin(self) -> bool:
-        """Whether rows may be added; each `begin` that may wants an `end`."""
+    def begin(self, writer: object) -> bool:  # noqa: ARG002
+        """Return whether `writer` may add rows; if so, it calls `end` after the last."""
         return True
 
-    def end(self) -> None:
-        """The one who began adds no more."""
+    def end(self, writer: object) -> None:
+        """Note that `writer` adds no more, if it ever did."""
 
     def add(self, item: Item, mark: Marked | None = None) -> None:
         """Keep an item; `mark` is where the input goes on after it."""
-        items, starts = self._kept
+        kept = self._kept
+        items, starts = kept.items, kept.starts
+        del items[kept.blocks :], starts[kept.blocks :]  # of a call that was interrupted
         items.append(_own(item))
-        starts.append(self.count)
-        self.count += item.rows
-        self.nbytes += item.nbytes
-        self.mark = mark
-        self._loose += 1
-        self._loose_bytes += item.nbytes
-        if self.count - starts[-self._loose] >= self._sealed_rows or self._loose_bytes >= self._sealed_bytes:
+        starts.append(kept.rows)
+        self._kept = kept = Kept(
+            items,
+            starts,
+            len(items),
+            kept.rows + item.rows,
+            kept.nbytes + item.nbytes,
+            mark,
+            kept.loose + 1,
+            kept.loose_bytes + item.nbytes,
+        )
+        if kept.rows - starts[-kept.loose] >= self._sealed_rows or kept.loose_bytes >= self._sealed_bytes:
             self._seal()
 
     def _seal(self) -> None:
         """Join the small blocks at the end into large ones, so that they are replayed as such."""
-        old_items, old_starts = self._kept
-        loose = old_items[-self._loose :]
-        items, starts = old_items[: -self._loose], old_starts[: -self._loose]
-        self._loose = self._loose_bytes = 0
-        start = self.count - sum(item.rows for item in loose)
-        for item in _merge_runs(loose):
+        kept = self._kept
+        sealed = kept.blocks - kept.loose
+        items, starts = kept.items[:sealed], kept.starts[:sealed]
+        start = kept.starts[sealed]
+        for item in _merge_runs(kept.items[sealed : kept.blocks]):
             items.append(item)
             starts.append(start)
             start += item.rows
-        self._kept = (items, starts)
+        self._kept = kept._replace(items=items, starts=starts, blocks=len(items), loose=0, loose_bytes=0)
 
     def items(self) -> list[Item]:
         """All that is kept, in large blocks."""
-        if self._loose:
+        if self._kept.loose:
             self._seal()
-        return self._kept[0]
+        return self._kept.items
 
     def finish(self) -> None:
         """There are no more rows."""
@@ -100,12 +136,12 @@ class KeptRows:
 
     def pull(self, start: int, want: int) -> Item | None:
         """Rows from `start` on, at most `want`, at least one; None if they have not been read."""
-        items, starts = self._kept
-        index = bisect_right(starts, start) - 1
-        offset = start - starts[index] if items else 0
-        if not items or offset >= items[index].rows:
+        kept = self._kept
+        if start >= kept.rows:
             return None
-        return items[index].slice(offset, min(items[index].rows, offset + want))
+        index = bisect_right(kept.starts, start, 0, kept.blocks) - 1
+        offset, item = start - kept.starts[index], kept.items[index]
+        return item.slice(offset, min(item.rows, offset + want))
 
     def after_fork(self) -> None:
         """In the child of a fork: the thread that held the lock is not here."""
@@ -127,7 +163,7 @@ class StoredRows:
         self._shelf = Shelf(path, types, maker)
         self._admitted: set[Structure] = set()
         self._maker = maker
-        self._writers = 0
+        self._writers: weakref.WeakSet[Any] = weakref.WeakSet()
         self._stored: tuple[list[StoredPart], list[int], KeptRows] = ([], [], unwritten())
         self._show()
         _all_rows.add(self)
@@ -177,13 +213,13 @@ class StoredRows:
                 self._shelf.refresh()
                 self._show()
 
-    def begin(self) -> bool:
-        """Whether rows may be added: one process at a time does. Called under the lock."""
+    def begin(self, writer: object) -> bool:
+        """Return whether `writer` may add rows: one process at a time does. Called under the lock."""
         if not self._writers:
             if not self.writable or not self._acquired():
                 return False
             self._show()
-        self._writers += 1
+        self._writers.add(writer)
         return True
 
     def _acquired(self) -> bool:
@@ -199,19 +235,20 @@ class StoredRows:
             self._give_up(error)
         return False
 
-    def end(self) -> None:
-        """The one who began adds no more: what is left becomes a part, so that the next run goes on there."""
+    def end(self, writer: object) -> None:
+        """Note that `writer` adds no more, if it ever did. After the last one the rest becomes a part of the shelf."""
         with self.lock:
-            self._writers -= 1
-            if not self._writers:
+            if list(self._writers) == [writer]:
                 self._flush()
                 self._shelf.release()
+            self._writers.discard(writer)
 
     def add(self, item: Item, mark: Marked | None = None) -> None:
         """Keep an item; `mark` is where the input goes on after it."""
         if isinstance(item, Block) and item.structure not in self._admitted:
             self._shelf.types.check(item.structure)
             self._admitted.add(item.structure)
+        self._settle()
         fresh = self._stored[2]
         fresh.add(item, mark)
         if fresh.nbytes >= PART_BYTES:
@@ -223,7 +260,13 @@ class StoredRows:
         if self.writable:
             self._attempt(self._shelf.finish)
 
+    def _settle(self) -> None:
+        """Have no rows that are on the shelf wait to be written, which an interrupt may leave."""
+        if self._stored[0] is not self._shelf.parts:
+            self._show()
+
     def _flush(self) -> None:
+        self._settle()
         fresh = self._stored[2]
         if fresh.count and self.writable:
             self._attempt(
@@ -264,7 +307,7 @@ class StoredRows:
     def after_fork(self) -> None:
         """In the child of a fork: it is the parent who writes."""
         self.lock = threading.Lock()
-        self._writers = 0
+        self._writers = weakref.WeakSet()
         self._shelf.after_fork()
 
 

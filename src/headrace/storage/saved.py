@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 import secrets
 import shutil
@@ -15,7 +14,6 @@ from headrace.errors import StorageError
 from headrace.plan.spec import Spec
 from headrace.plan.structure import LEAF
 from headrace.storage.files import TEMPORARY, lock_directory, read_page, write_page
-from headrace.storage.locks import unlock
 from headrace.storage.parts import StoredPart
 from headrace.storage.shelf import Shelf
 from headrace.storage.structures import Types, stored_spec
@@ -44,8 +42,7 @@ def generation(path: Path) -> Iterator[Path]:
         try:
             _tidy(path)
         finally:
-            unlock(lock)
-            os.close(lock)
+            lock.release()
 
 
 def publish(path: Path, current: Path, **facts: Any) -> None:

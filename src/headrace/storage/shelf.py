@@ -12,7 +12,6 @@ operating system, which lets go when its process dies.
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from typing import Any
 from headrace.block import Item
 from headrace.errors import NONSENSE, StorageError
 from headrace.storage.files import TEMPORARY, lock_directory, read_page, write_page
-from headrace.storage.locks import unlock
+from headrace.storage.locks import HeldLock
 from headrace.storage.parts import DATA, PAGE, StoredPart
 from headrace.storage.plans import Maker
 from headrace.storage.runs import write_parts
@@ -57,7 +56,7 @@ class Shelf:
         self.header: dict[str, Any] | None = None
         self.parts: list[StoredPart] = []
         self.complete = False
-        self._lock: int | None = None
+        self._lock: HeldLock | None = None
         self.refresh()
 
     @property
@@ -137,7 +136,7 @@ class Shelf:
 
     def acquire(self, *, parents: bool = True) -> bool:
         """Become the one who writes; False if somebody else is. Without `parents` no folder is made but its own."""
-        self._lock = lock_directory(self.path, parents=parents)
+        self._lock = self._lock or lock_directory(self.path, parents=parents)
         if self._lock is None:
             return False
         try:
@@ -174,11 +173,11 @@ class Shelf:
     def release(self) -> None:
         """Let others write."""
         if self._lock is not None:
-            unlock(self._lock)
-        self.after_fork()
+            self._lock.release()
+            self._lock = None
 
     def after_fork(self) -> None:
         """In the child of a fork: it is the parent who writes, and who holds the lock of the file open in both."""
-        descriptor, self._lock = self._lock, None
-        if descriptor is not None:
-            os.close(descriptor)
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None

@@ -30,7 +30,7 @@ from headrace.storage.files import (
     temporary_name,
     write_page,
 )
-from headrace.storage.locks import lock, unlock
+from headrace.storage.locks import lock
 
 SWAP = ".hrswap"
 LIST = "files.json"
@@ -73,19 +73,13 @@ class NewFiles:
 
     def close(self) -> None:
         """Move the files that count to their places; leave nothing of others."""
-        descriptor, self._lock = self._lock, -1
-        if descriptor < 0:
+        if self._lock.closed:
             return
-        try:
-            if self._counts:
-                _finish(self._swap)
-            else:
-                self._withdraw()
-        except BaseException:
-            self._lock = descriptor  # Ctrl-C: whoever closes again goes on
-            raise
-        unlock(descriptor)
-        os.close(descriptor)
+        if self._counts:
+            _finish(self._swap)
+        else:
+            self._withdraw()
+        self._lock.release()  # last: after an interrupt, who closes again goes on
 
     def _withdraw(self) -> None:
         """Remove the folder, though workers who were told where it is may still be writing there."""

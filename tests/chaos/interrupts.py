@@ -1,0 +1,366 @@
+"""Ctrl-C at every line: an interrupted pass goes on where it was, and no row is lost or comes twice.
+
+`python -m tests.chaos.interrupts` injects KeyboardInterrupt at lines of headrace that are chosen at random, and sends
+real signals, over all the pipelines of the conformance tests. It prints how many interrupts there were and how many
+of them lost or repeated a row.
+"""
+
+import argparse
+import dis
+import functools
+import json
+import logging
+import random
+import signal
+import sys
+import tempfile
+import weakref
+from pathlib import Path
+from time import perf_counter
+
+import numpy as np
+
+import headrace
+from headrace import Dataset
+from headrace.adapters.feed import Feed, PlainTarget
+from headrace.errors import ElementError
+from headrace.plan.structure import flatten
+from headrace.storage import rows
+from headrace.testing import difference
+from tests.leaks import Held
+from tests.storage import kills
+from tests.test_conformance import PIPELINES, UNORDERED
+
+PACKAGE = str(Path(headrace.__file__).parent)
+LIMIT = 60
+"""So many elements of a pipeline are looked at."""
+
+
+def one_outcome(it):
+    """The next element, or the error in its place; None at the end."""
+    try:
+        return "value", next(it)
+    except StopIteration:
+        return None
+    except ElementError as error:
+        return "error", error.args[0]
+
+
+@functools.cache
+def _exits(code):
+    """Where `__exit__` of a `with` is about to be called, or the handler of an exception entered.
+
+    The interpreter looks for signals only after these steps. An exception raised before them, which a trace function
+    can do and Ctrl-C cannot, would leave the lock of a `with` held for ever.
+    """
+    steps = list(dis.get_instructions(code))
+    nothing = [step.opname == "LOAD_CONST" and step.argval is None for step in steps]
+    found = {step.offset for step in steps if step.opname in ("PUSH_EXC_INFO", "WITH_EXCEPT_START")}
+    for i in range(len(steps) - 2):
+        if all(nothing[i : i + 3]):
+            swapped = i > 0 and steps[i - 1].opname == "SWAP"  # with the value of a `return` inside the body
+            found.add(steps[i - 1 if swapped else i].offset)
+    return found
+
+
+def _in_finalizer(frame):
+    """Whether the collector called this, from which no exception reaches the caller of `next()`."""
+    while frame is not None and frame.f_code.co_filename != __file__:
+        if frame.f_code.co_name == "__del__" or frame.f_code.co_filename == weakref.__file__:
+            return True
+        frame = frame.f_back
+    return False
+
+
+class Interruption:
+    """Raises KeyboardInterrupt at the line that is traced as the `at`-th; without one it counts them.
+
+    Lines of the package count, or only those of one of its modules.
+    """
+
+    def __init__(self, at=None, module=""):
+        self.at = at
+        self._files = str(Path(PACKAGE, module))
+        self.lines = 0
+        self.struck = None
+
+    def __enter__(self):
+        sys.settrace(self._call)
+        return self
+
+    def __exit__(self, *error):
+        sys.settrace(None)
+
+    def _call(self, frame, event, _):
+        return self._line if frame.f_code.co_filename.startswith(self._files) else None
+
+    def _line(self, frame, event, _):
+        if event == "line" and frame.f_lasti not in _exits(frame.f_code):
+            self.lines += 1
+            due = self.struck is None and self.at is not None and self.lines > self.at
+            if due and not _in_finalizer(frame):
+                self.struck = f"{Path(frame.f_code.co_filename).relative_to(PACKAGE)}:{frame.f_lineno}"
+                sys.settrace(None)
+                raise KeyboardInterrupt
+        return self._line
+
+
+def traced_pass(it, interruption, limit=LIMIT):
+    """The outcomes of a pass in which each call of `next()` may be interrupted, and the call is made again."""
+    got = []
+    while len(got) < limit:
+        try:
+            with interruption:
+                outcome = one_outcome(it)
+        except KeyboardInterrupt:
+            delivered = it.state()["delivered"]
+            assert delivered == len(got), f"{delivered} rows are counted as delivered, and {len(got)} were"
+            continue
+        if outcome is None:
+            break
+        got.append(outcome)
+    return got
+
+
+def signalled_pass(it, chance, gap, limit=LIMIT):
+    """The outcomes of a pass that a timer interrupts by real signals, and how many of these there were.
+
+    A signal that comes once `next()` has returned is the caller's, which is this file: there it is passed over.
+    """
+    hits = 0
+
+    def strike(number, frame):
+        nonlocal hits
+        if frame.f_code.co_filename != __file__:
+            hits += 1
+            raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, strike)
+    got = []
+    try:
+        while len(got) < limit:
+            signal.setitimer(signal.ITIMER_REAL, chance.uniform(0, gap))
+            try:
+                outcome = one_outcome(it)
+            except KeyboardInterrupt:
+                continue
+            if outcome is None:
+                break
+            got.append(outcome)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    return got, hits
+
+
+FRESH = ("cache", "snapshot")
+"""Pipelines of these names keep rows from one pass for the next: each pass gets its own."""
+
+
+class Subject:
+    """A pipeline whose passes, all of one epoch with the same seeds, are interrupted."""
+
+    def __init__(self, name, build, feed=None, *, ordered=True):
+        self.name = name
+        self.ordered = ordered
+        self._build = build
+        self._feed = feed
+        self.plain = feed is None
+        self._dataset = build()
+        with iter(self._dataset) as it:
+            self._start = it.state()
+        counting = Interruption()
+        with self.begin() as it:
+            self.want = traced_pass(it, counting)
+        self.lines = counting.lines
+
+    def begin(self):
+        """A pass from the start."""
+        ds = self._build() if any(word in self.name for word in FRESH) else self._dataset
+        if self._feed is None:
+            return ds.iterator(state=self._start)
+        feed = self._feed(ds)
+        feed.load_state_dict(self._start)
+        return iter(feed)
+
+    def check(self, got, about):
+        """Raise if rows were lost, repeated or changed."""
+        want = self.want
+        if self._feed is not None:  # of a framework's own arrays
+            got, want = ([(kind, repr(value)) for kind, value in rows] for rows in (got, want))
+        if not self.ordered:
+            got, want = sorted(got, key=repr), sorted(want, key=repr)
+        wrong = difference(got, want)
+        assert wrong is None, f"{self.name}, interrupted at {about}: {wrong}"
+
+
+def interrupt_next(subject, at):
+    """Whether an interrupt came upon `next()`; raises if it did harm."""
+    interruption = Interruption(at)
+    with subject.begin() as it:
+        subject.check(traced_pass(it, interruption), interruption.struck)
+    return interruption.struck is not None
+
+
+def interrupt_calls(subject, at):
+    """Whether an interrupt came upon `state()`, `restore()` or `close()`; raises if it did harm."""
+    interruption = Interruption(at)
+
+    def call(work):
+        try:
+            with interruption:
+                return work()
+        except KeyboardInterrupt:
+            place = it.state()["delivered"]
+            assert place in places, f"{subject.name}, {interruption.struck}: at {place}, not at {places}"
+            return work()
+
+    it = subject.begin()
+    cut = len(subject.want) // 2
+    places = {0}
+    got = [one_outcome(it) for _ in range(cut)]
+    places = {cut}
+    state = json.loads(json.dumps(call(it.state)))
+    assert state["delivered"] == cut, f"{subject.name}, {interruption.struck}: a state of {state['delivered']}"
+    more = [one_outcome(it) for _ in range(min(2, len(subject.want) - cut))]
+    places = {cut, cut + len(more)}
+    call(lambda: it.restore(state))
+    assert it.state()["delivered"] == cut
+    rest = []
+    while len(rest) < len(more) + 1 and (outcome := one_outcome(it)) is not None:
+        rest.append(outcome)
+    places = {cut + len(rest)}
+    run = it._run if hasattr(it, "_run") else None
+    call(it.close)
+    assert run is None or not run.open_streams, f"{subject.name}, {interruption.struck}: streams are open"
+    wrong = difference(got + rest, subject.want[: cut + len(rest)])
+    assert wrong is None, f"{subject.name}, interrupted at {interruption.struck}: {wrong}"
+    return interruption.struck is not None
+
+
+def interrupt_writer(writer, folder, at):
+    """Whether an interrupt came upon a writer; raises if it left anything behind or half done."""
+    writer.prepare()
+    before = Held.now(folder)
+    interruption = Interruption(at)
+    try:
+        with interruption:
+            writer.work()
+    except KeyboardInterrupt:
+        assert interruption.struck, "an interrupt of somebody else's"
+    left = Held.now(folder).since(before)
+    left.pop("temporary", None)  # files that count may wait for a reader to have them in their places
+    assert not left, f"interrupted at {interruption.struck}: {left}"
+    writer.check()
+    left = Held.now(folder).since(before)
+    assert not left, f"interrupted at {interruption.struck}: {left}"
+    return interruption.struck is not None
+
+
+def lines_of_writer(writer):
+    """How many lines of a writer can be interrupted."""
+    writer.prepare()
+    with Interruption() as counting:
+        writer.work()
+    writer.check()
+    return counting.lines
+
+
+FEEDS = {
+    "to_torch": lambda ds: ds.to_torch(),
+    "to_torch ahead": lambda ds: ds.to_torch(prefetch=2),
+    "to_jax": lambda ds: ds.to_jax(),
+    "as lists": lambda ds: Lists(ds),
+}
+
+
+class Lists(Feed):
+    """A feed that does its work on the consumer's thread."""
+
+    def make_target(self):
+        return ListTarget()
+
+
+class ListTarget(PlainTarget):
+    def deliver(self, element):
+        structure, leaves = flatten(element)
+        return structure.pack([np.asarray(leaf).tolist() for leaf in leaves])
+
+
+def subject_of(name):
+    """A pipeline of the conformance tests, or one on its way to a trainer."""
+    if name in FEEDS:
+        return Subject(name, lambda: Dataset.range(40).shuffle(9, seed=1).batch(3), FEEDS[name])
+    if name in PIPELINES:
+        return Subject(name, PIPELINES[name])
+    return Subject(name, UNORDERED[name.removeprefix("unordered ")], ordered=False)
+
+
+NAMES = [*PIPELINES, *(f"unordered {name}" for name in UNORDERED), *FEEDS]
+
+
+def run_many(what, rounds, wanted, work):
+    """Call `work` of each of the rounds in turn until there were so many interrupts; how many did harm."""
+    hits = harm = 0
+    started = perf_counter()
+    while hits < wanted:
+        before = hits
+        for each in rounds:
+            try:
+                hits += work(each)
+            except Exception as error:
+                hits += 1
+                harm += 1
+                print(f"{type(error).__name__}: {error}", flush=True)
+        assert hits > before, "nothing was interrupted"
+    print(f"{what}: {harm} of {hits:,} did harm ({perf_counter() - started:.0f} s)", flush=True)
+    return harm
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--moments", type=int, default=10_000, help="how many interrupts to inject")
+    parser.add_argument("--signals", type=int, default=1_000, help="how many real signals to send")
+    parser.add_argument("--seed", type=int, default=None)
+    options = parser.parse_args()
+    logging.disable(logging.WARNING)  # of the files that some pipelines skip
+    seed = random.randrange(10**6) if options.seed is None else options.seed
+    chance = random.Random(seed)
+    print(f"seed {seed}")
+    every = [subject_of(name) for name in NAMES]
+
+    def signalled(subject):
+        with subject.begin() as it:
+            got, hits = signalled_pass(it, chance, gap=0.002)
+        subject.check(got, "a signal")
+        return hits
+
+    harm = run_many("signals in next()", every, options.signals, signalled)
+    harm += run_many("lines of next()", every, options.moments, lambda s: interrupt_next(s, chance.randrange(s.lines)))
+    with_places = [subject for subject in every if subject.ordered and subject.plain]
+    harm += run_many(
+        "lines of state(), restore() and close()",
+        with_places,
+        options.moments // 10,
+        lambda s: interrupt_calls(s, chance.randrange(200)),
+    )
+    kills.ROWS, kills.SIZE, kills.RECORDS = 60, 40, 300
+    rows.PART_BYTES = 20 * kills.SIZE * 8
+    with tempfile.TemporaryDirectory() as name:
+        writers = []
+        for kind, make in kills.KINDS.items():
+            folder = Path(name, kind)
+            folder.mkdir()
+            writer = make(folder)
+            writers.append((writer, folder, lines_of_writer(writer)))
+        harm += run_many(
+            "lines of writers",
+            writers,
+            options.moments // 50,
+            lambda w: interrupt_writer(w[0], w[1], chance.randrange(w[2])),
+        )
+    return 1 if harm else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
