@@ -34,6 +34,22 @@ nb::object use_pool(nb::object before) {
   return nb::steal(old);
 }
 
+// A pass, as far as memory is concerned: until the last one ends, idle memory is kept for it.
+class PassMemory {
+ public:
+  PassMemory() { headrace::pass_begins(); }
+  PassMemory(const PassMemory&) = delete;
+  PassMemory& operator=(const PassMemory&) = delete;
+  ~PassMemory() { end(true); }
+
+  void end(bool worth) {
+    if (!std::exchange(ended_, true)) headrace::pass_ends(worth);
+  }
+
+ private:
+  bool ended_ = false;
+};
+
 nb::dict pool_stats() {
   const headrace::PoolStats stats = headrace::pool_stats();
   nb::dict made;
@@ -119,6 +135,7 @@ void bind_memory(nb::module_& m) {
   m.def("use_pool", &use_pool, "before"_a.none() = nb::none());
   m.def("pool_keep", &headrace::pool_keep, "bytes"_a, Released());
   m.def("pool_stats", &pool_stats);
+  nb::class_<PassMemory>(m, "PassMemory").def(nb::init<>()).def("end", &PassMemory::end, "worth"_a);
   m.def("pool_mapping", &pool_mapping, "address"_a);
   m.def("pool_pin", &headrace::pool_pin, "start"_a);
   m.def("pool_unpin", &headrace::pool_unpin, "start"_a, Released());

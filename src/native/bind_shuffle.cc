@@ -1,4 +1,7 @@
+#define NPY_NO_DEPRECATED_API NPY_2_0_API_VERSION
+#define NPY_TARGET_VERSION NPY_2_0_API_VERSION
 #include <nanobind/stl/pair.h>
+#include <numpy/arrayobject.h>
 
 #include <algorithm>
 #include <utility>
@@ -34,6 +37,27 @@ bool fits_step(const headrace::ShuffleLaw& law, int64_t first, int64_t used) {
   const int64_t tail = headrace::tail_start(law);
   if (first < tail || (first == tail && tail > 0 && used == law.capacity)) return used == law.capacity;
   return used == law.total - first;
+}
+
+// Columns of so many rows that take `row_bytes` together, which the caller holds on to.
+template <typename Byte>
+std::vector<headrace::ColumnBytes<Byte>> columns_of(nb::list arrays, size_t rows, size_t row_bytes) {
+  std::vector<headrace::ColumnBytes<Byte>> made;
+  made.reserve(arrays.size());
+  for (nb::handle item : arrays) {
+    require(PyArray_Check(item.ptr()), "no array");
+    PyArrayObject* const array = reinterpret_cast<PyArrayObject*>(item.ptr());
+    require(PyArray_NDIM(array) >= 1 && size_t(PyArray_DIM(array, 0)) == rows, "different numbers of rows");
+    require(PyArray_IS_C_CONTIGUOUS(array), "a column is not in C order");
+    require(std::is_const_v<Byte> || PyArray_ISWRITEABLE(array), "a column cannot be written to");
+    require(!PyDataType_REFCHK(PyArray_DESCR(array)), "objects cannot be copied as bytes");
+    const size_t bytes = rows ? size_t(PyArray_NBYTES(array)) / rows : 0;
+    require(bytes <= row_bytes, "rows of different sizes");
+    made.push_back({static_cast<Byte*>(PyArray_DATA(array)), bytes, int64_t(rows)});
+    if (rows) row_bytes -= bytes;
+  }
+  require(!made.empty() && (row_bytes == 0 || rows == 0), "rows of different sizes");
+  return made;
 }
 
 headrace::MixLaw mix_law(uint64_t key, const ConstInts& shares) {
@@ -73,6 +97,7 @@ nb::tuple read_texts(headrace::TextPool& pool, ConstInts places, bool drop) {
 }  // namespace
 
 void bind_shuffle(nb::module_& m) {
+  if (_import_array() < 0) throw nb::python_error();
   nb::class_<headrace::TextPool>(m, "TextPool")
       .def(nb::init<>())
       .def("keep", &keep_texts, "values"_a, "offsets"_a)
@@ -120,29 +145,57 @@ void bind_shuffle(nb::module_& m) {
       "key"_a, "capacity"_a, "total"_a, "first"_a, "slots"_a.noconvert(), "hole"_a, "used"_a, "out"_a.noconvert(),
       Released());
   m.def(
+      "pack_columns",
+      [](nb::list columns, Rows rows) {
+        const auto packed = columns_of<const uint8_t>(columns, rows.shape(0), rows.shape(1));
+        const ReleasedFor released(rows.size());
+        headrace::pack_columns(packed, 0, int64_t(rows.shape(0)), rows.shape(1), rows.data());
+      },
+      "columns"_a, "rows"_a.noconvert());
+  m.def(
+      "unpack_columns",
+      [](ConstRows rows, nb::list columns) {
+        const auto unpacked = columns_of<uint8_t>(columns, rows.shape(0), rows.shape(1));
+        const ReleasedFor released(rows.size());
+        headrace::unpack_columns(rows.data(), rows.shape(1), 0, int64_t(rows.shape(0)), unpacked);
+      },
+      "rows"_a, "columns"_a);
+  m.def(
+      "gather_columns",
+      [](ConstRows rows, ConstInts numbers, nb::list columns) {
+        const auto gathered = columns_of<uint8_t>(columns, numbers.shape(0), rows.shape(1));
+        for (size_t i = 0; i < numbers.shape(0); ++i) {
+          require(numbers.data()[i] >= 0 && size_t(numbers.data()[i]) < rows.shape(0), "no such row");
+        }
+        const ReleasedFor released(numbers.shape(0) * rows.shape(1));
+        headrace::gather_columns(rows.data(), rows.shape(1), numbers.data(), int64_t(numbers.shape(0)), gathered);
+      },
+      "rows"_a, "numbers"_a, "columns"_a);
+  m.def(
       "shuffle_exchange",
-      [](Rows slots, int64_t hole, ConstRows incoming, ConstInts draws, Rows out) {
-        const size_t bytes = slots.shape(1);
-        require(incoming.shape(1) == bytes && out.shape(1) == bytes, "rows of different sizes");
-        require(incoming.shape(0) == draws.shape(0) && out.shape(0) == draws.shape(0), "different numbers of rows");
+      [](Rows slots, int64_t hole, nb::list incoming, ConstInts draws, nb::list out) {
+        const size_t bytes = slots.shape(1), count = draws.shape(0);
+        const auto from = columns_of<const uint8_t>(incoming, count, bytes);
+        const auto to = columns_of<uint8_t>(out, count, bytes);
+        const auto alike = [](const auto& a, const auto& b) { return a.bytes == b.bytes; };
+        require(std::equal(from.begin(), from.end(), to.begin(), to.end(), alike), "columns of different sizes");
         require(hole >= 0 && size_t(hole) < slots.shape(0), "no such slot");
         require_slots(draws, int64_t(slots.shape(0)), 0);
-        const ReleasedFor released(out.shape(0) * bytes);
-        return headrace::shuffle_exchange(slots.data(), bytes, hole, incoming.data(), draws.data(),
-                                          int64_t(draws.shape(0)), out.data());
+        const ReleasedFor released(count * bytes);
+        return headrace::shuffle_exchange(slots.data(), bytes, hole, from, draws.data(), int64_t(count), to);
       },
-      "slots"_a.noconvert(), "hole"_a, "incoming"_a, "draws"_a, "out"_a.noconvert());
+      "slots"_a.noconvert(), "hole"_a, "incoming"_a, "draws"_a, "out"_a);
   m.def(
       "shuffle_drain",
-      [](Rows slots, int64_t used, ConstInts draws, Rows out) {
-        const size_t bytes = slots.shape(1);
-        require(out.shape(1) == bytes && out.shape(0) == draws.shape(0), "out does not fit");
-        require(used <= int64_t(slots.shape(0)) && int64_t(draws.shape(0)) <= used, "more draws than rows");
+      [](Rows slots, int64_t used, ConstInts draws, nb::list out) {
+        const size_t bytes = slots.shape(1), count = draws.shape(0);
+        const auto to = columns_of<uint8_t>(out, count, bytes);
+        require(used <= int64_t(slots.shape(0)) && int64_t(count) <= used, "more draws than rows");
         require_slots(draws, used, 1);
-        const ReleasedFor released(out.shape(0) * bytes);
-        headrace::shuffle_drain(slots.data(), bytes, used, draws.data(), int64_t(draws.shape(0)), out.data());
+        const ReleasedFor released(count * bytes);
+        headrace::shuffle_drain(slots.data(), bytes, used, draws.data(), int64_t(count), to);
       },
-      "slots"_a.noconvert(), "used"_a, "draws"_a, "out"_a.noconvert());
+      "slots"_a.noconvert(), "used"_a, "draws"_a, "out"_a);
   m.def(
       "permute",
       [](uint64_t key, int64_t size, ConstInts indices, Ints out) {

@@ -169,7 +169,12 @@ std::vector<int> guess(Sqlite& query, int64_t rows) {
 }  // namespace
 
 void bind_sqlite(nb::module_& m) {
-  m.def("find_sqlite", [](const std::string& library) { return headrace::sqlite_find(library.c_str()); }, "library"_a);
+  m.def(
+      "find_sqlite",
+      [](const std::string& module) {
+        return headrace::sqlite_find(module.c_str(), reinterpret_cast<const void*>(&Py_IsInitialized));
+      },
+      "module"_a);
   nb::class_<Sqlite>(m, "Sqlite")
       .def(
           "__init__",

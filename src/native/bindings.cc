@@ -10,6 +10,9 @@ NB_MODULE(_native, m) {
   bind_memory(m);    // memory that is used again, and rows copied by several threads
   bind_examples(m);  // tf.Example to columns and back
   bind_csv(m);
+  bind_cut(m);  // where files can be divided
+  bind_turns(m);  // the merge of lanes that take turns
+  bind_delivery(m);  // the last step of next()
   bind_shuffle(m);  // draws, the buffer's rows, permutations
   bind_ragged(m);
   bind_random(m);  // draws that belong to rows

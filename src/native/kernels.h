@@ -39,13 +39,33 @@ void shuffle_rows_at(ShuffleLaw law, const int64_t* steps, int64_t count, int64_
 // empty one in `hole`, and `used` of them in use; all three are brought forward.
 void shuffle_run(ShuffleLaw law, int64_t first, int64_t count, int64_t* slots, int64_t* hole, int64_t* used, int64_t* rows);
 
-// The moving of rows for `count` steps while rows come in: incoming[i] fills the hole, slot draws[i] goes to out[i].
-// Returns the new hole. Several threads copy where there is much to copy.
-int64_t shuffle_exchange(uint8_t* slots, size_t row_bytes, int64_t hole, const uint8_t* incoming, const int64_t* draws,
-                         int64_t count, uint8_t* out);
+// The values of a column of so many rows, `bytes` a row, without gaps.
+template <typename Byte>
+struct ColumnBytes {
+  Byte* data;
+  size_t bytes;
+  int64_t rows;
+};
+using InColumns = std::vector<ColumnBytes<const uint8_t>>;
+using OutColumns = std::vector<ColumnBytes<uint8_t>>;
+
+// Packed rows: the values of all columns of a row one after another, `row_bytes` together. Copies rows `first` to
+// `first + count - 1` of the columns to or from them; fastest if columns of four or eight bytes stand side by side.
+void pack_columns(const InColumns& columns, int64_t first, int64_t count, size_t row_bytes, uint8_t* rows);
+void unpack_columns(const uint8_t* rows, size_t row_bytes, int64_t first, int64_t count, const OutColumns& columns);
+
+// Row i of the columns = packed row numbers[i]. Several threads copy if there is much to copy.
+void gather_columns(const uint8_t* rows, size_t row_bytes, const int64_t* numbers, int64_t count, const OutColumns& columns);
+
+// Moves rows between columns and slots, which hold packed rows, for `count` steps while rows come in: row i of `incoming`
+// fills the hole, slot draws[i] goes to row i of `out` and becomes the hole. Returns the last hole. Several threads copy if
+// there is much to copy.
+int64_t shuffle_exchange(uint8_t* slots, size_t row_bytes, int64_t hole, const InColumns& incoming, const int64_t* draws,
+                         int64_t count, const OutColumns& out);
 
 // The same once no rows come in: the last used slot fills the hole. Slots in use shrink by `count`.
-void shuffle_drain(uint8_t* slots, size_t row_bytes, int64_t used, const int64_t* draws, int64_t count, uint8_t* out);
+void shuffle_drain(uint8_t* slots, size_t row_bytes, int64_t used, const int64_t* draws, int64_t count,
+                   const OutColumns& out);
 
 // out[i] = the image of indices[i] under the key's permutation of [0, size).
 void permute(uint64_t key, int64_t size, const int64_t* indices, int64_t count, int64_t* out);

@@ -1,11 +1,108 @@
 #include "kernels.h"
 #include "pool.h"
 
+#include <pthread.h>
+
+#include <atomic>
+#include <chrono>
+#include <mutex>
+#include <system_error>
+#include <thread>
+
 #if defined(__GLIBC__)
 #include <malloc.h>
 #endif
 
 namespace headrace {
+namespace {
+
+constexpr std::chrono::milliseconds kPause(200);  // the next epoch may begin at once, and wants the same memory
+constexpr int64_t kWorth = 8 << 20;               // less idle memory than this may stay
+
+// Gives idle memory back to the system once no pass has run for a moment. A thread waits for that, and only then is
+// there one.
+class Idle {
+ public:
+  void begin() {
+    std::lock_guard<std::mutex> held(lock_);
+    ++passes_;
+  }
+
+  void end(bool worth) {
+    std::lock_guard<std::mutex> held(lock_);
+    --passes_;
+    wanted_ = wanted_ || worth;
+    if (!passes_ && (wanted_ || pool_stats().idle > kWorth)) wait();
+  }
+
+  // Memory has come back that nobody uses, maybe after the last pass.
+  void noted() {
+    if (passes_.load(std::memory_order_relaxed)) return;
+    std::lock_guard<std::mutex> held(lock_);
+    if (!passes_) wait();
+  }
+
+  std::mutex& lock() { return lock_; }
+  void forked() { waiting_ = false; }  // the thread is not here
+
+ private:
+  void wait() {
+    due_ = std::chrono::steady_clock::now() + kPause;
+    if (waiting_) return;
+    try {
+      std::thread([this] { give_back(); }).detach();
+      waiting_ = true;
+    } catch (const std::system_error&) {  // no more threads: what is idle stays until the next pass ends
+    }
+  }
+
+  void give_back() {
+    for (;;) {
+      std::unique_lock<std::mutex> held(lock_);
+      if (passes_) {
+        waiting_ = false;
+        return;
+      }
+      const auto due = due_;
+      if (std::chrono::steady_clock::now() >= due) {
+        waiting_ = wanted_ = false;
+        break;
+      }
+      held.unlock();
+      std::this_thread::sleep_until(due);
+    }
+    release_memory();
+  }
+
+  std::mutex lock_;
+  std::atomic<int> passes_{0};
+  bool waiting_ = false;
+  bool wanted_ = false;  // a pass moved enough for the heap to be worth a look, whatever the pool holds
+  std::chrono::steady_clock::time_point due_;
+};
+
+Idle& idle() {
+  static Idle* made = [] {
+    pool_stats();  // a fork takes the locks in the order in which they are taken here, if the pool is there first
+    Idle* fresh = new Idle();  // never ended: its thread may outlive everything else
+    pthread_atfork([] { idle().lock().lock(); }, [] { idle().lock().unlock(); },
+                   [] {
+                     idle().forked();
+                     idle().lock().unlock();
+                   });
+    return fresh;
+  }();
+  return *made;
+}
+
+}  // namespace
+
+void pass_begins() { idle().begin(); }
+void pass_ends(bool worth) { idle().end(worth); }
+
+void memory_comes_back(int64_t idle_bytes) {
+  if (idle_bytes > kWorth) idle().noted();
+}
 
 bool keep_heap() {
 #if defined(__GLIBC__)

@@ -91,7 +91,8 @@ class Pool {
     return memory;
   }
 
-  void give(void* memory, int number) {
+  // Returns how many bytes are idle then.
+  int64_t give(void* memory, int number) {
     std::lock_guard<std::mutex> held(lock_);
     const int64_t bytes = int64_t(class_bytes(number));
     stats_.in_use -= bytes;
@@ -99,6 +100,7 @@ class Pool {
     shelves_[number].used = ++clock_;
     stats_.idle += bytes;
     while (stats_.idle > keep_) release_oldest();
+    return stats_.idle;
   }
 
   void keep(int64_t bytes) {
@@ -281,7 +283,7 @@ void pool_give(void* memory) {
   if (number == kSmall) {
     std::free(static_cast<char*>(memory) - kSmallPrefix);
   } else {
-    the_pool().give(memory, int(number));
+    memory_comes_back(the_pool().give(memory, int(number)));
   }
 }
 

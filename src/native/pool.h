@@ -40,6 +40,12 @@ std::vector<uintptr_t> pool_unwanted();
 void pool_keep(int64_t bytes);
 // Gives all that waits back to the system.
 void pool_trim();
+
+// Idle memory goes back to the system a fifth of a second after the last pass has ended. `worth` says that this one
+// moved enough data for the heap to be looked at too.
+void pass_begins();
+void pass_ends(bool worth);
+void memory_comes_back(int64_t idle_bytes);
 PoolStats pool_stats();
 
 }  // namespace headrace

@@ -2,13 +2,13 @@
 #include <cstring>
 #include <functional>
 #include <numeric>
-#include <type_traits>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "kernels.h"
 #include "philox.h"
+#include "row_copy.h"
 #include "team.h"
 
 namespace headrace {
@@ -207,43 +207,84 @@ void drain_at_once(uint8_t* slots, size_t row_bytes, int64_t used, const int64_t
   fill_slots(slots, row_bytes, slots, stay);
 }
 
-// Calls `work` with the size of a row: as a constant where it is a common one, since a call to copy a few bytes takes longer
-// than to copy them.
-template <typename Work>
-auto with_row_bytes(size_t row_bytes, Work work) {
-  switch (row_bytes) {
-    case 8: return work(std::integral_constant<size_t, 8>());
-    case 16: return work(std::integral_constant<size_t, 16>());
-    case 32: return work(std::integral_constant<size_t, 32>());
-    default: return work(row_bytes);
-  }
+// Fetches a row of a few cache lines some steps before it is moved. Inlined, since GCC deletes calls of a function that only
+// prefetches.
+[[gnu::always_inline]] inline void prefetch_slot(const uint8_t* slots, size_t row_bytes, const int64_t* draws, int64_t step,
+                                                 int64_t count) {
+  constexpr int64_t kStepsAhead = 8;
+  constexpr size_t kLine = 64, kFewLines = 8;
+  if (row_bytes < kLine || row_bytes > kFewLines * kLine || step + kStepsAhead >= count) return;
+  const uint8_t* const row = slots + size_t(draws[step + kStepsAhead]) * row_bytes;
+  for (size_t at = 0; at < row_bytes; at += kLine) __builtin_prefetch(row + at, 1);
 }
 
-}  // namespace
-
-int64_t shuffle_exchange(uint8_t* slots, size_t row_bytes, int64_t hole, const uint8_t* incoming, const int64_t* draws,
-                         int64_t count, uint8_t* out) {
+int64_t exchange_rows(uint8_t* slots, size_t row_bytes, int64_t hole, const uint8_t* incoming, const int64_t* draws,
+                      int64_t count, uint8_t* out) {
   if (is_much(count, row_bytes)) return exchange_at_once(slots, row_bytes, hole, incoming, draws, count, out);
-  return with_row_bytes(row_bytes, [&](auto bytes) {
+  return with_bytes(row_bytes, [=](auto bytes) {
+    int64_t empty = hole;
     for (int64_t i = 0; i < count; ++i) {
-      std::memcpy(slots + size_t(hole) * bytes, incoming + size_t(i) * bytes, bytes);
-      hole = draws[i];
-      std::memcpy(out + size_t(i) * bytes, slots + size_t(hole) * bytes, bytes);
+      prefetch_slot(slots, bytes, draws, i, count);
+      std::memcpy(slots + size_t(empty) * bytes, incoming + size_t(i) * bytes, bytes);
+      empty = draws[i];
+      std::memcpy(out + size_t(i) * bytes, slots + size_t(empty) * bytes, bytes);
     }
-    return hole;
+    return empty;
   });
 }
 
-void shuffle_drain(uint8_t* slots, size_t row_bytes, int64_t used, const int64_t* draws, int64_t count, uint8_t* out) {
+void drain_rows(uint8_t* slots, size_t row_bytes, int64_t used, const int64_t* draws, int64_t count, uint8_t* out) {
   if (is_much(count, row_bytes)) return drain_at_once(slots, row_bytes, used, draws, count, out);
-  with_row_bytes(row_bytes, [&](auto bytes) {
+  with_bytes(row_bytes, [=](auto bytes) {
+    const uint8_t* last = slots + size_t(used) * bytes;
     for (int64_t i = 0; i < count; ++i) {
+      prefetch_slot(slots, bytes, draws, i, count);
       uint8_t* slot = slots + size_t(draws[i]) * bytes;
       std::memcpy(out + size_t(i) * bytes, slot, bytes);
-      const uint8_t* last = slots + size_t(--used) * bytes;
+      last -= bytes;
       if (slot != last) std::memcpy(slot, last, bytes);
     }
   });
+}
+
+// Rows of one round of packing, moving and unpacking: few enough to stay in a near cache, unless several threads share them.
+constexpr int64_t kNearRows = 64, kSharedRows = 1 << 14;
+
+int64_t round_rows(int64_t count) { return std::min(count, team() > 1 ? kSharedRows : kNearRows); }
+
+}  // namespace
+
+int64_t shuffle_exchange(uint8_t* slots, size_t row_bytes, int64_t hole, const InColumns& incoming, const int64_t* draws,
+                         int64_t count, const OutColumns& out) {
+  if (row_bytes == 0) return count ? draws[count - 1] : hole;
+  if (incoming.size() == 1) {
+    return exchange_rows(slots, row_bytes, hole, incoming[0].data, draws, count, out[0].data);
+  }
+  const int64_t most = round_rows(count);
+  Growing<uint8_t> packed;
+  uint8_t* const fresh = packed.extend(2 * size_t(most) * row_bytes);
+  uint8_t* const given = fresh + size_t(most) * row_bytes;
+  for (int64_t first = 0; first < count; first += most) {
+    const int64_t rows = std::min(most, count - first);
+    pack_columns(incoming, first, rows, row_bytes, fresh);
+    hole = exchange_rows(slots, row_bytes, hole, fresh, draws + first, rows, given);
+    unpack_columns(given, row_bytes, first, rows, out);
+  }
+  return hole;
+}
+
+void shuffle_drain(uint8_t* slots, size_t row_bytes, int64_t used, const int64_t* draws, int64_t count,
+                   const OutColumns& out) {
+  if (row_bytes == 0) return;
+  if (out.size() == 1) return drain_rows(slots, row_bytes, used, draws, count, out[0].data);
+  const int64_t most = round_rows(count);
+  Growing<uint8_t> packed;
+  uint8_t* const given = packed.extend(size_t(most) * row_bytes);
+  for (int64_t first = 0; first < count; first += most) {
+    const int64_t rows = std::min(most, count - first);
+    drain_rows(slots, row_bytes, used - first, draws + first, rows, given);
+    unpack_columns(given, row_bytes, first, rows, out);
+  }
 }
 
 }  // namespace headrace

@@ -1,6 +1,5 @@
 #include "sqlite.h"
 
-#include <dlfcn.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,6 +12,8 @@
 #include <system_error>
 #include <thread>
 #include <utility>
+
+#include "linked.h"
 
 namespace headrace {
 namespace {
@@ -185,13 +186,15 @@ void cut(SqlRows& out, const std::vector<SqlKind>& kinds) {
 
 }  // namespace
 
-bool sqlite_find(const char* library) {
-  void* handle = dlopen(*library ? library : nullptr, RTLD_LAZY | RTLD_LOCAL);
-  if (!handle) return false;
-  // the handle is kept: what it stands for is in use from here on
-#define FUNCTION(result, name, arguments, place)                                       \
-  api.name = reinterpret_cast<decltype(api.name)>(dlsym(handle, "sqlite3_" #name));    \
-  if (!api.name) return false;
+bool sqlite_find(const char* module, const void* python) {
+  const LinkedLibrary library = library_behind(module, python, "sqlite3_open_v2");
+  // its handle is kept: what it stands for is in use from here on
+#define FUNCTION(result, name, arguments, place)                                            \
+  void* const found_##name = library.function("sqlite3_" #name);                            \
+  if (!found_##name) return false;
+  SQLITE_FUNCTIONS(FUNCTION)
+#undef FUNCTION
+#define FUNCTION(result, name, arguments, place) api.name = reinterpret_cast<decltype(api.name)>(found_##name);
   SQLITE_FUNCTIONS(FUNCTION)
 #undef FUNCTION
   return true;

@@ -20,8 +20,9 @@ struct sqlite3_value;
 
 namespace headrace {
 
-// Whether SQLite's functions were found among those that a library has, or those that it needs.
-bool sqlite_find(const char* library);
+// Find the functions of the SQLite that Python's module of it calls; false if they cannot be found. `module` is the file
+// of that module; empty if it is built into Python itself, of which `python` is a function.
+bool sqlite_find(const char* module, const void* python);
 
 enum class SqlKind : int { kInteger, kReal, kText, kBlob };
 

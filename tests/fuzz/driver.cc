@@ -119,6 +119,8 @@ extern "C" void __sanitizer_cov_trace_pc() {
   if (count < 255) ++count;
 }
 
+constexpr uint64_t LEAST_RUNS = 2048;  // however busy the machine is
+
 int main(int argc, char** argv) {
   if (argc == 2) {
     run(read(argv[1]));
@@ -139,7 +141,7 @@ int main(int argc, char** argv) {
   const auto started = std::chrono::steady_clock::now();
   const auto until = started + std::chrono::duration<double>(std::atof(argv[1]));
   uint64_t runs = 0;
-  for (; runs % 64 || std::chrono::steady_clock::now() < until; ++runs) {
+  for (; runs % 64 || runs < LEAST_RUNS || std::chrono::steady_clock::now() < until; ++runs) {
     const Bytes input = mutate(corpus);
     std::memset(hits, 0, kMap);
     run(input);

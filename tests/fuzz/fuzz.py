@@ -5,6 +5,8 @@ python -m tests.fuzz.fuzz --seconds 600
 
 import argparse
 import ctypes.util
+import fcntl
+import hashlib
 import os
 import random
 import shutil
@@ -21,6 +23,7 @@ import numpy as np
 from headrace import _native
 from headrace.image import encode_jpeg, encode_png
 from tests.by_hand import Generator, sequence_example, steps
+from tests.cutting import tar
 
 HERE = Path(__file__).parent
 NATIVE = HERE.parents[1] / "src" / "native"
@@ -28,11 +31,13 @@ KERNELS = {
     "records": ["crc32c", "records"],
     "example": ["encode", "example"],
     "csv": ["csv"],
+    "cut": ["csv", "cut", "tar"],
     "hashing": ["features", "hashing", "id_program"],
-    "sqlite": ["sqlite"],
+    "sqlite": ["linked", "sqlite"],
     "image": ["image_colour", "image_header", "image_resize", "inflate", "png", "team"],
     "text": ["byte_map", "text", "unicode"],
     "text_pool": ["text_pool"],
+    "shuffle": ["packed_rows", "shuffle", "team"],
 }
 PLAIN = ["-std=c++17", "-O2", "-g1"]
 CHECKS = [*PLAIN, "-fno-omit-frame-pointer", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
@@ -80,6 +85,23 @@ def build(cxx, folder):
     return {name: folder / name for name in KERNELS}
 
 
+def build_once(cxx, folder):
+    """Build into a folder that is kept, unless the programs there are of the same sources, compiler and flags."""
+    sources = sorted(path for place in (HERE, NATIVE) for path in place.iterdir() if path.suffix in (".cc", ".h"))
+    version = subprocess.run([cxx, "--version"], capture_output=True, check=True).stdout
+    found = hashlib.sha256(version + repr((PLAIN, CHECKS, sorted(KERNELS.items()), LIBRARIES)).encode())
+    for path in sources:
+        found.update(hashlib.sha256(path.read_bytes()).digest())
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # another process of the same run may be building
+        built = folder / "built"
+        if not built.exists() or built.read_text() != found.hexdigest():
+            built.unlink(missing_ok=True)
+            build(cxx, folder)
+            built.write_text(found.hexdigest())
+    return {name: folder / name for name in KERNELS}
+
+
 def seeds(folder):
     """Inputs to begin with, by target."""
     chance = random.Random(0)
@@ -101,6 +123,7 @@ def seeds(folder):
         )
         (folder / "hashing" / f"{number}").write_bytes(chance.randbytes(chance.randint(1, 300)))
         (folder / "text_pool" / f"{number}").write_bytes(chance.randbytes(chance.randint(1, 300)))
+        (folder / "shuffle" / f"{number}").write_bytes(chance.randbytes(chance.randint(1, 300)))
         stored = small_database(folder / "small.db", chance) if number % 2 else chance.randbytes(9 * (number % 20) + 3)
         (folder / "sqlite").mkdir(exist_ok=True)
         (folder / "sqlite" / f"{number}").write_bytes(bytes([number % 2, chance.randrange(256)]) + stored)
@@ -113,6 +136,9 @@ def seeds(folder):
         ][number % 4]
         (folder / "image" / f"{number}").write_bytes(bytes([number % 4, chance.randrange(256)]) + image)
         (folder / "csv" / f"{number}").write_bytes(bytes([chance.randrange(256)]) + end.join(lines))
+        archive = tar([(f"{i // 2}.{'xyX'[i % 3]}", chance.randbytes(9 * i)) for i in range(number % 4)])[:3000]
+        cut = [end.join(lines * 4), archive, b'{"a": 1}\n \t\n\n{}\r\n' * 9][number % 3]
+        (folder / "cut" / f"{number}").write_bytes(chance.randbytes(3) + cut)
 
 
 def small_database(path, chance):
@@ -150,7 +176,7 @@ def run(program, corpus, seconds, seed, crash):
     """What the run has to say; AssertionError if an input broke the target."""
     command = [program, str(seconds), str(seed), corpus, crash]
     environment = {**os.environ, **OPTIONS}
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=seconds + 120, env=environment)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=seconds + 600, env=environment)
     if done.returncode:
         raise AssertionError(f"{program.name} broke, the input is in {crash}\n{done.stderr}")
     return done.stdout.strip()

@@ -116,6 +116,10 @@ def read(ds, state):
     return False
 
 
+LEAST = 60
+"""So many inputs are tried, however busy the machine is."""
+
+
 def run(seconds, seed):
     chance = random.Random(seed)
     until = time.monotonic() + seconds
@@ -123,7 +127,7 @@ def run(seconds, seed):
     with tempfile.TemporaryDirectory() as folder:
         made = pipelines(Path(folder))
         known = {name: states_of(ds) for name, ds in made.items()}
-        while time.monotonic() < until:
+        while time.monotonic() < until or runs < LEAST:
             name = chance.choice(list(made))
             state = mutated(chance.choice(known[name]), chance)
             faulthandler.dump_traceback_later(HANG, exit=True)

@@ -27,6 +27,10 @@ REFUSALS = (hr.HeadraceError, ValueError, OSError, MemoryError, pa.ArrowExceptio
 """What a file may be refused with before the first row."""
 
 
+LEAST = 60
+"""So many inputs are tried, however busy the machine is."""
+
+
 def table():
     """Every kind of column that there is."""
     words = [f"wörd {i}" if i % 7 else "" for i in range(ROWS)]
@@ -148,7 +152,7 @@ def work(seconds, seed, crash):
         assert all(read(path) == ROWS for path in Path(folder).iterdir()), "all seeds are good"
         runs = good = partly = 0
         until = time.monotonic() + seconds
-        while time.monotonic() < until:
+        while time.monotonic() < until or runs < LEAST:
             suffix, data = chance.choice(originals)
             path = crash.with_suffix(suffix)
             path.write_bytes(mutated(data, chance))
@@ -172,7 +176,7 @@ def run(seconds, seed, crash):
         crash,
     ]
     root = Path(__file__).parents[2]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=seconds + 120, cwd=root)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=seconds + 600, cwd=root)
     if done.returncode:
         raise AssertionError(f"a file broke the readers, it is {crash}.*\n{done.stderr}")
     return done.stdout.strip()

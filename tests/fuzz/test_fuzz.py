@@ -8,21 +8,21 @@ from pathlib import Path
 import pytest
 
 from tests.fuzz import tables
-from tests.fuzz.fuzz import KERNELS, build, compiler, run, seeds
+from tests.fuzz.fuzz import KERNELS, build_once, compiler, run, seeds
 
 
 @pytest.fixture(scope="module")
-def programs(tmp_path_factory):
+def programs(tmp_path_factory, request):
     cxx = compiler()
     if cxx is None:
         pytest.skip("no C++ compiler with the address and undefined-behaviour sanitizers")
     folder = tmp_path_factory.mktemp("fuzz")
     seeds(folder / "seeds")
-    return folder, build(cxx, folder)
+    return folder, build_once(cxx, request.config.cache.mkdir("fuzz"))
 
 
 def test_no_page_breaks_a_reader_of_stored_rows():
-    command = [sys.executable, "-m", "tests.fuzz.pages", "--seconds", "6", "--seed", "1"]
+    command = [sys.executable, "-m", "tests.fuzz.pages", "--seconds", "3", "--seed", "1"]
     root = Path(__file__).parents[2]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600, cwd=root)
     assert done.returncode == 0, done.stderr
@@ -30,9 +30,9 @@ def test_no_page_breaks_a_reader_of_stored_rows():
     assert 0.5 * runs < refused < runs, "damage is noticed, and not all of it matters"
 
 
-@pytest.mark.parametrize("name", ["states", "indexes", "texts"])
+@pytest.mark.parametrize("name", ["states", "indexes", "texts", "cut_files"])
 def test_no_state_index_or_text_breaks_a_reader(name):
-    command = [sys.executable, "-m", f"tests.fuzz.{name}", "--seconds", "4", "--seed", "1"]
+    command = [sys.executable, "-m", f"tests.fuzz.{name}", "--seconds", "2", "--seed", "1"]
     root = Path(__file__).parents[2]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300, cwd=root)
     assert done.returncode == 0, done.stderr
@@ -44,7 +44,7 @@ def test_no_state_index_or_text_breaks_a_reader(name):
 @pytest.mark.parametrize("target", KERNELS)
 def test_no_input_breaks_a_kernel(programs, target, tmp_path):
     folder, built = programs
-    said = run(built[target], folder / "seeds" / target, 3, 1, tmp_path / "crash")
+    said = run(built[target], folder / "seeds" / target, 1, 1, tmp_path / "crash")
     runs, kept, _, branches = map(int, re.findall(r"\d+", said))
     assert runs > 100
     assert kept > 0, "the fuzzer is guided by what it reaches"

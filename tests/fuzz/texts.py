@@ -72,13 +72,17 @@ def _places(rows):
     return [(what, value if what == "value" else value.partition("\n  record: ")[2]) for what, value in rows]
 
 
+LEAST = 60
+"""So many inputs are tried, however busy the machine is."""
+
+
 def run(seconds, seed):
     chance = random.Random(seed)
     until = time.monotonic() + seconds
     runs = with_errors = 0
     with tempfile.TemporaryDirectory() as name:
         path = Path(name, "data")
-        while time.monotonic() < until:
+        while time.monotonic() < until or runs < LEAST:
             kind = chance.choice(list(READERS))
             good, reader = READERS[kind]
             data = mutated(good, chance)

@@ -71,9 +71,11 @@ def test_each_row_is_given_once_or_there_is_an_error(file, skipped):
         got = outcomes(it, 3)
         os.truncate(file, 50_000)
         got += outcomes(it)
-    assert [kind for kind, _ in got][-1] == "error"
-    rows = [value for _, value in got[:-1]]
-    assert rows == ROWS[5 if skipped else 0 :][: len(rows)]
+    rows = [value for kind, value in got if kind == "value"]
+    there = ROWS[5 if skipped else 0 :]
+    assert rows == there[: len(rows)]
+    if len(rows) < len(there):  # else the pool had read all of the file before
+        assert [kind for kind, _ in got[len(rows) :]] == ["error"]
 
 
 def test_passing_over_a_file_that_shrinks_counts_what_was_there(file):

@@ -18,7 +18,16 @@ from headrace.plan.structure import Structure
 from headrace.records.csv_columns import KINDS, CsvColumn
 from headrace.records.csv_header import QUOTE_INSIDE, UNCLOSED, count_lines, find_header, names_in
 from headrace.records.files import Bytes
-from headrace.records.format import Bad, Format, Offsets, ScanHints, ScannedRows, ScanPart, ScanResult
+from headrace.records.format import (
+    Bad,
+    CutPoints,
+    Format,
+    Offsets,
+    ScanHints,
+    ScannedRows,
+    ScanPart,
+    ScanResult,
+)
 from headrace.records.text import decode_lines, mark_length
 
 if TYPE_CHECKING:
@@ -51,6 +60,7 @@ class Csv(Format):
 
     is_text = True
     counts_lines = True
+    divisible = True
 
     @property
     def structure(self) -> Structure:
@@ -84,9 +94,8 @@ class Csv(Format):
     def _cut(
         self, data: Bytes, columns: list[tuple[int, Any]], slots: list[int], exact: bool, rows: int, final: bool
     ) -> tuple[list[Any], Offsets, NDArray[np.int64]]:
-        quote = b'"' if self.quoted else b""
         made = _native.parse_csv(
-            data.data, columns, slots, exact, self.delimiter.encode(), quote, self.na.encode(), rows, final
+            data.data, columns, slots, exact, self.delimiter.encode(), self._quote, self.na.encode(), rows, final
         )
         return made[0], made[1], made[2].reshape(-1, 3)
 
@@ -94,6 +103,10 @@ class Csv(Format):
     def quoted(self) -> bool:
         """Whether quotes mean anything."""
         return self.quotes and self.delimiter != '"'
+
+    @property
+    def _quote(self) -> bytes:
+        return b'"' if self.quoted else b""
 
     def scan(self, data: Bytes, hints: ScanHints) -> ScanResult:
         start, final = 0, hints.final
@@ -123,6 +136,19 @@ class Csv(Format):
         # It counts from byte 0, so that whoever resumes there looks for a header again.
         bad = Bad(str(reason), 0, stop, lost, count_lines(data[:start]))
         return ScanResult([bad], 0 if lost else stop, 0 if lost else count_lines(data[:stop]))
+
+    def cut(self, data: Bytes, target: int, *, first: bool, final: bool) -> CutPoints:
+        start, before = 0, 0
+        if first:
+            begun = self._begun(data, final)
+            if isinstance(begun, ScanResult):  # a header that cannot be read is a bad record, and may end the file
+                start, before = begun.used, 1
+            else:
+                start = begun
+            if before and not start:
+                return CutPoints(*np.empty((3, 0), np.int64))
+        lines = count_lines(data[:start])
+        return CutPoints(*_native.cut_csv(data, start, target, self.delimiter.encode(), self._quote, before, lines))
 
     def _wrong(self, problems: NDArray[np.int64]) -> dict[int, tuple[int, int]]:
         """For each bad row the error and the field that come first."""

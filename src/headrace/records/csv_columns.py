@@ -7,6 +7,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from headrace.plan.dtypes import numpy_dtype
+
 KINDS: Final = {"int32": 0, "int64": 1, "float32": 2, "float64": 3, "str": 4, "bytes": 4}
 PYTHON: Final = {int: "int32", float: "float32", str: "str", bytes: "bytes"}
 
@@ -27,8 +29,8 @@ def csv_default_column(default: Any, *, by_name: bool = True) -> CsvColumn:
     """
     if isinstance(default, type) and default in PYTHON:
         return CsvColumn(PYTHON[default])
-    if isinstance(default, type | np.dtype):
-        return CsvColumn(_kind(np.dtype(default)))
+    if isinstance(default, type | np.dtype) or hasattr(default, "as_numpy_dtype"):
+        return CsvColumn(_kind(numpy_dtype(default)))
     if by_name and isinstance(default, str) and default in (*KINDS, "string"):
         return CsvColumn("str" if default == "string" else default)
     if isinstance(default, list | tuple):

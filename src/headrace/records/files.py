@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from headrace import _native
 from headrace.options import Options
+from headrace.paths import local_path as local_path  # noqa: PLC0414 - readers import it from here
 from headrace.plan.display import VALUE_WIDTH, as_many_as_fit
 from headrace.records.identity import Identity, Token, local_identity, open_identity, signature
 from headrace.records.redact import show_path
@@ -37,16 +38,6 @@ def as_path(value: Any) -> str:
     if isinstance(value, bytes | os.PathLike | str):
         return os.fsdecode(value)
     raise TypeError(f"a file name is a string or a path, not {value!r}")
-
-
-def local_path(path: str) -> str | None:
-    """Where a file lies on this machine, None if it does not."""
-    if "://" not in path:
-        return path
-    for scheme in ("file://", "local://"):
-        if path.startswith(scheme):
-            return path.removeprefix(scheme)
-    return None
 
 
 def remote(path: str, via: Transport = ALONE) -> tuple[Any, str]:
@@ -102,8 +93,14 @@ class File(Protocol):
 class LocalFile:
     """A file on this machine."""
 
-    def __init__(self, path: str) -> None:
-        self._descriptor: int | None = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+    def __init__(self, path: str, descriptor: int | None = None) -> None:
+        self._descriptor: int | None = None
+        self.shared_memory: _native.MappedFile | None = None
+        """The file as memory, for all that read it `again`; its owner is the one that called `share_memory`."""
+        self._owns_memory = False
+        if descriptor is None:
+            descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+        self._descriptor = descriptor
         found = os.fstat(self._descriptor)
         self.size: int | None = found.st_size
         self.path = path
@@ -127,6 +124,14 @@ class LocalFile:
         mapped.path = self.path
         return mapped
 
+    def share_memory(self) -> None:
+        """Map the file once for all that read it `again`, if it can be mapped."""
+        try:
+            self.shared_memory = self.map_memory()
+        except (OSError, ValueError):  # an empty file, a file system that cannot map
+            return
+        self._owns_memory = True
+
     def broken(self) -> Exception:
         """What is wrong where mapped memory is not intact any more."""
         return broken(self.path, self.size or 0)
@@ -139,6 +144,16 @@ class LocalFile:
     def identity(self) -> Identity:
         """Which file it is."""
         return open_identity(self._open(), self.path)
+
+    def again(self) -> LocalFile:
+        """The same open file for another reader, even if its name is gone; raises if it has been changed."""
+        file = LocalFile(self.path, self.duplicate())
+        file.shared_memory = self.shared_memory
+        if file.signature != self.signature:
+            file.close()
+            wrong = broken(self.path, self.size or 0)
+            raise wrong if wrong.errno != errno.EIO else OSError("the file was changed while it was being read")
+        return file
 
     def duplicate(self) -> int:
         """Another descriptor of the file, as long as it is open."""
@@ -153,6 +168,11 @@ class LocalFile:
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             os.close(descriptor)
+        if self._owns_memory and self.shared_memory is not None:
+            self.shared_memory.close_file()  # rows that refer to it keep the memory, not the file
+
+    def __del__(self) -> None:  # of a file that was handed over to a reader that never began
+        self.close()
 
 
 def broken(path: str, size: int) -> OSError:

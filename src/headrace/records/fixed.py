@@ -10,7 +10,7 @@ from headrace.arrow_text import binary
 from headrace.plan.spec import Spec, TensorSpec
 from headrace.plan.structure import LEAF
 from headrace.records.files import Bytes
-from headrace.records.format import Bad, Format, ScanHints, ScannedRows, ScanPart, ScanResult
+from headrace.records.format import Bad, CutPoints, Format, ScanHints, ScannedRows, ScanPart, ScanResult
 
 
 @dataclass(frozen=True)
@@ -22,6 +22,7 @@ class FixedLength(Format):
     footer_bytes: int = 0
 
     indexed = True
+    divisible = True
 
     @property
     def spec(self) -> Spec:
@@ -49,7 +50,7 @@ class FixedLength(Format):
     def scan(self, data: Bytes, hints: ScanHints) -> ScanResult:
         final = hints.final
         start = self.header_bytes if hints.first else 0
-        body = len(data) - start - self.footer_bytes
+        body = len(data) - start - (0 if hints.cut else self.footer_bytes)
         if body < 0:
             if not final:
                 return ScanResult([], 0)
@@ -68,3 +69,10 @@ class FixedLength(Format):
             reason = f"its body ends {body - (stop - start)} bytes into a record of {self.record_bytes}"
             parts.append(Bad(reason, stop, start + body, lost=True))
         return ScanResult(parts, len(data))
+
+    def cut(self, data: Bytes, target: int, *, first: bool, final: bool) -> CutPoints:  # noqa: ARG002
+        start = self.header_bytes if first else 0
+        count = (len(data) - start - self.footer_bytes) // self.record_bytes
+        number = max(1, -(-(target - start) // self.record_bytes))
+        rows = np.arange(number, max(number, count), max(1, -(-target // self.record_bytes)), dtype=np.int64)
+        return CutPoints(start + rows * self.record_bytes, rows, np.zeros_like(rows))

@@ -20,17 +20,10 @@ ALL = 2**62
 """More rows than there are."""
 
 
-class Frames(NamedTuple):
-    """Records of a mapped file, by where each begins, and where the last ends; nobody has verified them."""
-
-    file: _native.MappedFile
-    bounds: Offsets
-
-
 class ScannedRows(NamedTuple):
     """Good rows, the first of which begins `start` bytes into what was scanned, on the `line`-th line of it.
 
-    As columns, or as `Frames` in their place.
+    As columns, or as `RecordRefs` in their place.
     """
 
     columns: list[Column]
@@ -58,14 +51,42 @@ class Bad(NamedTuple):
 ScanPart: TypeAlias = ScannedRows | Bad
 
 
+class CutPoints(NamedTuple):
+    """Offsets at which a file may be divided, with what precedes each of them in the bytes that were looked at.
+
+    `offsets` increase strictly; each is the first byte of a record. `rows` counts the records before it, bad ones
+    included, and `lines` the line ends, 0 for formats that do not count lines.
+    """
+
+    offsets: Offsets
+    rows: Offsets
+    lines: Offsets
+
+
+def choose_cuts(starts: Offsets, target: int) -> Offsets:
+    """Return the numbers of the records to cut before: at least `target` bytes apart and at least one record each.
+
+    Args:
+        starts: Where each record begins, in increasing order.
+        target: The least number of bytes between two cuts, and before the first.
+    """
+    chosen: list[int] = []
+    number, offset = 0, 0
+    while (number := max(number + 1, int(np.searchsorted(starts, offset + target)))) < len(starts):
+        chosen.append(number)
+        offset = int(starts[number])
+    return np.array(chosen, np.int64)
+
+
 class ScanHints(NamedTuple):
     """How to look at some bytes.
 
     `first` and `final` say that they are the beginning and the end of the file; `left` how many bytes it has from there
     on, where that is known. About `most` rows are wanted of them. Formats that cannot do better do without. Where
     the bytes are those of a mapped file, from byte `at` on, that `stays` as long as somebody holds it, rows may be
-    `Frames` of it, which `scan` knows where to find.
+    `RecordRefs` to it, which `scan` knows where to find.
     With `objects` texts are wanted as these, and not as columns. Only formats that say they can are asked for either.
+    With `cut`, `final` bytes end where a later record of the file begins, and not with the file.
     """
 
     first: bool = False
@@ -76,6 +97,7 @@ class ScanHints(NamedTuple):
     objects: bool = False
     at: int = 0
     scan: _native.RecordScan | None = None
+    cut: bool = False
 
 
 class ScanResult(NamedTuple):
@@ -119,6 +141,13 @@ class Format(ABC):
     """Whether `scan` can make objects of texts at once."""
     terminated = False
     """Whether LF ends a record, though the last one may lack it."""
+    divisible = False
+    """Whether `cut` finds where records begin; `cuttable` says whether it may be asked to."""
+
+    @property
+    def cuttable(self) -> bool:
+        """Whether pieces of a file can be read from the file itself; compressed ones are strands (`strand.py`)."""
+        return self.divisible and not self.compression
 
     @property
     def structure(self) -> Structure:
@@ -146,8 +175,11 @@ class Format(ABC):
         whole = found[0] if len(found) == 1 else None
         return whole if isinstance(whole, ScannedRows) and whole.rows == len(which) else None
 
-    def scan_files(self, data: bytes, ends: Offsets) -> ScannedRows | None:  # noqa: ARG002
-        """The rows of whole files that lie end to end, if `joinable`; None if one is bad, or cannot be told apart."""
+    def scan_files(self, data: bytes, ends: Offsets) -> tuple[ScannedRows, Offsets] | None:  # noqa: ARG002
+        """The rows of whole files that lie end to end, if `joinable`, and how many there are up to the end of each.
+
+        None if one is bad, or cannot be told apart.
+        """
         return None
 
     def refusal(self, size: int) -> str | None:  # noqa: ARG002
@@ -176,3 +208,20 @@ class Format(ABC):
     def starts(self, data: Bytes, *, final: bool) -> tuple[Offsets, int, str | None]:
         """Where each record begins, how many bytes they take, and what is wrong with the one after them."""
         raise NotImplementedError(f"{type(self).__name__} files have no index")
+
+    def cut(self, data: Bytes, target: int, *, first: bool, final: bool) -> CutPoints:
+        """Find offsets at which a file can be divided into pieces that are read independently.
+
+        Nothing is parsed, but the records and lines are counted as `scan` counts them. Only offsets at which a record
+        certainly begins are returned: at the first doubtful byte the cuts end, and the rest of the file is one piece.
+
+        Args:
+            data: Bytes that begin where a record does, or where the file does if `first`.
+            target: The least number of bytes between two cuts, and before the first.
+            first: Whether `data` begins where the file does.
+            final: Whether `data` ends where the file does.
+
+        Returns:
+            The cuts; each piece before one holds at least one record.
+        """
+        raise NotImplementedError(f"{type(self).__name__} files cannot be cut")

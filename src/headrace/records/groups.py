@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from copy import copy
 from typing import TYPE_CHECKING, Any
 
 from headrace.errors import raise_if_passing
@@ -30,6 +31,7 @@ class Groups(ABC):
     names: list[str]
     """Those of the columns that are read."""
     count: int
+    _owner = True
 
     @abstractmethod
     def __init__(self, path: str, choice: Choice, kept: Any, via: Transport = ALONE) -> None:
@@ -80,6 +82,10 @@ class Groups(ABC):
         """The rows of a group, some at a time, as they lie in the file: neither checked nor converted."""
 
     @abstractmethod
+    def again(self) -> Groups:
+        """The same open file for another thread. It is not closed by itself: this one must live longer."""
+
+    @abstractmethod
     def close(self) -> None:
         """Let go of the file."""
 
@@ -93,8 +99,8 @@ class ParquetGroups(Groups):
         self.path = path
         self._source, self._kept = arrow_file(path, via), kept
         try:
-            near = local_path(path) is not None
-            self._file = pq.ParquetFile(self._source, pre_buffer=not near, page_checksum_verification=True)
+            self._how = {"pre_buffer": local_path(path) is None, "page_checksum_verification": True}
+            self._file = pq.ParquetFile(self._source, **self._how)
             self.schema = self._file.schema_arrow
             self.count = self._file.num_row_groups
             self.names = [self.schema.names[i] for i in choice.numbers(self.schema)]
@@ -115,6 +121,14 @@ class ParquetGroups(Groups):
             # Of two columns a.b and a, the name of the second stands for both.
             yield batch if some is None or batch.schema.names == some else batch.select(some)
 
+    def again(self) -> ParquetGroups:
+        import pyarrow.parquet as pq
+
+        other = copy(self)
+        other._owner = False
+        other._file = pq.ParquetFile(self._source, metadata=self._file.metadata, **self._how)
+        return other
+
     def _filtered(self, group: int) -> Iterator[pa.RecordBatch]:
         import pyarrow.dataset as ds
 
@@ -127,7 +141,8 @@ class ParquetGroups(Groups):
         yield from scanner.to_batches()
 
     def close(self) -> None:
-        self._source.close()
+        if self._owner:
+            self._source.close()
 
 
 class ArrowGroups(Groups):
@@ -246,5 +261,16 @@ class ArrowGroups(Groups):
         parts = parts[:1] if batch is None else [*parts, (batch.start, batch.stop)]
         return pa.BufferReader(b"".join(self._file.read_at(stop - start, start) for start, stop in parts))
 
+    def again(self) -> ArrowGroups:
+        import pyarrow as pa
+
+        other = copy(self)
+        other._owner = False
+        other._serial = None
+        if self._reader is not None:
+            other._reader = pa.ipc.open_file(self._file, options=self._options)
+        return other
+
     def close(self) -> None:
-        self._file.close()
+        if self._owner:
+            self._file.close()

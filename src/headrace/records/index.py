@@ -103,11 +103,16 @@ def index_file(path: str, form: Format, via: Transport = ALONE) -> Index:
         return found
     if isinstance(form, FixedLength):
         raise _damage_error(path, form.refusal(file_size(path, via) or 0) or "its size is not known", 0, 0)
+    return kept_sidecar(path, form, scan_index(path, form, via), via)
+
+
+def scan_index(path: str, form: Format, via: Transport = ALONE) -> SavedIndex:
+    """Read a file and return where its records begin, without keeping that anywhere."""
     before, known = _stamp(path, via), file_identity(path, via)
     positions, open_end = _positions(path, form, via)
     if _stamp(path, via) != before:
         raise HeadraceError(f"{show_path(path)} changed while its index was made")
-    return kept_sidecar(path, form, SavedIndex(known, positions, open_end), via)
+    return SavedIndex(known, positions, open_end)
 
 
 def _stamp(path: str, via: Transport) -> Any:

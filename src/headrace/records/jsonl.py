@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from headrace import _native
 from headrace.columns import Column, text_column
 from headrace.errors import SpecError
 from headrace.plan.spec import Spec
 from headrace.plan.structure import Structure
 from headrace.records.choice import EVERYTHING, OBJECT, Choice, as_objects, no_value
 from headrace.records.files import Bytes
-from headrace.records.format import Bad, Format, ScanHints, ScannedRows, ScanPart, ScanResult
+from headrace.records.format import Bad, CutPoints, Format, ScanHints, ScannedRows, ScanPart, ScanResult
 from headrace.records.json_text import BOM, ObjectLines, TwiceError, load_line
 from headrace.records.json_types import misfits, unexpected_fields, unexpected_types
 from headrace.records.tables import Path, table_columns, table_spec
@@ -42,6 +43,7 @@ class JsonLines(Format):
 
     is_text = True
     counts_lines = True
+    divisible = True
 
     def __str__(self) -> str:
         kinds = ", ".join(f"{field.name}: {field.type}" for field in self.schema)
@@ -89,6 +91,10 @@ class JsonLines(Format):
         stops = ends if len(ends) and ends[-1] == used else np.append(ends, used)
         lines = ObjectLines.of(data[:used].tobytes(), np.append(start, stops))
         return ScanResult(self._parts(lines, 0, len(lines)), used, len(ends))
+
+    def cut(self, data: Bytes, target: int, *, first: bool, final: bool) -> CutPoints:  # noqa: ARG002
+        lead = len(BOM) if first and data[: len(BOM)].tobytes() == BOM else 0
+        return CutPoints(*_native.cut_json_lines(data, lead, target))
 
     def _parts(self, lines: ObjectLines, low: int, high: int) -> list[ScanPart]:
         """Rows of the lines from `low` to `high`; where one of them is refused, by halves."""

@@ -6,10 +6,12 @@ import json
 import logging
 import os
 import threading
-from pathlib import Path
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from headrace.errors import QuarantineError
+from headrace.paths import local_only
 
 log = logging.getLogger("headrace")
 
@@ -37,7 +39,7 @@ class Quarantine:
     def __init__(self, path: str | os.PathLike[str], max_fraction: float = 0.001) -> None:
         if not 0 <= max_fraction <= 1:
             raise ValueError(f"max_fraction must lie between 0 and 1, not {max_fraction}")
-        self.path = Path(path)
+        self.path = local_only(path, "hr.Quarantine", "give a local folder, and copy what is in it afterwards")
         self.max_fraction = max_fraction
         self.count = 0
         self.read = 0
@@ -106,6 +108,42 @@ class SkipPolicy:
         """Say so."""
         more = f" and {rows - 1} after it" if rows > 1 else ""
         log.warning("skipped %s, record %d%s, byte %d: %s", file, number, more, offset, reason)
+
+
+class PolicyEvents:
+    """What a policy is to be told of, recorded by a worker and applied in the order of the records.
+
+    After `go_direct` nothing is recorded: the policy is told at once.
+    """
+
+    def __init__(self, policy: Quarantine | SkipPolicy | PolicyEvents) -> None:
+        self._policy = policy
+        self._events: list[Callable[[], None]] = []
+        self._direct = False
+
+    def fine(self, rows: int) -> None:
+        """As the policy's."""
+        self._tell(partial(self._policy.fine, rows))
+
+    def keep(self, file: str, offset: int, number: int, reason: str, pieces: list[bytes], *, rows: int = 1) -> None:
+        """As the policy's."""
+        self._tell(partial(self._policy.keep, file, offset, number, reason, pieces, rows=rows))
+
+    def _tell(self, event: Callable[[], None]) -> None:
+        if self._direct:
+            event()
+        else:
+            self._events.append(event)
+
+    def take(self) -> list[Callable[[], None]]:
+        """What was recorded since the last time."""
+        taken, self._events = self._events, []
+        return taken
+
+    def go_direct(self) -> None:
+        """Forget what was recorded and record no more: the records are read again, in order."""
+        self._events = []
+        self._direct = True
 
 
 def policy(on_error: Any) -> Quarantine | SkipPolicy | None:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
 from headrace.columns import Column
-from headrace.records.files import LocalFile, open_path
+from headrace.errors import StateError
+from headrace.records.files import File, LocalFile, open_path
 from headrace.records.format import ALL, Bad, Format, ScanHints, ScanResult
 from headrace.records.packed import LEAST, PROBED, packing, remedy
 from headrace.records.redact import show_path
 from headrace.records.scans_ahead import ScansAhead
 from headrace.records.transport import ALONE, Transport
-from headrace.records.window import CHUNK, open_window
+from headrace.records.window import CHUNK, FileWindow, open_window
 
 OVERLAP = 16
 """So many bytes are looked at again when a search for the next record goes on with more of them."""
@@ -65,13 +66,25 @@ class Habit:
     row_bytes: int = 0
 
 
+class HeldPart(Protocol):
+    """Bytes of a file that need not be read from it any more."""
+
+    def window(self, offset: int) -> FileWindow | None:
+        """A window that begins there. None if the file must be read again."""
+        ...
+
+
 class Reader:
     """Reads on by chunks. With `go_on` it looks for the next record behind a bad one; else a file may end there.
 
     After an OSError it is of no use any more: what was unpacked may be lost. Readers of files that are alike share a
     `habit`: the first rows of the next file are then read as many at a time as those of the last. Who takes rows `late`
-    may get `Frames`, of files that are `ahead` sooner. With `objects` texts are wanted as these, where the format can
-    make them at once.
+    may get `RecordRefs`, of files that are `ahead` sooner. With `objects` texts are wanted as these, where the format
+    can make them at once.
+
+    With `stop`, the offset at which a later record begins (see `Format.cut`), reading ends there and no byte beyond it
+    is looked at: the items are those that a reader of the whole file has between `at` and `stop`. With `held`
+    these bytes are in memory, and `file`, which is open, only says which file it is.
     """
 
     def __init__(
@@ -87,6 +100,9 @@ class Reader:
         late: bool = False,
         objects: bool = False,
         ahead: ScansAhead | None = None,
+        stop: int | None = None,
+        file: File | None = None,
+        held: HeldPart | None = None,
     ) -> None:
         self._format = form
         self._objects = objects
@@ -96,18 +112,24 @@ class Reader:
         self._row_bytes = self._habit.row_bytes
         self._more = False
         self._number, self._line = at.number, at.line
-        self._file = open_path(path, via, at.offset)
+        window = None if held is None else held.window(at.offset)
+        self._borrows = window is not None and file is not None
+        self._file = file if window is not None and file is not None else _opened(path, via, at.offset, file)
         scanned = ahead.take(path, self._file) if ahead is not None and isinstance(self._file, LocalFile) else None
         self._scan = None if scanned is None else scanned.scan
         self.token = self._file.token
         self.identity = self._file.identity
         self._over = False
         self._stopped = False
-        self._fresh = at.offset == 0
+        self._ended_early = False
+        self._fresh = at.offset == 0 and window is None
         self._late = late
+        if window is not None:
+            self._window = window
+            return
         try:
             memory = None if scanned is None else scanned.memory
-            self._window = open_window(self._file, form.compression, at.offset, chunk, memory)
+            self._window = open_window(self._file, form.compression, at.offset, chunk, memory, stop)
         except BaseException:
             self._file.close()
             raise
@@ -126,7 +148,7 @@ class Reader:
     def pass_over(self, count: int) -> int:
         """Pass over up to `count` records without making anything of them; `read` meets the bad ones, and the end."""
         passed, window = 0, self._window
-        if self._fresh and self._refusal() is not None:
+        if self._fresh and self.refusal() is not None:
             return 0
         while passed < count and not self._over and not self._stopped:
             if not window.final:
@@ -147,24 +169,45 @@ class Reader:
         """Where the next record begins, as far as that is known."""
         return self._at(0, 0)
 
+    def file_again(self) -> LocalFile | None:
+        """The open file for another reader, if it is on this machine."""
+        return self._file.again() if isinstance(self._file, LocalFile) else None
+
+    @property
+    def over(self) -> bool:
+        """Whether there is nothing more to read."""
+        return self._over
+
+    @property
+    def ended_early(self) -> bool:
+        """Whether a bad record ended the file before `stop`: what lies beyond `stop` is not part of the dataset."""
+        return self._ended_early
+
     def close(self) -> None:
         """Let go of the file."""
         self._over = True
         self._window.close()
-        self._file.close()
+        if not self._borrows:
+            self._file.close()
+
+    def hand_over(self) -> tuple[RecordAt, File, FileWindow]:
+        """Where the next record begins, the open file and its window, which are the caller's from now on."""
+        assert not self._over and not self._borrows
+        self._over = self._borrows = True
+        return self.at, self._file, self._window
 
     def _at(self, offset: int, line: int) -> RecordAt:
         return RecordAt(self._window.offset + offset, self._number, self._line + line)
 
     def _refused(self) -> list[ReadItem]:
         """What is wrong with the file as a whole."""
-        reason = self._refusal()
+        reason = self.refusal()
         if reason is None:
             return []
-        self._over = True
+        self._over = self._ended_early = True
         return [BadRecord(reason, self._at(0, 0), [])]
 
-    def _refusal(self) -> str | None:
+    def refusal(self) -> str | None:
         """Why the file cannot be one of the format, as far as its size and its first bytes tell."""
         form, size = self._format, self._file.size
         if form.compression:
@@ -181,7 +224,7 @@ class Reader:
     def _left(self) -> int | None:
         """How many bytes there are from the window's first on, where that is known."""
         size, window = self._file.size, self._window
-        if window.final:
+        if window.final and not window.cut:
             return len(window.data)
         return None if size is None or self._format.compression else max(len(window.data), size - window.offset)
 
@@ -199,7 +242,15 @@ class Reader:
         stays = window.stays if self._late and form.pointed else None
         boxes = self._objects and form.boxes
         hints = ScanHints(
-            window.offset == 0, whole, self._left(), self._most(want), stays, boxes, window.offset, self._scan
+            window.offset == 0,
+            whole,
+            self._left(),
+            self._most(want),
+            stays,
+            boxes,
+            window.offset,
+            self._scan,
+            whole and window.cut,
         )
         scan = self._format.scan(window.data, hints)
         self._row_bytes = -(-scan.used // scan.rows) if scan.rows else 0
@@ -226,7 +277,7 @@ class Reader:
         self._line += scan.lines
         self._stopped = isinstance(last, Bad) and len(window.data) > 0
         if isinstance(last, Bad) and not self._go_on and (last.lost or last.ends):
-            self._over = True
+            self._over = self._ended_early = True
         elif isinstance(last, Bad) and last.lost:
             self._search(found[-1])
         elif window.final and not self._stopped and not scan.more:
@@ -272,10 +323,21 @@ class Reader:
                 self._stopped = True
                 return
             if window.final:
-                self._over = True
+                self._over = self._ended_early = True
                 return
             start = 0
             window.more(needed)
+
+
+def _opened(path: str, via: Transport, offset: int, file: File | None) -> File:
+    """The file, open for another reader; raises StateError if it is not the `file` that was read so far."""
+    if isinstance(file, LocalFile):
+        return file.again()
+    opened = open_path(path, via, offset)
+    if file is not None and opened.identity() != file.identity():
+        opened.close()
+        raise StateError(f"{show_path(path)} was changed while it was being read")
+    return opened
 
 
 def first_bytes(path: str, compression: str, size: int, via: Transport = ALONE, *, packed: bool = False) -> bytes:

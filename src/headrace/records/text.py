@@ -14,7 +14,16 @@ from headrace.columns import Column, text_column
 from headrace.plan.spec import Spec, TensorSpec
 from headrace.plan.structure import LEAF
 from headrace.records.files import Bytes
-from headrace.records.format import Bad, Format, Offsets, ScanHints, ScannedRows, ScanPart, ScanResult
+from headrace.records.format import (
+    Bad,
+    CutPoints,
+    Format,
+    Offsets,
+    ScanHints,
+    ScannedRows,
+    ScanPart,
+    ScanResult,
+)
 from headrace.records.packed import LEAST, packing
 
 if TYPE_CHECKING:
@@ -50,6 +59,7 @@ class Lines(Format):
     skimmed = True
     terminated = True
     joinable = True
+    divisible = True
 
     @property
     def sure(self) -> bool:  # type: ignore[override]
@@ -75,16 +85,20 @@ class Lines(Format):
             return ScanResult([], used)
         return ScanResult(self._parts(binary(values, offsets), starts), used, more=more)
 
-    def scan_files(self, data: bytes, ends: Offsets) -> ScannedRows | None:
+    def scan_files(self, data: bytes, ends: Offsets) -> tuple[ScannedRows, Offsets] | None:
         start = 0
+        counts = []
         for end in ends.tolist():
             head = data[start : min(end, start + LEAST)]
             if head and (data[end - 1] != LF or head.startswith(MARK) or packing(head)):
                 return None
+            counts.append(data.count(b"\n", start, end))
             start = end
         found = self._scan(np.frombuffer(data, np.uint8), ScanHints()).parts
         whole = found[0] if found else ScannedRows([], 0, 0)
-        return whole if isinstance(whole, ScannedRows) and len(found) < 2 else None
+        if not isinstance(whole, ScannedRows) or len(found) > 1:
+            return None
+        return whole, np.cumsum(counts, dtype=np.int64)
 
     def _parts(self, lines: pa.Array, starts: Offsets) -> list[ScanPart]:
         if self.encoding is None:
@@ -122,6 +136,10 @@ class Lines(Format):
             lines = len(data)
             ends = np.append(ends, lines)
         return np.concatenate([[0], ends[:-1]]).astype(np.int64) if lines else ends, lines, None
+
+    def cut(self, data: Bytes, target: int, *, first: bool, final: bool) -> CutPoints:
+        lead = mark_length(data, final=final) if first else 0
+        return CutPoints(*_native.cut_text(data, lead or 0, target))
 
 
 def mark_length(data: Bytes, *, final: bool) -> int | None:

@@ -9,10 +9,22 @@ import numpy as np
 from headrace import _native
 from headrace.arrow_text import binary
 from headrace.columns import Column
+from headrace.columns.refs import RecordRefs
 from headrace.plan.spec import Spec, TensorSpec
 from headrace.plan.structure import LEAF
 from headrace.records.files import Bytes
-from headrace.records.format import ALL, Bad, Format, Frames, Offsets, ScanHints, ScannedRows, ScanPart, ScanResult
+from headrace.records.format import (
+    ALL,
+    Bad,
+    CutPoints,
+    Format,
+    Offsets,
+    ScanHints,
+    ScannedRows,
+    ScanPart,
+    ScanResult,
+    choose_cuts,
+)
 from headrace.records.packed import likely_packing, remedy
 
 HEADER, FOOTER = 12, 4
@@ -29,6 +41,7 @@ class TFRecords(Format):
     joinable = True
     pointed = True
     boxes = True
+    divisible = True
 
     @property
     def spec(self) -> Spec:
@@ -40,7 +53,7 @@ class TFRecords(Format):
         if hints.stays is not None:
             scan = hints.scan or _native.RecordScan(hints.stays, 0)
             bounds, used, problem = scan.bounds(hints.at, hints.at + len(data), hints.most)
-            column, rows = Frames(hints.stays, bounds), len(bounds) - 1
+            column, rows = RecordRefs([hints.stays], bounds), len(bounds) - 1
         elif hints.objects:
             column, nbytes, used, problem = _native.unframe_objects(data.data, 0, hints.most)
             rows = len(column)
@@ -62,12 +75,15 @@ class TFRecords(Format):
         found = _native.unframe_at(parts, which, bounds)
         return None if found is None else ScannedRows([binary(*found)], len(which), 0)
 
-    def scan_files(self, data: bytes, ends: Offsets) -> ScannedRows | None:
+    def scan_files(self, data: bytes, ends: Offsets) -> tuple[ScannedRows, Offsets] | None:
         values, offsets, used, problem = _native.unframe(data, 0, ALL, ALL)
         stops = offsets + (HEADER + FOOTER) * np.arange(len(offsets))
-        if problem or used < len(data) or not np.isin(ends, stops).all():
+        if problem or used < len(data):
             return None
-        return ScannedRows([binary(values, offsets)], len(offsets) - 1, 0)
+        counts = np.searchsorted(stops, ends)
+        if (stops[counts] != ends).any():
+            return None
+        return ScannedRows([binary(values, offsets)], len(offsets) - 1, 0), counts
 
     def _wrong(self, data: Bytes, problem: int, final: bool, left: int | None) -> str | None:
         if problem == WRONG_LENGTH:
@@ -93,6 +109,13 @@ class TFRecords(Format):
     def starts(self, data: Bytes, *, final: bool) -> tuple[Offsets, int, str | None]:
         starts, used, problem = _native.scan_records(data.data, 0, ALL)
         return starts, used, self._wrong(data[used:], problem, final, None)
+
+    def cut(self, data: Bytes, target: int, *, first: bool, final: bool) -> CutPoints:  # noqa: ARG002
+        starts, used, problem = _native.scan_records(data.data, 0, ALL, verify=False)
+        if not final and not problem and len(data) - used >= HEADER:  # its header has been verified
+            starts = np.append(starts, used)
+        rows = choose_cuts(starts, target)
+        return CutPoints(starts[rows], rows, np.zeros_like(rows))
 
     def doubt(self, head: bytes) -> str:
         if len(head) >= HEADER and _native.scan_records(head, 0, 1)[2] != WRONG_LENGTH:

@@ -15,7 +15,7 @@ CODECS = ("", "GZIP", "ZLIB", "ZSTD")
 PIECE = 256 << 10
 """So many packed bytes are read at a time."""
 UNPACKED = 64 << 10
-"""Of zstd data no more is asked for at a time: what comes before damage is to be had."""
+"""Of zstd data so much is asked for at a time, wherever it goes: what comes before damage does not depend on it."""
 
 
 def codec(compression_type: str | None) -> str:
@@ -62,6 +62,7 @@ class Inflated:
         self._input = b""
         self._begun = False
         self._ended = False
+        self._damage: DamagedError | None = None
 
     def _fresh(self) -> Any:
         return zlib.decompressobj(31 if self._gzip else 15)
@@ -74,22 +75,29 @@ class Inflated:
         return 0
 
     def _some(self, most: int) -> bytes:
+        if self._damage is not None:
+            self._ended = True
+            raise self._damage
         if self._inflate.eof and not self._next_member():
             self._ended = True
             return b""
         if not self._input:
             self._input = _piece(self._packed)
         if not self._input:
+            rest: bytes = self._inflate.decompress(b"", most)  # what there was no room for before
+            if rest:
+                return rest
             self._ended = True
             if self._begun:
                 raise DamagedError(f"the {'gzip' if self._gzip else 'zlib'} data end early")
             return b""
         self._begun = True
+        before = self._inflate.copy()
         try:
             got: bytes = self._inflate.decompress(self._input, most)
         except zlib.error as error:
-            self._ended = True
-            raise DamagedError(f"not {'gzip' if self._gzip else 'zlib'} data: {error}") from None
+            self._damage = DamagedError(f"not {'gzip' if self._gzip else 'zlib'} data: {error}")
+            return _inflated_before_damage(before, self._input, most)
         self._input = self._inflate.unconsumed_tail
         return got
 
@@ -104,6 +112,23 @@ class Inflated:
         return bool(rest)
 
 
+def _inflated_before_damage(state: Any, packed: bytes, most: int) -> bytes:
+    """The bytes before damage, however many are asked for at a time: a call that meets it gives none."""
+    found: list[bytes] = []
+    while most:
+        attempt = state.copy()
+        try:
+            got = attempt.decompress(packed, most)
+        except zlib.error:
+            most //= 2
+            continue
+        if not got:
+            break
+        found.append(got)
+        state, packed = attempt, attempt.unconsumed_tail
+    return b"".join(found)
+
+
 class Arrow:
     """ZSTD, by Arrow's own codec."""
 
@@ -112,19 +137,25 @@ class Arrow:
 
         self._stream = pa.CompressedInputStream(pa.PythonFile(_Raw(file), mode="r"), "zstd")
         self._empty = file.size == 0
+        self._unpacked: Bytes = np.empty(0, np.uint8)
 
     def read_into(self, out: Bytes) -> int:
-        if self._empty:
-            return 0
+        if not len(self._unpacked) and not self._empty:
+            self._unpacked = np.frombuffer(self._read(), np.uint8)
+        got = min(len(out), len(self._unpacked))
+        out[:got] = self._unpacked[:got]
+        self._unpacked = self._unpacked[got:]
+        return got
+
+    def _read(self) -> bytes:
         try:
-            got = self._stream.read(min(len(out), UNPACKED))
+            got: bytes = self._stream.read(UNPACKED)
         except OSError as error:
             if may_pass(error):
                 raise
             self._empty = True
             raise DamagedError(f"not zstd data, or they end early: {error}") from None
-        out[: len(got)] = np.frombuffer(got, np.uint8)
-        return len(got)
+        return got
 
 
 class _Raw(io.RawIOBase):
