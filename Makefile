@@ -23,7 +23,7 @@ help:
 	@echo "make soak    many more random pipelines (an hour; HEADRACE_EXAMPLES=... for fewer)"
 	@echo "make kills   kill 200 writers of every kind (minutes)"
 	@echo "make fuzz    broken bytes for kernels, under sanitizers, and for readers of stored rows, tables, text, indexes and states (FUZZ_SECONDS=... each)"
-	@echo "make chaos   random pipelines under random faults, half an hour (CHAOS_SECONDS=...; a seed is printed where one fails), hundreds of killed workers of clusters and faults of databases (CHAOS_KILLS=...), thousands of reads from failing stores and by way of a cache that is meddled with (CHAOS_READS=...)"
+	@echo "make chaos   random pipelines under random faults, half an hour (CHAOS_SECONDS=...; a seed is printed where one fails), hundreds of killed workers of clusters and faults of databases (CHAOS_KILLS=...), thousands of interrupts (CHAOS_INTERRUPTS=...) and dropped iterators, thousands of reads from failing stores and by way of a cache that is meddled with (CHAOS_READS=...)"
 	@echo "make clean   remove what the others made"
 
 compiler:
@@ -117,12 +117,16 @@ fuzz: $(VENV)/.installed-test
 	$(BIN)/python -m tests.fuzz.states --seconds $(FUZZ_SECONDS)
 	$(BIN)/python -m tests.fuzz.indexes --seconds $(FUZZ_SECONDS)
 	$(BIN)/python -m tests.fuzz.texts --seconds $(FUZZ_SECONDS)
+	$(BIN)/python -m tests.fuzz.cut_files --seconds $(FUZZ_SECONDS)
 
 CHAOS_SECONDS ?= 1800
 CHAOS_KILLS ?= 200
 CHAOS_READS ?= 5000
+CHAOS_INTERRUPTS ?= 10000
 chaos: $(VENV)/.installed-test
 	$(BIN)/python -m tests.chaos.run --seconds $(CHAOS_SECONDS)
+	$(BIN)/python -m tests.chaos.interrupts --moments $(CHAOS_INTERRUPTS)
+	$(BIN)/python -m tests.chaos.dropped --iterators 1000
 	$(BIN)/python -m tests.chaos.service --kills $(CHAOS_KILLS) --on all
 	$(BIN)/python -m tests.chaos.requests --reads $(CHAOS_READS)
 	$(BIN)/python -m tests.chaos.cache --reads $(CHAOS_READS)

@@ -134,6 +134,32 @@ def gathered() -> int:
     return LARGE
 
 
+@cache
+def sequences() -> hr.Ragged:
+    lengths = np.random.default_rng(0).integers(4, 20, SINGLE)
+    return hr.Ragged.from_rows([np.arange(n) for n in lengths])
+
+
+def eager(calls: str = "filter") -> Any:
+    rows = hr.Dataset.from_tensor_slices(sequences())
+    if calls == "map":
+        return rows.map(lambda row: row if drawn() < 2 else None)
+    return rows.filter(lambda row: drawn(row) < 2)
+
+
+def bucketed(rows: Any) -> Any:
+    return rows.bucket_by_sequence_length(len, [8, 12, 16], [64] * 4)
+
+
+def grouped(rows: Any) -> Any:
+    return rows.group_by_window(lambda row: len(row) // 5, lambda _, group: group.padded_batch(64), 64)
+
+
+def without_cliff(name: str, least: float, made: Callable[[], Any], plain: Callable[[], Any]) -> Case:
+    """After an untraced function, beside padded_batch after the same."""
+    return Case(name, {"padded_batch": least}, {"headrace": batches(made), "padded_batch": batches(plain)}, SINGLE)
+
+
 RECORDS_READ = {"headrace": elements(lambda: names().interleave(hr.TFRecordDataset, cycle_length=SHARDS).map(parse))}
 PLAIN = elements(lambda: hr.TFRecordDataset(files()).map(parse))
 
@@ -174,6 +200,30 @@ def cases() -> list[Case | Bound]:
             3,
             "µs",
             called(lambda: hr.TFRecordDataset(files()).map(parse).map(drawn), read),
+        ),
+        without_cliff(
+            "an untraced filter, then bucket_by_sequence_length",
+            0.3,
+            lambda: bucketed(eager()),
+            lambda: eager().padded_batch(64),
+        ),
+        without_cliff(
+            "an untraced filter, a shuffle, then bucket_by_sequence_length",
+            0.3,
+            lambda: bucketed(eager().shuffle(1000)),
+            lambda: eager().shuffle(1000).padded_batch(64),
+        ),
+        without_cliff(
+            "an untraced map, then bucket_by_sequence_length",
+            0.5,
+            lambda: bucketed(eager("map")),
+            lambda: eager("map").padded_batch(64),
+        ),
+        without_cliff(
+            "an untraced filter, then group_by_window",
+            0.15,
+            lambda: grouped(eager()),
+            lambda: eager().padded_batch(64),
         ),
         Bound("a child of two rows", 30, "µs", opened(lambda _: hr.Dataset.range(2))),
         Bound("a child with a function", 30, "µs", opened(lambda _: hr.Dataset.range(2).map(lambda x: x + 1))),

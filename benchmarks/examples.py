@@ -19,8 +19,8 @@ from peers import forms, numpy_batches, ours, tensorflow
 
 import headrace as hr
 from headrace import _native
+from headrace.columns.refs import RecordRefs
 from headrace.io.parse import plan
-from headrace.pointed_text import PointedText
 from headrace.records.files import LocalFile
 
 CLICKS, DIGITS, TEXTS = 102_400, 60_000, 50_000
@@ -80,12 +80,12 @@ def on_one_and_two(build: Callable[[int | None], hr.Dataset]) -> dict[str, Any]:
 
 
 @cache
-def placed_clicks() -> PointedText:
+def placed_clicks() -> RecordRefs:
     file = LocalFile(clicks())
     memory = file.map_memory()
     file.close()
     bounds, _, _ = _native.RecordScan(memory, 0).bounds(0, len(memory.data), CLICKS)
-    return PointedText([memory], bounds)
+    return RecordRefs([memory], bounds)
 
 
 def parser_alone(threads: int) -> Callable[[], int]:
@@ -95,7 +95,7 @@ def parser_alone(threads: int) -> Callable[[], int]:
 
     def some(start: int) -> int:
         records = placed_clicks()
-        return len(parse(PointedText(records.files, records.where[start : start + SOME + 1]))["C0"])
+        return len(parse(RecordRefs(records.files, records.where[start : start + SOME + 1]))["C0"])
 
     return lambda: sum(pool.map(some, range(0, CLICKS, SOME)))
 

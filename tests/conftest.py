@@ -2,6 +2,8 @@
 
 import faulthandler
 import os
+import sys
+import threading
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -9,7 +11,6 @@ from hypothesis import HealthCheck, settings
 from headrace import reference
 from headrace.errors import ElementError
 from headrace.iterator import Settings
-from headrace.testing import our_threads
 
 faulthandler.enable()
 SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large]
@@ -78,7 +79,31 @@ def run(request):
     return elements
 
 
+class Clock:
+    """Seconds that pass only when a test says so."""
+
+    def __init__(self):
+        self._now = 1_000_000_000
+        self._lock = threading.Lock()
+
+    def nanoseconds(self):
+        return self._now
+
+    def advance(self, seconds):
+        with self._lock:
+            self._now += round(seconds * 1e9)
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """The clock by which all of headrace measures how long something took."""
+    made = Clock()
+    for name, module in list(sys.modules.items()):
+        if name.startswith("headrace.") and "perf_counter_ns" in vars(module):
+            monkeypatch.setattr(module, "perf_counter_ns", made.nanoseconds)
+    return made
+
+
 @pytest.fixture(autouse=True)
-def _no_thread_stays():
-    yield
-    assert our_threads() == []
+def _nothing_was_warned_of(monkeypatch):
+    monkeypatch.setattr("headrace.errors._warned", set())

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 import headrace as hr
 from headrace.execute.state import first_unseeded
-from headrace.plan.node import obstacle
+from headrace.ops.even_shard import EvenShard
+from headrace.plan.node import obstacle, walk
 from tests.framing import framed
 from tests.tables import NO_TEXT, damage_group, strings, write_arrow, write_parquet, write_stream
 
@@ -559,8 +560,12 @@ def _countable(ds):
         return False
 
 
-indexed = st.tuples(sources, st.lists(steps(sources), max_size=6)).map(_indexed).filter(_countable)
-"""Pipelines that can be indexed."""
+def _all_numbered(ds):
+    return _countable(ds) and not ds._node.has_extra_failures
+
+
+indexed = st.tuples(sources, st.lists(steps(sources), max_size=6)).map(_indexed).filter(_all_numbered)
+"""Pipelines that can be indexed, and give nothing that has no number."""
 
 
 passing = st.one_of(
@@ -584,3 +589,104 @@ def _unordered(parts):
 unordered = st.tuples(sources, st.integers(2, 6), st.integers(2, 3), st.booleans(), st.lists(passing, max_size=3)).map(
     _unordered
 )
+
+
+def _planted(parts):
+    """Numbers of which some fail, in one of the ways that elements are made."""
+    n, bad, how = parts
+    ds = D.range(n)
+    if how == "generator":
+        ds = D.from_generator(_count_to(n), output_signature=hr.TensorSpec((), "int64"))
+    elif how == "filtered":
+        ds = ds.filter(lambda x: x % 5 != 2)
+    if how == "file":
+        return hr.TextLineDataset([_file(b"a\nb\nc\n"), *["/no/such/file"] * (n % 3 != 0), _file(b"d\n" * (n % 5))])
+    return ds.map(Failing(bad), num_parallel_calls=2 if how == "threads" else None)
+
+
+class Failing:
+    """A function that fails on some numbers."""
+
+    def __init__(self, numbers):
+        self.numbers = numbers
+
+    def __call__(self, x):
+        if int(x) in self.numbers:
+            raise ValueError(f"bad {int(x)}")
+        return x
+
+
+planted = st.tuples(
+    sizes,
+    st.frozensets(st.integers(0, 11), max_size=4),
+    st.sampled_from(["indexed", "filtered", "generator", "threads", "file"]),
+).map(_planted)
+
+dropping = st.one_of(
+    counts.map(lambda n: lambda d: d.batch(n + 1, drop_remainder=True)),
+    counts.map(lambda n: lambda d: d.map(_ragged).padded_batch(n + 1, drop_remainder=True)),
+    counts.map(lambda n: lambda d: d.map(_ragged).ragged_batch(n + 1, drop_remainder=True)),
+    st.tuples(counts, counts).map(lambda a: lambda d: d.batch(a[0]).rebatch(a[1] + 1, drop_remainder=True)),
+    st.lists(st.integers(0, 4), min_size=1, max_size=3).map(
+        lambda sizes: lambda d: d.batch(2).rebatch([*sizes, 3], drop_remainder=True)
+    ),
+    st.tuples(counts, counts, st.integers(1, 3)).map(lambda a: lambda d: _flat(d.window(*a, drop_remainder=True))),
+    st.tuples(counts, counts).map(
+        lambda a: lambda d: d.map(_ragged).bucket_by_sequence_length(len, [2], [a[0] + 1, a[1]], drop_remainder=True)
+    ),
+    st.tuples(counts, counts, st.integers(1, 3)).map(lambda a: lambda d: _share(d, *a, "drop")),
+    st.tuples(st.integers(2, 4), st.integers(0, 1)).map(lambda a: lambda d: D(EvenShard(d._node, *a))),
+    counts.map(lambda n: lambda d: d.flat_map(lambda *a: _few(*a).map(Failing({n % 3})).batch(2, drop_remainder=True))),
+    st.tuples(counts, counts).map(
+        lambda a: (
+            lambda d: d.interleave(
+                lambda *row: _few(*row).map(Failing({a[0] % 3})).batch(2, drop_remainder=True), a[0], a[1]
+            )
+        )
+    ),
+)
+"""Operations that leave out the elements at the end that do not fill a group."""
+
+
+def _behind(other):
+    """What may come after them; `other` makes second datasets for zip."""
+    return st.one_of(
+        st.integers(0, 3).map(lambda n: lambda d: d.repeat(n)),
+        st.integers(-1, 6).map(lambda n: lambda d: d.take(n)),
+        st.integers(0, 4).map(lambda n: lambda d: d.skip(n)),
+        st.tuples(counts, counts).map(lambda a: lambda d: d.shard(max(a), min(a) - 1)),
+        st.tuples(counts, st.integers(0, 3)).map(lambda a: lambda d: d.shuffle(*a)),
+        counts.map(lambda n: lambda d: d.map(_first).batch(n)),
+        dropping,
+        st.just(lambda d: d.enumerate()),
+        st.just(lambda d: d.cache()),
+        st.just(lambda d: d.cache(tempfile.mkdtemp(dir=_folder()))),
+        st.just(lambda d: d.map(_tag, num_parallel_calls=2)),
+        st.just(lambda d: d.prefetch(2)),
+        st.just(lambda d: d.ignore_errors()),
+        st.just(lambda d: d.unique()),
+        st.just(lambda d: d.take_while(lambda *a: _total(a) % 11 != 7)),
+        st.just(lambda d: d.concatenate(d)),
+        st.just(lambda d: D.zip(d, d)),
+        counts.map(lambda n: lambda d: d.group_by_window(lambda *a: _total(a) % 3, lambda k, w: w.shuffle(2), n)),
+        st.tuples(counts, st.booleans()).map(
+            lambda a: (
+                lambda d: D.choose_from_datasets([d, d.skip(a[0])], D.range(15).map(lambda x: x * x % 3 % 2), a[1])
+            )
+        ),
+        other.map(lambda o: lambda d: D.zip(o, d)),
+        st.integers(0, 3).map(lambda seed: lambda d: _permuted(d, seed)),
+    )
+
+
+def _permuted(ds, seed):
+    """A shuffle by number, unless failures that have none may be kept among the elements."""
+    kept = any(node.operation == "cache" for node in walk(ds._node))
+    return ds.shuffle(seed=seed) if _uniform(ds) and not kept else ds
+
+
+remainders = st.tuples(
+    planted, st.lists(st.integers(0, 3).map(lambda n: lambda d: d.skip(n)), max_size=1), dropping,
+    st.lists(_behind(planted), max_size=3),
+).map(lambda a: _built((a[0], [*a[1], a[2], *a[3]])))  # fmt: skip
+"""Pipelines that drop elements which fail."""

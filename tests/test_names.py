@@ -4,14 +4,17 @@ import copy
 import importlib
 import inspect
 import pickle
+import re
 import subprocess
 import sys
+from functools import reduce
+from pathlib import Path
 from typing import Literal, get_origin
 
 import pytest
 
 import headrace as hr
-from headrace.names import GUESSES
+from headrace.names import GUESSES, THE_SAME
 
 D = hr.Dataset
 
@@ -24,18 +27,27 @@ D = hr.Dataset
         (lambda: hr.range, "it is hr.Dataset.range"),
         (lambda: hr.parse_example, "it is hr.io.parse_example"),
         (lambda: hr.nothing_like_it, "dir(hr) shows what there is"),
-        (lambda: hr.experimental.unbatch, "it is hr.Dataset.unbatch here"),
+        (lambda: hr.experimental.save, "it is hr.Dataset.save here"),
         (lambda: hr.experimental.make_csv_dataset, "from_csv"),
         (lambda: hr.Dataset.from_tensor_slice, "did you mean hr.Dataset.from_tensor_slices?"),
-        (lambda: hr.strings.lower, "are in hr.text"),
         (lambda: D.range(3).describe, "it is ds.statistics()"),
         (lambda: hr.Dataset.from_parquet, "it is hr.ParquetDataset"),
         (lambda: D.range(3).suffle, "did you mean hr.Dataset.shuffle?"),
         (lambda: D.range(3).head, "ds.take(n)"),
         (lambda: D.range(3).TextLineDataset, "it is hr.TextLineDataset"),
         (lambda: hr.io.FixedLengthFeature, "did you mean hr.io.FixedLenFeature?"),
-        (lambda: hr.io.decode_jpeg, "it is hr.image.decode_jpeg"),
+        (lambda: hr.io.decode_gif, "first frame"),
         (lambda: hr.image.resise, "did you mean hr.image.resize?"),
+        (lambda: hr.image.sobel_edges, "cv2.Sobel"),
+        (lambda: hr.text.as_string, "str(x)"),
+        (lambda: hr.text.lowr, "did you mean hr.text.lower?"),
+        (lambda: hr.text.decode_jpeg, "it is hr.image.decode_jpeg"),
+        (lambda: hr.feature_column.sequence_numeric_column, "there are no sequence columns"),
+        (lambda: hr.feature_column.numeric_colum, "did you mean hr.feature_column.numeric_column?"),
+        (lambda: hr.tfds.ImageFolder, "from_image_folder"),
+        (lambda: hr.tfds.core.GeneratorBasedBuilder, "hr.catalogue.DatasetBuilder"),
+        (lambda: hr.preprocessing.Hashin, "did you mean hr.preprocessing.Hashing?"),
+        (lambda: hr.tfds.lod, "did you mean hr.tfds.load?"),
     ],
 )
 def test_a_missing_name_is_answered(look, said):
@@ -56,7 +68,14 @@ def test_names_that_mean_the_same_work_under_experimental():
 def test_guesses_are_not_names_by_now():
     for path in GUESSES:
         home, _, name = path.rpartition(".")
-        assert not hasattr(getattr(hr, home) if home else hr, name), path
+        assert not hasattr(reduce(getattr, home.split("."), hr) if home else hr, name), path
+
+
+def test_the_same_things_under_other_names():
+    assert hr.strings is hr.text
+    assert hr.io.decode_jpeg is hr.image.decode_jpeg
+    for path, target in THE_SAME.items():
+        assert reduce(getattr, path.split("."), hr) is reduce(getattr, target.split("."), hr), path
 
 
 def test_completion_shows_public_names_only():
@@ -103,3 +122,12 @@ def test_modes_have_types_that_say_which_there_are(function, parameter):
     annotation = inspect.signature(function).parameters[parameter].annotation
     kinds = [kind for name in annotation.split(" | ") if get_origin(kind := getattr(module, name, None)) is Literal]
     assert kinds or "Literal" in annotation
+
+
+def test_the_code_of_the_porting_guide_runs():
+    page = (Path(__file__).parents[1] / "docs/porting.md").read_text()
+    blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    assert blocks
+    names = {}
+    for block in blocks:
+        exec(block, names)

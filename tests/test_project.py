@@ -11,9 +11,8 @@ from headrace.plan.node import Node
 
 SOURCE = Path(hr.__file__).parent
 LAYERS = [
-    {"_native", "keys", "errors", "options", "names"},
+    {"_native", "keys", "errors", "options", "names", "paths"},
     {"ragged", "random", "arrow_text"},
-    {"pointed_text"},
     {"plan"},
     {"identity"},
     {"columns"},
@@ -28,12 +27,14 @@ LAYERS = [
     {"sources", "ops"},
     {"cluster"},
     {"optimise", "reference"},
+    {"physical"},
     {"iterator"},
     {"sinks", "adapters"},
     {"dataset"},
     {"extend"},
     {"tfds"},
     {"catalogue"},
+    {"datasets"},
     {"testing", "cli", "__init__"},
 ]
 PLAN_NEEDS_NOTHING_OF_BLOCKS = "plan describes, block stores; only types cross, under TYPE_CHECKING"
@@ -62,22 +63,41 @@ def test_data_flows_one_way():
     assert wrong == []
 
 
-def test_a_public_class_or_function_is_defined_in_one_module():
-    """Except where the name that users know a thing by is that of another one too."""
-    both = {"join", "split", "take"}
-    seen: dict[str, list[str]] = {}
-    for path in SOURCE.rglob("*.py"):
-        for node in ast.parse(path.read_text()).body:
-            if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_"):
-                seen.setdefault(node.name, []).append(str(path.relative_to(SOURCE)))
-    assert {name: where for name, where in seen.items() if len(where) > 1 and name not in both} == {}
-
-
 def test_the_table_of_traits_names_them_all():
     named = re.findall(r"- `(\w+)`:", Node.__doc__)
     table = (SOURCE.parents[1] / "docs/decisions/2026-11-15-contracts.md").read_text()
     assert sorted(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)) == sorted(named)
     assert all(hasattr(Node, name) for name in named)
+
+
+MAX_TRAITS = 20
+MAX_NODE_METHODS = 20
+
+
+def test_nodes_have_few_traits_and_methods():
+    assert len(re.findall(r"- `(\w+)`:", Node.__doc__)) <= MAX_TRAITS
+    methods = [name for name, value in vars(Node).items() if _is_method(value) and not name.startswith("__")]
+    assert len(methods) <= MAX_NODE_METHODS, methods
+
+
+def _is_method(value):
+    return callable(value) or hasattr(value, "__get__")
+
+
+MAX_PARAMETERS = 6
+
+
+def test_functions_that_plan_and_run_have_few_parameters():
+    """More belong into a small frozen value with named fields, which may have as many as it needs."""
+    many = {}
+    for path in (*(SOURCE / "physical").rglob("*.py"), *(SOURCE / "execute").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef):
+                arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+                count = len([each for each in arguments if each.arg not in ("self", "cls")])
+                if count > MAX_PARAMETERS:
+                    many[f"{path.relative_to(SOURCE)}: {node.name}"] = count
+    assert many == {}
 
 
 def test_the_public_names():
@@ -102,6 +122,7 @@ def test_the_public_names():
         "Options",
         "ParquetDataset",
         "ParseError",
+        "PipelineWarning",
         "Quarantine",
         "QuarantineError",
         "Ragged",
@@ -121,6 +142,7 @@ def test_the_public_names():
         "dataset",
         "feature_column",
         "image",
+        "image_dataset_from_directory",
         "io",
         "load",
         "make_csv_dataset",
@@ -131,7 +153,9 @@ def test_the_public_names():
         "quantiles",
         "set_random_seed",
         "text",
+        "text_dataset_from_directory",
         "tfds",
+        "timeseries_dataset_from_array",
     ]
     public = [name for name in vars(hr.Dataset) if not name.startswith("_")]
     assert sorted(public) == [
@@ -160,7 +184,17 @@ def test_every_public_name_has_a_docstring_with_an_example():
 def test_importing_headrace_imports_no_framework():
     code = "import sys, headrace; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    assert not {"torch", "tensorflow", "jax", "keras", "pandas", "polars", "datasets", "pyarrow"} & set(loaded)
+    assert not {
+        "torch",
+        "tensorflow",
+        "jax",
+        "keras",
+        "pandas",
+        "polars",
+        "datasets",
+        "pyarrow",
+        "headrace.datasets",
+    } & set(loaded)
 
 
 def test_importing_headrace_needs_no_fcntl(tmp_path):

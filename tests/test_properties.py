@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 
 from headrace.testing import check_transformation, our_threads
-from tests.pipelines import pipelines, unordered
+from tests.pipelines import pipelines, remainders, unordered
 
 PARTS = 4
 """So many tests share the examples: each is short, and they run side by side."""
@@ -28,4 +28,11 @@ test_any_pipeline_keeps_every_promise_d = keep_every_promise("d")
 @given(unordered)
 def test_any_order_of_delivery_loses_and_repeats_nothing(ds):
     check_transformation(ds, cuts=4, limit=60, ordered=False)
+    assert our_threads() == []
+
+
+@settings(max_examples=150)
+@given(remainders)
+def test_no_failure_is_lost_in_rows_that_are_dropped(ds):
+    check_transformation(ds, cuts=6, limit=60)
     assert our_threads() == []

@@ -20,6 +20,7 @@ from headrace.errors import (
     HeadraceError,
     NotIndexableError,
     ParseError,
+    PipelineWarning,
     QuarantineError,
     SpecError,
     StateError,
@@ -43,6 +44,11 @@ from headrace.sources.bigquery import BigQueryDataset
 from headrace.sources.csv import CsvDataset
 from headrace.sources.fixed import FixedLengthRecordDataset
 from headrace.sources.jsonl import JsonLinesDataset
+from headrace.sources.keras_datasets import (
+    image_dataset_from_directory,
+    text_dataset_from_directory,
+    timeseries_dataset_from_array,
+)
 from headrace.sources.make_csv_dataset import make_csv_dataset
 from headrace.sources.sql.sql_dataset import SqlDataset
 from headrace.sources.tables import ArrowDataset, ParquetDataset
@@ -74,6 +80,7 @@ __all__ = [
     "Options",
     "ParquetDataset",
     "ParseError",
+    "PipelineWarning",
     "Quarantine",
     "QuarantineError",
     "Ragged",
@@ -92,6 +99,7 @@ __all__ = [
     "dataset",
     "feature_column",
     "image",
+    "image_dataset_from_directory",
     "io",
     "load",
     "make_csv_dataset",
@@ -102,7 +110,9 @@ __all__ = [
     "quantiles",
     "set_random_seed",
     "text",
+    "text_dataset_from_directory",
     "tfds",
+    "timeseries_dataset_from_array",
 ]
 
 
@@ -113,7 +123,7 @@ if not TYPE_CHECKING:  # a type checker should still know which names there are
 
         if name == "experimental":
             return names.Experimental()
-        raise names.MissingNameError("hr", name)
+        return names.found("hr", name)
 
 
 def __dir__() -> list[str]:

@@ -5,7 +5,7 @@ A block has one owner: who passes it on must not look at it again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -28,6 +28,7 @@ from headrace.columns import (
 from headrace.columns.dense import FAIR, copy_into, pooled
 from headrace.errors import ElementError, SpecError
 from headrace.plan import mismatch
+from headrace.plan.frameworks import as_array, is_tensor
 from headrace.plan.marks import NOWHERE
 from headrace.plan.spec import Spec, leaf_spec
 from headrace.plan.structure import LEAF, Structure, flatten
@@ -35,9 +36,14 @@ from headrace.plan.structure import LEAF, Structure, flatten
 if TYPE_CHECKING:
     from headrace.plan.marks import Mark, OwnMark
     from headrace.plan.spec import TensorSpec
+from headrace.ragged import Ragged
 
 Ids = NDArray[np.uint64]
 """Row ids: one (path key, ordinal) pair a row."""
+
+
+_MADE_IN_C = (None, tuple, dict)
+"""The kinds of flat structures that are put together without a line of Python."""
 
 
 class Block:
@@ -109,7 +115,7 @@ class Block:
         return None
 
     def arguments(self, in_place: frozenset[int]) -> list[Column]:  # noqa: ARG002
-        """The columns for a function that takes some of them, by number, as `PointedText` too."""
+        """The columns for a function that takes some of them, by number, as `RecordRefs` too."""
         return self.columns
 
     def whole(self) -> Block:
@@ -123,32 +129,20 @@ class Block:
         except Exception:  # the fault of some row: the others can be made, one by one
             return rows_one_by_one(self, values)
 
-    def counted_elements(self) -> tuple[Iterator[Any], Iterator[Any]]:
-        """The elements, and an iterator of whose items one goes with each: its `length_hint` says how many are left.
-
-        Several threads may take elements: no Python code of ours runs between the components of one.
-        """
-        if self.structure.kind is None and type(self.columns[0]) is np.ndarray:
-            left: Iterator[Any] = iter(self.columns[0])
-            return left, left
-        if not self.columns:
-            left = repeat((), self.rows)
-            return map(self.structure.pack, left), left
-        try:
-            columns = [values(c) for c in self.columns]
-            return self.structure.rows(columns, self.rows), columns[0]
-        except Exception:
-            left = iter(range(self.rows))
-            return rows_one_by_one(self, values, left), left
+    def consumer_elements(self) -> tuple[Iterator[Any], bool]:
+        """The elements, as `elements()` gives them, and whether Python code may run while one is made."""
+        structure, columns = self.structure, self.columns
+        if structure.kind is None and type(columns[0]) is np.ndarray:
+            return iter(columns[0]), False
+        plain = structure.kind in _MADE_IN_C and structure.flat
+        return self.elements(), not (plain and all(type(c) is np.ndarray or type(c) is list for c in columns))
 
     def leaves(self) -> Iterator[tuple[Any, ...]]:
         """The components of the elements, one by one."""
         return zip(*(values(c) for c in self.columns), strict=True) if self.columns else repeat((), self.rows)
 
 
-def rows_one_by_one(
-    block: Block, of: Callable[[Column], Iterator[Any]], numbers: Iterable[int] | None = None
-) -> Iterator[Any]:
+def rows_one_by_one(block: Block, of: Callable[[Column], Iterator[Any]]) -> Iterator[Any]:
     """The elements of a block whose columns cannot be read as a whole: each is made of columns of its own, by `of`."""
 
     def row(number: int) -> Any:
@@ -156,7 +150,7 @@ def rows_one_by_one(
         (element,) = block.structure.rows(columns, 1)
         return element
 
-    return map(row, range(block.rows) if numbers is None else numbers)
+    return map(row, range(block.rows))
 
 
 class Failure:
@@ -169,6 +163,7 @@ class Failure:
 
     def __init__(self, error: ElementError, mark: Mark | None = None, own: OwnMark | None = None) -> None:
         self.error = error
+        error.__traceback__ = None  # of frames that lead to the iterator; the consumer gets a copy of the error
         self.mark = NOWHERE if mark is None else mark
         self.own = own
         self.offset = 0
@@ -204,7 +199,10 @@ def leaf(value: Any) -> Any:
         return np.asarray(value)[()]
     if isinstance(value, list):
         return _listed(value)
-    return leaf(np.asarray(value)) if hasattr(value, "__array__") else value
+    if isinstance(value, Ragged) or not is_tensor(value):
+        return value
+    made = as_array(value)
+    return made if isinstance(made, Ragged) else leaf(made)
 
 
 def _listed(value: list[Any]) -> NDArray[Any]:

@@ -29,7 +29,7 @@ from headrace.ops.flat_map import flat_map
 from headrace.ops.group_by_window import group_by_window
 from headrace.ops.ignore_errors import ignore_errors
 from headrace.ops.interleave import interleave
-from headrace.ops.map import map
+from headrace.ops.map import Map, map
 from headrace.ops.map_batches import map_batches
 from headrace.ops.pack import pack
 from headrace.ops.padded_batch import padded_batch
@@ -54,10 +54,10 @@ from headrace.ops.unique import unique
 from headrace.ops.window import window
 from headrace.ops.with_options import options, with_options
 from headrace.ops.zip import zip
-from headrace.optimise.explain import explanation
+from headrace.physical.explain import explanation
 from headrace.plan.cardinality import INFINITE, UNKNOWN
 from headrace.plan.datasets import holds_plans
-from headrace.plan.explain import Explanation, plan_table, summary
+from headrace.plan.explain import Explanation, plan_lines, plan_table, summary
 from headrace.plan.node import Node, rebuild, user_site, walk
 from headrace.plan.spec import Spec
 from headrace.sinks.count import count
@@ -90,17 +90,25 @@ from headrace.sources.sql.from_sql import from_sql
 from headrace.sources.stored import load
 from headrace.sources.text_folder import from_text_folder
 from headrace.sources.torch import from_torch
+from headrace.trace.function import Function
+from headrace.trace.watching import WatchedFunction
 
 
 def _first_spec(node: Node) -> Spec | None:
     """What the first element tells of the others, None if there is none or it fails. Starts no processes."""
     eager: dict[str, Any] = {"mode": "eager"}
     here = rebuild(node, lambda n: replace(n, **eager) if getattr(n, "mode", None) == "process" else n)
+    watcher = None
+    if isinstance(here, Map):
+        watcher = WatchedFunction(here.fn, here.input.spec)
+        here = replace(here, fn=watcher, function=Function(watcher, "eager"), mode="eager")
     with Iterator(here, Epochs()) as it:
         try:
-            return Spec.of(next(it)).without_sizes()
+            first = Spec.of(next(it)).without_sizes()
         except (StopIteration, ElementError):
             return None
+    seen = None if watcher is None else watcher.spec
+    return first if seen is None or first.mismatch(seen) else seen
 
 
 @holds_plans
@@ -302,17 +310,29 @@ class Dataset(metaclass=KnownNames):
     def __bool__(self) -> bool:
         return True
 
-    def explain(self) -> Explanation:
-        """The plan as written and as it runs, with the reason for each change.
+    def explain(self, *, physical: bool = True) -> Explanation:
+        """Show the plan as written and the plan that runs, with the reason for each choice.
+
+        A function that could not be traced is marked "row by row", with the reason.
+
+        Args:
+            physical: Whether to show the plan that runs. False shows the plan as written alone.
+
+        Returns:
+            Text for `print`, and a table in notebooks.
 
         >>> print(hr.Dataset.range(3).batch(2).explain())  # doctest: +ELLIPSIS
         plan:
           batch(batch_size=2)  → int64[?] × 2   ...
             range(start=0, stop=3)  → int64 × 3   ...
-        runs as written
-        and ends in a prefetch of its own, whose thread starts if what the consumer waits and computes shows a gain
+        runs as:
+          prefetch(buffer_size=AUTOTUNE)  → int64[?] × 2   [if it helps]
+            batch(batch_size=2)  → int64[?] × 2   ...
+              range(start=0, stop=3)  → int64 × 3   ...
+        because:
+          ...
         """
-        return explanation(self._node)
+        return explanation(self._node, physical=physical)
 
     def __repr__(self) -> str:
         return summary("Dataset", self._node)
@@ -323,4 +343,4 @@ class Dataset(metaclass=KnownNames):
         return format(f"{self!r}: give it ds.to_keras()" if keras else repr(self), form)
 
     def _repr_html_(self) -> str:
-        return plan_table(self._node, repr(self))
+        return plan_table(plan_lines(self._node), repr(self))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Iterable
+import warnings
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from difflib import get_close_matches
 from typing import Any
 
@@ -91,22 +92,98 @@ class ElementError(HeadraceError, RuntimeError):
 
         The error of a user's function names the record that its row was made of, if that can be found out.
         """
-        made = _restore(self.args, self.__dict__, self.__cause__)
+        made = _restore(type(self), self.args, self.__dict__, self.__cause__)
         if made.provenance is None and made.find_origin is not None:
             made.provenance = made.find_origin()
         made.find_origin = None
         return made
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restore, (self.args, {**self.__dict__, "find_origin": None}, self.__cause__)
+        return _restore, (type(self), self.args, {**self.__dict__, "find_origin": None}, self.__cause__)
 
 
-def _restore(args: tuple[Any, ...], attributes: dict[str, Any], cause: BaseException | None) -> ElementError:
-    made = ElementError.__new__(ElementError, *args)
+def _restore(
+    kind: type[ElementError], args: tuple[Any, ...], attributes: dict[str, Any], cause: BaseException | None
+) -> ElementError:
+    made = OSError.__new__(kind) if issubclass(kind, OSError) else kind.__new__(kind)
     made.args = args
     made.__dict__.update(attributes)
     made.__cause__ = cause
     return made
+
+
+class FileError(ElementError, OSError):
+    """A file could not be opened, so that none of its records can be read: an element's error, and an OSError.
+
+    One that does not exist is a FileNotFoundError too, one that may not be read a PermissionError.
+    """
+
+    errno: int | None = None  # in the instance's __dict__, like all that an ElementError knows, to be copied with it
+    strerror: Any = None
+    filename: Any = None
+
+    @classmethod
+    def of(cls, cause: OSError, file: str, **where: Any) -> FileError:
+        """Return the error of an element in whose place `file` should have been read; `where` is ElementError's."""
+        kind = MissingFileError if isinstance(cause, FileNotFoundError) else cls
+        kind = ForbiddenFileError if isinstance(cause, PermissionError) else kind
+        made = kind(cause.strerror or str(cause) or type(cause).__name__, **where)
+        made.errno, made.strerror, made.filename = cause.errno, cause.strerror, file
+        made.__cause__ = cause
+        return made
+
+
+class MissingFileError(FileError, FileNotFoundError):
+    """A file does not exist."""
+
+
+class ForbiddenFileError(FileError, PermissionError):
+    """A file may not be read."""
+
+
+def is_unopenable(error: object) -> bool:
+    """Whether an error says that a file cannot be opened, now or later; not that something in it is wrong."""
+    if isinstance(error, FileNotFoundError | PermissionError | IsADirectoryError | NotADirectoryError):
+        return True
+    return isinstance(error, OSError) and error.errno in _UNOPENABLE
+
+
+def refuse_arguments(function: str, given: Mapping[str, object], hints: Mapping[str, str]) -> None:
+    """Raise the TypeError of arguments that a function does not have, with what to write instead."""
+    for name in given:
+        hint = f": {hints[name]}" if name in hints else ""
+        raise TypeError(f"{function}() got an unexpected keyword argument {name!r}{hint}")
+
+
+def unopened_file(error: BaseException) -> str | None:
+    """Return the name of the file that could not be opened, if that is why an element could not be made."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, OSError) and cause.filename is not None and is_unopenable(cause):
+            return str(cause.filename)
+        cause = cause.__cause__
+    return None
+
+
+class PipelineWarning(UserWarning):
+    """A pipeline runs, but loses data or exactness in a way that no error tells."""
+
+
+_warned: set[Hashable] = set()
+
+
+def warn_once(key: Hashable, message: str) -> None:
+    """Issue a PipelineWarning, unless this process has issued one with the same `key`."""
+    if key in _warned:
+        return
+    if len(_warned) >= MOST_WARNED:
+        _warned.clear()
+    _warned.add(key)
+    warnings.warn(message, PipelineWarning, stacklevel=3)
+
+
+MOST_WARNED = 65_536
+"""Keys of warnings that are remembered."""
 
 
 class ParseError(HeadraceError, ValueError):
@@ -126,7 +203,7 @@ class StateError(HeadraceError, ValueError):
 
 
 class ChangeWarning(UserWarning):
-    """A pass is resumed with other functions, or other data in memory, than its state was taken with."""
+    """A pass runs with other functions or data than before: those of its state, or a global that was assigned anew."""
 
 
 class SpecError(HeadraceError, TypeError):
@@ -148,6 +225,7 @@ class WorkerError(HeadraceError, RuntimeError):
 NONSENSE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 """What may happen where a page or a state is believed that says something else than it should."""
 
+_UNOPENABLE = {errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EACCES, errno.EPERM, errno.ELOOP, errno.ENAMETOOLONG}
 _PASSING = {
     errno.EAGAIN, errno.EBUSY, errno.EDQUOT, errno.EINTR, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOBUFS,
     errno.ENOMEM, errno.ENOSPC, errno.ESTALE, errno.ETIMEDOUT,

@@ -8,10 +8,9 @@ import weakref
 from collections.abc import Callable
 from collections.abc import Iterator as PythonIterator
 from dataclasses import dataclass, field
-from operator import length_hint
 from time import perf_counter_ns
 from types import TracebackType
-from typing import Any, Literal, Self, TypeAlias
+from typing import Any, NamedTuple, Self
 
 from headrace import _native
 from headrace.block import Block, Failure
@@ -20,23 +19,23 @@ from headrace.errors import NONSENSE, ElementError, HeadraceError, StateError
 from headrace.execute import changes
 from headrace.execute import state as states
 from headrace.execute.autotune import Tuning
+from headrace.execute.budget import cpus
 from headrace.execute.channel import Cancelled
-from headrace.execute.passes import Pass
+from headrace.execute.passes import TRIM_BYTES, Pass
+from headrace.execute.pool import TINY_CUTS, ScanPolicy
 from headrace.execute.starvation import Meter
 from headrace.execute.stats import Stats
-from headrace.execute.stream import CROWD, END, End, Pulled
+from headrace.execute.stream import CROWD, END, Pulled
 from headrace.ops.calling import Calling
 from headrace.ops.calls import CallStream, One
 from headrace.ops.merge_states import marks_among
 from headrace.ops.with_options import merge_options
-from headrace.optimise.rules import prepare, prepare_root
+from headrace.physical.lower import NestedPlans, prepare_pass, pulls_blocks
+from headrace.plan.capabilities import ReadsFiles, begin_pass
 from headrace.plan.explain import summary
 from headrace.plan.marks import START, Mark, Marked, SavedMark
 from headrace.plan.node import Node, rebuild
 from headrace.plan.prepared import Prepared
-
-TRIM_BYTES = 8 << 20
-"""A pass that moved more than this has the allocator give memory back when it closes."""
 
 
 @dataclass
@@ -85,29 +84,57 @@ class Settings:
     block_rows: int | None = None
     with_ids: bool = False
     frozen: bool = False
+    tiny_cuts: bool = False
 
 
-Standing: TypeAlias = tuple[Marked, int, int, PythonIterator[Any]]
-"""Where a pass stands: the mark of what was pulled last, how many rows of the pass have come with it, how many are in
-it, and the iterator whose `length_hint` says how many of these are left. Several threads may take rows from that; it is
-the only one that counts them, and the four are replaced at once."""
+@dataclass(frozen=True)
+class Course:
+    """What a pass runs over: the plan as given and with its seeds, the epoch, and sizes of buffers."""
 
-_NOTHING_LEFT: PythonIterator[Any] = iter(())
-
-
-def _rows_delivered(standing: Standing) -> int:
-    """How many rows of the pass are given out."""
-    return standing[1] - length_hint(standing[3])
+    given_plan: Node
+    plan: Node
+    epoch: int
+    sizes: dict[str, int]
+    resumed: bool
 
 
-def _place(standing: Standing) -> tuple[int, Marked]:
-    """How many rows of the pass are given out, and the mark of the next."""
-    mark, come, rows, left = standing
-    waiting = length_hint(left)
-    return come - waiting, mark.later(rows - waiting) if isinstance(mark, Mark) else mark
+class Place(NamedTuple):
+    """A position of a pass: the mark of the next row, and how many rows came before it."""
+
+    course: Course
+    mark: Marked
+    delivered: int
+    over: bool = False
+
+    def later(self, rows: int) -> Place:
+        """The position so many rows further on."""
+        if not rows:
+            return self
+        mark = self.mark.later(rows) if isinstance(self.mark, Mark) else self.mark
+        return self._replace(mark=mark, delivered=self.delivered + rows)
 
 
-class Iterator(PythonIterator[Any]):
+class Refused(Exception):  # noqa: N818 - not an error of its own
+    """The class of an element did not take its components, when it was put together for the consumer."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+class Undelivered(Exception):  # noqa: N818 - not an error of its own
+    """A device failed when an element was handed over to it."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+def _fail(error: ElementError) -> Any:
+    raise error.copy()
+
+
+class Iterator(_native.Delivery, PythonIterator[Any]):
     """One pass over a dataset. Use it as a context manager, or let it go: either way nothing stays behind.
 
     >>> it = iter(hr.Dataset.range(4))
@@ -119,6 +146,12 @@ class Iterator(PythonIterator[Any]):
     >>> it.restore(state)
     >>> list(it)
     [np.int64(2), np.int64(3)]
+
+    An interrupt (Ctrl-C) anywhere in `next()`, `state()` or `restore()` leaves the pass where it was, or one element
+    further with that element returned. Everything about a position is in `_cursor`, which is replaced by one
+    assignment. Taking an element of it, counting it and returning it are one step, in `_native.Delivery`. What is open
+    (`_run`) is used only while `_in_step` names the cursor that it was read up to; otherwise it is opened again at the
+    position.
     """
 
     def __init__(
@@ -128,110 +161,131 @@ class Iterator(PythonIterator[Any]):
         settings: Settings = Settings(),
         state: Any = None,
         meter: Meter | None = None,
+        deliver: Callable[[Any], Any] | None = None,
     ) -> None:
         self._epochs = epochs
         self._settings = settings
+        self._deliver = deliver
         self._lock = threading.RLock()
-        self._pulling = False
         self._closed = False
         self._pid = os.getpid()
         self._moved = 0
         self._whole = False
-        self._given_plan = plan = for_pass(plan)
-        self._rows: PythonIterator[Any] = iter(())
         self._run: Pass | None = None
+        self._in_step: _native.Cursor | None = None
         self._calls: One | None = None
         self._finalizer: weakref.finalize[[], Iterator] | None = None
         self._last_stats = Stats(stages=[])
         self._last_tuning = Tuning(chosen={}, log=[])
         self._meter = meter or Meter()
-        self._sizes = epochs.sizes
+        self._described: states.Described | None = None
+        plan = for_pass(plan)
         if state is None:
-            self._plan = states.with_seeds(plan, epochs.seeds) if epochs.seeds else plan
-            self._begin(epochs.begin(), 0, SavedMark(START), over=False)
+            seeded = states.with_seeds(plan, epochs.seeds) if epochs.seeds else plan
+            course = Course(plan, seeded, epochs.begin(), epochs.sizes, resumed=False)
+            self._cursor = _at(Place(course, SavedMark(START), 0))
         else:
-            self._adopt(state)
+            self._adopt(state, plan)
 
-    def _begin(self, epoch: int, delivered: int, mark: Marked, *, over: bool) -> None:
-        """Stand at a place, with nothing open yet."""
-        self._epoch = epoch
-        self._over = over
-        self._resumed = bool(mark.marks())
-        self._described: list[str] | None = None
-        self._functions: dict[str, Any] = {}
-        self._seeds: list[int] = []
-        self._process: tuple[int, int, int] | None = None
-        self._standing: Standing = (mark, delivered, 0, _NOTHING_LEFT)
-        self._rows = iter(())
+    @property
+    def _place(self) -> Place:
+        """The position of the next row."""
+        cursor = self._cursor
+        place: Place = cursor.place
+        return place.later(cursor.taken)
+
+    @property
+    def _delivered(self) -> int:
+        cursor = self._cursor
+        delivered: int = cursor.place.delivered
+        return delivered + cursor.taken
+
+    @property
+    def _course(self) -> Course:
+        course: Course = self._cursor.place.course
+        return course
 
     def __repr__(self) -> str:
-        end = ", closed" if self._closed else ", at its end" if self._over else ""
-        given = _rows_delivered(self._standing)
-        return summary("Iterator", self._plan, f", epoch {self._epoch}, {given:,} given{end}")
+        place = self._place
+        end = ", closed" if self._closed else ", at its end" if place.over else ""
+        course = place.course
+        return summary("Iterator", course.plan, f", epoch {course.epoch}, {place.delivered:,} given{end}")
 
     def __iter__(self) -> Self:
         return self
 
-    def __next__(self) -> Any:
-        try:
-            for value in self._rows:
-                return value
-        except ElementError:
-            raise
-        except Exception as error:
-            raise self.failure(error) from error
-        except BaseException:
-            self._interrupted()
-            raise
-        return self._next_block()
+    def _failed(self, error: Exception) -> Exception:
+        """Return what the consumer gets for an exception that was raised in place of the next element."""
+        if isinstance(error, ElementError):
+            return error
+        if isinstance(error, Undelivered):
+            return error.error
+        cause = error.error if isinstance(error, Refused) else error
+        failed = self._course.plan.error(cause, self._delivered)
+        failed.__cause__ = cause
+        return failed
 
     def _interrupted(self) -> None:
-        """A call did not come to its end: what was half done is done again from the last place."""
+        """Close what is open after a call that was interrupted; the next one opens it again at the position."""
         with self._lock:
             self._shut()
 
-    def failure(self, error: Exception) -> ElementError:
-        """The error of the element given last, which could not be put together."""
-        return self._plan.error(error, _rows_delivered(self._standing) - 1)
-
-    def _next_block(self) -> Any:
+    def _advance(self, cursor: _native.Cursor) -> None:
+        """Read the block after `cursor`, all of whose elements are taken."""
         with self._lock:
-            while True:
-                try:
-                    for value in self._rows:  # of a new block; or another thread was here first
-                        return value
-                except ElementError:
-                    raise
-                except Exception as error:
-                    raise self.failure(error) from error
-                except BaseException:
-                    self._interrupted()
-                    raise
-                self._enter_next()
+            if self._cursor is not cursor:  # another thread was here first
+                return
+            try:
+                more = self._enter_next()
+            except Cancelled:  # closed meanwhile
+                more = False
+            except BaseException:
+                self._shut()
+                raise
+            if self._closed:
+                self._shut()
+            if not more:
+                raise StopIteration
 
-    def _enter_next(self) -> None:
-        if self._over or self._closed:
-            raise StopIteration
+    def _enter_next(self) -> bool:
+        """Stand before the elements of the next block; False at the end."""
+        if self._closed or self._cursor.place.over:
+            return False
         self._meter.begin_wait()
-        try:
-            item = self._pull()
-        except Cancelled:  # closed meanwhile
-            raise StopIteration from None
+        item = self._pull()
         if self._calls is None or not isinstance(item, Block):  # else they are made yet
             self._meter.end_wait(self.stats)
-        block = self._entered(item)
-        if block is END:
-            raise StopIteration
-        if self._calls is not None:
-            self._call_later(block, self._calls)
-            return
-        if self._settings.frozen:
-            block.columns = [read_only(c) for c in block.columns]
-        rows, left = block.counted_elements()
-        self._standing = (block.mark, self._standing[1] + block.rows, block.rows, left)
-        self._rows = rows
+        if item is END:
+            self._finish()
+            return False
+        self._enter(self._cursor_of(item))
+        return True
 
-    def _call_later(self, block: Block, one: One) -> None:
+    def _finish(self) -> None:
+        """Stand at the end."""
+        self._enter(_at(self._place._replace(over=True)))
+        self._shut(trim=False)  # the next epoch may want the same memory at once
+
+    def _enter(self, cursor: _native.Cursor) -> None:
+        """Go on with what was pulled last. The second line is the only one that moves the pass."""
+        self._in_step = cursor
+        self._cursor = cursor
+
+    def _cursor_of(self, item: Block | Failure) -> _native.Cursor:
+        """The elements of a block; a failure is raised in the place of its element."""
+        place = Place(self._course, item.mark, self._delivered)
+        if isinstance(item, Failure):
+            return _native.Cursor(place, map(_fail, (item.error,)), 1, self._lock)
+        if self._calls is not None:
+            return _native.Cursor(place, self._call_later(item, self._calls), item.rows, self._lock)
+        if self._settings.frozen:
+            item.columns = [read_only(c) for c in item.columns]
+        rows, runs_python = item.consumer_elements()
+        if self._deliver is not None:
+            return _native.Cursor(place, map(self._deliver, rows), item.rows, self._lock)
+        return _native.Cursor(place, rows, item.rows, self._lock if runs_python else None)
+
+    def _call_later(self, block: Block, one: One) -> PythonIterator[Any]:
         """Have the function called on each row of a block when somebody asks for it."""
         assert self._run is not None
         itself = weakref.ref(self)
@@ -240,69 +294,55 @@ class Iterator(PythonIterator[Any]):
             found = itself()
             return {"stages": []} if found is None else found.stats()
 
-        frozen = self._settings.frozen
-        rows = Calling(block, self._run.root, one, self._lock, self._meter, stats, frozen=frozen)
-        self._standing = (block.mark, self._standing[1] + block.rows, block.rows, rows)
-        self._rows = rows
-
-    def _entered(self, item: Pulled) -> Block | Literal[End.END]:
-        """What was pulled, or the end; a failure is passed, and raised."""
-        if item is END:
-            self._over = True
-            self._shut(trim=False)  # the next epoch may want the same memory at once
-        elif isinstance(item, Failure):
-            self._standing = (item.mark, self._standing[1] + 1, 1, _NOTHING_LEFT)
-            raise item.error.copy()
-        return item
+        return Calling(block, self._run.root, one, self._meter, stats, frozen=self._settings.frozen)
 
     def _pull(self) -> Pulled:
-        self._pulling = True
+        """Pull the next rows. The pass is out of step with its position until these are entered."""
+        run, cursor = self._run, self._cursor
         try:
-            run = self._run
             if run is None or self._pid != os.getpid():
                 run = self._open()
+            elif self._in_step is not cursor or cursor.taken != cursor.count:
+                self._shut()
+                run = self._open()
+            self._in_step = None
             started = perf_counter_ns()
             item = run.pull(self._pace.rows)
             if item is not END:
                 self._pace.observe(item, perf_counter_ns() - started)
             return item
-        except BaseException as error:
-            self._shut()  # whatever was half done is done again from the last place
-            if self._resumed and isinstance(error, NONSENSE) and not isinstance(error, HeadraceError):
+        except NONSENSE as error:
+            if self._course.resumed and not isinstance(error, HeadraceError):
                 raise StateError(f"the pass cannot go on from this state: {type(error).__name__}: {error}") from error
             raise
-        finally:
-            self._pulling = False
-            if self._closed:
-                self._shut()
 
     def _open(self) -> Pass:
         """Start running at the place where this pass stands; after a fork, in the child, once more."""
-        settings = self._settings
+        settings, place = self._settings, self._place
+        course = place.course
+        begin_pass(course.plan)
+        options = merge_options(course.plan)
+        scan = TINY_CUTS if settings.tiny_cuts else ScanPolicy()
+        threads = max(options.cpu_budget or 0, scan.min_threads) or None
         run = Pass(
-            prepare if settings.optimise else Prepared.of,
+            NestedPlans(threads) if settings.optimise else Prepared.of,
             block_rows=settings.block_rows,
-            options=merge_options(self._plan),
-            sizes=self._sizes,
+            options=options,
+            sizes=course.sizes,
             widths=self._epochs.widths,
+            scan=scan,
         )
-        prepared = prepare_root(self._plan) if settings.optimise else Prepared.of(self._plan)
-        context = run.context(prepared, with_ids=settings.with_ids, objects=not self._whole).epoch(self._epoch)
+        prepared = prepare_pass(course.plan, threads or cpus()) if settings.optimise else Prepared.of(course.plan)
+        context = run.context(prepared, with_ids=settings.with_ids, objects=not self._whole).epoch(course.epoch)
         self._pid = os.getpid()
         self._run = run
         if self._finalizer is not None:
             self._finalizer.detach()
         self._finalizer = weakref.finalize(self, run.reap)
         plan = prepared.plan
-        free = self._whole or plan.pure or plan.ready_made or settings.block_rows
+        free = self._whole or pulls_blocks(plan) or settings.block_rows
         self._pace = run.pace() if free else _one_by_one
-        delivered, place = _place(self._standing)
-        try:
-            run.open(context, place.marks())
-        except BaseException:
-            self._shut()
-            raise
-        self._standing = (place, delivered, 0, _NOTHING_LEFT)
+        run.open(context, place.mark.marks())
         calls = run.root.stream
         if free and calls.handed_over:
             self._pace = run.pace(threads=CROWD)
@@ -314,33 +354,39 @@ class Iterator(PythonIterator[Any]):
     def blocks(self) -> PythonIterator[Block]:
         """What is left of a pass that nobody has read elements of, by blocks: for those who move whole columns."""
         self._whole = True
-        while not self._over:
+        while not self._cursor.place.over:
             with self._lock:
-                item = self._entered(self._pull())
+                try:
+                    item = self._pull()
+                except BaseException:
+                    self._shut()
+                    raise
                 if item is END:
+                    self._finish()
                     return
-                self._standing = (item.mark, self._standing[1] + item.rows, item.rows, _NOTHING_LEFT)
+                self._enter(_native.Cursor(Place(self._course, item.mark, self._delivered), None, item.rows))
+                if isinstance(item, Failure):
+                    raise item.error.copy()
             yield item
 
     def state(self) -> dict[str, Any]:
         """Where this pass stands: a small dict that JSON can hold. Takes microseconds, and nothing is drained."""
-        if self._described is None:
-            self._described = states.description(self._plan)
-            self._process = states.process_of(self._plan)
-            self._seeds = states.drawn_seeds(self._plan)
-            self._functions = {} if merge_options(self._plan).on_change == "ignore" else changes.digests(self._plan)
-        over = self._over  # looked at first: what is given out before the end stays given out
-        delivered, place = _place(self._standing)
+        place = self._place
+        plan = place.course.plan
+        described = self._described
+        if described is None or described.plan is not plan:
+            changes.warn_of_unkeyed_draws(plan)
+            functions = {} if merge_options(plan).on_change == "ignore" else changes.digests(plan)
+            seeds = states.drawn_seeds(plan)
+            described = states.Described(plan, states.description(plan), seeds, functions, states.process_of(plan))
+            self._described = described
         return states.make_state(
-            self._seeds,
-            self._described,
-            self._epoch,
-            delivered,
-            place.marks(),
-            over=over,
-            sizes=self._sizes,
-            functions=self._functions,
-            process=self._process,
+            described,
+            place.course.epoch,
+            place.delivered,
+            place.mark.marks(),
+            over=place.over,
+            sizes=place.course.sizes,
         )
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -348,20 +394,17 @@ class Iterator(PythonIterator[Any]):
         with self._lock:
             if self._closed:
                 raise HeadraceError("the iterator is closed; make one with ds.iterator(state=...)")
-            plan = for_pass(self._given_plan)
-            states.check(state, plan)
-            self._given_plan = plan
+            self._adopt(state, for_pass(self._course.given_plan))
             self._shut()
-            self._adopt(state)
 
-    def _adopt(self, state: dict[str, Any]) -> None:
-        states.check(state, self._given_plan)
-        marks = marks_among(state, self._given_plan)
-        changes.compare(state.get("functions", {}), self._given_plan, merge_options(self._given_plan).on_change)
-        self._plan = states.with_seeds(self._given_plan, state["seeds"])
-        self._begin(state["epoch"], state["delivered"], SavedMark(marks), over=state["over"])
+    def _adopt(self, state: dict[str, Any], plan: Node) -> None:
+        states.check(state, plan)
+        marks = marks_among(state, plan)
+        changes.compare(state.get("functions", {}), plan, merge_options(plan).on_change)
+        seeded = states.with_seeds(plan, state["seeds"])
         self._epochs.restore(state)
-        self._sizes = self._epochs.sizes
+        course = Course(plan, seeded, state["epoch"], self._epochs.sizes, resumed=bool(marks))
+        self._cursor = _at(Place(course, SavedMark(marks), state["delivered"], state["over"]))
 
     def stats(self) -> Stats:
         """What each stage has done so far: rows, blocks, bytes, busy and waiting seconds. Prints as a table.
@@ -378,12 +421,12 @@ class Iterator(PythonIterator[Any]):
 
     def _report(self, run: Pass) -> Stats:
         stages = [line for stage in run.stage.inputs.values() for line in stage.report()]
-        return Stats(epoch=self._epoch, delivered=_rows_delivered(self._standing), stages=stages)
+        return Stats(epoch=self._course.epoch, delivered=self._delivered, stages=stages)
 
     def tuning(self) -> Tuning:
         """What AUTOTUNE has chosen so far, stage by stage, and why; `ds.with_options(frozen=...)` repeats it.
 
-        >>> it = iter(hr.Dataset.range(10).map(lambda x: x + 1, num_parallel_calls=hr.AUTOTUNE))
+        >>> it = iter(hr.Dataset.range(10).map(lambda x: int(x) + 1, num_parallel_calls=hr.AUTOTUNE, mode="eager"))
         >>> _ = list(it)
         >>> list(it.tuning()["chosen"])
         ['/map']
@@ -404,14 +447,15 @@ class Iterator(PythonIterator[Any]):
         run.cancel()
         if threading.get_ident() in run.threads:
             return  # a user's function on one of our own threads: whoever pulls closes
+        inside = self._lock._is_owned()  # type: ignore[attr-defined]
         with self._lock:
-            if not self._pulling:  # else this is a user's function inside our own pull, which closes when it returns
+            if not (inside and self._in_step is None):  # else a user's function inside our own pull: that one closes
                 self._shut()
 
     def abandon(self) -> None:
         """Close as if nobody held this iterator any more, from wherever the collector may run; its state stays."""
         self._closed = True
-        self._rows = iter(())
+        self._cursor.drop()
         if self._finalizer is not None:
             self._finalizer()
         self.stats()
@@ -424,16 +468,17 @@ class Iterator(PythonIterator[Any]):
             _native.release_memory()
 
     def _shut(self, *, trim: bool = True) -> None:
-        self._rows = iter(())
-        run, self._run, self._calls = self._run, None, None
+        """Close what is open. After an interrupt it may be called again: `_run` is kept until it is closed."""
+        self._in_step = None
+        self._cursor.drop()
+        run = self._run
         if run is not None:
             self._last_stats = self._report(run)
             self._last_tuning = run.tuner.report()
-        if self._finalizer is not None:
-            self._finalizer.detach()
-            self._finalizer = None
-        if run is not None:
             self._moved += run.close()
+            if self._finalizer is not None:
+                self._finalizer.detach()
+            self._run = self._calls = self._finalizer = None
         if trim:
             self._trim()
 
@@ -446,10 +491,15 @@ class Iterator(PythonIterator[Any]):
         self.close()
 
 
+def _at(place: Place) -> _native.Cursor:
+    """A position with nothing read yet."""
+    return _native.Cursor(place, None, 0)
+
+
 def for_pass(plan: Node) -> Node:
     """The plan of one pass, which learns of its files by itself."""
     options = merge_options(plan)
-    return rebuild(plan, lambda node: node.for_pass(options))
+    return rebuild(plan, lambda node: node.for_pass(options) if isinstance(node, ReadsFiles) else node)
 
 
 class _OneByOne:

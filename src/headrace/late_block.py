@@ -9,10 +9,10 @@ import numpy as np
 
 from headrace.block import Block, Ids, Item, concat, pick_rows
 from headrace.columns import Column, Indices
+from headrace.columns.refs import BackgroundCheck, RecordRefs, join_refs
 from headrace.plan.marks import Mark
 from headrace.plan.spec import TensorSpec
-from headrace.plan.structure import Structure
-from headrace.pointed_text import PointedText, join_pointed
+from headrace.plan.structure import LEAF, Structure
 
 POINTER = 128
 """What a row takes of which it is only known where it lies, more or less."""
@@ -33,7 +33,7 @@ class LateBlock(Block):
     def __init__(self, structure: Structure, rows: int, nbytes: int, mark: Mark | None, ids: Ids | None) -> None:
         super().__init__(structure, [], rows, mark, ids)
         self._columns: list[Column] | None = None
-        self._lent: PointedText | None = None
+        self._lent: RecordRefs | None = None
         self._nbytes = nbytes
 
     @property
@@ -55,7 +55,7 @@ class LateBlock(Block):
     def _part(self, start: int, stop: int) -> Block:
         """Some of the rows, not made yet either."""
 
-    def pointed(self) -> PointedText | None:
+    def pointed(self) -> RecordRefs | None:
         """Where its rows lie, if they are records of which nothing else is known yet."""
         return None
 
@@ -101,6 +101,42 @@ def look_at(item: Item) -> None:
         item.look()
 
 
+class LateRecords(LateBlock):
+    """Records by reference, copied and verified where they are used.
+
+    No row follows a bad record of a file. So if these were drawn from a buffer, the records that went into it before
+    must pass their checks first.
+    """
+
+    __slots__ = ("_checks", "refs")
+
+    def __init__(self, refs: RecordRefs, ids: Ids | None, checks: Sequence[BackgroundCheck] = ()) -> None:
+        super().__init__(LEAF, len(refs), refs.nbytes, None, ids)
+        self.refs = refs
+        self._checks = checks
+
+    @property
+    def numbers(self) -> Indices | None:
+        """The ordinals that rows which were drawn had in the input of the shuffle."""
+        return None if self.refs.consecutive else self.refs.where[:, 3]
+
+    def make(self) -> None:
+        """Copy the records."""
+        if self._columns is None:
+            self._columns = [self.pointed().copy()]
+
+    def pointed(self) -> RecordRefs:
+        """The references, once what went into the buffer before has passed its checks."""
+        for check in self._checks:
+            check.wait()
+        self._checks = ()
+        return self.refs
+
+    def _part(self, start: int, stop: int) -> Block:
+        ids = None if self.ids is None else self.ids[start:stop]
+        return LateRecords(self.refs.cut(start, stop), ids, self._checks)
+
+
 class UnmergedBlock(LateBlock):
     """Rows of several blocks in a new order; holds these until they are copied."""
 
@@ -126,11 +162,11 @@ class UnmergedBlock(LateBlock):
             self._columns = pick_rows(parts, self.order).columns if pointed is None else [pointed.copy()]
             self.parts = ()
 
-    def pointed(self) -> PointedText | None:
+    def pointed(self) -> RecordRefs | None:
         """Where its rows lie, if that is all that is known of those of all parts."""
         found = [part.pointed() if isinstance(part, LateBlock) else None for part in self.parts]
         known = [each for each in found if each is not None]
-        return join_pointed(known).take(self.order) if known and len(known) == len(found) else None
+        return join_refs(known).take(self.order) if known and len(known) == len(found) else None
 
     def _part(self, start: int, stop: int) -> Block:
         ids = None if self.ids is None else self.ids[start:stop]

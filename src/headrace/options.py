@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from headrace.errors import HeadraceError
+from headrace.paths import local_only
 
 
 class Autotune(int):
@@ -186,7 +186,7 @@ def _valid(name: str, value: Any) -> Any:
     if name in ("deterministic", "inject_prefetch") and not isinstance(value, bool | np.bool_):
         raise TypeError(f"{name} is True or False, not {value!r}")
     if name == "remote_cache":
-        return os.fspath(value)
+        return str(local_only(value, "Options(remote_cache=)", "give a local folder, on a disk near the processors"))
     if name in ("cpu_budget", "ram_budget", "remote_cache_bytes"):
         if isinstance(value, bool) or not isinstance(value, Integral):
             raise TypeError(f"{name} is a whole number, not {value!r}")

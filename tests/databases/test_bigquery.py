@@ -4,7 +4,6 @@ import datetime
 import json
 import runpy
 import threading
-import time
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
@@ -73,28 +72,33 @@ def test_a_fault_that_stays_is_raised_and_keeps_the_place(fake):
     assert ids(dataset(fake).ignore_errors().with_options(hr.Options(retries=0)).iterator(state)) == want[given:]
 
 
-def test_a_stream_that_stalls_is_asked_again_and_then_given_up(fake):
+def test_a_stream_that_stalls_is_asked_again(fake):
     want = ids(dataset(fake))
-    quick = hr.Options(timeout=0.5, retries=1)
     fake.faults = {0: [None, "stall", None, "stall", "stall"], 1: [None, None, "stall"]}
+    quick = hr.Options(timeout=0.3, retries=50)  # a busy machine may take that long without a fault, too
     assert ids(dataset(fake).with_options(quick)) == want
-    fake.faults = {0: [None, "stall", "stall", "stall"], 1: []}
-    it = iter(dataset(fake).with_options(quick).ignore_errors())
+    assert fake.faults == {0: [], 1: []}
+
+
+def test_a_stream_that_goes_on_stalling_is_given_up(fake):
+    want = ids(dataset(fake))
+    fake.faults = {0: [None, *["stall"] * 1000], 1: []}
+    it = iter(dataset(fake).with_options(hr.Options(timeout=0.3, retries=1)).ignore_errors())
     got = []
     with pytest.raises(hr.TransportError, match="asked 2 times"):
         while True:
             got.append(int(next(it)["id"]))
-    assert got + ids(it) == want
+    fake.faults = {}
+    state = it.state()
+    it.close()
+    assert got + ids(dataset(fake).ignore_errors().iterator(state)) == want
 
 
 def test_a_slow_reader_loses_nothing_to_the_deadline_of_a_call(fake):
-    want = ids(dataset(fake))
-    it = iter(dataset(fake, max_streams=1).with_options(hr.Options(timeout=0.3, retries=0)))
-    got = []
-    for count in (1000, 5000):
-        got += [int(next(it)["id"]) for _ in range(count)]
-        time.sleep(0.5)
-    assert sorted(got + ids(it)) == sorted(want)
+    """Which a call that gave messages has met while its consumer took its time."""
+    fake.faults = {0: [None, None, CODES.DEADLINE_EXCEEDED, None, CODES.DEADLINE_EXCEEDED]}
+    assert ids(dataset(fake, max_streams=1).with_options(hr.Options(retries=0))) == list(range(ROWS))
+    assert fake.faults == {0: []}
 
 
 def test_a_state_goes_on_in_its_session(fake):

@@ -189,11 +189,11 @@ def test_what_is_read_ahead_is_ended_from_another_thread(monkeypatch):
     monkeypatch.setattr(reader, "BATCH", 10)
     rows = Sqlite(Uri("sqlite://")).read(SLOW_BEHIND, (), pa.schema({"v": pa.int64()}))
     assert [next(rows).num_rows for _ in range(4)] == [10] * 4
-    timer = threading.Timer(0.05, rows.cancel)
-    timer.start()
+    canceller = threading.Thread(target=rows.cancel)
+    canceller.start()
     with pytest.raises(sqlite3.OperationalError, match="interrupted"):
         next(rows)
-    timer.join()
+    canceller.join()
     rows.close()
 
 
@@ -256,7 +256,7 @@ assert first + [int(row["v"]) for row in it] == list(range(200_000))
 
 def test_a_process_forked_off_leaves_a_pass_alone(tmp_path):
     table_of(tmp_path / "data.db", range(200_000))
-    subprocess.run([sys.executable, "-c", FORKED, f"sqlite:///{tmp_path}/data.db"], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", FORKED, f"sqlite:///{tmp_path}/data.db"], check=True, timeout=600)
 
 
 def test_pythons_own_module_heeds_the_locks_of_a_pass(tmp_path):

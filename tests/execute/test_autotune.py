@@ -13,7 +13,7 @@ import pytest
 import headrace as hr
 from headrace import _native
 from headrace.execute import autotune, budget
-from headrace.execute.autotune import Climb, Tuner
+from headrace.execute.autotune import Climb, Depth, Tuner
 from headrace.execute.budget import MemoryBudget
 from headrace.execute.run_delay import RunDelay
 from headrace.iterator import Settings
@@ -89,6 +89,18 @@ def test_it_goes_back_where_more_does_not_help(clock):
     climb = climb_on(clock, lambda n: 500.0)
     assert climb.width == 0
     assert any("made" in entry["why"] for entry in climb.tuner.report()["log"])
+
+
+def test_no_stage_tries_fewer_calls_in_the_first_second_of_a_pass(clock):
+    """Two calls of an earlier pass, which keep both processors busy: half of them would be half as fast."""
+    climb = Climb(Tuner(2, widths={"stage": 2}), "stage", 2)
+    lowered = []
+    for _ in range(400):
+        clock[0] += 5_000_000
+        climb.learn_work(1, 10_000_000, 10_000_000)
+        if climb.learn_delivery(1, 1, 5_000_000) and climb.width < 2:
+            lowered.append(clock[0])
+    assert lowered and min(lowered) >= 1_000_000_000
 
 
 def test_it_rests_where_the_consumer_does_not_wait(clock):
@@ -260,9 +272,11 @@ def test_readers_of_slow_files_get_threads_and_keep_the_order(tmp_path, monkeypa
     def lines(**how):
         return hr.TextLineDataset(names, buffer_size=2 * SMALL // 24, **how)
 
-    it = iter(lines(num_parallel_reads=hr.AUTOTUNE))
+    # One processor: no scan reads ahead, so only the tuner can hide the reads.
+    it = iter(lines(num_parallel_reads=hr.AUTOTUNE).with_options(hr.Options(cpu_budget=1)))
     assert list(it) == list(lines(num_parallel_reads=4))
-    assert it.tuning()["chosen"]["/TextLineDataset"] > 0
+    tried = [entry["to"] for entry in it.tuning()["log"] if entry["stage"] == "/TextLineDataset"]
+    assert max(tried, default=0) > 0
 
 
 def test_interleave_gets_threads_where_children_wait_and_none_where_they_do_not():
@@ -361,7 +375,7 @@ def compute(seconds=0.0003):
 
 def test_a_forgotten_prefetch_is_added_where_the_consumer_computes():
     ds = images(300).repeat()
-    it, until, tried = iter(ds), time.monotonic() + 60, []
+    it, until, tried = iter(ds), time.monotonic() + 300, []
     while not tried and time.monotonic() < until:
         next(it)
         compute()
@@ -451,3 +465,18 @@ def test_its_thread_ends_with_the_iterator(monkeypatch, end):
     del it
     gc.collect()
     assert our_threads() == []
+
+
+def test_the_next_pass_begins_with_the_depth_that_a_prefetch_had():
+    ds = D.range(9).map(lambda x: x + 1).prefetch(hr.AUTOTUNE)
+    first = iter(ds)
+    next(first)
+    stage = "/prefetch depth"
+    depth = first.tuning()["chosen"][stage]
+    Depth(first._run.tuner, stage, depth).grow()
+    first.close()
+    again = iter(ds)
+    next(again)
+    assert again.tuning()["chosen"][stage] == 2 * depth
+    assert not again.tuning()["log"]
+    again.close()

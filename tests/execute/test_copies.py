@@ -15,7 +15,7 @@ import headrace as hr
 from headrace import _native
 from headrace.block import Rooms
 from headrace.columns.dense import MUCH, copy_in_order, neighbours
-from headrace.ops.slots import DenseStore
+from headrace.ops.slots import RowSlots
 
 D = hr.Dataset
 WIDE = MUCH // 8
@@ -48,8 +48,7 @@ def test_rows_that_are_exchanged_are_those_of_one_after_another(width, capacity,
         last = draw
         given_out.append(plain[last])
     out = np.empty_like(incoming)
-    bytes_of = [a.view(np.uint8) for a in (slots, incoming, out)]
-    assert _native.shuffle_exchange(bytes_of[0], hole, bytes_of[1], draws, bytes_of[2]) == last
+    assert _native.shuffle_exchange(slots.view(np.uint8), hole, [incoming], draws, [out]) == last
     assert (out == rows_of(given_out, width)).all()
     del plain[last]
     assert (np.delete(slots, last, 0) == rows_of(plain, width)).all()
@@ -67,7 +66,7 @@ def test_rows_that_are_drained_are_those_of_one_after_another(width, used, data)
         plain[draw] = plain[-1]
         plain.pop()
     out = np.empty((count, slots.shape[1]), np.int64)
-    _native.shuffle_drain(slots.view(np.uint8), used, draws, out.view(np.uint8))
+    _native.shuffle_drain(slots.view(np.uint8), used, draws, [out])
     assert (out == rows_of(given_out, width)).all()
     assert (slots[: used - count] == rows_of(plain, width)).all()
 
@@ -164,17 +163,17 @@ def test_what_a_shuffle_gives_out_lies_together_and_is_never_written_over():
     assert all((a == b).all() for a, b in zip(kept, first, strict=True))
 
 
-def test_rows_of_a_store_that_were_expected_lie_together():
-    store = DenseStore(rows_of(range(1)))
-    store.grow(6)
-    store.place(slice(0, 6), rows_of(range(6)))
-    store.expect(8)
-    first = store.exchange(0, rows_of([6, 7, 8]), np.array([1, 2, 3]))
-    second = store.exchange(3, rows_of([9, 10]), np.array([4, 5]))
+def test_rows_of_slots_that_were_expected_lie_together():
+    slots = RowSlots([rows_of(range(1))])
+    slots.grow(6)
+    slots.place(slice(0, 6), [rows_of(range(6))])
+    slots.expect(8)
+    (first,) = slots.exchange(0, [rows_of([6, 7, 8])], np.array([1, 2, 3]))
+    (second,) = slots.exchange(3, [rows_of([9, 10])], np.array([4, 5]))
     whole = neighbours([first, second])
     assert whole is not None
     assert whole[:, 0].tolist() == [1, 2, 3, 4, 5]
-    more = store.drain(5, np.array([0, 0, 0, 0]))  # more than is left of what was expected
+    (more,) = slots.drain(5, np.array([0, 0, 0, 0]))  # more than is left of what was expected
     assert more.shape == (4, WIDE // 8)
 
 

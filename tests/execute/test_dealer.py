@@ -39,7 +39,7 @@ def test_each_number_goes_to_one_thread_until_there_are_no_more():
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(300)
         assert not thread.is_alive()
     assert sorted(taken) == list(range(5000))
 
@@ -60,13 +60,13 @@ def test_whoever_fetches_keeps_the_last_unless_it_cannot_wait_and_fetches_for_no
     how = {"fetches": seconds, "waits": -1}
     threads = {item[0]: threading.Thread(target=run, args=item) for item in how.items()}
     threads["fetches"].start()
-    assert asked.wait(30)
+    assert asked.wait(300)
     threads["waits"].start()
     while dealer._waiting == 0 and threads["waits"].is_alive():
         pass
     for number, name in enumerate(order):
         go_on.release()
-        threads[name].join(30)
+        threads[name].join(300)
         assert got == {each: i for i, each in enumerate(order[: number + 1])}
 
 
@@ -75,7 +75,7 @@ def test_who_may_not_wait_long_goes_away_empty_handed_and_an_error_wakes_the_oth
 
     def fetch(wait):
         asked.set()
-        assert go_on.wait(30)
+        assert go_on.wait(300)
         raise OSError("gone")
 
     def run():
@@ -87,11 +87,11 @@ def test_who_may_not_wait_long_goes_away_empty_handed_and_an_error_wakes_the_oth
     threads = [threading.Thread(target=run) for _ in range(3)]
     for thread in threads:
         thread.start()
-    assert asked.wait(30)
+    assert asked.wait(300)
     assert dealer.take(fetch, 0.001) is None
     go_on.set()
     for thread in threads:
-        thread.join(30)
+        thread.join(300)
     assert raised == ["gone"] * 3
 
 

@@ -103,7 +103,7 @@ def test_prefetch_runs_at_most_its_size_ahead():
 
     with iter(watched.dataset().map(note).prefetch(4)) as it:
         next(it)
-        assert reached.wait(100)
+        assert reached.wait(300)
         for _ in range(100):
             if watched.read > 5:
                 break
@@ -151,19 +151,19 @@ def test_closing_from_another_thread_ends_a_pass_as_soon_as_the_call_in_flight_r
 
     def stuck(x):
         entered.set()
-        release.wait(100)
+        release.wait(300)
         return x
 
     it = iter(D.range(5).map(stuck, num_parallel_calls=1).prefetch(1))
     ended = []
     consumer = threading.Thread(target=lambda: ended.append(next(it, "ended")))
     consumer.start()
-    assert entered.wait(100)
+    assert entered.wait(300)
     closer = threading.Thread(target=it.close)
     closer.start()
     release.set()
-    consumer.join(100)
-    closer.join(100)
+    consumer.join(300)
+    closer.join(300)
     assert ended == ["ended"]
     assert our_threads() == []
 
@@ -219,30 +219,33 @@ def test_after_a_keyboard_interrupt_the_pass_goes_on_where_it_was(shape, paralle
 
 
 def test_a_keyboard_interrupt_while_waiting_loses_nothing():
-    slow = threading.Event()
+    asks_for_3, interrupted = threading.Event(), threading.Event()
 
     def work(x):
-        slow.wait(0.05)
+        if x == 3 and not interrupted.is_set():
+            assert asks_for_3.wait(300)
+            signal.pthread_kill(threading.main_thread().ident, signal.SIGALRM)
+            assert interrupted.wait(300)
         return x
 
     def interrupt(*_):
+        interrupted.set()
         raise KeyboardInterrupt
 
     before = signal.signal(signal.SIGALRM, interrupt)
     it = iter(D.range(12).map(work, num_parallel_calls=1).prefetch(1))
-    got = []
-    signal.setitimer(signal.ITIMER_REAL, 0.08)
-    hits = 0
+    got, hits = [], 0
     try:
         while True:
             try:
+                if len(got) == 3:
+                    asks_for_3.set()
                 got.append(int(next(it)))
             except KeyboardInterrupt:
                 hits += 1
             except StopIteration:
                 break
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
     assert hits == 1
     assert got == list(range(12))
@@ -333,21 +336,21 @@ def test_a_fork_while_first_rows_are_compared_keeps_the_child_waiting_for_nobody
 
     def slow(head, called):
         compared.set()
-        assert forked.wait(30)
+        assert forked.wait(300)
         return same(head, called)
 
     monkeypatch.setattr(function, "_same", slow)
     ds = D.range(1000).map(lambda x: x * 3 + 1, num_parallel_calls=2).batch(100)
     here = threading.Thread(target=lambda: list(ds))
     here.start()
-    assert compared.wait(30)
+    assert compared.wait(300)
     child = os.fork()
     forked.set()
     if child == 0:
-        signal.alarm(30)
+        signal.alarm(300)
         os._exit(0 if sum(map(len, ds)) == 1000 else 1)
     assert os.waitpid(child, 0)[1] == 0
-    here.join(30)
+    here.join(300)
     assert not here.is_alive()
 
 

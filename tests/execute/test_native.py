@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tests.framing import framed
 
 from headrace import _native
+from headrace.columns.dense import locked
 from headrace.keys import ROOT, mix_key
 from headrace.reference import draw
 
@@ -230,11 +231,11 @@ def test_records_are_verified_where_they_lie():
         (lambda: _native.shuffle_run(1, 4, 9, 0, np.zeros(3, np.int64), 0, 4, np.empty(1, np.int64)), "slots"),
         (lambda: _native.shuffle_run(1, 10, 100, 95, np.zeros(10, np.int64), 0, 1, np.empty(5, np.int64)), "slots"),
         (
-            lambda: _native.shuffle_drain(np.zeros((4, 8), np.uint8), 2, np.array([2]), np.zeros((1, 8), np.uint8)),
+            lambda: _native.shuffle_drain(np.zeros((4, 8), np.uint8), 2, np.array([2]), [np.zeros(1)]),
             "draw",
         ),
         (
-            lambda: _native.shuffle_drain(np.zeros((4, 8), np.uint8), 2, np.array([1, 1]), np.zeros((2, 8), np.uint8)),
+            lambda: _native.shuffle_drain(np.zeros((4, 8), np.uint8), 2, np.array([1, 1]), [np.zeros(2)]),
             "draw",
         ),
         (lambda: _native.permute(1, -1, np.empty(0, np.int64), np.empty(0, np.int64)), "range"),
@@ -323,14 +324,34 @@ def test_records_are_verified_where_they_lie():
         (lambda: _native.permute(1, 3, np.array([3]), np.empty(1, np.int64)), "range"),
         (
             lambda: _native.shuffle_exchange(
-                np.zeros((2, 8), np.uint8), 5, np.zeros((1, 8), np.uint8), np.array([0]), np.zeros((1, 8), np.uint8)
+                np.zeros((2, 8), np.uint8), 5, [np.zeros(1)], np.array([0]), [np.zeros(1)]
             ),
             "slot",
         ),
         (
-            lambda: _native.shuffle_drain(np.zeros((2, 8), np.uint8), 2, np.array([9]), np.zeros((1, 8), np.uint8)),
+            lambda: _native.shuffle_drain(np.zeros((2, 8), np.uint8), 2, np.array([9]), [np.zeros(1)]),
             "draw",
         ),
+        (
+            lambda: _native.shuffle_exchange(
+                np.zeros((2, 8), np.uint8),
+                0,
+                [np.zeros(1)],
+                np.array([0]),
+                [np.zeros(1, np.int32), np.zeros(1, np.int32)],
+            ),
+            "sizes",
+        ),
+        (lambda: _native.pack_columns([np.zeros(2), np.zeros(2)], np.zeros((2, 12), np.uint8)), "sizes"),
+        (lambda: _native.pack_columns([np.zeros(2)], np.zeros((2, 9), np.uint8)), "sizes"),
+        (lambda: _native.pack_columns([], np.zeros((2, 0), np.uint8)), "sizes"),
+        (lambda: _native.pack_columns([np.zeros(3)], np.zeros((2, 8), np.uint8)), "numbers of rows"),
+        (lambda: _native.pack_columns([np.zeros(())], np.zeros((1, 8), np.uint8)), "numbers of rows"),
+        (lambda: _native.pack_columns([np.zeros(4)[::2]], np.zeros((2, 8), np.uint8)), "order"),
+        (lambda: _native.pack_columns([np.empty(2, object)], np.zeros((2, 8), np.uint8)), "objects"),
+        (lambda: _native.pack_columns([[0.0, 1.0]], np.zeros((2, 8), np.uint8)), "array"),
+        (lambda: _native.unpack_columns(np.zeros((2, 8), np.uint8), [locked(np.zeros(2))]), "written"),
+        (lambda: _native.unpack_columns(np.zeros((2, 8), np.uint8), [np.zeros(2, np.int32)]), "sizes"),
         (lambda: _native.bytes_pick([DATA], np.array([1]), np.array([0, 1])), "part"),
         (lambda: _native.bytes_pick([DATA], np.array([0]), np.array([0, 5])), "bounds"),
         (lambda: _native.bytes_pick([DATA], np.array([0]), np.array([3, 2])), "bounds"),

@@ -80,7 +80,7 @@ class Overtaken:
 
     def __call__(self, x):
         if int(x) == self.late:
-            assert self.other.wait(100), "no other call came back"
+            assert self.other.wait(300), "no other call came back"
         elif self.late is not None:
             self.other.set()
         if int(x) % 4 == 3:
@@ -114,7 +114,7 @@ def test_rows_that_overtake_the_last_one_given_change_no_resume(after, cut):
 def test_a_function_on_a_worker_may_close_its_iterator():
     its = []
     its.append(iter(D.range(10).map(lambda x: its[0].close() if x == 3 else x).prefetch(1)))
-    assert len(within(10, lambda: list(its[0]))) <= 4
+    assert len(within(300, lambda: list(its[0]))) <= 4
     assert our_threads() == []
 
 
@@ -144,7 +144,7 @@ SHARED = {
 def test_a_state_of_an_iterator_that_threads_share_is_exact(name):
     """Threads take elements at the same time; whenever they pause, what all have taken is a beginning of the whole."""
     want = list(outcomes(iter(SHARED[name]())))
-    taken, pause = [], threading.Barrier(4, timeout=60)
+    taken, pause = [], threading.Barrier(4, timeout=300)
     states = []
 
     def take(it):
@@ -175,10 +175,45 @@ def test_a_state_of_an_iterator_that_threads_share_is_exact(name):
             assert difference(outcomes(rest), want[count:]) is None
 
 
+class Garbage:
+    """Is collected while some other object is made, and then runs Python code: threads may change there."""
+
+    def __init__(self):
+        self.itself = self
+
+    def __del__(self):
+        for _ in range(200):
+            pass
+
+
+def test_a_garbage_collection_in_next_repeats_no_element_for_threads_that_share_it():
+    taken = []
+
+    def take(it):
+        for row in it:
+            taken.append(int(row["b"]))
+            Garbage()
+
+    interval, threshold = sys.getswitchinterval(), gc.get_threshold()
+    sys.setswitchinterval(1e-6)
+    gc.set_threshold(2, 1000, 1000)
+    try:
+        with iter(SHARED["dicts"]()) as it:
+            threads = [threading.Thread(target=take, args=(it,)) for _ in range(4)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+        gc.set_threshold(*threshold)
+    assert sorted(taken) == list(range(3000))
+
+
 def test_closing_ends_a_search_that_finds_nothing():
     it = iter(D.range(10).repeat().enumerate().filter(lambda i, x: i < 3).prefetch(8))
     next(it)
-    within(10, it.close)
+    within(300, it.close)
     assert our_threads() == []
 
 
@@ -187,7 +222,7 @@ def test_what_a_source_has_given_is_not_held_back_for_more():
 
     def polite():
         for i in range(30):
-            assert handled.acquire(timeout=100)
+            assert handled.acquire(timeout=300)
             yield i
 
     def consume():
@@ -197,7 +232,7 @@ def test_what_a_source_has_given_is_not_held_back_for_more():
             count += 1
         return count
 
-    assert within(20, consume) == 30
+    assert within(300, consume) == 30
 
 
 def test_a_failure_in_a_cache_keeps_no_pass_alive():
@@ -265,7 +300,7 @@ def quick_then_stuck(count, stuck):
 
     def call(x):
         if int(x) == stuck:
-            assert go.wait(100)
+            assert go.wait(300)
         return int(x)
 
     return D.range(count).map(call, num_parallel_calls=2), go
@@ -274,7 +309,7 @@ def quick_then_stuck(count, stuck):
 def test_what_a_call_has_made_is_not_held_back_by_the_next_call_of_its_run():
     ds, go = quick_then_stuck(5000, 3001)
     with iter(ds) as it:
-        assert within(60, lambda: [int(next(it)) for _ in range(3001)]) == list(range(3001))
+        assert within(300, lambda: [int(next(it)) for _ in range(3001)]) == list(range(3001))
         go.set()
         assert [int(x) for x in it] == list(range(3001, 5000))
 
@@ -342,7 +377,7 @@ RUNS = {
 def test_a_prefetch_behind_holds_nothing_back_either(size):
     ds, go = quick_then_stuck(3000, 2001)
     with iter(ds.prefetch(size)) as it:
-        assert within(60, lambda: [int(next(it)) for _ in range(2001)]) == list(range(2001))
+        assert within(300, lambda: [int(next(it)) for _ in range(2001)]) == list(range(2001))
         go.set()
         assert [int(x) for x in it] == list(range(2001, 3000))
 

@@ -37,6 +37,7 @@ T = fc.categorical_column_with_hash_bucket("t", 10)
         (lambda: fc.crossed_column(["a", "b"], 0), ValueError, "column 'a_X_b': hash_bucket_size must be at least 1"),
         (lambda: fc.crossed_column(["a", T], 10), ValueError, "say 't' instead of the hashed column"),
         (lambda: fc.embedding_column(T, 0), ValueError, "column 't_embedding': dimension must be at least 1"),
+        (lambda: fc.embedding_column(T, 50**0.25), TypeError, "dimension must be an integer, not 2.65.* round"),
         (lambda: fc.embedding_column(T, 2, "max"), ValueError, "combiner must be 'mean', 'sqrtn' or 'sum'"),
         (lambda: fc.embedding_column(X, 2), ValueError, "takes a categorical column"),
         (lambda: fc.embedding_column(T, 2, ckpt_to_load_from="x"), ValueError, "layer.load_tables"),

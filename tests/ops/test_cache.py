@@ -24,8 +24,20 @@ def test_a_cache_reads_no_more_than_is_asked_for_by_number():
     calls = []
     ds = D.range(8).map(lambda x: (calls.append(int(x)), x)[1]).cache()
     assert (ds[2], calls) == (2, [0, 1, 2])
+    kept = D.range(8).map(lambda x: (calls.append(int(x)), x)[1]).filter(lambda x: x % 2 == 1).cache()
+    calls.clear()
+    assert (kept[1], calls) == (3, [0, 1, 2, 3])
+    assert (kept[-1], kept[0], list(kept[1:3]), list(kept.map(lambda x: x * 2)[[3, 0]])) == (7, 1, [3, 5], [14, 2])
+    assert (sorted(kept.shuffle()), sorted(set(calls))) == ([1, 3, 5, 7], list(range(8)))
+    with pytest.raises(IndexError, match="element 4 of a dataset of 4"):
+        kept[4]
     with pytest.raises(hr.NotIndexableError, match="filter"):
-        D.range(8).filter(lambda x: x > 2).cache()[0]
+        D.range(8).repeat().filter(lambda x: x > 2).cache()[-1]
+
+
+def test_a_cache_of_a_generator_is_indexed():
+    ds = D.from_generator(lambda: iter("abc"), output_signature=hr.TensorSpec([], str)).cache()
+    assert (ds[1], ds[-1], len(ds[:])) == ("b", "c", 3)
 
 
 def test_cache_calls_the_function_once_for_each_element():

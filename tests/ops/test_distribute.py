@@ -152,6 +152,14 @@ def test_the_environment_says_which_process_it_is(monkeypatch):
         D.range(4).distribute()
 
 
+def test_a_process_without_rank_and_group_is_told_that_it_gets_everything(monkeypatch):
+    monkeypatch.delenv("RANK", raising=False)
+    monkeypatch.delenv("WORLD_SIZE", raising=False)
+    with pytest.warns(hr.PipelineWarning, match=r"all elements.*rank=0, world_size=1"):
+        assert len(list(D.range(4).distribute())) == 4
+    assert len(list(D.range(4).distribute(0, 1))) == 4
+
+
 def taken(it, steps):
     return [step for _, step in zip(range(steps), it, strict=False)]
 
@@ -293,7 +301,7 @@ def test_two_real_processes_are_killed_and_one_goes_on(tmp_path):
     pytest.importorskip("torch")
     both = [start(tmp_path, rank, 2) for rank in range(2)]
     for process in both:
-        _, said = process.communicate(timeout=120)
+        _, said = process.communicate(timeout=600)
         assert process.returncode == 0, said
     whole = [given_by(tmp_path, f"given-{rank}-of-2") for rank in range(2)]
     assert len(whole[0]) == len(whole[1]) == 25
@@ -305,12 +313,12 @@ def test_two_real_processes_are_killed_and_one_goes_on(tmp_path):
     stop = int(np.random.default_rng().integers(3, 22))
     both = [start(folder, rank, 2, stop) for rank in range(2)]
     for process in both:
-        process.communicate(timeout=120)
+        process.communicate(timeout=600)
         assert process.returncode == -signal.SIGKILL
     halves = [given_by(folder, f"given-{rank}-of-2") for rank in range(2)]
     assert abs(len(halves[0]) - len(halves[1])) <= 1
     alone = start(folder, 0, 1)
-    _, said = alone.communicate(timeout=120)
+    _, said = alone.communicate(timeout=600)
     assert alone.returncode == 0, said
     rest = [x for rows, _ in given_by(folder, "given-0-of-1") for x in rows]
     seen = [x for share in halves for rows, _ in share for x in rows]

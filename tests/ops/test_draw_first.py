@@ -8,12 +8,12 @@ import pytest
 
 import headrace as hr
 from headrace import _native
+from headrace.columns.refs import BackgroundCheck, UnsoundError
 from headrace.errors import ElementError, StateError
 from headrace.execute.channel import Channel
+from headrace.late_block import LateRecords
 from headrace.ops import pointed_rows
-from headrace.ops.pointed_rows import PickedRecords
 from headrace.ops.shuffle import ShuffleStream
-from headrace.pointed_text import UnsoundError
 from headrace.records.tfrecord import TFRecords
 
 FEATURES = {"image": hr.io.FixedLenFeature([], bytes), "label": hr.io.FixedLenFeature([], np.int64)}
@@ -46,13 +46,13 @@ def picked(monkeypatch):
     """How many blocks were picked from files, so that nobody tests the other way; little is read ahead."""
     monkeypatch.setattr(pointed_rows, "READ_BYTES", 4 * SIZE)
     count = []
-    plain = PickedRecords.pointed
+    plain = LateRecords.pointed
 
     def counting(self):
         count.append(self.rows)
         return plain(self)
 
-    monkeypatch.setattr(PickedRecords, "pointed", counting)
+    monkeypatch.setattr(LateRecords, "pointed", counting)
     return count
 
 
@@ -119,14 +119,14 @@ def test_however_much_is_in_the_buffer_before_it_was_looked_at(names, unseen, ba
 @pytest.mark.parametrize("missing", [0, 148])
 def test_nothing_comes_before_all_is_looked_at_that_went_into_the_buffer(names, missing, picked, monkeypatch):
     """Whoever makes rows waits for that, however long it takes; failures that are drawn wait as well."""
-    looked_at, check = set(), pointed_rows.Look.check
+    looked_at, wait = set(), BackgroundCheck.wait
 
     def slow(self):
         time.sleep(0.005)
-        check(self)
-        looked_at.update(self.text.places[:, 3].tolist())
+        wait(self)
+        looked_at.update(self._refs.table[:, 3].tolist())
 
-    monkeypatch.setattr(pointed_rows.Look, "check", slow)
+    monkeypatch.setattr(BackgroundCheck, "wait", slow)
     names = [names[0], *(f"{name}-{i}" for name in names for i in range(missing // FILES)), *names[1:]]
     failures = set(range(ROWS, ROWS + missing))
     it = iter(drawn(names, 3, shuffled_first=True))
@@ -389,7 +389,7 @@ def test_rows_of_many_turns_are_made_as_they_are_used(tmp_path):
     for number, name in enumerate(names):
         write(name, 300, 1000 * number, size=50_000)
     made = []
-    plain = PickedRecords.pointed
+    plain = LateRecords.pointed
 
     def counting(self):
         made.append(self.nbytes)
@@ -399,7 +399,7 @@ def test_rows_of_many_turns_are_made_as_they_are_used(tmp_path):
         lambda name: hr.TFRecordDataset([name]).shuffle(50, 5), cycle_length=2, num_parallel_calls=2
     )
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(PickedRecords, "pointed", counting)
+        patch.setattr(LateRecords, "pointed", counting)
         assert len(list(turns.map(parse, 2))) == 600
     assert made and max(made) < 16 << 20
 

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 import headrace as hr
+from headrace import _native
+from headrace.ops.interleave import InterleaveStream
 from headrace.testing import check_transformation, our_threads
 
 D = hr.Dataset
@@ -43,7 +45,7 @@ def test_without_determinism_a_slow_strand_is_passed_over():
     def strand(i):
         def hold(x):
             if i == 0:
-                assert gate.wait(100)
+                assert gate.wait(300)
             return x
 
         return D.range(i * 10, i * 10 + 3).map(hold)
@@ -89,7 +91,7 @@ def threads_of_a_pass(ds):
         for number, _ in enumerate(it):
             if number < 100 or number % 100 == 0:  # to look collects garbage
                 seen.update(our_threads())
-    return {name for name in seen if "prefetch" in name}
+    return {name for name in seen if "prefetch" in name or "pool" in name}
 
 
 @pytest.mark.parametrize(
@@ -128,5 +130,72 @@ def test_a_number_is_an_order_where_reading_takes_work_and_a_bound_where_rows_li
     with iter(turns(large)) as it:
         assert len(list(it)) == 54_000
         assert 0 <= it.tuning()["chosen"]["/interleave"] <= parallel
-    assert threads_of_a_pass(turns([packed(name) for name in large[:2]], "GZIP")) != set()
+    assert list(turns([packed(name) for name in large[:2]], "GZIP")) == list(turns(large[:2]))
     check_transformation(turns(large[:2]), cuts=4, limit=60)
+
+
+def turn_by_turn(rows, ended, cycle, block, over, most):
+    """What `take_turns` finds, one row at a time: (lane, row) pairs."""
+    slots, waiting, taken, used, turn = [None] * cycle, list(range(len(rows))), [], [0] * len(rows), 0
+    idle = 0
+    while idle <= cycle:
+        if slots[turn] is None:
+            if not waiting and not over:
+                return taken
+            slots[turn] = waiting.pop(0) if waiting else None
+        lane = slots[turn]
+        idle = idle + 1 if lane is None else 0
+        for _ in range(block if lane is not None else 0):
+            if len(taken) == most:
+                return taken
+            if used[lane] == rows[lane]:
+                if not ended[lane]:
+                    return taken
+                slots[turn] = None
+                break
+            taken.append((lane, used[lane]))
+            used[lane] += 1
+        turn = (turn + 1) % cycle
+    return taken
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_turns_are_planned_as_they_are_taken(seed):
+    rng = np.random.default_rng(seed)
+    lanes, cycle, block = (int(n) for n in rng.integers(1, 8, 3))
+    rows = rng.integers(0, 9, lanes)
+    ended = (rng.random(lanes) < (1.0 if seed % 2 else 0.7)).astype(np.uint8)
+    over, most = bool(rng.random() < 0.7), int(rng.integers(1, 50))
+    order, _, used, *_ = _native.take_turns([-1] * cycle, rows, ended, over, (0, 0), block, most)
+    lane_of = np.repeat(np.arange(lanes), used)
+    row_of = np.concatenate([np.arange(count) for count in used])
+    got = list(zip(lane_of[order].tolist(), row_of[order].tolist(), strict=True))
+    assert got == turn_by_turn(rows, ended, cycle, block, over, most)
+
+
+def test_many_turns_of_many_short_strands_are_one_block(monkeypatch):
+    merges = []
+    merged = InterleaveStream._merged
+
+    def noted(self, lanes, plan):
+        merges.append(len(plan[0]))
+        return merged(self, lanes, plan)
+
+    monkeypatch.setattr(InterleaveStream, "_merged", noted)
+    ds = D.range(200).interleave(lambda i: hr.Dataset.range(i, i + 2), cycle_length=7).batch(100)
+    assert sum(len(batch) for batch in ds) == 400
+    assert 0 < len(merges) <= 8
+    check_transformation(ds, cuts=6)
+
+
+@pytest.mark.parametrize("bad", [{"slots": []}, {"start": (2, 0)}, {"start": (0, 3)}, {"slots": [1, 0]}, {"block": 0}])
+def test_turns_that_cannot_be_are_refused(bad):
+    good = {"slots": [0, 1], "ready": np.array([2, 2]), "ended": np.ones(2, np.uint8), "over": True}
+    good |= {"start": (0, 0), "block": 3, "most": 9}
+    with pytest.raises(ValueError, match=r"slot|turn|lane"):
+        _native.take_turns(**good | bad)
+
+
+def test_a_cycle_that_no_memory_holds_is_refused_by_name():
+    with pytest.raises(ValueError, match=r"cycle_length must be at most .*, not 4611686018427387904"):
+        D.range(3).interleave(lambda x: D.range(2), cycle_length=2**62)

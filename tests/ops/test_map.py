@@ -114,7 +114,7 @@ def test_parallel_calls_keep_the_order(calls):
 
 
 def test_parallel_calls_run_at_the_same_time():
-    meeting = threading.Barrier(3, timeout=100)
+    meeting = threading.Barrier(3, timeout=300)
 
     def meet(x):
         meeting.wait()
@@ -128,7 +128,7 @@ def test_without_determinism_the_fast_overtake_the_slow():
 
     def wait_for_others(x):
         if x == 0:
-            assert gate.wait(100)
+            assert gate.wait(300)
         return x
 
     it = iter(D.range(6).map(wait_for_others, num_parallel_calls=3, deterministic=False))

@@ -10,7 +10,6 @@ import time
 from contextlib import contextmanager
 from pathlib import Path
 
-import numpy as np
 import psutil
 import pytest
 
@@ -139,13 +138,14 @@ def test_an_unknown_mode_is_refused():
         D.range(3).prefetch(1, mode="fork")
 
 
-def test_it_works_ahead():
-    made = D.range(4).map(lambda x: np.float64([x, time.monotonic()]), mode="eager").prefetch(4, mode="process")
-    it = iter(made)
-    next(it)
-    time.sleep(0.5)
-    asked = time.monotonic()
-    assert next(it)[1] < asked
+def test_it_works_ahead(tmp_path):
+    ds = D.range(4).map(lambda x: (tmp_path / str(x)).touch() or x, mode="eager").prefetch(4, mode="process")
+    it = iter(ds)
+    assert next(it) == 0
+    with raised_after(300, AssertionError("nothing was made before it was asked for")):
+        while not (tmp_path / "3").exists():
+            time.sleep(0.005)
+    assert list(it) == [1, 2, 3]
 
 
 def leave(x):
@@ -159,7 +159,7 @@ def test_system_exit_reaches_the_consumer_again_and_again():
     ds = D.range(9).map(leave, mode="eager").prefetch(2, mode="process")
     it = iter(ds)
     got = [int(next(it)) for _ in range(3)]
-    with raised_after(60, AssertionError("hangs")):
+    with raised_after(300, AssertionError("hangs")):
         for _ in range(3):
             with pytest.raises(SystemExit):
                 next(it)
@@ -177,7 +177,7 @@ def test_passes_on_other_threads_leave_nothing_behind(nothing_stays):
         got = []
         thread = threading.Thread(target=lambda got=got: got.extend(ds))
         thread.start()
-        thread.join(60)
+        thread.join(300)
         assert_same(got, list(here))
         held.append(left_behind())
     assert held[0] == held[1] == held[2]  # one process, which does not end with the thread that began the first pass
@@ -190,7 +190,7 @@ def test_a_pass_goes_on_when_the_thread_that_began_it_has_ended():
     it, got = iter(ds), []
     thread = threading.Thread(target=lambda: got.append(next(it)))
     thread.start()
-    thread.join(60)
+    thread.join(300)
     got += list(it)
     assert_same(got, list(pipeline()))
     it.close()
@@ -213,11 +213,13 @@ def test_an_interrupt_while_it_starts_leaves_nothing_behind(delay, nothing_stays
     with contextlib.suppress(KeyboardInterrupt), raised_after(delay, KeyboardInterrupt):
         got.append(next(it))
         threading.Event().wait(60)
-    until = time.monotonic() + 20
+    until = time.monotonic() + 300
     while not got and left_behind() != nothing_stays:
         assert time.monotonic() < until, "something stays"
-    with raised_after(60, AssertionError("hangs")):
-        assert_same(got + list(it), list(pipeline()))
+    with raised_after(300, AssertionError("hangs")):
+        given = it.state()["delivered"]  # the interrupt may come between next() and append()
+        assert given in (len(got), 1)
+        assert_same(list(it), list(pipeline())[given:])
     it.close()
 
 

@@ -1,5 +1,6 @@
 """rebatch: batches of other sizes."""
 
+import numpy as np
 import pytest
 
 import headrace as hr
@@ -16,6 +17,17 @@ def test_rebatch_cycles_through_sizes(run):
     assert lists(run(ds.rebatch(3))) == [[0, 1, 2], [3, 4, 5]]
     assert lists(run(ds.rebatch([1, 0, 2]))) == [[0], [], [1, 2], [3], [], [4, 5]]
     assert lists(run(ds.rebatch([4, 1, 4], drop_remainder=True))) == [[0, 1, 2, 3], [4]]
+
+
+@pytest.mark.parametrize("sizes", [3, [2, 3], [3, 0, 1]])
+def test_ragged_batches_stay_ragged(run, sizes):
+    rows = [np.arange(i % 2 + 1) for i in range(5)]
+    signature = (hr.TensorSpec([None], np.int64), hr.TensorSpec([2], np.int64))
+    ds = D.from_generator(lambda: iter([(row, [0, 1]) for row in rows]), output_signature=signature)
+    batches = run(ds.ragged_batch(2).take(3).rebatch(sizes))
+    assert [r.tolist() for batch, _ in batches for r in batch] == [r.tolist() for r in rows]
+    assert all(isinstance(batch, hr.Ragged) for batch, _ in batches if len(batch))
+    assert all(dense.shape[1:] == (2,) for _, dense in batches)
 
 
 @pytest.mark.parametrize(

@@ -79,7 +79,10 @@ def test_rows_of_csv(put, tmp_path):
 
 
 def test_a_file_that_is_not_there(tmp_path):
-    assert list(hr.TextLineDataset("missing", on_error=hr.Quarantine(tmp_path / "bad"))) == []
+    bad = hr.Quarantine(tmp_path / "bad")
+    with pytest.raises(FileNotFoundError, match="missing"):
+        list(hr.TextLineDataset("missing", on_error=bad))
+    assert list(hr.TextLineDataset("missing", on_error=bad, missing="skip")) == [] and bad.count == 0
 
 
 def test_states_while_skipping(damaged):

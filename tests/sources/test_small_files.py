@@ -115,3 +115,61 @@ def test_rows_of_many_small_files_are_passed_over(put, fills):
     files = put(*(b"".join(b"%d\n" % (5 * i + j) for j in range(5)) for i in range(20)))
     assert list(hr.TextLineDataset(files).skip(52).take(3)) == ["52", "53", "54"]
     assert max(fills) > 5
+
+
+@pytest.fixture
+def packs(monkeypatch):
+    """How many files were read at once, time after time; 0 where they had to be looked at one by one."""
+    seen = []
+    fill_each = SmallFiles.fill_each
+
+    def noted(self, ctx, names):
+        made = fill_each(self, ctx, names)
+        seen.append(0 if made is None else len(made))
+        return made
+
+    monkeypatch.setattr(SmallFiles, "fill_each", noted)
+    return seen
+
+
+@pytest.mark.parametrize("turns", [1, 3, 20])
+def test_small_files_in_turn_are_read_in_packs_and_every_promise_kept(tmp_path, put, packs, turns):
+    files = put(*(framed(tmp_path, *(b"%d %d" % (i, j) for j in range(i * 7 % 5))) for i in range(12)))
+    ds = hr.TFRecordDataset(files, num_parallel_reads=turns)
+    alone = hr.Dataset.from_tensor_slices([str(f) for f in files]).interleave(hr.TFRecordDataset, cycle_length=turns)
+    assert list(ds) == list(alone)
+    assert max(packs) > 1
+    check_transformation(ds)
+    check_transformation(ds.random_map(lambda row, rng: (row, rng.integers(1000))))
+
+
+def test_odd_files_among_small_ones_in_turn_are_met_in_their_places(tmp_path, put, packs):
+    good = framed(tmp_path, b"a", b"b", b"c")
+    bad = bytearray(good)
+    bad[-1] ^= 1
+    large = framed(tmp_path, *(b"x" * 1000 for _ in range(300)))
+    files = [*put(good, bytes(bad), good, large, good, b""), tmp_path / "missing", *put(*[good] * 9, name="last")]
+    check_transformation(hr.TFRecordDataset(files, num_parallel_reads=3), cuts=8)
+    assert 0 in packs and max(packs) > 1
+
+
+@pytest.mark.parametrize("kind", ["lines", "bytes"])
+def test_lines_of_small_files_in_turn(put, kind):
+    files = put(b"a\nb\n", b"", b"c\r\n", b"\n", b"d\n\ne\n", b"\xef\xbb\xbff\n", b"g")
+    reader = hr.TextLineDataset
+    check_transformation(reader(files, num_parallel_reads=3, encoding=None if kind == "bytes" else "utf-8"))
+
+
+def test_a_state_within_small_files_in_turn_is_refused_once_one_has_changed(put):
+    files = put(b"a\nb\n", b"c\nd\n", b"e\n")
+
+    def read(state=None):
+        return hr.TextLineDataset(files, num_parallel_reads=2).iterator(state=state)
+
+    it = read()
+    assert [next(it), next(it), next(it)] == ["a", "c", "b"]
+    state = it.state()
+    assert list(read(state)) == ["d", "e"]
+    files[1].write_bytes(b"c\nx\n")
+    with pytest.raises(hr.StateError):
+        list(read(state))

@@ -249,3 +249,26 @@ def test_random_is_the_same_in_each_epoch_unless_asked_otherwise():
     fixed, fresh = D.random(seed=1).take(5), D.random(seed=1, rerandomize_each_iteration=True).take(5)
     assert lists(fixed) == lists(fixed)
     assert lists(fresh) != lists(fresh)
+
+
+class TestExhaustedGenerators:
+    SPEC = hr.TensorSpec((), "int64")
+
+    def test_a_second_pass_without_elements_warns_once(self, run):
+        spent = iter(range(3))
+        ds = hr.Dataset.from_generator(lambda: spent, output_signature=self.SPEC)
+        assert len(run(ds)) == 3
+        with pytest.warns(hr.PipelineWarning, match="exhausted") as caught:
+            assert run(ds) == []
+            assert run(ds) == []
+        assert len(caught) == 1 and __file__ in str(caught[0].message)
+
+    def test_so_does_a_second_epoch(self, run):
+        spent = iter(range(3))
+        with pytest.warns(hr.PipelineWarning, match="exhausted"):
+            assert len(run(hr.Dataset.from_generator(lambda: spent, output_signature=self.SPEC).repeat(2))) == 3
+
+    def test_one_that_is_always_empty_and_one_that_begins_anew_say_nothing(self, run):
+        for made in (list, lambda: [1, 2]):
+            ds = hr.Dataset.from_generator(made, output_signature=self.SPEC)
+            assert run(ds) == run(ds)

@@ -7,10 +7,10 @@ import pytest
 from tests.tables import damage_group, write_arrow, write_parquet, write_stream
 
 import headrace as hr
-from headrace.ops import gather
+from headrace.ops.scanned_rows import ScannedRows
 from headrace.records.groups import ArrowGroups, ParquetGroups
 from headrace.sources import group_cache
-from headrace.testing import check_transformation, outcomes
+from headrace.testing import check_transformation, difference, outcomes
 
 KINDS = {
     "parquet": (write_parquet, hr.ParquetDataset, ParquetGroups),
@@ -94,13 +94,47 @@ def test_a_shuffle_of_everything(files, kind):
     check_transformation(ds.batch(30), cuts=5)
 
 
-def test_a_shuffle_of_everything_reads_once_for_each_lot(files, kind, decoded, monkeypatch):
-    """The first lot tells how large rows are, the second takes the others; no group is kept."""
-    monkeypatch.setattr(gather, "FIRST_LOT", 100)
+@pytest.mark.parametrize(("window", "scans"), [("auto", 1), (500, 2), (1000, 1)])
+def test_a_shuffle_of_everything_scans_once_for_each_window(files, kind, decoded, window, scans):
+    ds = kind[1](files, columns=["x"]).shuffle(seed=3, window=window).batch(10)
+    assert sorted(x for batch in ds for x in batch["x"].tolist()) == list(range(1000))
+    assert len(decoded) == 16 * scans
+
+
+def test_a_shuffle_of_everything_fetches_rows_of_a_small_window(files, kind, decoded, monkeypatch):
+    """Each window decodes the groups it needs; none is kept."""
     monkeypatch.setattr(group_cache, "SHARE", 1 << 60)
-    got = [x for batch in kind[1](files, columns=["x"]).shuffle(seed=3).batch(10) for x in batch["x"].tolist()]
-    assert sorted(got) == list(range(1000))
-    assert 16 < len(decoded) <= 2 * 16
+    ds = kind[1](files, columns=["x"]).shuffle(seed=3, window=5).batch(5)
+    assert [len(batch["x"]) for batch in ds.take(1)] == [5]
+    assert len(decoded) <= 5
+
+
+def wide_table(rows):
+    """Columns that are packed together, text, lists, and an array in each row."""
+    numbers = np.arange(rows)
+    packed = {f"c{i}": (numbers * (i + 3)).astype(dtype) for i, dtype in enumerate(["f4", "i8", "u1", "i2"] * 4)}
+    arrays = pa.FixedSizeListArray.from_arrays(pa.array(np.arange(rows * 3.0)), 3)
+    return pa.table({**packed, "a": arrays, **{n: table(0, rows)[n] for n in ("x", "s", "l")}})
+
+
+@pytest.mark.parametrize("damaged", [False, True])
+def test_rows_scanned_are_those_fetched_by_number(tmp_path, damaged):
+    """In any window and after any number of rows, with the same random numbers and the same errors."""
+    path = tmp_path / "a.parquet"
+    write_parquet(wide_table(600), path, 50)
+    if damaged:
+        damage_group(path, 3)
+
+    def rows(window, skip=0):
+        ds = hr.ParquetDataset(path).shuffle(seed=5, window=window).skip(skip)
+        return outcomes(iter(ds.random_map(lambda row, rng: {**row, "r": rng.integers(1 << 30)}, seed=2)))
+
+    fetched = rows(7)
+    assert sum(what == "error" for what, _ in fetched) == 50 * damaged
+    for window in (600, 599, 100, "auto"):
+        assert difference(rows(window), fetched) is None
+    assert difference(rows("auto", skip=450), fetched[450:]) is None
+    check_transformation(hr.ParquetDataset(path).shuffle(seed=5).repeat(2).batch(7), cuts=4)
 
 
 def test_groups_are_kept_for_the_next_rows(files, kind, decoded):
@@ -174,6 +208,20 @@ def test_a_file_that_changes_is_not_taken_for_what_it_was(files, kind, tmp_path)
     kind[0](table(0, 10), tmp_path / "0.t")
     with pytest.raises(hr.HeadraceError, match="has changed since its rows were counted"):
         ds[5]
+    with pytest.raises(hr.HeadraceError, match="has changed since its rows were counted"):
+        list(ds.shuffle())
+
+
+def test_a_file_that_changes_during_a_scan_is_noticed(files, kind, tmp_path, monkeypatch):
+    place = ScannedRows._place
+
+    def change(self, block, rows):
+        kind[0](table(0, 400), tmp_path / "0.t", 71)
+        return place(self, block, rows)
+
+    monkeypatch.setattr(ScannedRows, "_place", change)
+    with pytest.raises(hr.HeadraceError, match="changed since"):
+        list(kind[1](files).shuffle())
 
 
 def test_rows_that_fail_among_others(tmp_path):

@@ -106,7 +106,7 @@ class Proxy:
             with self._lock:
                 self.counts[fault] += 1
         if fault == "stall":
-            self.closed.wait(20)
+            self.closed.wait(300)
             handler.close_connection = True
             return
         if fault == "reset":
@@ -124,12 +124,12 @@ class Proxy:
             return Answer(404)
         tag, data = self.files[path]
         headers = [("ETag", tag), ("Accept-Ranges", "bytes")]
-        bounds = re.fullmatch(r"bytes=(\d+)-(\d+)", handler.headers.get("Range") or "")
+        bounds = re.fullmatch(r"bytes=(\d+)-(\d*)", handler.headers.get("Range") or "")
         if not self.lengths:
             return Answer(200, [("Transfer-Encoding", "chunked")], data)
         if bounds is None or not self.ranges:
             return Answer(200, headers, data)
-        start, stop = int(bounds[1]), min(len(data), int(bounds[2]) + 1)
+        start, stop = int(bounds[1]), min(len(data), int(bounds[2] or len(data)) + 1)
         headers.append(("Content-Range", f"bytes {start}-{stop - 1}/{len(data)}"))
         return Answer(206, headers, data[start:stop])
 

@@ -11,12 +11,13 @@ import numpy as np
 
 from headrace.adapters.buffers import Buffer, BufferPart, Route
 from headrace.adapters.device_meter import DeviceMeter
-from headrace.adapters.feed import Refused, framework
+from headrace.adapters.feed import framework
 from headrace.adapters.locked import Locked, LockedPool
 from headrace.adapters.tensors import Casts, nested_tensor, readable
 from headrace.block import Block
 from headrace.columns import Column, values
 from headrace.execute.starvation import Meter
+from headrace.iterator import Refused
 from headrace.plan.structure import LEAF, Structure
 from headrace.ragged import Ragged
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import importlib
 import weakref
+from collections.abc import Callable
 from collections.abc import Iterator as PythonIterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
+from headrace import _native
 from headrace.block import Block, Failure, Item
 from headrace.execute import state as states
 from headrace.execute.context import Context
@@ -17,14 +20,15 @@ from headrace.execute.registry import opens
 from headrace.execute.starvation import Meter
 from headrace.execute.stats import Stats
 from headrace.execute.stream import END, Made, Source, Stream
-from headrace.iterator import Epochs, Iterator
+from headrace.execute.workers import Task
+from headrace.iterator import Epochs, Iterator, Refused, Undelivered
 from headrace.ops.even_shard import EvenShard
 from headrace.ops.prefetch import Prefetch
 from headrace.ops.shard import Shard
 from headrace.ops.unchanged_rows import PassThrough
 from headrace.plan.explain import summary
 from headrace.plan.marks import At
-from headrace.plan.node import Node, user_site
+from headrace.plan.node import Ahead, Node, user_site
 from headrace.plan.structure import Structure
 
 if TYPE_CHECKING:
@@ -46,14 +50,6 @@ def framework(name: str, wanted_by: str) -> Any:
 
 LOTS = 8
 """So many elements that another process has ready are taken over at a time, if it was not said how many it may have."""
-
-
-class Refused(Exception):  # noqa: N818 - not an error of its own
-    """The class of an element did not take its components, when it was put together for the consumer."""
-
-    def __init__(self, error: Exception) -> None:
-        super().__init__(str(error))
-        self.error = error
 
 
 class Target(Protocol):
@@ -129,8 +125,8 @@ class Adapted(PassThrough):
         return self.target.name
 
     @property
-    def runs_ahead(self) -> bool:
-        return True  # or its target wants every element to be made when it is asked for
+    def ahead(self) -> Ahead:
+        return Ahead.RUNS  # or its target wants every element to be made when it is asked for
 
     def convert(self, item: Item) -> list[Item]:
         """An item with its rows converted, failures in the places of those that cannot be; a failure stays one."""
@@ -160,7 +156,7 @@ def open_adapted(node: Adapted, ctx: Context, at: At) -> Stream:
         tuned, lots = "hand-over", rows.buffer_size or LOTS
         rows = replace(rows, lent=node.target.copies)
     if ahead:
-        return read_ahead(ctx, rows, at.inputs, rows=ahead, work=node.convert, if_it_helps=tuned, lots=lots)
+        return read_ahead(ctx, rows, at.inputs, rows=ahead, task=Task(node.convert, lots=lots), if_it_helps=tuned)
     return AdaptedStream(node, ctx.open(rows, at.inputs, any_order=True))
 
 
@@ -219,7 +215,8 @@ class Feed:
         if state is not None and state["over"] and self._alone():
             epochs.restore(state)
             state = None
-        self._newest = Iterator(plan, epochs, state=state, meter=target.meter())
+        deliver = partial(_hand_over, target.deliver)
+        self._newest = Iterator(plan, epochs, state=state, meter=target.meter(), deliver=deliver)
         return FeedIterator(self._newest, target)
 
     def __len__(self) -> int:
@@ -254,12 +251,21 @@ class Feed:
         return summary(type(self).__name__, self._dataset._node)
 
 
-class FeedIterator(PythonIterator[Any]):
+def _hand_over(deliver: Callable[[Any], Any], element: Any) -> Any:
+    """What the consumer gets for an element; the errors of a device are not the element's."""
+    try:
+        return deliver(element)
+    except Refused:
+        raise
+    except Exception as error:
+        raise Undelivered(error) from error
+
+
+class FeedIterator(_native.Forward, PythonIterator[Any]):
     """One pass over a Feed. Closed at its end, by `close()`, at the end of a `with`, or when it is let go."""
 
     def __init__(self, iterator: Iterator, target: Target) -> None:
-        self._iterator = iterator
-        self._deliver = target.deliver
+        self._iterator = self._source = iterator
         self._finalizer = weakref.finalize(self, _let_go, iterator, target)
 
     def __repr__(self) -> str:
@@ -267,13 +273,6 @@ class FeedIterator(PythonIterator[Any]):
 
     def __iter__(self) -> Self:
         return self
-
-    def __next__(self) -> Any:
-        element = next(self._iterator)
-        try:
-            return self._deliver(element)
-        except Refused as refused:
-            raise self._iterator.failure(refused.error) from refused.error
 
     def stats(self) -> Stats:
         """What each stage has done, and under "starvation" how long the consumer waited and computed."""

@@ -12,6 +12,7 @@ from headrace.block import Block
 from headrace.columns import values
 from headrace.execute.starvation import Meter
 from headrace.plan.structure import Structure, flatten
+from headrace.plan.widening import warn_of_float64
 from headrace.ragged import Ragged
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ def to_jax(
     >>> [batch.shape for batch in feed]
     [(4,), (2,)]
     """
+    warn_of_float64(self._node, "to_jax")
     jax = framework("jax", "to_jax")
     if device is not None and sharding is not None:
         raise ValueError("to_jax takes a device or a sharding, not both")

@@ -20,6 +20,7 @@ from headrace.execute.stats import Stats
 from headrace.plan.cardinality import INFINITE
 from headrace.plan.spec import TensorSpec
 from headrace.plan.structure import Structure, flatten
+from headrace.plan.widening import warn_of_float64
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
@@ -40,6 +41,7 @@ def to_keras(self: Dataset, *, class_weight: Mapping[int, float] | None = None, 
     3
     """
     framework("keras", "to_keras")
+    warn_of_float64(self._node, "to_keras")
     batches = self if class_weight is None else _with_weights(self, class_weight)
     return _adapter_class()(_check_elements(batches), prefetch)
 

@@ -13,6 +13,7 @@ from headrace.adapters.tensors import Casts, Tensors
 from headrace.errors import StateError
 from headrace.iterator import Epochs
 from headrace.plan.node import Node
+from headrace.plan.widening import warn_of_float64
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
@@ -71,6 +72,8 @@ def to_torch(
     devices = [torch.device("cpu" if d is None else d) for d in (device if _several(device) else [device])]
     if not devices:
         raise ValueError("to_torch: give at least one device, or None for the CPU")
+    if not dtypes:
+        warn_of_float64(self._node, "to_torch")
     options = Placement(tuple(devices), Casts(dtypes or {}), pin_memory, prefetch, non_blocking)
     counters = torch.zeros(WORKERS, dtype=torch.int64).share_memory_()
     part = _rank(torch) if shard is True else shard or None

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from contextlib import suppress
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from headrace.cli.output import bytes_text, say
+from headrace.paths import local_only
 from headrace.records.disk_cache import DiskCache, Kept
 from headrace.records.range_file import is_whole, name_in, open_file
 
@@ -19,7 +19,7 @@ Folder = Annotated[str, typer.Argument(help="The folder that remote_cache names.
 
 
 def _ranges(folder: str) -> list[Kept]:
-    if not Path(folder).is_dir():
+    if not local_only(folder, "FOLDER").is_dir():
         raise FileNotFoundError(f"there is no folder {folder!r}")
     cache = DiskCache(folder)
     if not cache.is_there():

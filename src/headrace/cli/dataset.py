@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from headrace.cli.output import Json, bytes_text, say, short, show_json
+from headrace.paths import local_only
 
 dataset = typer.Typer(
     help="Datasets by name and version, in TFDS's layout: make, check, list and share them.", no_args_is_help=True
@@ -44,18 +45,90 @@ def new(name: Annotated[str, typer.Argument(help="What the dataset is to be call
 
 @dataset.command()
 def build(
-    file: Annotated[str, typer.Argument(help="The Python file that defines datasets.", show_default=False)],
+    file: Annotated[
+        str, typer.Argument(help="A public dataset, or the Python file that defines datasets.", show_default=False)
+    ],
     data_dir: DataDir = None,
     name: Annotated[str | None, typer.Option("--name", help="Which one, if there are several.")] = None,
     processes: Annotated[int | None, typer.Option("--processes", help="How many parts at a time.", min=1)] = None,
     limit: Annotated[int | None, typer.Option("--limit", help="So many rows of each part, as a trial.", min=1)] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Build it again where it is there.")] = False,
 ) -> None:
-    """Build the datasets of a Python file; a build that was stopped goes on."""
-    for each in builders_in(Path(file)):
+    """Build a public dataset, or the datasets of a Python file; a build that was stopped goes on.
+
+    Examples:
+
+      headrace dataset build fashion_mnist
+
+      headrace dataset build reviews.py --processes 4
+    """
+    if not file.endswith(".py"):
+        from headrace.catalogue.prepare import prepare
+
+        built = prepare(public(file), data_dir, processes=processes, overwrite=overwrite, limit=limit)
+        _say_info(built.info)
+        return
+    for each in builders_in(local_only(file, "FILE")):
         if name in (None, each.name):
             built = each.build(data_dir, processes=processes, overwrite=overwrite, limit=limit)
             _say_info(built.info)
+
+
+def public(name: str) -> Any:
+    """The public dataset of a name."""
+    from headrace.catalogue.prepare import find_public, public_names
+    from headrace.errors import what_there_is
+    from headrace.tfds.versions import parse_name
+
+    found = find_public(parse_name(name))
+    if found is None:
+        raise ValueError(f"there is no public dataset {name!r}: {what_there_is(name, public_names())}")
+    return found
+
+
+@dataset.command()
+def download(name: Name, data_dir: DataDir = None) -> None:
+    """Download the files of a public dataset, and verify them, without building it."""
+    found = public(name)
+    say(f"{found.info.full_name}: {bytes_text(found.download_bytes)}")
+    for path in found.download(data_dir).values():
+        say(f"  {path}")
+
+
+@dataset.command("rm")
+def remove_dataset(
+    name: Name,
+    data_dir: DataDir = None,
+    downloads: Annotated[bool, typer.Option("--downloads", help="Remove the downloaded files alone.")] = False,
+) -> None:
+    """Remove a dataset that lies on this machine, one version, and what was downloaded for it."""
+    from headrace.catalogue.prepare import find_public
+    from headrace.catalogue.sources import remove_sources
+    from headrace.catalogue.usage import remove_version
+    from headrace.tfds.builder import data_directory
+    from headrace.tfds.versions import parse_name
+
+    folder = local_only(data_directory(data_dir).path, "--data-dir")
+    known = find_public(parse_name(name))
+    freed = remove_sources(list(known.source_files().values()), known.source_folder(folder)) if known else 0
+    if not downloads:
+        freed += remove_version(folder, parse_name(name))
+    say(f"{bytes_text(freed)} removed")
+
+
+@dataset.command("du")
+def disk_usage(data_dir: DataDir = None, as_json: Json = False) -> None:
+    """Say how much room the datasets of a folder take, and what was downloaded for them."""
+    from headrace.catalogue.usage import disk_usage_of
+    from headrace.tfds.builder import data_directory
+
+    found = disk_usage_of(local_only(data_directory(data_dir).path, "--data-dir"))
+    if as_json:
+        show_json(found)
+        return
+    for name, size in found.items():
+        say(f"{bytes_text(size):>10}  {name}")
+    say(f"{bytes_text(sum(found.values())):>10}  in all")
 
 
 def builders_in(path: Path) -> list[Any]:
@@ -78,8 +151,11 @@ def builders_in(path: Path) -> list[Any]:
 
 @dataset.command()
 def info(name: Name, data_dir: DataDir = None, as_json: Json = False) -> None:
-    """Say what a dataset holds: features, splits, sizes, versions."""
-    found = find(name, data_dir).info
+    """Say what a dataset holds: features, splits, sizes, versions. A public one need not be downloaded."""
+    try:
+        found = find(name, data_dir).info
+    except FileNotFoundError:
+        found = public(name).info
     if as_json:
         show_json(info_for_scripts(found))
     else:
@@ -101,28 +177,50 @@ def info_for_scripts(found: Any) -> dict[str, Any]:
 
 def _say_info(found: Any) -> None:
     say(f"{found.full_name}  {found.data_dir}")
+    if not found.data_dir and found.download_size:
+        say(f"  not here yet: {_sizes(found)}, `headrace dataset build {found.full_name.rsplit('/', 1)[0]}`")
+    for what, text in (("homepage", found.homepage), ("licence", found.license)):
+        if text:
+            say(f"  {what}: {text}")
     if found.description:
         say(f"  {short(found.description.splitlines()[0])}")
     for name, split in found.splits.items():
         size = f", {bytes_text(split.num_bytes)}" if split.num_bytes else ""
-        say(f"  {name}: {split.num_examples:,} rows in {split.num_shards} files{size}")
+        files = f" in {split.num_shards} files{size}" if found.data_dir else ""
+        say(f"  {name}: {split.num_examples:,} rows{files}")
     for name, feature in sorted(found.features.children().items()):
         say(f"  {name}: {feature!r}")
     for version, note in sorted(found.release_notes.items()):
         say(f"  {version}: {short(note)}")
 
 
-@dataset.command("list")
-def list_all(data_dir: DataDir = None, as_json: Json = False) -> None:
-    """List the datasets that can be loaded by name, with their versions."""
-    from headrace.catalogue.load import list_datasets
+def _sizes(found: Any) -> str:
+    from headrace.catalogue.prepare import find_public, sizes_text
+    from headrace.tfds.versions import DatasetName
 
-    found = list_datasets(data_dir=data_dir)
+    known = find_public(DatasetName(found.name, found.config_name, str(found.version)))
+    return bytes_text(found.download_size) if known is None else sizes_text(known)
+
+
+@dataset.command("list")
+def list_all(
+    data_dir: DataDir = None,
+    as_json: Json = False,
+    words: Annotated[str, typer.Option("--search", help="Words of the name or description.")] = "",
+) -> None:
+    """List the datasets that can be loaded by name, with their versions, public ones with their size."""
+    from headrace.catalogue.load import list_datasets, search
+    from headrace.catalogue.prepare import full_name, public_datasets
+
+    wanted = set(search(words, data_dir=data_dir))
+    found = {name: versions for name, versions in list_datasets(data_dir=data_dir).items() if name in wanted}
     if as_json:
         show_json(found)
         return
+    sizes = {full_name(each): bytes_text(each.download_bytes) for each in public_datasets()}
     for name, versions in found.items():
-        say(f"{name}  {', '.join(versions)}")
+        download_size = f"  (public, {sizes[name]} to download)" if name in sizes else ""
+        say(f"{name}  {', '.join(versions)}{download_size}")
 
 
 @dataset.command("verify")
@@ -205,7 +303,7 @@ def card(
     from headrace.storage.files import whole_file
 
     found = find(name, data_dir)
-    path = Path(output or f"{found.info.name}.html")
+    path = local_only(output or f"{found.info.name}.html", "--output")
     with whole_file(path) as file:
         file.write(card_page(found).encode())
     say(str(path))
@@ -223,5 +321,5 @@ def export(
 
     if to not in EXPORTS:
         raise ValueError(f"--to is one of {', '.join(EXPORTS)}, not {to!r}")
-    EXPORTS[to](find(name, data_dir), Path(target))
+    EXPORTS[to](find(name, data_dir), local_only(target, "TARGET"))
     say(target)

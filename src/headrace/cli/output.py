@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from headrace.errors import ElementError
+from headrace.plan.display import bytes_text as bytes_text  # noqa: PLC0414 - commands import it from here
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 LONG = 60
@@ -67,15 +68,6 @@ def byte_progress(text: str, total: int | None) -> Iterator[Callable[[int], None
     with shown:
         task = shown.add_task(text, total=total)
         yield lambda more: shown.advance(task, more)
-
-
-def bytes_text(size: float) -> str:
-    """A number of bytes for people."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if size < 1000:
-            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
-        size /= 1000
-    return f"{size:.1f} TB"
 
 
 def short(value: Any) -> str:

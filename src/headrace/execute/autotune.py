@@ -32,6 +32,8 @@ PATIENCE = 0.05
 """The share of the time that a consumer may wait before anything is tried."""
 MOST = 256
 DEEPEST = 256
+NO_FEWER_NANOSECONDS = 1_000_000_000
+"""No stage tries fewer calls in the first second of a pass: what it measures then is the start of other stages."""
 BREATH = 2
 """How many windows others get where they are what holds a stage up."""
 REST = 8
@@ -62,7 +64,7 @@ class Tuner:
         self._frozen = dict(frozen["chosen"]) if frozen else {}
         self._chosen: dict[str, int] = {}
         self._log: list[dict[str, Any]] = []
-        self._started = perf_counter_ns()
+        self.started = perf_counter_ns()
         self._trying: tuple[Climb, int] | None = None
         self._lock = threading.Lock()
 
@@ -90,7 +92,7 @@ class Tuner:
         with self._lock:
             self._chosen[stage] = now
             if before is not None:
-                seconds = (perf_counter_ns() - self._started) / 1e9
+                seconds = (perf_counter_ns() - self.started) / 1e9
                 self._log.append({"seconds": seconds, "stage": stage, "from": before, "to": now, "why": why})
 
     def report(self) -> Tuning:
@@ -240,7 +242,8 @@ class Climb:
             return False
         wanted = self._next(window)
         why = f"the consumer waited {share:.0%} of the time at {rate:,.0f} rows/s"
-        if wanted <= self.width and self._doubtful:
+        early = perf_counter_ns() - self.tuner.started < NO_FEWER_NANOSECONDS
+        if wanted <= self.width and self._doubtful and not early:
             wanted, why = max(self.least, self.width // 2), f"fewer might do, at {rate:,.0f} rows/s"
         if wanted == self.width or (wanted < self.width and not self._doubtful):
             self._rested()

@@ -9,7 +9,7 @@ import numpy as np
 from headrace.block import Block, Failure, Ids, Item, concat, source_ids, structures_differ
 from headrace.columns import Indices
 from headrace.errors import ElementError, SpecError
-from headrace.execute.inputs import Input
+from headrace.execute.inputs import Input, Opened
 from headrace.execute.registry import fetching
 from headrace.keys import ROOT, mix_key
 from headrace.late_block import LateBlock
@@ -25,6 +25,23 @@ CYCLE = 4
 """How many datasets or files take turns where nobody said; a number of the plan, since the order depends on it."""
 
 
+class Form(NamedTuple):
+    """What the items of an input may be, beside blocks of columns.
+
+    Attributes:
+        late: References to records in files. A consumer that takes them makes the rows where they are used, and reads
+            them again if they prove corrupt.
+        objects: Columns of the objects that the user gets, of texts that are only passed on or stacked.
+    """
+
+    late: bool = False
+    objects: bool = False
+
+
+COLUMNS = Form()
+OBJECTS = Form(objects=True)
+
+
 class Context(NamedTuple):
     """Where in the plan, on which path and in which pass a node is opened.
 
@@ -38,7 +55,7 @@ class Context(NamedTuple):
     run: Pass
     prepared: Prepared
     stage: Stage
-    opened: set[Input]
+    opened: Opened
     path: int = ROOT
     level: int = 0
     with_ids: bool = False
@@ -92,42 +109,51 @@ class Context(NamedTuple):
         marks: Marks = START,
         *,
         slot: int = 0,
-        with_ids: bool = False,
         any_order: bool = False,
-        late: bool = False,
-        objects: bool = False,
+        form: Form = COLUMNS,
+        flush: bool = False,
     ) -> Input:
         """The rows of an input from these positions on. It is closed with the stream that opened it, if not before.
 
-        `any_order` says that each item is passed on by itself, so that a state needs no other item read again: only
-        below such operations may `deterministic=False` change the order. What is opened by the function of a row is
-        read `late` if the rows of the operation are. `objects` says that nobody looks at texts that are passed on or
-        stacked.
+        Args:
+            node: The input.
+            marks: Where it begins.
+            slot: Which of several inputs it is, in statistics.
+            any_order: Whether each item is passed on by itself, so that a state needs no other item read again: only
+                below such operations may `deterministic=False` change the order.
+            form: What the items may be.
+            flush: For inputs that are followed by others: a failure that one of them dropped with an incomplete group
+                is its last row, because nothing remembers it once the next one is open.
         """
         inner = Context(  # all of it: `_replace` takes several times as long
             self.run,
             self.prepared,
             self.stage.input(slot, node),
-            set(),
+            Opened(),
             self.path,
             self.level,
-            with_ids or self.with_ids,
+            self.with_ids,
             any_order and self.any_order,
             self.sharers,
-            late,
-            objects and self.objects,
+            form.late,
+            form.objects and self.objects,
         )
-        return Input(node, inner, marks, self.opened)
+        return Input(node, inner, marks, self.opened, flush=flush)
 
     def open_plan(
         self, node: Node, mark: Marked | None = None, *, slot: int = 0, with_ids: bool = False, objects: bool = False
     ) -> Input:
-        """The rows of a plan of its own, such as a dataset that a user's function made while running."""
+        """The rows of a plan of its own, such as a dataset that a user's function made while running.
+
+        They are references to records if the rows of the operation may be. A failure that the plan drops with an
+        incomplete group is its last row.
+        """
         self.run.live = self.run.live or waits(node)
         prepared = self.run.prepare(node)
-        inner = Context(self.run, prepared, self.stage, self.opened, *self[4:])
+        ids = with_ids or self.with_ids
+        inner = Context(self.run, prepared, self.stage, self.opened, self.path, self.level, ids, *self[7:])
         marks = START if mark is None else mark.marks()
-        return inner.open(prepared.plan, marks, slot=slot, with_ids=with_ids, late=self.late, objects=objects)
+        return inner.open(prepared.plan, marks, slot=slot, form=Form(self.late, objects), flush=True)
 
     def fetch(self, node: Node, indices: Indices) -> Block:
         """The rows of a node with these ordinals, in this order; raises where one of them cannot be made."""

@@ -5,14 +5,15 @@ from __future__ import annotations
 import contextlib
 from collections import deque
 from time import perf_counter_ns
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from headrace.block import Failure, Item
+from headrace.block import Block, Failure, Item
 from headrace.errors import ElementError, StateError
 from headrace.execute.channel import Cancelled
 from headrace.execute.origin import Origin
 from headrace.execute.registry import opening
-from headrace.execute.stream import END, Pace, Pulled, Stream, Wanted
+from headrace.execute.row_by_row import IsLast, rows_until
+from headrace.execute.stream import END, DroppedFailure, End, Pace, Pulled, Stream, Wanted
 from headrace.late_block import look_at
 from headrace.plan.marks import NOWHERE, At, Mark, Marks, Position, SavedMark
 from headrace.plan.node import Node
@@ -24,19 +25,44 @@ if TYPE_CHECKING:
 FROM_THE_START = At()
 
 
+class Opened(set["Input"]):
+    """The inputs that one stream has opened, and the first failure that they dropped with an incomplete group.
+
+    Such a failure is no row. It waits here until the stream that opened the inputs ends too, and goes on from there to
+    the stream above it, up to an input that is opened with `flush`. `flushed` is the first that became a row so: a
+    stream that takes rows by number reads on to learn of it.
+    """
+
+    dropped: ElementError | None = None
+    flushed: ElementError | None = None
+
+    def drop(self, error: ElementError | None) -> None:
+        """Keep this failure, unless there is one already."""
+        self.dropped = self.dropped or error
+
+    def flush(self, error: ElementError | None) -> None:
+        """Keep a failure that became a row, unless there is one already."""
+        self.flushed = self.flushed or error
+
+
 class Input:
     """An open stream. It gives no more rows than are wanted, and says of each where it lies.
 
     A row of a one-to-one node lies where the row of its input does. Of a positional one the ordinal is all there is to
     say; of any other, how many rows it comes after what the operation wrote.
+
+    A failure that was dropped with an incomplete group comes after the last row: with `flush` as one row more, else it
+    is left with the stream that opened this input.
     """
 
     __slots__ = (
-        "_calls", "_closed", "_context", "_counters", "_made", "_mark", "_number", "_opened_by", "_passes",
-        "_positional", "_ready", "_rows", "_run", "_stream", "_takes", "ordinal",
+        "_calls", "_closed", "_context", "_counters", "_flush", "_made", "_mark", "_number", "_opened_by", "_passes",
+        "_positional", "_ready", "_rows", "_run", "_settled", "_stream", "_takes", "ordinal",
     )  # fmt: skip
 
-    def __init__(self, node: Node, context: Context, marks: Marks, opened_by: set[Input]) -> None:
+    def __init__(self, node: Node, context: Context, marks: Marks, opened_by: Opened, *, flush: bool = False) -> None:
+        self._flush = flush
+        self._settled = False
         self._run = context.run
         self._context = context
         self._counters = context.stage.add_stream()
@@ -45,10 +71,10 @@ class Input:
         self._positional = node.positional
         self._takes = node.takes
         self._passes = node.one_to_one
-        self._calls = node if node.calls else None
         self._ready: deque[Item] = deque()
         self._number = context.prepared.number(node)
         run = opening(type(node))
+        self._calls = node if run.calls else None
         position = self._restored(node, marks) if marks else None
         if not marks and not self._passes:
             at, offset = FROM_THE_START, 0
@@ -65,7 +91,7 @@ class Input:
         self._rows = 0
         self._made = self.ordinal = self._mark.ordinal - offset
         opened_by.add(self)
-        self._run.add_stream()
+        self._run.open_streams.add(self)
         try:
             self._stream: Stream = run.open(node, context, at)
             if offset:
@@ -81,8 +107,12 @@ class Input:
         return position
 
     def _seek(self, node: Node, offset: int) -> None:
-        mark = self._mark
-        if self.skip(offset, replay=True) < offset:
+        mark, before = self._mark, self._opened_by.dropped
+        done = self.skip(offset, replay=True)
+        if done == offset - 1 and self._context.opened.dropped is not None:
+            self._opened_by.dropped = before  # the state was taken after the dropped failure had been raised
+            self._settled = True
+        elif done < offset:
             raise StateError(
                 f"{node.operation} ended before element {mark.ordinal}, where the state was taken: its input has "
                 "changed since"
@@ -98,8 +128,8 @@ class Input:
             started = perf_counter_ns()
             made = self._stream.pull(want)
             counters.nanoseconds += perf_counter_ns() - started
-            if made is END:
-                return END
+            if made is END or isinstance(made, DroppedFailure):
+                return self._end(made)
             if not isinstance(made, list):
                 break
             if len(made) == 1:
@@ -118,6 +148,55 @@ class Input:
         self._rows = rows = made.rows
         self.ordinal += rows
         return made
+
+    def pull_until(self, want: int, is_last: IsLast) -> list[Item] | Literal[End.END]:
+        """The next rows, at most `want`: up to and with the first that `is_last` is true of, or up to a failure.
+
+        None is made after that one. `is_last` is asked once for each, in order; see `row_by_row`.
+        """
+        while not self._ready:
+            if self._run.cancelled:
+                raise Cancelled
+            started = perf_counter_ns()
+            made = self._stream.pull_until(want, is_last)
+            asked = made is not None
+            if made is None:
+                made = self._stream.pull(min(want, self._stream.unseen_rows))
+            self._counters.nanoseconds += perf_counter_ns() - started
+            if made is END or isinstance(made, DroppedFailure):
+                end = self._end(made)
+                return END if end is END else [end]
+            items = made if isinstance(made, list) else [made]
+            for item in items:
+                self._place(item)
+            if not asked:
+                self._ready.extend(items)
+            elif items:
+                self._mark, self._rows = items[-1].mark, items[-1].rows
+                self.ordinal += sum(item.rows for item in items)
+                return items
+        head = self._ready[0]
+        return [self._next_ready(rows_until(head, want, is_last) if isinstance(head, Block) else 1)]
+
+    def _end(self, made: DroppedFailure | Literal[End.END]) -> Pulled:
+        """Return END, or before it the failure that was dropped, if that is to be a row."""
+        opened = self._context.opened
+        if isinstance(made, DroppedFailure):
+            opened.drop(made.error)
+        self._opened_by.flush(opened.flushed)
+        if opened.dropped is None or self._settled:
+            return END
+        if not self._flush:
+            self._opened_by.drop(opened.dropped)
+            return END
+        self._settled = True
+        self._opened_by.flush(opened.dropped)
+        end = self.mark()
+        self._mark = Mark(end.number, end.ordinal, end.offset, end.own, end.inputs)  # no rows of the input follow it
+        self._rows = 1
+        self._made += 1
+        self.ordinal += 1
+        return Failure(opened.dropped, self._mark)
 
     def _next_ready(self, want: int) -> Item:
         item = self._ready.popleft()
@@ -213,21 +292,37 @@ class Input:
         """What the rows come from."""
         return self._stream
 
+    @property
+    def inputs(self) -> list[Input]:
+        """The open inputs of its stream."""
+        return list(self._context.opened)
+
+    def ordinals(self) -> dict[int, int]:
+        """By the number of its node and of each below it: the ordinal of the row that comes next."""
+        same_plan = [each for each in self.inputs if each._context.prepared is self._context.prepared]
+        found = {number: rows for each in same_plan for number, rows in each.ordinals().items()}
+        return {**found, self._number: self.ordinal}
+
     def close(self) -> None:
-        """Free the stream and all inputs below it."""
+        """Free the stream and all inputs below it. After an interrupt it can be called again, and goes on."""
         if self._closed:
             return
-        self._closed = True
         stream: Stream | None = getattr(self, "_stream", None)
         try:
             if stream is not None:
                 stream.close()
-        finally:
-            self._opened_by.discard(self)
-            self._context.stage.remove_stream(self._counters)
-            self._run.remove_stream()
-            if self._context.opened:
-                close_all(self._context.opened)
+        except Exception:
+            self._leave()
+            raise
+        self._leave()
+
+    def _leave(self) -> None:
+        if self._context.opened:
+            close_all(self._context.opened)
+        self._context.stage.remove_stream(self._counters)
+        self._run.open_streams.discard(self)
+        self._opened_by.discard(self)
+        self._closed = True
 
 
 def close_all(inputs: set[Input]) -> None:

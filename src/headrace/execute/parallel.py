@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from headrace.columns.refs import UnsoundError
 from headrace.execute.autotune import MOST, Climb, Depth
 from headrace.execute.channel import Limits
-from headrace.execute.context import Context
+from headrace.execute.context import Context, Form
 from headrace.execute.sound_rows import open_again, open_late
 from headrace.execute.stream import CROWD, Pace, Source
 from headrace.execute.unordered import Delivery, Remaining, Unordered
-from headrace.execute.workers import Reopen, Work, WorkerStream, do_nothing, rows_key
+from headrace.execute.workers import Flow, Task, Work, WorkerStream, do_nothing, rows_key
 from headrace.late_block import MOVED
 from headrace.options import AUTOTUNE
+from headrace.plan.access import late_bytes
 from headrace.plan.marks import At, Mark, Marks
-from headrace.plan.node import Node, waits
-from headrace.pointed_text import UnsoundError
+from headrace.plan.node import Ahead, Moves, Node, waits
 
 if TYPE_CHECKING:
-    from headrace.execute.processes import Processes
+    pass
 
 AUTOTUNE_TICKETS = 4
 """Hand-overs of about a millisecond that a prefetch(AUTOTUNE) keeps ready; more of them leave the cache."""
@@ -35,25 +37,32 @@ HELPFUL = 4
 """One thread for so many processors is a good guess where work is done by kernels: more wait for memory, or Python."""
 
 
+NO_WORK = Task()
+
+
 def read_ahead(
     ctx: Context,
     node: Node,
     marks: Marks,
     *,
     rows: int | None = None,
-    work: Work = do_nothing,
+    task: Task = NO_WORK,
     if_it_helps: str | None = None,
-    lots: int = 1,
 ) -> WorkerStream:
-    """The rows of an input, read by a thread at most `rows` before they are asked for; None: a sensible number.
+    """The rows of an input, read by a thread before they are asked for, or what a task makes of them, one by one.
 
-    With `work`, what it makes of them, one by one. `if_it_helps` has no thread read them until it is seen to help, and
-    is the name under which that is tuned; without one up to `lots` of them are worked on at a time.
+    Args:
+        ctx: Where the input is opened.
+        node: The input.
+        marks: Where it begins.
+        rows: How many rows are ahead at most. None chooses a sensible number.
+        task: What is done with the rows.
+        if_it_helps: The name under which it is tuned whether a thread reads them at all: not until it helps.
     """
-    working = work is not do_nothing
-    one_by_one = working or (waits(node) and not node.ready_made)  # who is asked for many gives what there is
+    working = task.work is not do_nothing
+    one_by_one = working or (waits(node) and node.ahead is not Ahead.READY)  # who is asked for many gives what there is
     late = ctx.late and not working and rows is None and not if_it_helps  # else of however many files
-    source = ctx.open(node, marks, any_order=True, late=late, objects=not working)
+    source = ctx.open(node, marks, any_order=True, form=Form(late=late, objects=not working))
     tuner = ctx.run.tuner
     depth = None
     if rows is None:
@@ -61,39 +70,22 @@ def read_ahead(
         found = tuner.found_before(stage)
         sensible = AUTOTUNE_ROWS if one_by_one else AUTOTUNE_TICKETS
         depth = Depth(tuner, stage, found or tuner.widths.get(stage, sensible), fixed=found is not None)
-    width = tuned_width(ctx, AUTOTUNE, stage=if_it_helps, most=1, hides=True) if if_it_helps else 1
+    width = _one_if_it_helps(ctx, if_it_helps) if if_it_helps else 1
 
     small = SMALL_BYTES if node.pure and not one_by_one else 0
 
     def limits(size: int) -> Limits:
         return Limits(max(2, rows or size), rows, prompt=working, small=small)
 
-    return _stage(ctx, source, work, width, limits, None, one_by_one=one_by_one, depth=depth, lots=lots)
+    return _stage(ctx, source, replace(task, one_by_one=one_by_one), Flow(width, limits, depth=depth))
 
 
-def work_in_parallel(
-    ctx: Context,
-    node: Node,
-    at: At,
-    work: Work,
-    *,
-    width: int,
-    ordered: bool,
-    one_by_one: bool = True,
-    one_to_one: bool = True,
-    remote: Processes | None = None,
-    lot: int = 1,
-    unseen: bool = False,
-    written: Node | None = None,
-) -> WorkerStream:
-    """What `work` makes of the rows of an input, `one_by_one` or in blocks, on `width` threads.
+def work_in_parallel(ctx: Context, node: Node, at: At, task: Task, *, width: int, ordered: bool) -> WorkerStream:
+    """What a task makes of the rows of an input on `width` threads; on at most as many if its work is unseen.
 
-    `one_to_one` says that it makes one row of each. `remote` are the processes that it calls. Rows that go one by one
-    go up to `lot` at a time where that takes no longer than a hand-over is worth. Where the work is `unseen`, so that
-    nobody can tell how many threads do it, there are at most `width`: as many as prove good. Rows are then made late;
-    where some prove unsound, all from there on are read again: those of `written`, if given, with no work to do.
+    Then rows are read lazily; if some prove corrupt, all from there on are read again.
     """
-    own = at.own
+    own, unseen = at.own, task.unseen
     if isinstance(own, Unordered):
         left = Delivery(own.done)
         delivery: Delivery | None = left
@@ -105,97 +97,58 @@ def work_in_parallel(
     # Reading that shows goes as far ahead as there are calls, which is what the user asked for.
     # A process has the next rows while it works on others.
     def limits(n: int) -> Limits:
-        tickets = 4 * n if remote is not None else n + min(n, SPARE) if unseen else 2 * n
+        tickets = 4 * n if task.remote is not None else n + min(n, SPARE) if unseen else 2 * n
         return Limits(tickets, None if node.pure else n)
 
     def reopen(mark: Mark, unsound: UnsoundError) -> tuple[Source, Work]:
-        return open_again(ctx, written or node, mark, unsound), do_nothing if written else work
+        written = task.written
+        return open_again(ctx, written or node, mark, unsound), do_nothing if written else task.work
 
     # Out of order, marks are made where threads hand over: then there is always one.
     start = 0 if delivery is None else 1
     if unseen and not start:
         # Of records that were drawn from all over, making them is nearly all there is to do.
-        guess = max(int(node.scatters and node.late_bytes >= MOVED), ctx.run.tuner.cpus // HELPFUL)
+        guess = max(int(node.moves is Moves.FAR and late_bytes(node) >= MOVED), ctx.run.tuner.cpus // HELPFUL)
         threads = width_up_to(ctx, width, few=FEW, guess=guess)
     else:
         threads = tuned_width(ctx, width, start=start)
-    return _stage(
-        ctx,
-        source,
-        work,
-        threads,
-        limits,
-        delivery,
-        one_by_one=one_by_one,
-        one_to_one=one_to_one,
-        remote=remote,
-        lot=lot,
-        reopen=reopen if unseen and ordered else None,
-    )
+    return _stage(ctx, source, task, Flow(threads, limits, delivery, reopen=reopen if unseen and ordered else None))
 
 
-def _stage(
-    ctx: Context,
-    source: Source,
-    work: Work,
-    width: int | Climb,
-    limits: Callable[[int], Limits],
-    delivery: Delivery | None,
-    *,
-    one_by_one: bool,
-    one_to_one: bool = True,
-    depth: Depth | None = None,
-    remote: Processes | None = None,
-    lot: int = 1,
-    reopen: Reopen | None = None,
-    lots: int = 1,
-) -> WorkerStream:
+def _stage(ctx: Context, source: Source, task: Task, flow: Flow) -> WorkerStream:
     """Rows that a user's function makes are taken on one by one: none is held back while the next is made.
 
-    Unless nobody sees them before there is a whole `lot`.
+    Unless nobody sees them before there is a whole lot.
     """
-    threads = width if isinstance(width, int) else width.most
+    threads = flow.width if isinstance(flow.width, int) else flow.width.most
     crowd = max(1, threads, min(ctx.sharers, CROWD))
-    pace = Pace(1) if one_by_one else ctx.run.pace(threads=crowd, remote=remote is not None)
-    if one_by_one and lot > 1 and ctx.run.block_rows is None:
-        pace = Pace(most=lot, threads=max(1, threads))
+    pace = Pace(1) if task.one_by_one else ctx.run.pace(threads=crowd, remote=task.remote is not None)
+    if task.one_by_one and task.lot > 1 and ctx.run.block_rows is None:
+        pace = Pace(most=task.lot, threads=max(1, threads))
     pace.begin_with(ctx.run.tuner.widths.get(rows_key(ctx.stage)))
-    return WorkerStream(
-        source,
-        work,
-        ctx.run,
-        width=width,
-        limits=limits,
-        depth=depth,
-        delivery=delivery,
-        stage=ctx.stage,
-        pace=pace,
-        one_to_one=one_to_one,
-        remote=remote,
-        reopen=reopen,
-        lots=lots,
-    )
+    return WorkerStream(source, task, flow, ctx.run, ctx.stage, pace)
 
 
-def tuned_width(
-    ctx: Context,
-    width: int,
-    *,
-    start: int = 0,
-    guess: int = 0,
-    most: int = MOST,
-    hides: bool = False,
-    stage: str | None = None,
-) -> int | Climb:
+def tuned_width(ctx: Context, width: int, *, start: int = 0, guess: int = 0, most: int = MOST) -> int | Climb:
     """The number of parallel calls: what was said, or found by an earlier pass, else to be found, from a `guess` on."""
     if width != AUTOTUNE:
         return width
-    tuner, stage = ctx.run.tuner, stage or ctx.stage.path
+    tuner, stage = ctx.run.tuner, ctx.stage.path
     found = tuner.found_before(stage)
     if found is None:
-        return Climb(tuner, stage, max(start, tuner.widths.get(stage, guess)), most, hides, start)
+        return Climb(tuner, stage, max(start, tuner.widths.get(stage, guess)), most, hides=False, least=start)
     tuner.chose(stage, None, found, "")
     return max(start, found)
+
+
+def _one_if_it_helps(ctx: Context, stage: str) -> int | Climb:
+    """One thread, if that hides time from the consumer, or none; as found by an earlier pass, else to be found."""
+    tuner = ctx.run.tuner
+    found = tuner.found_before(stage)
+    if found is None:
+        return Climb(tuner, stage, tuner.widths.get(stage, 0), 1, hides=True)
+    tuner.chose(stage, None, found, "")
+    return found
 
 
 def width_up_to(ctx: Context, said: int, *, few: int = 0, most: int = MOST, guess: int | None = None) -> int | Climb:

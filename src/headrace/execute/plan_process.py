@@ -22,7 +22,7 @@ from headrace.execute.passes import Pass
 from headrace.execute.remote_worker import Died, Worker
 from headrace.execute.shared import PackedValues, take_apart
 from headrace.execute.state import description, drawn_seeds
-from headrace.execute.stream import END, Made, Pulled, Stream
+from headrace.execute.stream import END, DroppedFailure, Made, Pulled, Stream
 from headrace.execute.workers import LOT_BYTES, WorkerStream
 from headrace.options import Options
 from headrace.plan.marks import Mark, Marked, Marks, SavedMark
@@ -89,7 +89,7 @@ class Pipeline:
         item = self._pull(self._run, request.rows)
         sizes = self._run.sizes
         if item is END:
-            return [Sent(None, sizes, over=True)]
+            return [self._run.dropped, Sent(None, sizes, over=True)]
         return [item.error if isinstance(item, Failure) else item, Sent(item.mark, sizes)]
 
     def _pull(self, run: Pass, want: int) -> Pulled:
@@ -125,7 +125,7 @@ class Pipeline:
             self._prepared, path=begin.path, level=begin.level, with_ids=begin.with_ids, any_order=begin.any_order
         )
         try:
-            run.open(context, begin.marks)
+            run.open(context, begin.marks, flush=False)
         except BaseException:
             self._close()
             raise
@@ -185,6 +185,7 @@ class ProcessStream(Stream):
         self._plan = [*description(node), *map(str, drawn_seeds(node))]  # a restored state may bring other seeds
         self._next: Marked = SavedMark(marks)
         self._asked = self._over = self._died = False
+        self._dropped: ElementError | None = None
         self._worker: Worker | None = None
 
     def pull(self, want: int) -> Made:
@@ -196,7 +197,7 @@ class ProcessStream(Stream):
             else:
                 if item is not None:
                     return item
-        return END
+        return END if self._dropped is None else DroppedFailure(self._dropped)
 
     def _receive(self, want: int) -> Item | None:
         worker = self._worker or self._begin_worker()
@@ -208,6 +209,7 @@ class ProcessStream(Stream):
         self._ctx.run.sizes.update(sent.sizes)
         if sent.over:
             self._over = True
+            (self._dropped,) = made
             self.close()
             return None
         item = self._item(made[0], sent.mark)

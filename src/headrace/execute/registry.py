@@ -22,52 +22,63 @@ if TYPE_CHECKING:
 Open = Callable[[Any, "Context", "At"], "Stream"]
 FetchRows = Callable[[Any, "Context", "Indices"], "Block | list[Item]"]
 PointAtRows = Callable[[Any, "Context", "Indices"], "LateBlock | None"]
+CheckCounts = Callable[[Any, "Context"], bool]
 O = TypeVar("O", bound=Callable[..., "Stream"])  # noqa: E741
 F = TypeVar("F", bound=Callable[..., "Block | list[Item]"])
 
 
 class Opening(NamedTuple):
-    """How one kind of node is opened, and what its own marks are."""
+    """How one kind of node is opened, what its own marks are, and whether it calls a user's function on each row."""
 
     open: Open
     own: type[OwnMark]
+    calls: bool
 
 
 class Fetching(NamedTuple):
-    """How rows of one kind of node are fetched; `items`: with failures in their places; `point`: or pointed at."""
+    """How rows of one kind of node are fetched; `items`: with failures in their places; `point`: or pointed at.
+
+    `check` is for sources of which a pass over everything is cheaper than many rows by number.
+    """
 
     fetch: FetchRows
     items: bool
     point: PointAtRows | None
+    check: CheckCounts | None
 
 
 _openings: dict[type[Node], Opening] = {}
 _fetchings: dict[type[Node], Fetching] = {}
 
 
-def opens(kind: Any, own: type[OwnMark] = OwnMark) -> Callable[[O], O]:
+def opens(kind: Any, own: type[OwnMark] = OwnMark, *, calls: bool = False) -> Callable[[O], O]:
     """Have nodes of this kind, and those derived from it, opened by a function, or a class of streams.
 
     It gets the node, the context to open inputs with, and where to begin: `open(node, ctx, at) -> Stream`. `own` is
-    the class of the marks that its items carry besides those of its inputs.
+    the class of the marks that its items carry besides those of its inputs. `calls` says that a user's function is
+    called on each row of its one input, whose mark is that of the row that is made.
     """
 
     def register(open: O) -> O:
-        _openings[kind] = Opening(open, own)
+        _openings[kind] = Opening(open, own, calls)
         return open
 
     return register
 
 
-def fetches(kind: Any, *, items: bool = False, point: PointAtRows | None = None) -> Callable[[F], F]:
+def fetches(
+    kind: Any, *, items: bool = False, point: PointAtRows | None = None, check: CheckCounts | None = None
+) -> Callable[[F], F]:
     """Have rows of nodes of this kind fetched by number: `fetch(node, ctx, indices)`, in that order.
 
     It gives a block, and raises the ElementError of a row that cannot be made; or `items`, failures in their places.
     `point` says where the rows lie, and looks at none of them; it gives None where that is not to be said.
+    `check(node, ctx)` tells whether row i of a pass is the row with number i: not if a file changed after its rows were
+    counted.
     """
 
     def register(fetch: F) -> F:
-        _fetchings[kind] = Fetching(fetch, items, point)
+        _fetchings[kind] = Fetching(fetch, items, point, check)
         return fetch
 
     return register

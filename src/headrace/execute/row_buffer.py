@@ -5,17 +5,21 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from time import perf_counter_ns
+from typing import Literal
 
 from headrace.block import Block, Item
 from headrace.execute.autotune import Climb
 from headrace.execute.context import Context
 from headrace.execute.inputs import Input
 from headrace.execute.parallel import tuned_width, width_up_to
-from headrace.execute.stream import CROWD, END, Pace, Pending, Pulled, Source
+from headrace.execute.row_by_row import IsLast, rows_until
+from headrace.execute.stream import CROWD, END, End, Pace, Pending, Pulled, Source
 from headrace.execute.workers import WorkerStream
 from headrace.late_block import held_bytes
+from headrace.plan.access import comes_late, is_at_hand
 from headrace.plan.marks import Mark
 from headrace.plan.node import Node
+from headrace.plan.structure import Structure
 
 BRIEF_ROWS = 1 << 10
 """How many rows are asked for at a time where there are few."""
@@ -35,6 +39,17 @@ class RowBuffer:
         self._in_blocks = in_blocks
         self._rows = Pending()
         self._pace = Pace(BRIEF_ROWS) if brief else pace or Pace()
+        self.ended = False
+        """Whether all rows that are left lie ready."""
+
+    @classmethod
+    def of_block(cls, block: Block) -> RowBuffer:
+        """All rows of an input, which are there already."""
+        made = cls(_NoMore(block.mark.later(block.rows)))
+        made.ended = True
+        if block.rows:
+            made._rows.add([block])
+        return made
 
     def pull(self, want: int) -> Pulled:
         """The next rows."""
@@ -45,6 +60,16 @@ class RowBuffer:
             return item
         self._rows.add([item])
         return self._rows.pull(want)
+
+    def pull_until(self, want: int, is_last: IsLast) -> list[Item] | Literal[End.END]:
+        """The next rows, at most `want`: up to and with the first that `is_last` is true of, or a failure."""
+        if not self._rows:
+            item = self._read(self._pace.rows)
+            if item is END:
+                return END
+            self._rows.add([item])
+        head = self._rows.block()
+        return [self._rows.pull(1 if head is None else rows_until(head, want, is_last))]
 
     def _read(self, rows: int) -> Pulled:
         started = perf_counter_ns()
@@ -58,13 +83,38 @@ class RowBuffer:
         done = self._rows.drop(count)
         return done + self._source.skip(count - done, replay=replay)
 
+    def read_more(self) -> bool:
+        """Make more rows ready, or learn that there are none; False if rows must not be made before they are wanted."""
+        if not self._in_blocks or self.ended:
+            return False
+        item = self._read(self._pace.rows)
+        if item is END:
+            self.ended = True
+        else:
+            self._rows.add([item])
+        return True
+
     def head(self) -> Block | None:
-        """The rows that lie ready, if they are a block; where nobody can tell, some are made ready."""
-        if not self._rows and self._in_blocks:
-            item = self._read(self._pace.rows)
-            if item is not END:
-                self._rows.add([item])
+        """The rows that lie ready, if they are a block."""
         return self._rows.block()
+
+    def ready_rows(self, structure: Structure | None) -> tuple[int, bool]:
+        """How many rows lie ready in blocks of this structure, and whether these are all that lie ready."""
+        return self._rows.run_of(structure)
+
+    def put_back(self, item: Item) -> None:
+        """Have these rows come next."""
+        self._rows.put_back(item)
+
+    def take_blocks(self, count: int) -> list[Block]:
+        """The next rows, which lie ready in blocks."""
+        blocks = []
+        while count:
+            block = self._rows.pull(count)
+            assert isinstance(block, Block)
+            blocks.append(block)
+            count -= block.rows
+        return blocks
 
     def mark(self) -> Mark:
         """The mark of the next row."""
@@ -88,6 +138,26 @@ class RowBuffer:
         self._source.close()
 
 
+class _NoMore:
+    """The end of an input."""
+
+    def __init__(self, mark: Mark) -> None:
+        self._mark = mark
+        self.ordinal = mark.ordinal
+
+    def pull(self, want: int) -> Pulled:  # noqa: ARG002
+        return END
+
+    def skip(self, count: int, *, replay: bool = False) -> int:  # noqa: ARG002
+        return 0
+
+    def mark(self) -> Mark:
+        return self._mark
+
+    def close(self) -> None:
+        """There is nothing to free."""
+
+
 class ReadersAhead:
     """Which of several buffers have threads that read before they are asked: as many as were said, or prove good.
 
@@ -107,8 +177,8 @@ class ReadersAhead:
 
     def expect(self, node: Node) -> None:
         """Told what the next buffer reads, before it is opened: of the first one it learns how many threads to try."""
-        if self._said and node.pure and node.at_hand:
-            late = self._ctx.late and node.comes_late  # then to read is to look where they lie, which takes no time
+        if self._said and node.pure and is_at_hand(node):
+            late = self._ctx.late and comes_late(node)  # then to read is to look where they lie, which takes no time
             self._use(0 if late else width_up_to(self._ctx, self._said, most=self._most))
         self._said = 0
 
@@ -125,7 +195,9 @@ class ReadersAhead:
         if self._climb is not None:
             buffer.read_ahead(index < self._count)
 
-    def pull(self, make: Callable[[int], Item | None], want: int, buffers: Sequence[RowBuffer | None]) -> Item | None:
+    def pull(
+        self, make: Callable[[int], Item | None], want: int, buffers: Callable[[], Sequence[RowBuffer | None]]
+    ) -> Item | None:
         """What `make` gives of them; where the number is to be found, it learns how long that took."""
         climb = self._climb
         if climb is None:
@@ -136,7 +208,7 @@ class ReadersAhead:
             return item
         if item is not None and climb.learn_delivery(1, item.rows, perf_counter_ns() - started):
             self._count = climb.width
-            for index, buffer in enumerate(buffers):
+            for index, buffer in enumerate(buffers()):
                 if buffer is not None:
                     buffer.read_ahead(index < self._count)
         return item

@@ -21,6 +21,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from headrace.block import Block
 from headrace.columns.dense import copy_with_help, room_for
+from headrace.plan.bound import Portable, original_of
 from headrace.plan.structure import Structure
 
 _ALIGNMENT = 64
@@ -207,6 +208,8 @@ class Packer(cloudpickle.Pickler):  # type: ignore[misc]
     def reducer_override(self, obj: Any) -> Any:
         if isinstance(obj, FunctionType | type):
             _prepare(obj.__module__)
+        if type(obj) is FunctionType and (original := original_of(obj)) is not None:
+            return Portable(obj, original).__reduce__()
         return super().reducer_override(obj)
 
 

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+from headrace.columns.refs import UnsoundError
 from headrace.errors import StateError
-from headrace.execute.context import Context
+from headrace.execute.context import Context, Form
 from headrace.execute.inputs import Input
 from headrace.execute.stream import END, Pulled
 from headrace.late_block import look_at
 from headrace.plan.marks import Mark, Marks
 from headrace.plan.node import Node
-from headrace.pointed_text import UnsoundError
 
 
 def open_late(ctx: Context, node: Node, marks: Marks) -> Input:
     """Rows that may be made late, unless some that are passed over to begin with prove unsound."""
     try:
-        return ctx.open(node, marks, late=True)
+        return ctx.open(node, marks, form=Form(late=True))
     except UnsoundError:
         return ctx.open(node, marks)
 

@@ -7,10 +7,11 @@ import sys
 import zlib
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from headrace.errors import StateError
 from headrace.keys import Seed, globally_seeded, mix_key
+from headrace.plan.capabilities import share_of_process
 from headrace.plan.marks import Marks, from_json, is_count, to_json
 from headrace.plan.node import Node, fields_of, rebuild, walk
 
@@ -93,31 +94,33 @@ def with_keyed_seeds(plan: Node, key: int) -> Node:
 
 def process_of(plan: Node) -> tuple[int, int, int] | None:
     """Where the rows of a plan are the share of one process: which, of how many, how many elements it has a step."""
-    return next((node.process for node in walk(plan) if node.process is not None), None)
+    return next((share for node in walk(plan) if (share := share_of_process(node)) is not None), None)
+
+
+class Described(NamedTuple):
+    """The parts of a state that are the same everywhere in a pass over `plan`.
+
+    `lines` is the plan's description, `seeds` are those that nobody chose; `functions` tells those of the plan, and its
+    data, from others; `process` says whose share it is.
+    """
+
+    plan: Node
+    lines: list[str]
+    seeds: list[int]
+    functions: dict[str, Any]
+    process: tuple[int, int, int] | None
 
 
 def make_state(
-    seeds: list[int],
-    described: list[str],
-    epoch: int,
-    delivered: int,
-    marks: Marks,
-    *,
-    over: bool,
-    sizes: dict[str, int],
-    functions: dict[str, Any],
-    process: tuple[int, int, int] | None,
+    about: Described, epoch: int, delivered: int, marks: Marks, *, over: bool, sizes: dict[str, int]
 ) -> dict[str, Any]:
-    """The state of a pass; `described` is the plan's description, `sizes` what was chosen that changes the order.
-
-    `seeds` are those that nobody chose; `functions` tells those of the plan, and its data, from others; `process` says
-    whose share it is.
-    """
+    """The state of a pass; `sizes` are those that were chosen while running and change the order."""
+    functions, process = about.functions, about.process
     state: dict[str, Any] = {
         "headrace": VERSION,
-        "plan": described,
+        "plan": about.lines,
         **({"functions": functions} if functions else {}),
-        "seeds": list(seeds),
+        "seeds": list(about.seeds),
         **({"sizes": dict(sizes)} if sizes else {}),
         **({"process": list(process)} if process else {}),
         "epoch": epoch,

@@ -6,9 +6,10 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
+from headrace.plan.capabilities import HasRemedy
 from headrace.plan.display import WIDTH, cut_to_width
 from headrace.plan.explain import table
-from headrace.plan.node import Node, draws_numbers
+from headrace.plan.node import Ahead, Node, draws_numbers
 
 
 class Counters:
@@ -55,13 +56,15 @@ class Stage:
         with self._lock:
             stage = self.inputs.get(key)
             if stage is None:
-                tuned = node.ready_made or not node.transparent  # others may come and go, and have nothing to tune
+                # Others may come and go, and have nothing to tune.
+                tuned = node.ahead is Ahead.READY or not node.transparent
                 path = f"{self.path}/{slot or ''}{node.operation}" if tuned else self.path
                 branch = f"{self.branch}{slot}/" if slot else self.branch
                 stage = self.inputs[key] = Stage(node.label(), path, branch)
                 stage._node, stage._operation = id(node), node.operation
                 one_of_its_files = self._operation == node.operation and not node.inputs
-                stage.remedy = node.remedy() or (self.remedy if one_of_its_files else None)
+                remedy = node.remedy() if isinstance(node, HasRemedy) else None
+                stage.remedy = remedy or (self.remedy if one_of_its_files else None)
                 stage.random = draws_numbers(node)
             elif stage._node != id(node):
                 stage.label = f"{node.operation}(…)"  # children of a flat_map, files of a reader: each another one

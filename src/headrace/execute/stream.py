@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from enum import Enum
-from typing import Final, Literal, Protocol, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headrace.block import Block, Item
 from headrace.columns import Indices
+from headrace.errors import ElementError
+from headrace.execute.row_by_row import IsLast
 from headrace.execute.run_delay import RunDelay
 from headrace.late_block import join_late
 from headrace.plan.marks import Mark
+from headrace.plan.structure import Structure
 
 
 class End(Enum):
@@ -26,7 +29,21 @@ class End(Enum):
 
 END: Final = End.END
 Pulled: TypeAlias = Item | Literal[End.END]
-Made: TypeAlias = Item | list[Item] | Literal[End.END]
+
+
+class DroppedFailure:
+    """The end of a stream whose last rows were dropped because they did not fill a group, and one of them failed.
+
+    A stream returns it in place of END. Its `Input` reports the end, and passes the failure on: see `Opened`.
+    """
+
+    __slots__ = ("error",)
+
+    def __init__(self, error: ElementError) -> None:
+        self.error = error
+
+
+Made: TypeAlias = Item | list[Item] | DroppedFailure | Literal[End.END]
 
 
 class Wanted(Protocol):
@@ -35,6 +52,13 @@ class Wanted(Protocol):
     def mask(self, ordinals: Indices) -> NDArray[np.bool_]:
         """Of each of these rows, whether it is wanted."""
         ...
+
+
+class RowRange(NamedTuple):
+    """Rows of a stream by their ordinals: those from `first` to before `stop`."""
+
+    first: int
+    stop: int
 
 
 class Stream(ABC):
@@ -52,10 +76,23 @@ class Stream(ABC):
 
     @abstractmethod
     def pull(self, want: int) -> Made:
-        """The next rows, or END, again and again.
+        """The next rows, or END, again and again; a DroppedFailure the first time if the last rows were dropped.
 
         `want` rows are enough; more may come where nobody can tell. An empty list says: ask again.
         """
+
+    def pull_until(self, want: int, is_last: IsLast) -> Made | None:  # noqa: ARG002
+        """The next rows, at most `want`, ending with the first that `is_last` is true of, or with a failure.
+
+        `is_last` has been asked of each of them, in order, before the next one was made: see `row_by_row`. None if this
+        stream cannot: then `unseen_rows` are pulled at a time.
+        """
+        return None
+
+    @property
+    def unseen_rows(self) -> int:
+        """How many rows may be pulled at a time by a consumer that does not know how many it needs."""
+        return 1
 
     def skip(self, count: int, *, replay: bool = False) -> int:  # noqa: ARG002
         """Pass over up to `count` rows without making them; how many. The others are pulled and dropped.
@@ -63,6 +100,17 @@ class Stream(ABC):
         With `replay` an earlier run has made these rows already: user functions that keep their number need no call.
         """
         return 0
+
+    def halt(self) -> Any | None:
+        """End soon, at a place where another reader can begin: returns that place. None if there is no such place.
+
+        Only sources that can be cut have one. Rows that were read are still given, and the rest of what cannot be cut.
+        """
+        return None
+
+    def voids(self) -> Hashable | None:
+        """The unit whose later cuts must not be read: this stream has ended, and found the unit's end before them."""
+        return None
 
     def announce(self, wanted: Wanted) -> None:  # noqa: B027 - most streams make all their rows in any case
         """From here on only these rows will be looked at, all others are dropped: a hint, which may be ignored.
@@ -199,6 +247,15 @@ class Pending:
         """The first item, if it is a block."""
         head = self._items[0] if self._items else None
         return head if isinstance(head, Block) else None
+
+    def run_of(self, structure: Structure | None) -> tuple[int, bool]:
+        """How many rows come before a failure or a block of another structure, and whether these are all."""
+        rows = 0
+        for item in self._items:
+            if not isinstance(item, Block) or (item.structure is not structure and item.structure != structure):
+                return rows, False
+            rows += item.rows
+        return rows, True
 
     def first(self) -> Item:
         """The first item; there must be one."""

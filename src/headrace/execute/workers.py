@@ -6,11 +6,13 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from time import monotonic, perf_counter_ns, thread_time_ns
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.block import Block, Item
+from headrace.columns.refs import UnsoundError
 from headrace.errors import StateError
 from headrace.execute.autotune import Climb, Depth
 from headrace.execute.channel import NO_ROOM, Cancelled, Channel, Limits, Ticket
@@ -22,12 +24,12 @@ from headrace.execute.stream import END, Made, Pace, Pulled, Source, Stream
 from headrace.execute.unordered import Delivery, Remaining
 from headrace.late_block import look_at
 from headrace.plan.marks import NOWHERE, Mark
-from headrace.pointed_text import UnsoundError
 
 if TYPE_CHECKING:
     from headrace.execute.passes import Pass
     from headrace.execute.processes import Processes
     from headrace.execute.stats import Stage
+    from headrace.plan.node import Node
 
 Work = Callable[[Item], list[Item]]
 Reopen = Callable[[Mark, UnsoundError], tuple[Source, Work]]
@@ -81,51 +83,73 @@ class Thread(threading.Thread):
             self.join()
 
 
-class WorkerStream(Stream):
-    """What `work` makes of the rows of `source`, made by `width` threads before it is asked for.
+@dataclass(frozen=True)
+class Task:
+    """What is done with rows, and how they are taken on.
 
-    At a width of 0 it is made when it is asked for, by whoever asks. Without a `delivery` it is handed over in order,
-    with one as soon as it is made. `one_to_one` says that `work` makes one row of each. `remote` are the processes
-    that do the work. `reopen` gives the source from a mark on, where rows that were handed out late prove unsound, and
-    what is to be done with its rows, none of which is late. Whoever does the work himself does up to `lots` of rows in
-    one go, as many as the source gives at once: where that takes little longer than one.
+    Attributes:
+        work: What is done with each item.
+        one_by_one: Whether rows are taken on one by one, else in blocks.
+        one_to_one: Whether `work` makes one row of each.
+        remote: The processes that do the work.
+        lot: Rows that go one by one go up to so many at a time if that takes no longer than a hand-over is worth.
+        lots: A consumer that does the work itself does up to so many items in one go, as many as the source gives.
+        unseen: Whether nobody can tell how many threads do the work, and when: then as many do as prove good.
+        written: What gives the same rows with no work to do, to read on where lazily read records prove corrupt.
     """
 
-    def __init__(
-        self,
-        source: Source,
-        work: Work,
-        run: Pass,
-        *,
-        width: int | Climb,
-        limits: Callable[[int], Limits],
-        depth: Depth | None = None,
-        delivery: Delivery | None,
-        stage: Stage,
-        pace: Pace,
-        one_to_one: bool = True,
-        remote: Processes | None = None,
-        reopen: Reopen | None = None,
-        lots: int = 1,
-    ) -> None:
+    work: Work = do_nothing
+    one_by_one: bool = True
+    one_to_one: bool = True
+    remote: Processes | None = None
+    lot: int = 1
+    lots: int = 1
+    unseen: bool = False
+    written: Node | None = None
+
+
+@dataclass(frozen=True)
+class Flow:
+    """How many threads work, and how far ahead.
+
+    Attributes:
+        width: The number of threads, or the search for it. At 0 the consumer does the work when it asks for rows.
+        limits: For a number of threads or the present depth, how much may be ahead.
+        delivery: If given, results are handed over as soon as they are made, else in order.
+        depth: The search for how far ahead rows are read.
+        reopen: Gives the source from a mark on, if lazily read records prove corrupt, and the work that is left to do.
+    """
+
+    width: int | Climb
+    limits: Callable[[int], Limits]
+    delivery: Delivery | None = None
+    depth: Depth | None = None
+    reopen: Reopen | None = None
+
+
+class WorkerStream(Stream):
+    """What a task makes of the rows of `source`, made by threads before it is asked for."""
+
+    def __init__(self, source: Source, task: Task, flow: Flow, run: Pass, stage: Stage, pace: Pace) -> None:
+        work, width = task.work, flow.width
         self._source = source
-        self._lots, self._lot = lots, 1
-        self._reopen = reopen
-        self._next = NOWHERE if reopen is None else source.mark()
+        self._lots, self._lot = task.lots, 1
+        self._reopen = flow.reopen
+        self._next = NOWHERE if flow.reopen is None else source.mark()
         self._work = work
         self._in_turn = work if work is not do_nothing and isinstance(work, RowWork) else None
         self._pass = run
         self._climb = width if isinstance(width, Climb) else None
         self._width = width.width if isinstance(width, Climb) else width
-        self._limits = limits
-        self._depth = depth
+        self._limits = flow.limits
+        self._depth = flow.depth
         self._stage = stage
         self._pace = pace
-        self._one_to_one = one_to_one
+        self._one_to_one = task.one_to_one
         self._unit = 0  # so many rows were asked for first: a batch, where there are batches
         self._patience = PATIENCE
         self._begun = 0  # rows that were taken on
-        self._remote = remote
+        self._remote = task.remote
         self._pending: deque[Item] = deque()
         self._made = 0  # rows pending that no thread made
         self._dealer = Dealer[Taken]()
@@ -133,7 +157,7 @@ class WorkerStream(Stream):
         self._left: list[Thread] = []
         self._resizing = threading.Lock()
         self._pid = os.getpid()
-        self.channel = Channel(self._allowed(), run.memory, delivery)
+        self.channel = Channel(self._allowed(), run.memory, flow.delivery)
         run.watch(self.channel)
 
     def _allowed(self) -> Limits:

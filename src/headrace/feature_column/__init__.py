@@ -1,5 +1,7 @@
 """`hr.feature_column`: raw features to numbers, under tf.feature_column's names and with its numbers."""
 
+from typing import TYPE_CHECKING, Any
+
 from headrace.feature_column.categorical import (
     categorical_column_with_hash_bucket,
     categorical_column_with_identity,
@@ -30,3 +32,11 @@ __all__ = [
     "shared_embeddings",
     "weighted_categorical_column",
 ]
+
+
+if not TYPE_CHECKING:  # a type checker should still know which names there are
+
+    def __getattr__(name: str) -> Any:
+        from headrace.names import found
+
+        return found("hr.feature_column", name)

@@ -220,5 +220,10 @@ def _embedding(
         raise ValueError(f"column {name!r}: read the checkpoint's array, and give it to layer.load_tables")
     if max_norm is not None and not max_norm > 0:
         raise ValueError(f"column {name!r}: max_norm must be positive, not {max_norm}")
+    if isinstance(dimension, float | np.floating):
+        raise TypeError(
+            f"column {name!r}: dimension must be an integer, not {dimension!r}, as in TensorFlow 2: "
+            f"round() or int() makes it one"
+        )
     size = check_integer(name, "dimension", dimension, 1)
     return EmbeddingColumn(column, size, combiner, initializer, max_norm, trainable, table or name, table is not None)

@@ -14,7 +14,8 @@ import numpy as np
 from headrace.block import Block
 from headrace.errors import NONSENSE, StateError
 from headrace.feature_column.learners import Arrays, Learner
-from headrace.plan.cardinality import INFINITE
+from headrace.paths import local_only
+from headrace.plan.capabilities import require_end
 from headrace.storage.files import whole_file
 
 FORMAT = "headrace.adapt"
@@ -41,15 +42,14 @@ def gather(
     """
     from headrace.ops.progress import progress_bar
 
-    if ds._node.cardinality == INFINITE:
-        raise ValueError(f"{task} reads all of a dataset, and this one is infinite: take(n) some of it")
+    require_end(ds._node, task)
     if cluster is not None:
         from headrace.sinks.merges import gather_on
 
         how = {"state": state, "save_every": save_every, "progress": progress}
         gather_on(cluster, ds, learners, take, purpose=purpose, task=task, **how)
         return
-    path = None if state is None else Path(state)
+    path = None if state is None else local_only(state, f"{task}(state=)")
     place = None if path is None else load_gathered(path, purpose, learners)
     with (
         ds.iterator(state=place) as it,

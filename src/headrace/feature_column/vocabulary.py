@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from headrace import _native
+from headrace.errors import refuse_arguments
 from headrace.feature_column.categorical import DTYPES, KeyedIds, bucket_numbers
 from headrace.feature_column.column import categorical_raw, check_integer, incomplete, key_of, text_or_integers
 from headrace.feature_column.ids import RowIds
@@ -154,12 +155,16 @@ def _entry(key: str, entry: Any, kind: str) -> Any:
     raise TypeError(f"column {key!r}: the entry {entry!r} of the vocabulary is no {kind}")
 
 
+_OF_FILES = ("vocabulary_file", "vocabulary_size", "file_format")
+
+
 def categorical_column_with_vocabulary_list(
     key: str,
-    vocabulary_list: Sequence[Any] | FrequentValues,
+    vocabulary_list: Sequence[Any] | FrequentValues = (),
     dtype: DTypeLike | None = None,
     default_value: int = -1,
     num_oov_buckets: int = 0,
+    **unknown: Any,
 ) -> VocabularyCategoricalColumn:
     """RowIds by the place in a list, of text or of integers; `hr.most_frequent()` leaves the list to `layer.adapt`.
 
@@ -171,6 +176,8 @@ def categorical_column_with_vocabulary_list(
     array([[0., 1., 0., 0.],
            [0., 0., 0., 1.]], dtype=float32)
     """
+    hint = "categorical_column_with_vocabulary_file takes a file"
+    refuse_arguments("categorical_column_with_vocabulary_list", unknown, dict.fromkeys(_OF_FILES, hint))
     entries = vocabulary_list if isinstance(vocabulary_list, FrequentValues) else list(vocabulary_list)
     return vocabulary_column(key_of(key), entries, dtype, default_value, num_oov_buckets)
 

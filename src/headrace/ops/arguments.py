@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import dis
 import inspect
 from collections.abc import Callable
-from functools import lru_cache
-from types import CellType, CodeType, FunctionType
+from types import FunctionType
 from typing import Any, Literal, get_args
 
 from headrace.options import AUTOTUNE
 from headrace.plan.node import function_name
 from headrace.plan.spec import Spec
+from headrace.trace.binding import bind
+from headrace.trace.mixed_text import check_comparisons
 
 
 def integer(name: str, value: Any) -> int:
@@ -21,11 +21,16 @@ def integer(name: str, value: Any) -> int:
     return int(value.__index__())
 
 
-def positive(name: str, value: Any) -> int:
-    """An integer of at least 1."""
+MAX_OPEN_DATASETS = 1 << 24  # each takes a slot of memory from the start
+
+
+def positive(name: str, value: Any, *, most: int | None = None) -> int:
+    """An integer of at least 1, and at most `most`."""
     number = integer(name, value)
     if number < 1:
         raise ValueError(f"{name} must be at least 1, not {number}")
+    if most is not None and number > most:
+        raise ValueError(f"{name} must be at most {most}, not {number}")
     return number
 
 
@@ -58,36 +63,6 @@ def execution(mode: Mode, *, synchronous: bool = False) -> Mode:
     return mode
 
 
-def with_its_own_closure(fn: Any) -> Any:
-    """The function with the closure's variables as they are now, as in tf.data; alive where it writes to them."""
-    if not isinstance(fn, FunctionType) or not fn.__closure__:
-        return fn
-    written = _written_variables(fn.__code__)
-    cells = []
-    for variable, cell in zip(fn.__code__.co_freevars, fn.__closure__, strict=True):
-        try:
-            cells.append(cell if variable in written else CellType(cell.cell_contents))
-        except ValueError:  # not assigned yet: a function that calls itself, or something defined below
-            cells.append(cell)
-    own = FunctionType(fn.__code__, fn.__globals__, fn.__name__, fn.__defaults__, tuple(cells))
-    own.__kwdefaults__ = fn.__kwdefaults__
-    own.__qualname__ = fn.__qualname__
-    own.__doc__ = fn.__doc__
-    own.__dict__.update(fn.__dict__)
-    return own
-
-
-@lru_cache(maxsize=1024)  # functions within functions come by the row
-def _written_variables(code: CodeType) -> frozenset[str]:
-    """Variables of enclosing functions that this code, or a function within it, assigns."""
-    stores = {"STORE_DEREF", "DELETE_DEREF"}
-    found = frozenset(str(i.argval) for i in dis.get_instructions(code) if i.opname in stores)
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            found |= _written_variables(constant)
-    return found & frozenset(code.co_freevars)
-
-
 def _takes(fn: Any, count: int) -> bool:
     """Whether it is plain that a function can be called with so many arguments."""
     if not isinstance(fn, FunctionType) or hasattr(fn, "__wrapped__"):
@@ -101,7 +76,8 @@ def function(operation: str, fn: Any, spec: Spec, *, and_a: str = "") -> Callabl
     """A callable that takes as many arguments as elements have components, `and_a` something more."""
     if not callable(fn):
         raise TypeError(f"{operation} takes a function, not {fn!r}")
-    fn = with_its_own_closure(fn)
+    fn = bind(fn, operation)
+    check_comparisons(fn, spec)
     if spec.structure is None:
         return fn  # type: ignore[no-any-return]
     count = len(spec.structure.children) if spec.structure.unpacks else 1

@@ -9,6 +9,7 @@ from headrace.block import Block, fold
 from headrace.ops.arguments import positive, width
 from headrace.ops.batching import Batching
 from headrace.plan.node import Node
+from headrace.plan.once import cached_property
 from headrace.plan.spec import Spec
 
 if TYPE_CHECKING:
@@ -44,6 +45,12 @@ class Batch(Batching):
     @property
     def spec(self) -> Spec:
         return self.input.spec.with_leading_axis(self.leading)
+
+    @cached_property
+    def fallible(self) -> bool:
+        rows = self.input
+        fixed = all(s.dtype is not None and s.shape is not None and None not in s.shape for s in rows.spec.leaves)
+        return rows.fallible or rows.tentative or not (rows.spec.known and fixed)
 
     def assemble(self, block: Block, size: int) -> Block | str:
         return fold(block, size)

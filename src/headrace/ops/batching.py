@@ -11,12 +11,13 @@ import numpy as np
 from headrace.block import Block, Failure, Item, concat, folded, structures_differ
 from headrace.columns import Indices, column_bytes
 from headrace.errors import ElementError, SpecError
-from headrace.execute.context import Context
+from headrace.execute.context import Context, Form
 from headrace.execute.registry import fetches, opens
-from headrace.execute.stream import END, Made, Pulled, Stream
+from headrace.execute.remainder import end_of_rows, read_again
+from headrace.execute.stream import END, Made, Stream
 from headrace.plan.cardinality import Cardinality
 from headrace.plan.marks import At
-from headrace.plan.node import Node
+from headrace.plan.node import Divides, Node
 
 LARGE = 1 << 18
 """Bytes that take longer to copy than it takes to hand over one block more."""
@@ -39,7 +40,7 @@ class Batching(Node):
     batch_size: int
     drop_remainder: bool = False
 
-    divides = True
+    divides = Divides.SHARES
     stacks_objects = False
     """Whether it makes no difference to a batch if texts come as objects."""
 
@@ -52,16 +53,16 @@ class Batching(Node):
         return self.input.cardinality.in_groups(self.batch_size, up=not self.drop_remainder)
 
     @property
-    def waits_for(self) -> int:
-        return self.batch_size
-
-    @property
     def takes(self) -> int:
         return self.batch_size
 
     @property
     def indexable(self) -> bool:
         return self.input.indexable
+
+    @property
+    def drops_rows(self) -> bool:
+        return self.drop_remainder and not self.input.cardinality.fills(self.batch_size)
 
     @property
     def leading(self) -> int | None:
@@ -94,7 +95,8 @@ class BatchStream(Stream):
 
     def __init__(self, node: Batching, ctx: Context, at: At) -> None:
         self._node = node
-        self._input = ctx.open(node.input, at.inputs, objects=node.stacks_objects)
+        self._input = ctx.open(node.input, at.inputs, form=Form(objects=node.stacks_objects))
+        self._ctx = ctx
         self._carry: list[Item] = []
         self._carried = 0
 
@@ -134,20 +136,29 @@ class BatchStream(Stream):
                 return self._whole(size, size)
             return Failure(error, mark)
 
-    def _last(self) -> Pulled:
-        if not self._carried or self._node.drop_remainder:
-            return END
-        return self._whole(self._carried, self._carried)
+    def _last(self) -> Made:
+        if self._node.drop_remainder:
+            dropped, self._carry, self._carried = self._carry, [], 0
+            return end_of_rows(dropped)
+        return self._whole(self._carried, self._carried) if self._carried else END
 
     def skip(self, count: int, *, replay: bool = False) -> int:
-        size = self._node.batch_size
+        node, size = self._node, self._node.batch_size
+        if node.drop_remainder and not node.input.pure:  # the last one is pulled: a remainder may hold a failure
+            count = count - 1 if replay else 0
         rows = count * size - self._carried
         if rows <= 0:
             return 0
-        waiting = self._carried
+        waiting, mark = self._carried, self._carry[0].mark if self._carry else self._input.mark()
         self._carry, self._carried = [], 0
         done = waiting + self._input.skip(rows, replay=replay)
-        return done // size if self._node.drop_remainder else -(-done // size)
+        if not node.drop_remainder:
+            return -(-done // size)
+        whole, rest = divmod(done, size)
+        if whole < count and rest:
+            self._carry = read_again(self._ctx, node.input, mark, skip=whole * size, rows=rest)
+            self._carried = rest
+        return whole
 
 
 def stack_items(node: Stacking, parts: list[Item], size: int, number: int) -> Block:

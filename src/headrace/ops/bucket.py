@@ -16,6 +16,7 @@ from headrace.block import Block, Failure, leaf
 from headrace.errors import ElementError, SpecError
 from headrace.execute.context import Context
 from headrace.execute.registry import opens
+from headrace.execute.row_by_row import Leaves, arguments_of
 from headrace.ops.arguments import function, positive
 from headrace.ops.batch import Batch
 from headrace.ops.batching import stack_items
@@ -25,9 +26,9 @@ from headrace.ops.group_by_window import GroupMark, GroupStream, keys_of
 from headrace.ops.padded_batch import PaddedBatch, Padding
 from headrace.plan.cardinality import Cardinality
 from headrace.plan.marks import Marked
-from headrace.plan.node import Node
+from headrace.plan.node import Divides, Node
 from headrace.plan.spec import Spec
-from headrace.plan.structure import LEAF
+from headrace.plan.structure import LEAF, Structure
 from headrace.ragged import Ragged
 from headrace.sources.memory import Memory
 from headrace.trace.function import Function
@@ -87,7 +88,7 @@ class Bucket(Node):
     to_boundary: bool = False
     drop_remainder: bool = False
 
-    divides = True
+    divides = Divides.SHARES
 
     pure = False
     live = True
@@ -125,6 +126,14 @@ class Bucket(Node):
                 f"an element of length {length} is not below the last boundary, {self.boundaries[-1:]}, to pad to"
             )
         return bucket
+
+    def key_of_row(self, structure: Structure, leaves: Leaves) -> int:
+        """The bucket of one row, by calling the function; `len` does not write to its argument."""
+        if self.length_func is len and structure.kind is None and not self.to_boundary:
+            if isinstance(leaves, Exception):
+                raise leaves
+            return bisect_right(self.boundaries, len(leaves[0]))
+        return self.key_of(self.length_func(*arguments_of(structure, leaves)))
 
     def keys(self, block: Block) -> Iterator[int | Exception]:
         """The buckets of rows: of columns that know their lengths, all at once, else each when it is asked for."""

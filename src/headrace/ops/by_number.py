@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from functools import singledispatch
 from threading import RLock
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -15,8 +15,9 @@ from headrace.columns import Indices
 from headrace.errors import HeadraceError, NotIndexableError
 from headrace.execute.context import Context
 from headrace.execute.passes import Pass
-from headrace.execute.registry import fetches, opens
+from headrace.execute.registry import fetches, opening, opens
 from headrace.execute.stream import Stream
+from headrace.ops.cache import Cache, CacheStream, CountedCache
 from headrace.ops.children import Parent, build_child
 from headrace.ops.choices import Choices, Read
 from headrace.ops.choose import Choose, Pick
@@ -26,6 +27,7 @@ from headrace.ops.interleave import Interleave
 from headrace.ops.turns import Turns
 from headrace.ops.with_options import merge_options
 from headrace.ops.zip import branch_context
+from headrace.plan.capabilities import index_remedy, is_endless
 from headrace.plan.cardinality import INFINITE, UNKNOWN, Cardinality
 from headrace.plan.marks import At
 from headrace.plan.node import TUNING, Node, fields_of, obstacle, rewrite, walk
@@ -61,9 +63,16 @@ class _Numbered(Node):
     """One whose rows were counted, and are fetched."""
 
     rows: int
+    children_drop_rows: bool
+    counted: ClassVar[type[Node]]
 
     indexable = True
     positional = True
+
+    @property
+    def has_extra_failures(self) -> bool:
+        """See the class; what datasets drop that a function made is known once they are counted."""
+        return self.children_drop_rows or any(node.has_extra_failures for node in self.inputs)
 
     @property
     def cardinality(self) -> Cardinality:
@@ -78,7 +87,10 @@ class _Numbered(Node):
 class InterleaveByNumber(_Numbered, Interleave):
     """An interleave that was counted."""
 
+    counted = Interleave
+
     rows: int = field(kw_only=True)
+    children_drop_rows: bool = field(default=False, kw_only=True, repr=False, metadata=TUNING)
     layouts: dict[int, Any] = field(kw_only=True, repr=False, metadata=TUNING)
 
     @property
@@ -90,7 +102,10 @@ class InterleaveByNumber(_Numbered, Interleave):
 class FlatMapByNumber(_Numbered, FlatMap):
     """A flat_map that was counted."""
 
+    counted = FlatMap
+
     rows: int = field(kw_only=True)
+    children_drop_rows: bool = field(default=False, kw_only=True, repr=False, metadata=TUNING)
     layouts: dict[int, Any] = field(kw_only=True, repr=False, metadata=TUNING)
 
 
@@ -98,13 +113,18 @@ class FlatMapByNumber(_Numbered, FlatMap):
 class ChooseByNumber(_Numbered, Choose):
     """Choices that were counted."""
 
+    counted = Choose
+
     rows: int = field(kw_only=True)
+    children_drop_rows: bool = field(default=False, kw_only=True, repr=False, metadata=TUNING)
     layouts: dict[int, Any] = field(kw_only=True, repr=False, metadata=TUNING)
 
 
-def _numbered(kind: Callable[..., Node], node: Node, rows: int, layouts: dict[int, Any]) -> Node:
+def _numbered(
+    kind: Callable[..., Node], node: Node, rows: int, layouts: dict[int, Any], *, children_drop_rows: bool = False
+) -> Node:
     given = {f.name: getattr(node, f.name) for f in fields(node)}
-    return kind(**given, rows=rows, layouts=layouts)
+    return kind(**given, rows=rows, layouts=layouts, children_drop_rows=children_drop_rows)
 
 
 @count_node.register(Interleave)
@@ -114,8 +134,16 @@ def _(node: Interleave | FlatMap) -> Node | None:
         return None
     kind = InterleaveByNumber if isinstance(node, Interleave) else FlatMapByNumber
     layouts: dict[int, Any] = {}
-    rows = _in_a_pass(node, lambda ctx: _turns(node, ctx, layouts).rows)
-    return _numbered(kind, node, rows, layouts)
+    turns = _in_a_pass(node, lambda ctx: _turns(node, ctx, layouts))
+    return _numbered(kind, node, turns.rows, layouts, children_drop_rows=turns.children_drop_rows)
+
+
+@count_node.register
+def _(node: Cache) -> Node | None:
+    if node.cardinality != UNKNOWN or is_endless(node):
+        return None
+    rows = _in_a_pass(node, lambda ctx: CacheStream(node, ctx).fill())
+    return CountedCache(**{f.name: getattr(node, f.name) for f in fields(node)}, rows=rows)
 
 
 @count_node.register
@@ -148,8 +176,10 @@ def _in_a_pass(node: Node, ask: Callable[[Context], T]) -> T:
 
 
 @opens(_Numbered)
-def open_counted(node: _Numbered, ctx: Context, at: At) -> Stream:  # noqa: ARG001 - a place is a number
-    """The rows in turn."""
+def open_counted(node: _Numbered, ctx: Context, at: At) -> Stream:
+    """The rows by number; as the operation that was counted gives them, if failures without one may lie between."""
+    if node.has_extra_failures:
+        return opening(node.counted).open(node, ctx, at)
     return NumberStream(ctx, node, node.rows if node.cardinality.known else ENDLESS, np.arange)
 
 
@@ -162,6 +192,10 @@ class _Child(NamedTuple):
     @property
     def rows(self) -> int:
         return 1 if isinstance(self.plan, Failure) else int(self.plan.cardinality)
+
+    @property
+    def has_extra_failures(self) -> bool:
+        return not isinstance(self.plan, Failure) and self.plan.has_extra_failures
 
     def read(self, numbers: Indices) -> list[Item]:
         if isinstance(self.plan, Failure):
@@ -182,7 +216,7 @@ def _child(node: Parent, ctx: Context, row: Item, number: int) -> _Child:
     if blocker is not None:
         raise NotIndexableError(
             f"{node.operation} ({node.site}) makes a dataset of element {number} in which {blocker.operation} "
-            f"({blocker.site}) cannot be indexed; {blocker.index_remedy()}"
+            f"({blocker.site}) cannot be indexed; {index_remedy(blocker)}"
         )
     if not plan.cardinality.known:
         raise NotIndexableError(f"{node.operation} ({node.site}) makes an endless dataset of element {number}")
@@ -195,17 +229,19 @@ def _turns(node: Interleave | FlatMap, ctx: Context, layouts: dict[int, Turns]) 
     def lay_out() -> Turns:
         total = int(node.input.cardinality)
         lengths = np.empty(total, np.int64)
+        extra = False
         parents = ctx.with_row_ids()
         for start in range(0, total, PARENTS):
             number = start
             for item in parents.fetch_items(node.input, np.arange(start, min(total, start + PARENTS))):
                 for i in range(item.rows):
                     row = item if isinstance(item, Failure) else item.slice(i, i + 1)
-                    lengths[number] = _child(node, ctx, row, number).rows
+                    child = _child(node, ctx, row, number)
+                    lengths[number], extra = child.rows, extra or child.has_extra_failures
                     number += 1
         if isinstance(node, Interleave):
-            return Turns(lengths, node.cycle_length, node.block_length)
-        return Turns(lengths, 1, ENDLESS)
+            return Turns(lengths, node.cycle_length, node.block_length, children_drop_rows=extra)
+        return Turns(lengths, 1, ENDLESS, children_drop_rows=extra)
 
     return _remembered(layouts, ctx.path, lay_out)
 
@@ -250,12 +286,13 @@ def fetch_children(node: InterleaveByNumber | FlatMapByNumber, ctx: Context, ind
     kept: dict[int, _Child] = ctx.run.shared.setdefault((id(node), ctx.path), {})
 
     def read(number: int, numbers: Indices) -> list[Item]:
-        if number not in kept:
-            if len(kept) >= CHILDREN:
+        child = kept.get(number)
+        if child is None:
+            if len(kept) >= CHILDREN:  # other threads may ask, too
                 kept.clear()
             (parent,) = ctx.with_row_ids().fetch_items(node.input, np.array([number]))
-            kept[number] = _child(node, ctx, parent, number)
-        return kept[number].read(numbers)
+            child = kept[number] = _child(node, ctx, parent, number)
+        return child.read(numbers)
 
     return _gathered(child, row, read)
 

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from headrace.block import Block, Failure, concat, folded
 from headrace.columns import Indices
-from headrace.errors import StorageError, may_pass
+from headrace.errors import StorageError, may_pass, refuse_arguments
 from headrace.execute.context import Context
 from headrace.execute.inputs import Input
 from headrace.execute.registry import fetches, opens
-from headrace.execute.stream import END, Made, Pulled, Stream
+from headrace.execute.stream import END, Made, Pulled, RowRange, Stream
 from headrace.keys import Seed
 from headrace.ops.unchanged_rows import UnchangedRows
+from headrace.paths import local_only
 from headrace.plan.cardinality import Cardinality
 from headrace.plan.marks import At
 from headrace.plan.node import Node, walk
@@ -28,9 +29,19 @@ from headrace.storage.structures import Types
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
 
+CACHE_REMEDY = (
+    "give a local folder; Options(remote_cache=FOLDER) keeps what is read of remote files, and write_tfrecord writes "
+    "to stores"
+)
+
 
 def cache(
-    self: Dataset, filename: str | os.PathLike[str] = "", name: str | None = None, *, types: Iterable[type] = ()
+    self: Dataset,
+    filename: str | os.PathLike[str] = "",
+    name: str | None = None,
+    *,
+    types: Iterable[type] = (),
+    **unknown: Any,
 ) -> Dataset:
     """Keep the elements as they are read, in memory or in the directory `filename`; later passes take them from there.
 
@@ -47,8 +58,11 @@ def cache(
     >>> list(ds) == list(ds), calls
     (True, [0, 1])
     """
-    path = os.fspath(filename)
-    store = FileStore(Path(path).absolute(), types=tuple(types)) if path else MemoryStore()
+    refuse_arguments("cache", unknown, {"file_name": "it is filename="})
+    if not os.fspath(filename):
+        return self._then(Cache, MemoryStore(), name=name)
+    path = local_only(filename, "cache", CACHE_REMEDY).absolute()
+    store = FileStore(path, types=tuple(types))
     return self._then(Cache, store, name=name)
 
 
@@ -60,7 +74,6 @@ class Cache(UnchangedRows):
 
     positional = True
     outlives = True
-    describes = True
 
     @property
     def cardinality(self) -> Cardinality:
@@ -73,11 +86,29 @@ class Cache(UnchangedRows):
     @property
     def addressable(self) -> bool:
         """See the class. Rows are put into files in turn."""
-        return self.input.indexable and self.pure and isinstance(self.store, MemoryStore)
+        return self.input.addressable and self.pure and isinstance(self.store, MemoryStore)
+
+
+def is_in_memory(node: Node) -> bool:
+    """Whether the rows of a node lie in memory and stay there."""
+    return isinstance(node, Cache) and isinstance(node.store, MemoryStore)
+
+
+@dataclass(frozen=True, eq=False)
+class CountedCache(Cache):
+    """A cache that was filled to learn how many rows there are."""
+
+    rows: int = field(kw_only=True)
+
+    indexable = True
 
     @property
-    def in_memory(self) -> bool:  # type: ignore[override]
-        return isinstance(self.store, MemoryStore)
+    def operation(self) -> str:
+        return "cache"
+
+    @property
+    def cardinality(self) -> Cardinality:
+        return Cardinality(self.rows)
 
 
 class RowStore(Protocol):
@@ -154,8 +185,11 @@ class CacheStream(Stream):
         self._passing: Failure | None = None
         self._writing = False
         self._next = 0
+        self._halted = False
 
     def pull(self, want: int) -> Made:
+        if self._halted:
+            return END
         item: Pulled | None = None
         if self._read_on(self._next + 1, want):
             item = self._rows.pull(self._next, want)
@@ -168,6 +202,12 @@ class CacheStream(Stream):
             item.ids = folded(item.ids, self._ctx.path) if self._ctx.with_ids else None
         return item
 
+    def halt(self) -> RowRange | None:
+        if self._alone is not None or not self._rows.complete:
+            return None
+        self._halted = True
+        return RowRange(self._next, self._rows.count)
+
     def fetch(self, indices: Indices) -> Block:
         """Rows by number, read and kept as far as need be."""
         until = int(indices.max()) + 1
@@ -179,6 +219,8 @@ class CacheStream(Stream):
             item = self._rows.pull(number, 1)
             if item is None and self._passing is not None:
                 raise self._passing.error
+            if item is None and self._rows.complete:
+                raise IndexError(f"element {number} of a dataset of {self._rows.count}")
             if item is None:
                 raise StorageError(f"row {number} cannot be read by number while the cache cannot be written")
             if isinstance(item, Failure):
@@ -186,6 +228,15 @@ class CacheStream(Stream):
             item.ids = folded(item.ids, self._ctx.path) if self._ctx.with_ids else None
             blocks.append(item)
         return concat(blocks)
+
+    def fill(self) -> int:
+        """Keep all rows there are, and count them."""
+        while self._read_on(self._rows.count + 1, SEALED_ROWS):
+            pass
+        self.close()
+        if not self._rows.complete:
+            raise self._passing.error if self._passing else StorageError("the cache cannot be written")
+        return self._rows.count
 
     def _unseen(self, until: int) -> int:
         """How many rows may be read on where `until` is needed: no more, where somebody could tell."""
@@ -218,7 +269,7 @@ class CacheStream(Stream):
         return rows.count >= until
 
     def _begun(self) -> bool:
-        self._writing = self._writing or self._rows.begin()
+        self._writing = self._writing or self._rows.begin(self)
         return self._writing and self._rows.writable
 
     def _apart(self) -> Input:
@@ -247,6 +298,4 @@ class CacheStream(Stream):
         if self._input is not None:
             self._input.close()
             self._input = None
-        if self._writing:
-            self._writing = False
-            self._rows.end()
+        self._rows.end(self)

@@ -16,20 +16,25 @@ from headrace.columns.dense import FAIR
 from headrace.errors import SpecError
 from headrace.exact_values import ExactRows, ExactValues
 from headrace.execute.channel import Cancelled
-from headrace.execute.context import Context
+from headrace.execute.context import Context, Form
+from headrace.execute.inputs import Input
 from headrace.execute.origin import Origin
 from headrace.execute.parallel import process_count, work_in_parallel
 from headrace.execute.processes import BlockFunction, IdleWorkers, Processes
 from headrace.execute.row_buffer import RowBuffer
+from headrace.execute.row_by_row import IsLast, Leaves, arguments_of
 from headrace.execute.sound_rows import SoundRows
-from headrace.execute.stream import Made, Source, Stream
-from headrace.execute.workers import Work
-from headrace.late_block import MOVED_ALONE
+from headrace.execute.stream import END, Made, Source, Stream
+from headrace.execute.workers import Task, Work
+from headrace.late_block import MOVED_ALONE, look_at
+from headrace.plan.access import late_bytes
 from headrace.plan.cardinality import Cardinality
+from headrace.plan.display import ROW_BY_ROW
 from headrace.plan.marks import At
-from headrace.plan.node import Node, function_name
+from headrace.plan.node import Ahead, Divides, Moves, Node, function_name
 from headrace.plan.spec import Probe, Spec
 from headrace.plan.structure import Structure
+from headrace.plan.widening import widened
 from headrace.ragged import Ragged
 from headrace.trace.function import Function
 from headrace.trace.graph import Graph
@@ -75,8 +80,6 @@ class Calls(Node):
     input: Node
     function: Function
 
-    calls = True
-
     @property
     def graph(self) -> Graph | str:
         """What the function does, or why it runs row by row, as far as the plan tells."""
@@ -95,10 +98,6 @@ class Calls(Node):
     def live(self) -> bool:  # type: ignore[override]
         return not self.traced
 
-    @property
-    def costly(self) -> bool:  # type: ignore[override]
-        return not self.traced
-
     def remark(self) -> str | None:
         return self.function.remark(self.input.spec)
 
@@ -114,7 +113,7 @@ class ParallelCalls(Calls):
     mode: str
 
     def remark(self) -> str | None:
-        return "called on each element, in worker processes" if self.mode == "process" else super().remark()
+        return f"{ROW_BY_ROW}in worker processes, as asked for" if self.mode == "process" else super().remark()
 
     def remedy(self) -> str | None:
         if self.mode == "process":
@@ -128,12 +127,12 @@ class ParallelCalls(Calls):
         return advice + plain * (self.mode == "auto")
 
     @property
-    def ready_made(self) -> bool:
-        return self.mode == "process" or (self.num_parallel_calls is not None and not self.traced and self.input.pure)
-
-    @property
-    def runs_ahead(self) -> bool:
-        return self.mode == "process" or self.num_parallel_calls is not None
+    def ahead(self) -> Ahead:
+        if self.mode == "process":
+            return Ahead.READY
+        if self.num_parallel_calls is None:
+            return Ahead.NO
+        return Ahead.RUNS if self.traced or not self.input.pure else Ahead.READY
 
 
 class MappingCalls(ParallelCalls):
@@ -143,8 +142,7 @@ class MappingCalls(ParallelCalls):
     lot: int
     """Up to so many rows are handed over at a time where calls are quick; 1 where nobody may hold a row back."""
 
-    divides = True
-    keeps_runs = True
+    divides = Divides.RUNS
 
     one_to_one = True
 
@@ -152,14 +150,18 @@ class MappingCalls(ParallelCalls):
     def indexable(self) -> bool:
         return self.input.indexable
 
+    def remark(self) -> str | None:
+        said = [super().remark(), widened(self.input.spec, self.spec)]
+        return "; ".join(filter(None, said)) or None
+
     @property
     def spec(self) -> Spec:
         if self.probe.spec is not None:
             return self.probe.spec
-        graph = self.graph
-        return graph.spec if isinstance(graph, Graph) else Spec.UNKNOWN
+        return self.function.spec_of_results(self.input.spec)
 
     def in_lots(self, size: int) -> Node | None:
+        """The same rows, handed over between threads up to `size` at a time; None if nothing is gained by it."""
         threads = self.num_parallel_calls is not None and self.mode != "process"
         if not threads or self.traced or not self.input.pure:
             return None
@@ -404,15 +406,15 @@ def place_results(
 
     `numbers` are the ordinals of the rows, where they do not count up from the block's mark.
     """
-    return place_parts(node, call(block), keep_ids, block, numbers=numbers)
+    return place_parts(node, call(block), block, keep_ids=keep_ids, numbers=numbers)
 
 
 def place_parts(
     node: Caller,
     parts: list[Block | Exception],
-    keep_ids: bool,
     block: Block,
     *,
+    keep_ids: bool,
     start: int = 0,
     numbers: Indices | None = None,
 ) -> list[Item]:
@@ -460,10 +462,10 @@ class CallsInTurn:
     def begin(self, block: Block) -> list[Item] | Iterator[RowMade]:
         """All of it, where the function turns out to be one of whole blocks after all."""
         whole = self._whole(block)
-        return self._rows(block) if whole is None else place_parts(self._node, [whole], self._keep_ids, block)
+        return self._rows(block) if whole is None else place_parts(self._node, [whole], block, keep_ids=self._keep_ids)
 
     def place(self, block: Block, start: int, made: list[RowMade]) -> list[Item]:
-        return place_parts(self._node, join_rows(made), self._keep_ids, block, start=start)
+        return place_parts(self._node, join_rows(made), block, keep_ids=self._keep_ids, start=start)
 
 
 def open_calls(
@@ -490,27 +492,18 @@ def open_calls(
         remote = Processes(call, node.idle)
         calls = partial(_work, partial(place_results, node, remote, ctx.with_ids))
         width = process_count(ctx, node.input, node.num_parallel_calls)
-        return work_in_parallel(
-            inner, node.input, at, calls, width=width, ordered=ordered, one_by_one=not node.input.pure, remote=remote
-        )
+        task = Task(calls, one_by_one=not node.input.pure, remote=remote)
+        return work_in_parallel(inner, node.input, at, task, width=width, ordered=ordered)
     apply = partial(place_results, node, call, ctx.with_ids)
     threads = node.num_parallel_calls
     if threads is None and at.own is None:
-        return CallStream(inner, node.input, at, apply, unseen=node.traced, one=one)
+        place = partial(place_parts, node, keep_ids=ctx.with_ids)
+        return CallStream(inner, node.input, at, apply, unseen=node.traced, one=one, place=place)
     in_turn = not node.traced and node.lot == 1 and node.input.pure and ordered and at.own is None
     work: Work = CallsInTurn(node, call, ctx.with_ids, whole, rows) if in_turn else partial(_work, apply)
     lot = RUN if in_turn else node.lot
-    return work_in_parallel(
-        inner,
-        node.input,
-        at,
-        work,
-        width=threads or 1,
-        ordered=ordered,
-        one_by_one=not node.traced,
-        lot=lot,
-        unseen=node.traced and node.input.pure,
-    )
+    task = Task(work, one_by_one=not node.traced, lot=lot, unseen=node.traced and node.input.pure)
+    return work_in_parallel(inner, node.input, at, task, width=threads or 1, ordered=ordered)
 
 
 def _work(apply: Callable[[Block], list[Item]], item: Item) -> list[Item]:
@@ -542,15 +535,22 @@ class CallStream(Stream):
         *,
         unseen: bool = False,
         one: One | None = None,
+        place: Callable[[list[Block | Exception], Block], list[Item]] | None = None,
     ) -> None:
-        late = unseen and node.scatters and node.late_bytes >= MOVED_ALONE
-        rows: Source = SoundRows(ctx, node, at.inputs) if late else ctx.open(node, at.inputs, any_order=True)
+        late = unseen and node.moves is Moves.FAR and late_bytes(node) >= MOVED_ALONE
+        passed = unseen and ctx.late  # to a consumer that reads records again if they prove corrupt
+        rows: Source = (
+            SoundRows(ctx, node, at.inputs)
+            if late
+            else ctx.open(node, at.inputs, any_order=True, form=Form(late=passed))
+        )
         self._reads_blocks = node.pure and not unseen
         self._input = RowBuffer(rows) if self._reads_blocks else rows
         self._apply = apply
         self._unseen = unseen
         self._given_as_read = False
         self._one = one
+        self._place = place
 
     def give_as_read(self) -> One | None:
         """Have rows come as they are read, for a consumer that calls the function itself, unless that would show."""
@@ -559,9 +559,38 @@ class CallStream(Stream):
 
     def pull(self, want: int) -> Made:
         item = self._input.pull(want)
-        if self._given_as_read:
+        if self._given_as_read or not isinstance(item, Block):
             return item
-        return self._apply(item) if isinstance(item, Block) else item
+        made = self._apply(item)
+        look_at(item)
+        return made
+
+    def pull_until(self, want: int, is_last: IsLast) -> Made | None:
+        one, place = self._one, self._place
+        if one is None or place is None or not isinstance(self._input, RowBuffer | Input):
+            return None
+        rows: list[RowMade] = []
+
+        def ends(structure: Structure, leaves: Leaves) -> bool:
+            try:
+                made = one(*arguments_of(structure, leaves))
+            except Exception as error:
+                rows.append(error)
+                return True
+            rows.append(made)
+            return is_last(*made)
+
+        items = self._input.pull_until(want, ends)
+        if items is END:
+            return END
+        placed: list[Item] = []
+        for item in items:
+            if isinstance(item, Block):
+                placed += place(join_rows(rows[: item.rows]), item)
+                del rows[: item.rows]
+            else:
+                placed.append(item)
+        return placed
 
     def skip(self, count: int, *, replay: bool = False) -> int:
         return self._input.skip(count, replay=replay) if replay or self._unseen else 0

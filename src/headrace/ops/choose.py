@@ -235,7 +235,9 @@ class ChooseStream(Stream):
         self._waiting = [Pending() for _ in self._inputs]
         self._ended = set() if at.own is None else set(at.own.branches)
         self._over = False
-        self._pure = node.pure
+        # If reading shows of one branch alone, it is read after the others, and just as many rows as are chosen.
+        self._shown = [not child.pure for child in node.branches]
+        self._in_runs = not self._shown[-1] and sum(self._shown) <= 1
 
     def _place(self) -> tuple[Mark, Ended]:
         marks = Joint(w.mark() if w else s.mark() for w, s in zip(self._waiting, self._inputs, strict=True))
@@ -249,13 +251,13 @@ class ChooseStream(Stream):
         while not self._over:
             place = self._place()
             chooser = len(self._inputs) - 1
-            choice = self._pull(chooser, want if self._pure else 1)
+            choice = self._pull(chooser, want if self._in_runs else 1)
             if choice is END:
                 break
             if isinstance(choice, Failure):
                 choice.mark, choice.own = place
                 return choice
-            if self._pure and choice.rows < want:
+            if self._in_runs and choice.rows < want:
                 choice = self._more_choices(choice, want)
             numbers = np.asarray(choice.columns[0])
             whole: Item | None = self._together(numbers)
@@ -267,6 +269,8 @@ class ChooseStream(Stream):
                 whole.mark, whole.own = place
                 return whole
         self._over = True
+        for branch in sorted(self._ended):  # after a restore, nobody has read on to where it may have dropped a failure
+            self._inputs[branch].pull(1)
         return END
 
     def _more_choices(self, first: Block, want: int) -> Block:
@@ -285,10 +289,13 @@ class ChooseStream(Stream):
         """All choices at once, if every branch has rows for them; otherwise nothing is taken."""
         if len(numbers) < 2 or self._ended or numbers.min() < 0 or numbers.max() >= len(self._inputs) - 1:
             return None
-        needs = np.bincount(numbers, minlength=len(self._inputs) - 1)
-        fetched: list[list[Item]] = [self._fetch(branch, int(need)) for branch, need in enumerate(needs)]
+        needs = np.bincount(numbers, minlength=len(self._inputs) - 1).tolist()
+        fetched: list[list[Item]] = [[] for _ in needs]
+        complete = True
+        for branch in sorted(range(len(needs)), key=self._shown.__getitem__):
+            fetched[branch] = self._fetch(branch, needs[branch]) if complete else []
+            complete = complete and sum(item.rows for item in fetched[branch]) == needs[branch]
         blocks = [item for items in fetched for item in items if isinstance(item, Block)]
-        complete = all(sum(i.rows for i in items) == need for items, need in zip(fetched, needs, strict=True))
         if not complete or len(blocks) < sum(map(len, fetched)) or len({b.structure for b in blocks}) > 1:
             for branch, items in enumerate(fetched):
                 for item in reversed(items):

@@ -27,7 +27,7 @@ class Combined(Node):
     operations: tuple[Any, ...]
 
     @property
-    def combines(self) -> tuple[Any, ...]:
+    def combines(self) -> tuple[Any, ...]:  # type: ignore[override]
         return self.operations
 
     @property

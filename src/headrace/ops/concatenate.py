@@ -11,7 +11,7 @@ import numpy as np
 from headrace.block import Block, folded, gathered
 from headrace.columns import Indices
 from headrace.errors import SpecError
-from headrace.execute.context import Context
+from headrace.execute.context import OBJECTS, Context
 from headrace.execute.inputs import Input
 from headrace.execute.registry import fetches, opens
 from headrace.execute.stream import END, Made, Stream
@@ -101,7 +101,7 @@ class ConcatenateStream(Stream):
 
     def _open(self, marks: Marks) -> Input:
         node, place = self._node.branches[self._branch], self._node.places[self._branch]
-        return branch_context(self._ctx, place).open(node, marks, slot=self._branch, objects=True)
+        return branch_context(self._ctx, place).open(node, marks, slot=self._branch, form=OBJECTS, flush=True)
 
     def _next(self) -> bool:
         if self._branch + 1 == len(self._node.branches):

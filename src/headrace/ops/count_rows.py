@@ -12,7 +12,7 @@ from headrace.execute.registry import opens
 from headrace.execute.stream import END, Made, Stream
 from headrace.plan.cardinality import Cardinality
 from headrace.plan.marks import At
-from headrace.plan.node import Node
+from headrace.plan.node import Divides, Node
 from headrace.plan.spec import Spec, TensorSpec
 from headrace.plan.structure import LEAF
 
@@ -25,7 +25,7 @@ class CountRows(Node):
 
     input: Node
 
-    divides = True
+    divides = Divides.SHARES
 
     @property
     def operation(self) -> str:

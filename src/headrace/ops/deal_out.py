@@ -13,9 +13,10 @@ from headrace.execute.registry import fetches, opens
 from headrace.execute.stream import END, Made, Stream
 from headrace.ops.gather import NumberStream
 from headrace.ops.unchanged_rows import MovedRows
+from headrace.plan.access import is_coarse
 from headrace.plan.cardinality import Cardinality
 from headrace.plan.marks import At
-from headrace.plan.node import Node
+from headrace.plan.node import Moves, Node
 from headrace.sources.numbered import ENDLESS
 from headrace.sources.range import Range
 
@@ -31,7 +32,7 @@ class DealOut(MovedRows):
     index: int
     lot: int = 1
 
-    scatters = True
+    moves = Moves.FAR
 
     @property
     def operation(self) -> str:
@@ -73,11 +74,12 @@ def open_dealt(node: DealOut, ctx: Context, at: At) -> Stream:
     if not node.addressable or _are_numbers(node.input):
         return DealtStream(node, ctx, at)
     rows = int(node.cardinality) if node.cardinality.known else ENDLESS // (node.count * node.lot)
-    return NumberStream(ctx, node.input, rows, lambda a, b: node.numbers(np.arange(a, b)), scattered=node.input.coarse)
+    scattered = is_coarse(node.input)
+    return NumberStream(ctx, node.input, rows, lambda a, b: node.numbers(np.arange(a, b)), scattered=scattered)
 
 
 def _are_numbers(node: Node) -> bool:
-    while node.moves_rows:
+    while node.moves:
         (node,) = node.inputs
     return isinstance(node, Range)
 

@@ -43,11 +43,12 @@ def distribute(
 
     All processes have the same number of steps, whatever comes before: where elements have no numbers (behind a filter)
     each process reads all of them and counts. Without a `batch_size` a step is one element. Rank and world size are
-    those of torch.distributed, of JAX, or of RANK and WORLD_SIZE, unless they are given.
+    those of torch.distributed, of JAX, or of RANK and WORLD_SIZE, unless they are given; without any of these, this
+    process gets all elements, and a warning says so.
 
-    Where the last step of an epoch is short of elements, `uneven="drop"` leaves it out; "wrap" fills it up with
-    the first elements of the epoch; with "pad" every element is a pair `(batch, mask)`, filled up with copies where the
-    mask is False, so that each element counts once.
+    Where the last step of an epoch is short of elements, `uneven="drop"` leaves it out, and all processes raise the
+    error of an element in it that fails; "wrap" fills it up with the first elements of the epoch; with "pad" every
+    element is a pair `(batch, mask)`, filled up with copies where the mask is False, so that each element counts once.
 
     A state holds where all processes stand: it can be restored with another world size and another batch size, and the
     rest of the epoch comes in the same order. `hr.merge_states` is for processes that stand at different steps.
@@ -64,8 +65,8 @@ def distribute(
     (array([8, 8]), array([False, False]))
     """
     one_of("uneven", uneven, Uneven)
-    share = rank_of(rank, world_size)
     size = None if batch_size is None else positive("batch_size", batch_size)
+    share = rank_of(rank, world_size)
     reason = None
     if shard_files and share.world_size > 1:
         found = share_of_files(self._node, share, uneven)
@@ -94,7 +95,7 @@ class Distribute(Node):
     positional = False
 
     @property
-    def process(self) -> tuple[int, int, int]:  # type: ignore[override]
+    def process(self) -> tuple[int, int, int]:
         return self.rank, self.world_size, self.share
 
     @property
@@ -116,6 +117,10 @@ class Distribute(Node):
     @property
     def cardinality(self) -> Cardinality:
         return self.input.cardinality.in_groups(self.together, up=self.uneven != "drop")
+
+    @property
+    def drops_rows(self) -> bool:
+        return self.uneven == "drop" and not self.input.cardinality.fills(self.together)
 
     def assemble(self, block: Block, size: int) -> Block | str:
         """Every `size` rows of a block as one, or why not."""

@@ -7,18 +7,19 @@ from functools import cached_property, partial
 
 from headrace.block import Block, Failure, Item
 from headrace.columns import Indices
+from headrace.columns.refs import UnsoundError
 from headrace.execute.context import Context
 from headrace.execute.origin import Origin
 from headrace.execute.parallel import work_in_parallel
 from headrace.execute.registry import fetches, opens
 from headrace.execute.stream import Stream
+from headrace.execute.workers import Task
+from headrace.late_block import LateRecords
 from headrace.ops.calls import place_results
 from headrace.ops.combined import Combined
 from headrace.ops.map import Map, map_rows
-from headrace.ops.pointed_rows import PickedRecords
 from headrace.plan.marks import At
-from headrace.plan.node import Node
-from headrace.pointed_text import UnsoundError
+from headrace.plan.node import Ahead, Node
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +30,7 @@ class DrawFirst(Combined):
     """
 
     one_to_one = True
-    runs_ahead = True
+    ahead = Ahead.RUNS
 
     def label(self, *, for_state: bool = False) -> str:
         label: str = self.combines[0].label(for_state=for_state)
@@ -53,17 +54,8 @@ class DrawFirst(Combined):
 def open_draw_first(node: DrawFirst, ctx: Context, at: At) -> Stream:
     """Rows that are drawn, through the function, on threads."""
     first: Map = node.combines[0]
-    return work_in_parallel(
-        ctx,
-        node.input,
-        at,
-        partial(map_drawn, node, ctx),
-        width=first.num_parallel_calls or 1,
-        ordered=True,
-        one_by_one=False,
-        unseen=True,
-        written=node.as_written,
-    )
+    task = Task(partial(map_drawn, node, ctx), one_by_one=False, unseen=True, written=node.as_written)
+    return work_in_parallel(ctx, node.input, at, task, width=first.num_parallel_calls or 1, ordered=True)
 
 
 @fetches(DrawFirst)
@@ -77,7 +69,7 @@ def map_drawn(node: DrawFirst, ctx: Context, item: Item) -> list[Item]:
     if not isinstance(item, Block):
         return [item]
     first: Map = node.combines[0]
-    numbers = item.numbers if isinstance(item, PickedRecords) else None
+    numbers = item.numbers if isinstance(item, LateRecords) else None
     items = place_results(first, partial(map_rows, first), ctx.with_ids, item, numbers)
     done = 0
     for made in items:

@@ -11,18 +11,22 @@ import numpy as np
 
 from headrace.block import Block, Item
 from headrace.errors import SpecError
-from headrace.execute.context import Context
+from headrace.execute.context import Context, Form
 from headrace.execute.parallel import process_count, work_in_parallel
 from headrace.execute.processes import IdleWorkers, Processes
 from headrace.execute.registry import opens
 from headrace.execute.row_buffer import RowBuffer
-from headrace.execute.stream import Made, Stream
+from headrace.execute.row_by_row import IsLast, Leaves, arguments_of
+from headrace.execute.stream import END, Made, Stream
+from headrace.execute.workers import Task
+from headrace.late_block import look_at
 from headrace.ops.arguments import Mode, execution, function, width
 from headrace.ops.calls import CallOutcome, Calls, ParallelCalls, call_each_row, call_on_rows, single, with_failures
 from headrace.plan.cardinality import UNKNOWN, Cardinality
 from headrace.plan.marks import At
-from headrace.plan.node import TUNING, Node
+from headrace.plan.node import TUNING, Divides, Node
 from headrace.plan.spec import Spec
+from headrace.plan.structure import Structure
 from headrace.trace.function import Function
 from headrace.trace.graph import Graph
 
@@ -81,17 +85,17 @@ class Filter(Deciding, ParallelCalls):
     mode: str = field(default="auto", metadata=TUNING)
     idle: IdleWorkers = field(default_factory=IdleWorkers, kw_only=True, repr=False, metadata=TUNING)
 
-    divides = True
-    keeps_runs = True
+    divides = Divides.RUNS
 
     @property
     def decides(self) -> Graph | None:
+        """The graph of the predicate, if it runs in the thread that pulls."""
         graph = self.graph
         here = self.num_parallel_calls is None and self.mode == "auto"
         return graph if here and isinstance(graph, Graph) else None
 
 
-@opens(Filter)
+@opens(Filter, calls=True)
 def open_filter(node: Filter, ctx: Context, at: At) -> Stream:
     """Rows that stay, decided here, on threads or in processes."""
     calls, remote = node.num_parallel_calls, None
@@ -99,12 +103,11 @@ def open_filter(node: Filter, ctx: Context, at: At) -> Stream:
         calls = process_count(ctx, node.input, calls)
         remote = Processes(partial(call_on_rows, partial(_decide, node.predicate), None), node.idle)
     elif calls is None:
-        return FilterStream(node, ctx, at, partial(keep_rows, node))
+        return FilterStream(node, ctx, at, partial(keep_rows, node), predicate=node.predicate)
     work = partial(_keep_of_item, node, remote)
     one_by_one = not (node.input.pure if remote else node.traced)
-    return work_in_parallel(
-        ctx, node.input, at, work, width=calls, ordered=True, one_by_one=one_by_one, one_to_one=False, remote=remote
-    )
+    task = Task(work, one_by_one=one_by_one, one_to_one=False, remote=remote)
+    return work_in_parallel(ctx, node.input, at, task, width=calls, ordered=True)
 
 
 class FilterStream(Stream):
@@ -112,10 +115,19 @@ class FilterStream(Stream):
 
     MOST = 1 << 15
 
-    def __init__(self, node: Any, ctx: Context, at: At, keep: Callable[[Block], list[Item]]) -> None:
+    def __init__(
+        self,
+        node: Any,
+        ctx: Context,
+        at: At,
+        keep: Callable[[Block], list[Item]],
+        *,
+        predicate: Callable[..., Any] | None = None,
+    ) -> None:
         self._node = node
         self._keep = keep
-        rows = ctx.open(node.input, at.inputs, any_order=True)
+        self._predicate = predicate
+        rows = ctx.open(node.input, at.inputs, any_order=True, form=Form(late=ctx.late and node.pure))
         self._input = RowBuffer(rows) if node.input.pure and not node.pure else rows
         self._seen = self._kept = 1
 
@@ -128,7 +140,37 @@ class FilterStream(Stream):
             return item
         self._seen += item.rows
         made = self._keep(item)
+        look_at(item)
         self._kept += sum(part.rows for part in made)
+        return made
+
+    def pull_until(self, want: int, is_last: IsLast) -> Made | None:
+        predicate, kept = self._predicate, 0
+        if predicate is None:
+            return None
+        results: list[CallOutcome] = []
+
+        def ends(structure: Structure, leaves: Leaves) -> bool:
+            nonlocal kept
+            try:
+                stays = truth(predicate(*arguments_of(structure, leaves)))
+            except Exception as error:
+                results.append((False, error))
+                return True
+            results.append((True, stays))
+            kept += stays
+            return stays and (is_last(structure, leaves) or kept == want)
+
+        items = self._input.pull_until(self.MOST, ends)
+        if items is END:
+            return END
+        made: list[Item] = []
+        for item in items:
+            if isinstance(item, Block):
+                made += _keep_decided(self._node, item, results[: item.rows])
+                del results[: item.rows]
+            else:
+                made.append(item)
         return made
 
 
@@ -144,9 +186,15 @@ def keep_rows(node: Filter, block: Block, remote: Processes | None = None) -> li
         results = [outcome for part in remote(block) for outcome in _outcomes_of(part)]
     else:
         results = list(call_each_row(partial(_decide, node.predicate), block, keep=True))
+    return _keep_decided(node, block, results)
+
+
+def _keep_decided(node: Filter, block: Block, results: list[CallOutcome]) -> list[Item]:
+    """The rows that stay, by what the predicate said of each."""
 
     def good(start: int, stop: int) -> list[Item]:
-        return _keep_where(block.slice(start, stop), np.array([value for _, value in results[start:stop]], bool))
+        rows = block if stop - start == block.rows else block.slice(start, stop)
+        return _keep_where(rows, np.array([value for _, value in results[start:stop]], bool))
 
     return with_failures(node, block, results, good)
 
@@ -173,6 +221,8 @@ def _keep_where(block: Block, keep: np.ndarray[Any, Any]) -> list[Item]:
 
 def truth(value: Any) -> bool:
     """What a predicate may return: a bool, NumPy's or Python's, or an array that holds just one."""
+    if value is True or value is False:
+        return value
     array = np.asarray(value)
     if array.dtype != bool or array.ndim:
         raise SpecError(f"the predicate must return a bool, not {value!r}")

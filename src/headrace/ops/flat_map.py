@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from headrace import keys
 from headrace.block import Block
@@ -19,10 +19,10 @@ from headrace.ops.arguments import function
 from headrace.ops.children import OneRow, Parent, open_child
 from headrace.ops.row_slices import RowSlices
 from headrace.ops.template import BuildingNode, Template
-from headrace.ops.window import as_datasets
+from headrace.ops.window import Window, as_datasets
 from headrace.plan.cardinality import UNKNOWN, Cardinality
 from headrace.plan.marks import At, Mark, Marked, OwnMark
-from headrace.plan.node import TUNING, Node
+from headrace.plan.node import TUNING, Divides, Node
 from headrace.plan.spec import Probe
 
 if TYPE_CHECKING:
@@ -50,8 +50,7 @@ class FlatMap(BuildingNode):
     template: Template | RowSlices | None = field(default=None, repr=False, metadata=TUNING)
     """What the function makes of any row, where one call of it is as good as many."""
 
-    divides = True
-    keeps_runs = True
+    divides = Divides.RUNS
 
     @cached_property
     def pure(self) -> bool:
@@ -69,7 +68,9 @@ class FlatMap(BuildingNode):
         return UNKNOWN
 
     def asked_once(self) -> Node | None:
-        windows, structure = self.input.stacked_windows(), self.input.spec.structure
+        """The node that knows what the function makes of every row, if one call tells that."""
+        windows = self.input.stacked_windows() if isinstance(self.input, Window) else None
+        structure = self.input.spec.structure
         if windows is None:
             slices = self.building.slices(self.input.spec)
             return None if slices is None else replace(self, template=slices, stands_for=self)
@@ -107,6 +108,13 @@ class ManyAtOnce(Protocol):
         """The rows of all these, one parent after the other; None where they must be looked at one by one."""
 
 
+class ParentPlace(NamedTuple):
+    """Where a halted stream ends: before the parent `following`, and inside the child of another, if that was cut."""
+
+    following: int
+    inside: tuple[int, Any] | None
+
+
 class FlatMapStream(Stream):
     """One child at a time, or many windows or rows at once."""
 
@@ -116,12 +124,13 @@ class FlatMapStream(Stream):
         self._stacked = isinstance(template, Template)
         self._template = None if ctx.with_ids else template
         self._rows_each = 1
-        parents = ctx.open(node.input, at.inputs, with_ids=True)
+        parents = ctx.with_row_ids().open(node.input, at.inputs)
         self._parents = RowBuffer(parents) if node.input.pure else parents
         self._waiting = Pending()
         self._left: Block | None = None
         self._child: Input | OneRow | None = None
         self._unseen = node.pure
+        self._halted = False
         self._parent: Mark
         if at.own is not None and not self._next(at.own.mark):
             raise StateError("the input of flat_map ended before the element where the state was taken")
@@ -136,6 +145,12 @@ class FlatMapStream(Stream):
             row = as_datasets(row, self._node.input.inputs[0].spec)
         self._child = open_child(self._node, self._ctx, row, mark)
         return True
+
+    def halt(self) -> ParentPlace | None:
+        following = self._waiting.mark() if self._waiting else self._parents.mark()
+        inside = None if self._child is None or isinstance(self._child, OneRow) else self._child.stream.halt()
+        self._halted = True
+        return ParentPlace(following.ordinal, None if inside is None else (self._parent.ordinal, inside))
 
     def _close_child(self) -> None:
         if self._child is not None:
@@ -176,6 +191,8 @@ class FlatMapStream(Stream):
                     item.own, item.mark = Child(item.mark), self._parent
                     return item
                 self._close_child()
+            if self._halted:
+                return END
             made = self._at_once(want)
             if made is None:
                 if not self._next():

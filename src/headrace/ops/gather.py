@@ -12,7 +12,9 @@ from headrace.block import Block, Failure, Item, in_runs, pick_rows
 from headrace.columns import Indices
 from headrace.execute.context import Context
 from headrace.execute.registry import fetches, opens
-from headrace.execute.stream import END, Made, Stream
+from headrace.execute.stream import END, DroppedFailure, Made, RowRange, Stream
+from headrace.ops.scanned_rows import MIN_SCANNED_SHARE, ScannedRows, can_scan
+from headrace.ops.unchanged_rows import UnchangedRows
 from headrace.plan.cardinality import Cardinality
 from headrace.plan.marks import At
 from headrace.plan.node import Node
@@ -69,11 +71,26 @@ class GatherStream(Stream):
         return self._numbers.skip(count, replay=replay)
 
 
+@dataclass(frozen=True, eq=False)
+class RowsByNumber(UnchangedRows):
+    """Rows of the input that are fetched by number, by a NumberStream. A subclass says which, in what order."""
+
+    positional = True
+
+    @property
+    def in_large_lots(self) -> bool:
+        """Whether many are fetched at a time, because the input reads many rows for one and they are scattered."""
+        return False
+
+
 class NumberStream(Stream):
     """`count` rows fetched by number: a counter is all the state there is.
 
     Where numbers are `scattered` over an input that reads many rows for one, as many are fetched at a time as memory
-    allows, or a `lot` that somebody chose: the input is read once for each such lot, not once for each pull.
+    allows, or a `lot` that somebody chose: the input is read once for each such lot, not once for each pull. If most
+    groups of its files are needed, and no number comes twice (`distinct`), all are scanned in order and in parallel.
+
+    With `read_to_end` all rows of the input are passed over at the end, to find failures that have no number.
     """
 
     def __init__(
@@ -85,22 +102,30 @@ class NumberStream(Stream):
         *,
         lot: int | None = None,
         scattered: bool = False,
+        distinct: bool = False,
+        read_to_end: bool = False,
     ) -> None:
         self._ctx = ctx
         self._rows = rows
         self._count = count
         self._numbers = numbers
         self._next = 0
+        self._read_to_end = read_to_end
         self._fixed = lot is not None
         self._lot = lot or (FIRST_LOT if scattered else 0)
         self._ready: deque[Item] = deque()
+        self._scans = scattered and distinct and can_scan(rows) and not (lot and self._are_few(lot))
+        self._scanned: ScannedRows | None = None
+        self._first = 0
 
     def pull(self, want: int) -> Made:
+        if self._scans and not self._ready and (items := self._pull_scanned(want)):
+            return items
         if not self._ready:
             start = self._next
             self._next = stop = min(self._count, start + max(want, self._lot))
             if start == stop:
-                return END
+                return self._end()
             items = self._ctx.fetch_items(self._rows, self._numbers(start, stop))
             if not self._lot:
                 return items
@@ -113,6 +138,51 @@ class NumberStream(Stream):
         if item.rows > want:
             self._ready.appendleft(item.cut(want, item.rows))
         return item.take(np.arange(min(want, item.rows)))  # a row that somebody keeps must not keep the lot
+
+    def halt(self) -> RowRange | None:
+        if self._lot or self._read_to_end:
+            return None
+        rest = RowRange(self._next, self._count)
+        self._count = self._next
+        return rest
+
+    def _pull_scanned(self, want: int) -> list[Item]:
+        """The next rows out of a scan of the input; none at the end, or if rows must be fetched."""
+        here = self._next
+        if self._scanned is not None and here >= self._first + self._scanned.rows:
+            self._scanned = None
+        if here == self._count:
+            return []
+        if self._scanned is None:
+            scanned = ScannedRows(self._ctx, self._rows)
+            if not scanned.read(self._chosen):
+                self._scans = False
+                return []
+            self._scanned, self._first = scanned, here
+        stop = min(here + want, self._first + self._scanned.rows)
+        self._next = stop
+        return self._scanned.give(here - self._first, stop - self._first)
+
+    def _chosen(self, row_bytes: int) -> Indices | None:
+        """The numbers of the next lot, if each row takes so many bytes. None if they are too few for a scan."""
+        rows = self._lot if self._fixed else max(1, self._ctx.run.memory.limit // LOT_SHARE // row_bytes)
+        stop = min(self._count, self._next + rows)
+        return None if self._are_few(stop - self._next) else self._numbers(self._next, stop)
+
+    def _are_few(self, rows: int) -> bool:
+        """Whether so many rows lie in few groups of the files, as far as can be told."""
+        return rows * MIN_SCANNED_SHARE < self._rows.cardinality
+
+    def _end(self) -> Made:
+        if not self._read_to_end:
+            return END
+        self._read_to_end = False
+        source, opened = self._ctx.open(self._rows), self._ctx.opened
+        while source.skip(1 << 30, replay=True) == 1 << 30:
+            pass
+        source.close()
+        error = opened.flushed or opened.dropped
+        return END if error is None else DroppedFailure(error)
 
     def _learn(self, items: list[Item], rows: int) -> None:
         """How many rows are a lot, by how large these are."""

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import accumulate
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
 from headrace import keys
-from headrace.block import Block, Failure, Item, concat, leaf
+from headrace.block import Block, Failure, Item, leaf, pick_rows, structures_differ
 from headrace.errors import ElementError, SpecError, StateError
 from headrace.execute.context import Context
 from headrace.execute.inputs import Input
 from headrace.execute.registry import opens
+from headrace.execute.row_by_row import Leaves, arguments_of
 from headrace.execute.state import with_keyed_seeds
 from headrace.execute.stream import END, Made, Stream
 from headrace.ops.arguments import function, positive
@@ -25,8 +27,9 @@ from headrace.ops.children import OneRow
 from headrace.plan.cardinality import Cardinality
 from headrace.plan.datasets import dataset_of, is_dataset
 from headrace.plan.marks import At, Mark, Marked, OwnMark
-from headrace.plan.node import TUNING, Node
+from headrace.plan.node import TUNING, Ahead, Divides, Node
 from headrace.plan.spec import Probe, Spec
+from headrace.plan.structure import Structure
 from headrace.sources.memory import Memory
 from headrace.trace.function import Function
 
@@ -34,6 +37,13 @@ if TYPE_CHECKING:
     from headrace.dataset import Dataset
 
 log = logging.getLogger("headrace")
+
+MAX_ROWS_AT_A_TIME = 1 << 10
+"""How many rows are read at most before they are put into their groups."""
+MAX_KEPT_ROWS, MAX_KEPT_BYTES = 256, 256 << 10
+"""Rows that wait stay in a block of this size; those of a larger one are copied."""
+MAX_PARTS = 16
+"""Of how many blocks the rows of one key may be before they are copied into one."""
 
 
 def group_by_window(
@@ -76,7 +86,7 @@ class GroupByWindow(Node):
 
     probe: Probe = field(repr=False, default_factory=lambda: Probe(None))
 
-    divides = True
+    divides = Divides.SHARES
 
     @cached_property
     def function(self) -> Function:
@@ -109,6 +119,10 @@ class GroupByWindow(Node):
         if not isinstance(key, np.integer | np.bool_):
             raise SpecError(f"the key must be an integer, not {key!r}")
         return int(key)
+
+    def key_of_row(self, structure: Structure, leaves: Leaves) -> int:
+        """The key of one row, by calling the function."""
+        return self.key_of(self.key_func(*arguments_of(structure, leaves)))
 
     def keys(self, block: Block) -> Iterator[int | Exception]:
         """The keys of rows: all at once where the function is traced, else each made when it is asked for."""
@@ -148,6 +162,7 @@ class Grouping(Protocol):
 
     @property
     def input(self) -> Node: ...
+    def key_of_row(self, structure: Structure, leaves: Leaves) -> int: ...
     def key_of(self, value: Any) -> int: ...
     def keys(self, block: Block) -> Iterator[int | Exception]: ...
     def size_of(self, key: int) -> int: ...
@@ -180,6 +195,18 @@ class GroupMark(OwnMark):
     current: tuple[int, Marked] | None = None
 
 
+class WaitingRows(NamedTuple):
+    """Rows of a block that wait for others of their key."""
+
+    block: Block
+    rows: Sequence[int]
+
+    @property
+    def mark(self) -> Mark:
+        """Where the first of them lies."""
+        return self.block.mark.later(self.rows[0])
+
+
 @opens(GroupByWindow, own=GroupMark)
 class GroupStream(Stream):
     """One group at a time is given out; the others wait, their rows copied out of the blocks they came in."""
@@ -188,7 +215,7 @@ class GroupStream(Stream):
         self._node = node
         self._ctx = ctx
         self._pace = ctx.run.pace()
-        self._parts: dict[int, list[Block]] = {}
+        self._parts: dict[int, list[WaitingRows]] = {}
         self._counts: dict[int, int] = {}
         self._flushing: list[int] | None = None
         self._child: Input | OneRow | None = None
@@ -197,7 +224,8 @@ class GroupStream(Stream):
         self._at = 0
         self._keys: Iterator[int | Exception] = iter(())
         self._local: dict[int, list[int]] = {}
-        self._input = ctx.open(node.input, at.inputs, with_ids=True)
+        self._input = ctx.with_row_ids().open(node.input, at.inputs)
+        self._reads_ahead = node.input.pure or node.input.ahead is Ahead.READY
         own: GroupMark | None = at.own
         if own is not None:
             self._refill(self._input.ordinal + own.read, dict(own.waiting))
@@ -214,8 +242,8 @@ class GroupStream(Stream):
             if isinstance(item, Block):
                 self._sort(item, waiting)
         for key, count in waiting.items():
-            rows = concat(self._parts[key])
-            self._parts[key] = [rows.slice(rows.rows - count, rows.rows)]
+            rows = _gathered(self._parts[key])
+            self._parts[key] = [WaitingRows(rows, range(rows.rows - count, rows.rows))]
             self._counts[key] = count
 
     def _sort(self, block: Block, wanted: dict[int, int]) -> None:
@@ -226,7 +254,16 @@ class GroupStream(Stream):
             elif key in wanted:
                 found.setdefault(key, []).append(i)
         for key, indices in found.items():
-            self._parts.setdefault(key, []).append(_pick(block, indices))
+            self._wait(key, block, indices)
+
+    def _wait(self, key: int, block: Block, rows: list[int]) -> None:
+        """Have rows of a block wait: a small block is kept as it is, of a large one they are copied."""
+        parts = self._parts.setdefault(key, [])
+        parts.append(WaitingRows(block, rows))
+        if block.rows > MAX_KEPT_ROWS or block.nbytes > MAX_KEPT_BYTES:
+            parts[-1] = _copied(parts[-1:])
+        elif len(parts) > MAX_PARTS:
+            self._parts[key] = [_copied(parts)]
 
     def _here(self) -> Mark:
         """The mark of the input's next row."""
@@ -255,10 +292,11 @@ class GroupStream(Stream):
                 self._child = None
             if self._flushing is not None:
                 if not self._flushing:
+                    self._input.pull(1)  # after a restore it is not at its end, where it may have dropped a failure
                     return END
                 self._emit(self._flushing[0])
                 continue
-            failure = self._read_on()
+            failure = self._read_on() if self._reads_ahead else self._read_row_by_row()
             if failure is not None:
                 return failure
 
@@ -267,7 +305,7 @@ class GroupStream(Stream):
         block = self._block
         if block is None or self._at >= block.rows:
             started = perf_counter_ns()
-            item = self._input.pull(self._pace.rows if self._node.input.pure else 1)
+            item = self._input.pull(self._pace.rows)
             if item is END:
                 self._flushing = sorted(self._counts)
                 return None
@@ -302,11 +340,57 @@ class GroupStream(Stream):
         self._stow()
         return None
 
+    def _read_row_by_row(self) -> Item | None:
+        """As `_read_on`, of an input that must not be read beyond the row that fills a group."""
+        node, counts, size_of = self._node, self._counts, self._node.size_of
+        key_of_row = node.key_of_row
+        found: list[int] = []
+        full: int | None = None
+        bad_key: Exception | None = None
+
+        def fills_group(structure: Structure, leaves: Leaves) -> bool:
+            nonlocal full, bad_key
+            try:
+                key = key_of_row(structure, leaves)
+                size = size_of(key)
+            except Exception as error:
+                bad_key = error
+                return True
+            found.append(key)
+            counts[key] = count = counts.get(key, 0) + 1
+            if count < size:
+                return False
+            full = key
+            return True
+
+        items = self._input.pull_until(MAX_ROWS_AT_A_TIME, fills_group)
+        if items is END:
+            self._flushing = sorted(counts)
+            return None
+        for item in items:
+            if isinstance(item, Failure):
+                item.mark, item.own = self._place(item.mark)
+                return item
+            self._block, self._at = item, item.rows
+            for row, key in enumerate(found[: item.rows]):
+                self._local.setdefault(key, []).append(row)
+            del found[: item.rows]
+            if item is not items[-1]:
+                self._stow()
+        failure: Failure | None = None
+        if bad_key is not None and self._block is not None:
+            here = self._block.mark.later(self._at - 1)
+            failure = Failure(node.error(bad_key, here.ordinal), *self._place(here))
+        elif full is not None:
+            self._emit(full)
+        self._stow()
+        return failure
+
     def _stow(self) -> None:
         """At the end of a block, copy its rows that wait out of it."""
         if self._block is not None and self._at >= self._block.rows:
             for key, rows in self._local.items():
-                self._parts.setdefault(key, []).append(_pick(self._block, rows))
+                self._wait(key, self._block, rows)
             self._local = {}
             self._block = None
 
@@ -315,14 +399,29 @@ class GroupStream(Stream):
         self._child_place = (*self._place(self._here()), key)
         parts = self._parts.pop(key, [])
         if self._block is not None and key in self._local:
-            parts.append(_pick(self._block, self._local.pop(key)))
+            parts.append(WaitingRows(self._block, self._local.pop(key)))
         del self._counts[key]
         if self._flushing is not None:
             self._flushing = [k for k in self._flushing if k != key]
-        self._child = self._node.outcome(self._ctx, key, concat(parts), mark)
+        self._child = self._node.outcome(self._ctx, key, _gathered(parts), mark)
 
 
-def _pick(block: Block, rows: list[int]) -> Block:
-    picked = block.take(np.array(rows))
-    picked.mark = block.mark.later(rows[0])
-    return picked
+def _gathered(parts: list[WaitingRows]) -> Block:
+    """The rows that wait, copied into one block."""
+    if len(parts) == 1:
+        rows = parts[0].block.take(np.array(parts[0].rows))
+    else:
+        blocks = [part.block for part in parts]
+        differ = structures_differ(blocks)
+        if differ:
+            raise SpecError(differ)
+        starts = accumulate((block.rows for block in blocks), initial=0)
+        numbers = [start + row for start, part in zip(starts, parts, strict=False) for row in part.rows]
+        rows = pick_rows(blocks, np.array(numbers))
+    rows.mark = parts[0].mark
+    return rows
+
+
+def _copied(parts: list[WaitingRows]) -> WaitingRows:
+    rows = _gathered(parts)
+    return WaitingRows(rows, range(rows.rows))

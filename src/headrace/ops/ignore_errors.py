@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from headrace.block import Block, Failure, Item
-from headrace.errors import ElementError
+from headrace.errors import ElementError, unopened_file, warn_once
 from headrace.execute.context import Context
 from headrace.execute.registry import opens
 from headrace.execute.stream import Made, Stream
@@ -17,7 +17,7 @@ from headrace.ops.calls import each
 from headrace.ops.unchanged_rows import UnchangedRows
 from headrace.plan.cardinality import UNKNOWN, Cardinality
 from headrace.plan.marks import At
-from headrace.plan.node import TUNING
+from headrace.plan.node import TUNING, Divides
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
@@ -27,6 +27,8 @@ log = logging.getLogger("headrace")
 
 def ignore_errors(self: Dataset, log_warning: bool = False, name: str | None = None) -> Dataset:
     """Drop the elements that fail; with `log_warning` each is logged.
+
+    A file that cannot be opened is such an element, with all its records: a warning names each, once.
 
     >>> list(hr.Dataset.from_tensor_slices(["1", "x", "3"]).map(int).ignore_errors())
     [np.int64(1), np.int64(3)]
@@ -40,12 +42,13 @@ class IgnoreErrors(UnchangedRows):
 
     log_warning: bool = field(default=False, metadata=TUNING)
 
-    divides = True
-    keeps_runs = True
+    divides = Divides.RUNS
 
     @property
     def operation(self) -> str:
         return "ignore_errors"
+
+    has_extra_failures = False
 
     @property
     def cardinality(self) -> Cardinality:
@@ -58,7 +61,7 @@ class IgnoreErrorsStream(Stream):
 
     def __init__(self, node: IgnoreErrors, ctx: Context, at: At) -> None:
         self._node = node
-        self._input = ctx.open(node.input, at.inputs, any_order=True)
+        self._input = ctx.open(node.input, at.inputs, any_order=True, flush=True)
 
     def pull(self, want: int) -> Made:
         item = self._input.pull(want)
@@ -80,5 +83,18 @@ class IgnoreErrorsStream(Stream):
         return [block.take(np.array(kept))] if kept else []
 
     def _ignore(self, error: ElementError) -> None:
+        warn_of_dropped_file(self._node, error)
         if self._node.log_warning:
             log.warning("ignored: %s", error)
+
+
+def warn_of_dropped_file(node: IgnoreErrors, error: BaseException) -> None:
+    """Warn, once for each file and place in the user's code, if an element is dropped for want of a whole file."""
+    file = unopened_file(error)
+    if file is not None:
+        where = f" added at {node.site}" if node.site else ""
+        warn_once(
+            ("dropped file", node.site, file),
+            f"ignore_errors{where} drops all of {file}, which cannot be opened; if such a file is to be an error, give "
+            "the reader on_error='skip' in place of ignore_errors",
+        )

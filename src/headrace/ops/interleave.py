@@ -2,30 +2,34 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import islice
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
-from headrace import keys
+from headrace import _native, keys
 from headrace.block import Block, Item
+from headrace.columns import Indices
 from headrace.errors import StateError
 from headrace.execute.context import CYCLE, Context
 from headrace.execute.registry import opens
 from headrace.execute.row_buffer import ReadersAhead, RowBuffer
 from headrace.execute.stream import END, Made, Pulled, Stream, with_more
 from headrace.late_block import held_bytes, merge_rows
-from headrace.ops.arguments import function, positive, width
+from headrace.ops.arguments import MAX_OPEN_DATASETS, function, positive, width
 from headrace.ops.children import Parent, open_child
 from headrace.ops.prefetch import Prefetch
 from headrace.ops.template import BuildingNode
 from headrace.options import AUTOTUNE
+from headrace.plan.access import is_brief
 from headrace.plan.cardinality import Cardinality
 from headrace.plan.marks import At, Mark, Marked, OwnMark
-from headrace.plan.node import TUNING, Node
+from headrace.plan.node import TUNING, Divides, Node
 from headrace.plan.spec import Probe
 
 if TYPE_CHECKING:
@@ -55,7 +59,7 @@ def interleave(
     return self._then(
         Interleave,
         function("interleave", map_func, self._node.spec),
-        positive("cycle_length", cycle_length),
+        positive("cycle_length", cycle_length, most=MAX_OPEN_DATASETS),
         positive("block_length", 1 if block_length is None else block_length),
         keys.seed(None),
         width(num_parallel_calls),
@@ -78,8 +82,7 @@ class Interleave(BuildingNode):
 
     probe: Probe = field(repr=False, default_factory=lambda: Probe(None))
 
-    divides = True
-    keeps_rows = True
+    divides = Divides.ROWS
 
     @cached_property
     def pure(self) -> bool:
@@ -108,6 +111,31 @@ class TurnTaker(Parent, Protocol):
 
 MERGED_BYTES = 4 << 20
 """Rows that lie ready are put in order up to so many bytes at a time, wanted or not: rows are cheap, turns are not."""
+ANOTHER_LANE = -1
+NO_LANE = -2
+
+
+class ManyChildren(Protocol):
+    """Makes the rows of many parents in one go."""
+
+    @property
+    def most(self) -> int:
+        """How many parents it takes at a time."""
+
+    def fill_each(self, ctx: Context, parents: Block) -> list[Block] | None:
+        """All rows of each of these, marked; None where they must be looked at one by one."""
+
+
+Plan: TypeAlias = tuple[Indices, list[int], list[int], tuple[int, int], int, int]
+"""What `take_turns` gives: the order of the rows, the lane of each slot, the rows taken of each lane, the turn and what
+was given in it, how many lanes have had a slot, and of which lane more rows are needed."""
+
+
+class Lane(NamedTuple):
+    """A live child: the mark of its parent, and its rows."""
+
+    parent: Mark
+    rows: RowBuffer
 
 
 @dataclass(slots=True)
@@ -123,83 +151,126 @@ class TurnsMark(OwnMark):
     live: tuple[tuple[int, int, Marked], ...]
 
 
-@opens(Interleave, own=TurnsMark)
 class InterleaveStream(Stream):
-    """Walks the slots in turn. Where the input is read again: at the oldest live parent."""
+    """Walks the slots in turn. Where the input is read again: at the oldest live parent.
 
-    def __init__(self, node: TurnTaker, ctx: Context, at: At, merge: Callable[..., Block] = merge_rows) -> None:
+    Each slot holds a lane. How many rows the lanes have ready says which rows come next: many turns are planned at a
+    time, and one gather makes their block. Failures, and rows that must not be made before they are wanted, are taken
+    turn by turn.
+    """
+
+    def __init__(
+        self,
+        node: TurnTaker,
+        ctx: Context,
+        at: At,
+        merge: Callable[..., Block] = merge_rows,
+        many: ManyChildren | None = None,
+    ) -> None:
         self._node = node
         self._ctx = ctx
         self._merge = merge
+        self._many = many
+        self._rows_each = 1
+        self._alone = 0  # so many parents are opened one by one before many are tried again
         self._ordered = ctx.keeps_order(node.deterministic)
         self._unseen = node.pure and self._ordered
-        self._slots: list[RowBuffer | None] = [None] * (node.cycle_length or 1)
-        self._parent_marks: list[Mark | None] = [None] * len(self._slots)
+        self._plans = merge is merge_rows  # rows of workers elsewhere are waited for in their turn
+        self._slots: list[Lane | None] = [None] * (node.cycle_length or 1)
+        self._waiting: deque[Lane] = deque()  # opened, for the slots that come free next
         self._ahead = ReadersAhead(ctx, node.num_parallel_calls, most=len(self._slots))
         self._pace = self._ahead.pace(ctx)
         own = at.own or TurnsMark(0, 0, 0, ())
         self._turn: int = own.turn
         self._given: int = own.given
         self._pinned = at.own is not None  # rows that follow a mark come from the slot it names
-        self._parents = ctx.open(node.input, at.inputs, with_ids=True)
+        self._parents = RowBuffer(ctx.with_row_ids().open(node.input, at.inputs), in_blocks=False)
         self._changed: set[int] = set()
         self._entries: dict[int, tuple[int, int, Mark]] = {}
         self._oldest: Mark | None = None
         self._over = False
-        base = self._parents.ordinal
+        base = self._parents.mark().ordinal
         for index, number, inner in sorted(own.live, key=lambda entry: entry[1]):
             self._pass_parents(number)
-            if not self._fill(index, inner):
+            if not self._open(index, mark=inner):
                 raise StateError("the input of interleave ended before the element where the state was taken")
+            self._fill(index)
         self._pass_parents(base + own.read)
 
     def _pass_parents(self, until: int) -> None:
-        self._parents.skip(until - self._parents.ordinal, replay=True)
+        self._parents.skip(until - self._parents.mark().ordinal, replay=True)
 
-    def _fill(self, index: int, mark: Marked | None = None) -> bool:
-        """Open the next parent's dataset in this slot; False if there is none."""
-        row = END if self._over else self._parents.pull(1)
-        if row is END:
+    def _fill(self, index: int) -> bool:
+        """Put the next parent's dataset into this slot; False if there is none."""
+        if not self._waiting and not self._open(index):
+            return False
+        self._slots[index] = self._waiting.popleft()
+        self._changed.add(index)
+        self._oldest = None
+        return True
+
+    def _open(self, index: int, want: int = 1, mark: Marked | None = None) -> bool:
+        """Open the next parent's dataset for this slot, or those of several for which rows are wanted."""
+        many = self._many if self._unseen and mark is None and self._alone <= 0 else None
+        count = 1 if many is None else min(many.most, max(len(self._slots), want // self._rows_each))
+        rows = END if self._over else self._parents.pull(count)
+        if rows is END:
             self._over = True
             return False
+        made = many.fill_each(self._ctx, rows) if many is not None and isinstance(rows, Block) else None
+        if made is not None:
+            lanes = (Lane(rows.mark.later(i), RowBuffer.of_block(block)) for i, block in enumerate(made))
+            self._waiting.extend(lanes)
+            self._rows_each = max(1, sum(block.rows for block in made) // rows.rows)
+            return True
+        if many is not None:  # one of them must be looked at by itself
+            self._alone = rows.rows
+            self._parents.put_back(rows)
+            rows = self._parents.pull(1)
+            assert rows is not END
+        self._alone -= 1
+        self._waiting.append(Lane(rows.mark, self._open_one(index, rows, mark)))
+        return True
+
+    def _open_one(self, index: int, row: Item, mark: Marked | None) -> RowBuffer:
         pure = brief = False
 
         def ahead(child: Node) -> Node:
             nonlocal pure, brief
             pure = child.pure
-            brief = pure and child.brief
+            brief = pure and is_brief(child)
             self._ahead.expect(child)
-            return Prefetch(child, None) if self._ahead.needs_thread(index) and not brief else child
+            threaded = self._ahead.needs_thread(index) and not brief
+            if not threaded:
+                return child
+            scan = self._ctx.run.prepare(child).plan
+            return child if scan.ahead else Prefetch(child, None)
 
-        self._parent_marks[index] = row.mark
         child = open_child(self._node, self._ctx.one_of(len(self._slots)), row, mark, ahead=ahead)
-        self._slots[index] = slot = RowBuffer(child, in_blocks=pure, brief=brief, pace=self._pace)
-        self._ahead.begin(index, slot)
-        self._changed.add(index)
-        self._oldest = None
-        return True
+        buffer = RowBuffer(child, in_blocks=pure, brief=brief, pace=self._pace)
+        self._ahead.begin(index, buffer)
+        return buffer
 
     def _place(self) -> tuple[Mark, TurnsMark]:
         """What the next rows are marked with. Entries of slots are made anew only where one has changed since."""
         for index in self._changed:
-            slot, parent = self._slots[index], self._parent_marks[index]
+            lane = self._slots[index]
             self._entries.pop(index, None)
-            if slot is not None and parent is not None:
-                self._entries[index] = (index, parent.ordinal, slot.mark())
+            if lane is not None:
+                self._entries[index] = (index, lane.parent.ordinal, lane.rows.mark())
         self._changed.clear()
+        following = self._waiting[0].parent if self._waiting else self._parents.mark()
         if self._oldest is None:
-            live = [mark for mark in self._parent_marks if mark is not None]
+            live = [lane.parent for lane in self._slots if lane is not None]
             self._oldest = min(live, key=attrgetter("ordinal"), default=None)
-        oldest = self._parents.mark() if self._oldest is None else self._oldest
-        read = self._parents.ordinal - oldest.ordinal
+        oldest = following if self._oldest is None else self._oldest
+        read = following.ordinal - oldest.ordinal
         return oldest, TurnsMark(self._turn, self._given, read, tuple(self._entries.values()))
 
-    def _place_of(self, item: Item) -> tuple[Mark, TurnsMark]:
+    def _place_of(self, item: Item, lane: Lane) -> tuple[Mark, TurnsMark]:
         """What rows of the slot whose turn it is are marked with: they know better than the slot did where they lie."""
-        parent = self._parent_marks[self._turn]
-        assert parent is not None, "the slot holds a dataset"
         self._changed.discard(self._turn)
-        self._entries[self._turn] = (self._turn, parent.ordinal, item.mark)
+        self._entries[self._turn] = (self._turn, lane.parent.ordinal, item.mark)
         place = self._place()
         self._changed.add(self._turn)
         return place
@@ -214,66 +285,92 @@ class InterleaveStream(Stream):
         return with_more(item, want, self.pull_item) if self._unseen else item
 
     def pull_item(self, want: int) -> Pulled:
-        """What comes next, as it comes: rows of one turn, or of several whole rounds."""
-        return self._ahead.pull(self._next, want, self._slots) or END
+        """What comes next, as it comes: rows of one turn, or of many."""
+        return self._ahead.pull(self._next, want, self._buffers) or END
+
+    def _buffers(self) -> list[RowBuffer | None]:
+        return [None if lane is None else lane.rows for lane in self._slots]
 
     def _next(self, want: int) -> Item | None:
-        return self._many_turns(want) or self._turn_by_turn(want)
+        return (self._many_turns(want) if self._unseen and self._plans else None) or self._turn_by_turn(want)
 
     def _many_turns(self, want: int) -> Block | None:
-        """Several turns at once, wanted or not, where every slot has rows ready for its share of them."""
-        length, count = self._node.block_length, len(self._slots)
-        if want < 2 * length or self._given or not self._ordered:
+        """The rows of many turns, if possible as many as are wanted; None if the next one must be taken by itself."""
+        start, length = (self._turn, self._given), self._node.block_length
+        if want < 2 * length:  # within a turn the mark of each row is exact, which long turns are there for
             return None
-        around = (i % count for i in range(self._turn, self._turn + count))
-        visits = [i for i in around if self._slots[i] is not None or not self._over]
-        live = [slot for i in visits if (slot := self._slots[i]) is not None]
-        heads = [head for slot in live if (head := slot.head()) is not None]
-        count = len(visits)  # no more datasets come for slots that are empty once the parents are over
-        if not heads or len(heads) < count or any(head.structure != heads[0].structure for head in heads):
-            return None
-        rows = max(want, MERGED_BYTES * sum(head.rows for head in heads) // max(1, sum(map(held_bytes, heads))))
-        turns = min([rows // length, *(head.rows // length * count + i for i, head in enumerate(heads))])
-        if turns * length > want and want % length == 0:  # what is left over would have to be joined with the next
-            turns -= turns % (want // length)
-        if turns < 2:
-            return None
+        while True:
+            lanes = [lane.rows for lane in self._slots if lane is not None]
+            numbers = iter(range(len(lanes)))
+            slots = [-1 if lane is None else next(numbers) for lane in self._slots]
+            lanes += [lane.rows for lane in self._waiting]
+            heads = [head for rows in lanes if (head := rows.head()) is not None]
+            found = [rows.ready_rows(heads[0].structure if heads else None) for rows in lanes]
+            ready = np.array([count for count, _ in found], np.int64)
+            ended = np.array([rows.ended and alike for rows, (_, alike) in zip(lanes, found, strict=True)], np.uint8)
+            most = self._most_rows(want, heads)
+            plan = _native.take_turns(slots, ready, ended, self._over, start, length, most)
+            wanted, rows_found = plan[-1], len(plan[0])
+            if rows_found >= want or wanted == NO_LANE:
+                break
+            if wanted == ANOTHER_LANE:
+                opened = len(self._waiting)
+                self._open(plan[3][0], want - rows_found)
+                for lane in islice(self._waiting, opened, None):
+                    lane.rows.read_more()
+            elif not found[wanted][1] or not lanes[wanted].read_more():
+                break
+        if rows_found > want and rows_found % want:  # what is left over would have to be joined with the next
+            plan = _native.take_turns(slots, ready, ended, self._over, start, length, rows_found - rows_found % want)
+        return self._merged(lanes, plan) if rows_found else None
+
+    def _most_rows(self, want: int, heads: list[Block]) -> int:
+        """How many rows to merge, if they are ready."""
+        fitting = MERGED_BYTES * sum(head.rows for head in heads) // max(1, sum(map(held_bytes, heads)))
+        return max(want, fitting - fitting % want)
+
+    def _merged(self, lanes: list[RowBuffer], plan: Plan) -> Block:
+        """The rows of a plan, taken from the lanes."""
+        order, numbers, used, (turn, given), seated, _ = plan
         place = self._place()
-        self._changed.update(visits)
-        shares = [-(-(turns - i) // count) for i in range(count)]
-        parts = [slot.pull(share * length) for slot, share in zip(live, shares, strict=True) if share]
-        blocks = [part for part in parts if isinstance(part, Block)]
-        rounds, slot_of = np.divmod(np.arange(turns), count)
-        first = np.cumsum([0, *shares[:-1]])
-        order = (first[slot_of] + rounds)[:, None] * length + np.arange(length)
-        whole = self._merge(blocks, order.ravel())
+        live = [lane for lane in self._slots if lane is not None]
+        live += [self._waiting.popleft() for _ in range(seated - len(live))]
+        parts = [block for rows, count in zip(lanes, used, strict=True) for block in rows.take_blocks(count)]
+        whole = self._merge(parts, order)
         whole.mark, whole.own = place
-        self._turn = visits[turns % count]
-        self._pinned = False
+        self._slots = [None if number < 0 else live[number] for number in numbers]
+        for number in set(range(seated)).difference(numbers):
+            live[number].rows.close()
+        self._turn, self._given, self._pinned = turn, given, False
+        self._changed.update(range(len(self._slots)))
+        self._oldest = None
         return whole
 
     def _turn_by_turn(self, want: int) -> Item | None:
         idle = 0
         while idle <= len(self._slots):
             if not (self._ordered or self._pinned or self._given):
-                self._turn = self._ahead.next_ready(self._slots, self._turn, fill=not self._over)
-            slot = self._slots[self._turn]
-            if slot is None:
+                self._turn = self._ahead.next_ready(self._buffers(), self._turn, fill=not self._over)
+            lane = self._slots[self._turn]
+            if lane is None:
                 if not self._fill(self._turn):
                     idle += 1
                     self._advance()
                 continue
             idle = 0
-            item = slot.pull(min(want, self._node.block_length - self._given))
+            item = lane.rows.pull(min(want, self._node.block_length - self._given))
             if item is not END:
-                item.mark, item.own = self._place_of(item)
+                item.mark, item.own = self._place_of(item, lane)
                 self._given += item.rows
                 if self._given == self._node.block_length:
                     self._advance()
                 return item
-            slot.close()
-            self._slots[self._turn] = self._parent_marks[self._turn] = None
+            lane.rows.close()
+            self._slots[self._turn] = None
             self._changed.add(self._turn)
             self._oldest = None
             self._advance()
         return None
+
+
+opens(Interleave, own=TurnsMark)(InterleaveStream)

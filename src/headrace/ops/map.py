@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from headrace.block import Block
@@ -43,8 +43,9 @@ def map(
 
     With `num_parallel_calls` that many calls run at a time, on threads; the order stays, unless `deterministic=False`.
     Right before a batch, a thread makes several quick calls on end.
-    `synchronous=True` has the calls run in the consumer's own thread all the same. A closure's variables are those of
-    the moment `map` is called, unless the function writes to them. `output_signature` says in advance what comes out:
+    `synchronous=True` has the calls run in the consumer's own thread all the same. The variables that the
+    function reads, in its closure and among globals, are those of the moment `map` is called, unless it assigns them;
+    a global that is a mutable object is looked up at each use. `output_signature` says in advance what comes out:
     an element that is something else is an error.
 
     `mode="process"` makes the calls in `num_parallel_calls` worker processes (None: one for each CPU), for functions
@@ -86,23 +87,30 @@ class Map(MappingCalls):
     idle: IdleWorkers = field(default_factory=IdleWorkers, kw_only=True, repr=False, metadata=TUNING)
     function: Function = field(repr=False, default_factory=lambda: Function(bool))
 
+    @cached_property
+    def fallible(self) -> bool:
+        return not self.cannot_fail or self.input.fallible
+
     @property
     def maps(self) -> Graph | None:
+        """The graph of the function, if it runs in the thread that pulls."""
         graph = self.graph
         here = self.num_parallel_calls is None and self.mode in ("auto", "vectorized")
         return graph if here and isinstance(graph, Graph) else None
 
     @property
     def spreads(self) -> bool:
+        """Whether several threads may run the graph of the function."""
         return self.num_parallel_calls not in (None, 1) and self.mode != "process" and self.traced
 
     @property
     def cannot_fail(self) -> bool:
+        """Whether no values can keep it from making a row of each row of its input."""
         graph = self.graph
         return self.signature is None and isinstance(graph, Graph) and graph.infallible
 
 
-@opens(Map, own=Unordered)
+@opens(Map, own=Unordered, calls=True)
 def open_map(node: Map, ctx: Context, at: At) -> Stream:
     """Rows through the function, here or in another process."""
     in_process = node.mode == "process"

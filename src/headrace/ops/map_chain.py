@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, Self
 
 from headrace.block import Block, Item
 from headrace.columns import Indices
@@ -16,6 +16,7 @@ from headrace.ops.calls import CallStream, call_each_row
 from headrace.ops.combined import Combined, apply_map, open_as_written
 from headrace.ops.map import map_one
 from headrace.plan.marks import At
+from headrace.plan.node import Node
 from headrace.trace.function import Function
 from headrace.trace.graph import Graph
 
@@ -32,6 +33,7 @@ class MapChain(Combined):
 
     @property
     def maps(self) -> Any:
+        """The graph of the last function."""
         return self.combines[-1].maps
 
     @cached_property
@@ -40,6 +42,11 @@ class MapChain(Combined):
         plain = all(part.mode == "auto" and part.signature is None for part in self.combines)
         first, *others = [part.fn for part in self.combines]
         return Function(first, "auto" if plain else "eager", then=tuple(others))
+
+    def with_inputs(self, inputs: tuple[Node, ...]) -> Self:
+        made = super().with_inputs(inputs)
+        vars(made)["function"] = self.function  # whose graphs are known: each cut of a scan has a copy of this node
+        return made
 
     def remark(self) -> str | None:
         graph = self.function.graph(self.input.spec)

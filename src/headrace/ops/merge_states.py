@@ -9,8 +9,9 @@ from headrace.errors import StateError
 from headrace.execute import state as states
 from headrace.ops.rest import Rest
 from headrace.ops.shares import ShareMark
+from headrace.plan.capabilities import share_of_process
 from headrace.plan.marks import Marks, Position, to_json
-from headrace.plan.node import Node, walk
+from headrace.plan.node import Moves, Node, walk
 
 
 def merge_states(all_states: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -121,16 +122,16 @@ def marks_among(state: dict[str, Any], plan: Node) -> Marks:
     Refuses one for another number of processes where operations behind `distribute` count in old steps.
     """
     chain, node = [], plan
-    while node.process is None and len(node.inputs) == 1:
+    while (process := share_of_process(node)) is None and len(node.inputs) == 1:
         chain.append(node)
         (node,) = node.inputs
-    if node.process is None or "process" not in state:
+    if process is None or "process" not in state:
         return states.saved_marks(state)
     standing = _standing(state, sum(not n.transparent for n in walk(node)) - 1)
-    wrong = next((n for n in chain if not (n.one_to_one or n.transparent or (n.moves_rows and not n.scatters))), None)
+    wrong = next((n for n in chain if not (n.one_to_one or n.transparent or n.moves is Moves.ROWS)), None)
     if standing is None:
         return states.saved_marks(state)
-    now, then = node.process[1] * node.process[2], standing.own.together
+    now, then = process[1] * process[2], standing.own.together
     if wrong is not None and (now != then or standing.own.done):
         raise StateError(
             f"the state was taken where a step of all processes took {then} elements, here it takes {now}: that cannot "

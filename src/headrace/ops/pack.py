@@ -19,7 +19,7 @@ from headrace.ops.arguments import one_of, positive
 from headrace.ops.packing import ConcatMark, ConcatStream, FirstFitStream
 from headrace.plan.cardinality import Cardinality
 from headrace.plan.marks import At
-from headrace.plan.node import Node
+from headrace.plan.node import Divides, Node
 from headrace.plan.spec import Spec, TensorSpec, leaf_spec
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class Pack(Node):
     dtype: np.dtype[Any] = field(repr=False)
     window: int | None = None
 
-    divides = True
+    divides = Divides.SHARES
 
     @cached_property
     def spec(self) -> Spec:

@@ -15,14 +15,17 @@ from headrace.block import FOLD, Block, Failure, Ids, Item
 from headrace.columns import Indices
 from headrace.errors import SpecError
 from headrace.execute.context import Context
-from headrace.execute.stream import END, Made, Pace, Stream
+from headrace.execute.row_by_row import Leaves
+from headrace.execute.stream import END, Made, Stream
 from headrace.plan.marks import At, Mark, OwnMark
+from headrace.plan.structure import Structure
 from headrace.ragged import Ragged
 
 if TYPE_CHECKING:
     from headrace.ops.pack import Pack
 
 NO_DOCUMENTS = np.empty(0, np.int64)
+MAX_DOCUMENTS_AT_A_TIME = 256
 
 
 class Sequences(NamedTuple):
@@ -257,7 +260,7 @@ class ConcatStream(PackStream):
         self._since = 0
         self._ended = False
         self._pure = node.input.pure
-        self._pace = ctx.run.pace() if self._pure else Pace(1)
+        self._pace = ctx.run.pace()
 
     def pull(self, want: int) -> Made:
         length = self._node.length
@@ -279,12 +282,36 @@ class ConcatStream(PackStream):
 
     def _read(self) -> None:
         number = self._input.ordinal
+        if not self._pure:
+            self._read_row_by_row(number)
+            return
         item = self._input.pull(self._pace.rows)
         if item is END:
             self._ended = True
             return
         self._pace.observe(item, 0)
         self._read_ahead.extend(self._sequences(item, number))
+
+    def _read_row_by_row(self, number: int) -> None:
+        """Read no further than the document that fills a row."""
+        left = self._node.length - self._cells()
+
+        def fills_row(structure: Structure, leaves: Leaves) -> bool:
+            nonlocal left
+            row = leaves[0] if structure.kind is None and not isinstance(leaves, Exception) else None
+            if not _is_row(row, self._node.dtype):
+                return True
+            assert row is not None
+            left -= int(self._node.units(np.array([len(row)]))[0])
+            return left <= 0
+
+        items = self._input.pull_until(MAX_DOCUMENTS_AT_A_TIME, fills_row)
+        if items is END:
+            self._ended = True
+            return
+        for item in items:
+            self._read_ahead.extend(self._sequences(item, number))
+            number += item.rows
 
     def _add(self) -> None:
         """Have the next documents wait for their rows, those that take up any room."""

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
 from headrace import _native
-from headrace.block import Block, Ids, Item, concat
+from headrace.block import Block, Item, concat
 from headrace.columns import Indices
+from headrace.columns.refs import BackgroundCheck, RecordRefs, RefTable, UnsoundError
 from headrace.execute.budget import free_memory
 from headrace.execute.stream import END, Pulled, Source
-from headrace.late_block import LateBlock, UnmergedBlock
+from headrace.late_block import LateBlock, LateRecords, UnmergedBlock
 from headrace.ops.slots import Slots
 from headrace.plan.marks import Mark
 from headrace.plan.structure import LEAF
-from headrace.pointed_text import Places, PointedText, UnsoundError
-from headrace.sources.late_records import LateRecords
 
 READ_BYTES, READ_ROWS = 16 << 20, 4096
 """No more than so many bytes are read at a time, and no fewer records, if they are no more than that."""
@@ -34,67 +32,15 @@ FILES = 64
 """Beyond so many files it is looked now and then which of them still have rows in the buffer."""
 
 
-class Look(NamedTuple):
-    """Records that somebody is looking at meanwhile."""
-
-    text: PointedText
-    verification: _native.Verification
-
-    @classmethod
-    def at(cls, text: PointedText) -> Look:
-        """Have other threads look at these records."""
-        return cls(text, _native.Verification(text.files, text.where))
-
-    def check(self) -> None:
-        """Raises UnsoundError if they are not what they should be; waits until that is known."""
-        if not self.verification.good():
-            raise UnsoundError(self.text)
-
-
-class PickedRecords(LateBlock):
-    """Records by where each of them lies, copied when they are used, once those are known to be good that came before.
-
-    Behind one that is bad there are no others: the records of `unseen` must be good for these to be drawn from.
-    """
-
-    __slots__ = ("_text", "_unseen")
-
-    def __init__(
-        self, places: Places, files: list[_native.MappedFile], ids: Ids | None, unseen: Sequence[Look] = ()
-    ) -> None:
-        super().__init__(LEAF, len(places), _native.pointed_bytes(places), None, ids)
-        self._text = PointedText(files, places)
-        self._unseen = unseen
-
-    @property
-    def numbers(self) -> Indices:
-        """The ordinals that the rows have in what they were drawn from."""
-        return self._text.places[:, 3]
-
-    def make(self) -> None:
-        if self._columns is None:
-            self._columns = [self.pointed().copy()]
-
-    def pointed(self) -> PointedText:
-        for look in self._unseen:
-            look.check()
-        self._unseen = ()
-        return self._text
-
-    def _part(self, start: int, stop: int) -> Block:
-        ids = None if self.ids is None else self.ids[start:stop]
-        return PickedRecords(self._text.places[start:stop], self._text.files, ids, self._unseen)
-
-
 class PointedItem(NamedTuple):
     """An item of an input that has been read ahead, and who is looking at its rows meanwhile, where they are places."""
 
     item: Item
-    look: Look | None
+    check: BackgroundCheck | None
 
 
 class PointedRows:
-    """An input, of whose rows it only says where they lie, if they can be had late: a block holds their `Places`.
+    """An input, of whose rows it only says where they lie, if they can be had late: a block holds their `RefTable`.
 
     They are looked at, since behind one that is bad there may be no others, but not copied: on other cores, while
     those before them are used. Whoever is given rows that were drawn waits until all are looked at that came before.
@@ -104,14 +50,14 @@ class PointedRows:
         self._source = source
         self._ahead, self._most_ahead = AHEAD, max(AHEAD, min(MOST_AHEAD, cpus // 2))
         self._coming: deque[PointedItem] = deque()
-        self._unseen: deque[Look] = deque()
+        self._unseen: deque[BackgroundCheck] = deque()
         self._files: list[_native.MappedFile] = []
         self._numbers: dict[int, int] = {}
         self._looked = FILES
         self._seen = 0
         self._row_bytes = 1
         self._pointing: bool | None = None
-        self._merged: tuple[object, Places] | None = None
+        self._merged: tuple[object, RefTable] | None = None
 
     @cached_property
     def _resident(self) -> int:
@@ -181,7 +127,7 @@ class PointedRows:
     def _read(self, want: int) -> bool:
         """Have up to so many rows more on their way, or an item that holds no places; False at the end."""
         parts: list[Block] = []
-        found: list[Places] = []
+        found: list[RefTable] = []
         rows = 0
         other: Pulled = END
         while rows < want and (item := self._source.pull(want - rows)) is not END:
@@ -200,7 +146,7 @@ class PointedRows:
             self._coming.append(PointedItem(self._as_it_comes(other), None))
         return bool(parts) or other is not END
 
-    def _look_at(self, parts: list[Block], found: list[Places]) -> None:
+    def _look_at(self, parts: list[Block], found: list[RefTable]) -> None:
         """Have others find out whether these rows are good."""
         places = found[0] if len(found) == 1 else np.concatenate(found)
         nbytes = _native.pointed_bytes(places)
@@ -208,13 +154,13 @@ class PointedRows:
         self._row_bytes = max(1, nbytes // len(places))
         ids = None if parts[0].ids is None else np.concatenate([p.ids for p in parts if p.ids is not None])
         block = Block(LEAF, [places], len(places), parts[0].mark, ids)
-        self._coming.append(PointedItem(block, Look.at(PointedText(self._files, places))))
+        self._coming.append(PointedItem(block, BackgroundCheck(RecordRefs(self._files, places))))
 
     def _take(self, want: int) -> Item:
         """The next item, or some of it; it may not be known to be good yet."""
-        item, look = self._coming.popleft()
-        if look is not None:
-            self._unseen.append(look)
+        item, check = self._coming.popleft()
+        if check is not None:
+            self._unseen.append(check)
             self._see(UNSEEN)
         if item.rows > want:
             self._coming.appendleft(PointedItem(item.slice(want, item.rows), None))
@@ -224,7 +170,7 @@ class PointedRows:
     def _see(self, most: int) -> None:
         """Wait until it is known of all items but so many that they are good."""
         while len(self._unseen) > most:
-            self._unseen.popleft().check()
+            self._unseen.popleft().wait()
 
     def _release(self) -> None:
         """Take pages that have been looked at out of this process's view, now and then."""
@@ -239,14 +185,16 @@ class PointedRows:
             self._pointing = False
         return item
 
-    def _places(self, block: Block) -> Places | None:
+    def _places(self, block: Block) -> RefTable | None:
         """Where its rows lie, by the ordinals that they have; None where that is not to be said."""
         if not isinstance(block, LateRecords | UnmergedBlock):
             return None
         places, first = np.empty((block.rows, 4), np.int64), block.mark.ordinal
         if isinstance(block, LateRecords):
-            file, bounds = block.frames
-            _native.bounds_as_places(self._number(file), bounds, first, places)
+            if not block.refs.consecutive:
+                return None
+            (file,) = block.refs.files
+            _native.bounds_as_places(self._number(file), block.refs.where, first, places)
             return places
         if not block.parts:
             return None
@@ -275,7 +223,7 @@ class PointedRows:
         if text is None:
             return None
         self._pointing = True
-        places = text.places.copy()
+        places = text.table.copy()
         places[:, 0] = np.array([self._number(file) for file in text.files])[places[:, 0]]
         places[:, 3] = ordinals
         return Block(LEAF, [places], len(places), ids=rows.ids)
@@ -295,7 +243,7 @@ class PointedRows:
     def _picked(self, block: Block) -> Block:
         """Rows as late ones. The first wait for what came in since; others are handed over behind them."""
         (places,) = block.columns
-        rows = PickedRecords(places, self._files, block.ids, tuple(self._unseen))
+        rows = LateRecords(RecordRefs(self._files, places), block.ids, tuple(self._unseen))
         self._unseen.clear()
         rows.mark, rows.own, rows.offset = block.mark, block.own, block.offset
         return rows

@@ -14,7 +14,7 @@ from headrace.ops.arguments import integer, one_of
 from headrace.ops.unchanged_rows import PassThrough
 from headrace.options import AUTOTUNE
 from headrace.plan.marks import At
-from headrace.plan.node import FOUND_WHILE_RUNNING, TUNING, walk
+from headrace.plan.node import FOUND_WHILE_RUNNING, TUNING, Ahead, walk
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
@@ -66,13 +66,12 @@ class Prefetch(PassThrough):
     lent: bool = field(default=False, repr=False, metadata=TUNING)
     keeper: ProcessKeeper = field(default_factory=ProcessKeeper, repr=False, metadata=TUNING)
 
-    @property
-    def ready_made(self) -> bool:
-        return self.buffer_size is None and not self.final
+    def remark(self) -> str | None:
+        return "if it helps" if self.final else None
 
     @property
-    def runs_ahead(self) -> bool:
-        return True
+    def ahead(self) -> Ahead:
+        return Ahead.READY if self.buffer_size is None and not self.final else Ahead.RUNS
 
 
 @opens(Prefetch)

@@ -97,3 +97,27 @@ def progress_bar(text: str, count: Cardinality, progress: bool | None) -> Iterat
         yield lambda rows: bar.advance(task, rows)
     finally:
         bar.stop()
+
+
+@contextmanager
+def bytes_bars(text: str, progress: bool | None) -> Iterator[Callable[[str, int | None], Callable[[int], None]]]:
+    """A function that makes a bar for one file of a known or unknown size: it takes how many bytes more are done.
+
+    `text` stands above the bars, which show sizes and rates; None shows them where standard error is a terminal.
+    """
+    if progress is False or (progress is None and not sys.stderr.isatty()):
+        yield lambda name, size: lambda more: None  # noqa: ARG005
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    console = Console(stderr=True)
+    console.print(text, markup=False, highlight=False)
+    with Progress(*columns, TimeRemainingColumn(), console=console, disable=not console.is_terminal) as bars:
+
+        def bar(name: str, size: int | None) -> Callable[[int], None]:
+            task = bars.add_task(name, total=size)
+            return lambda more: bars.advance(task, more)
+
+        yield bar

@@ -100,7 +100,7 @@ class RandomMap(MappingCalls):
         return row_key(self.seed, self.place)
 
 
-@opens(RandomMap, own=Unordered)
+@opens(RandomMap, own=Unordered, calls=True)
 def open_random_map(node: RandomMap, ctx: Context, at: At) -> Stream:
     """Rows and their generators through the function, here or in another process."""
     in_process = node.mode == "process"

@@ -6,7 +6,9 @@ import os
 import sys
 from typing import NamedTuple
 
+from headrace.errors import warn_once
 from headrace.ops.arguments import integer, positive
+from headrace.plan.node import user_site
 
 
 class Rank(NamedTuple):
@@ -17,11 +19,11 @@ class Rank(NamedTuple):
 
 
 def rank_of(rank: int | None, world_size: int | None) -> Rank:
-    """What the user says, else torch.distributed, JAX, or RANK and WORLD_SIZE; without any of these, one process."""
+    """What the user says, else torch.distributed, JAX, or RANK and WORLD_SIZE; without any, one process, and warn."""
     if (rank is None) != (world_size is None):
         raise ValueError("give both rank and world_size, or neither")
     if rank is None or world_size is None:
-        return _torch_rank() or _jax_rank() or _environment_rank() or Rank(0, 1)
+        return _torch_rank() or _jax_rank() or _environment_rank() or _alone()
     return _checked(integer("rank", rank), positive("world_size", world_size))
 
 
@@ -29,6 +31,17 @@ def _checked(rank: int, world_size: int) -> Rank:
     if not 0 <= rank < world_size:
         raise ValueError(f"rank must be between 0 and {world_size - 1} (world_size - 1), not {rank}")
     return Rank(rank, world_size)
+
+
+def _alone() -> Rank:
+    site = user_site()
+    warn_once(
+        ("no rank", site),
+        f"distribute added at {site} gives this process all elements: no rank and world_size were given, and there is "
+        "no group of torch.distributed or JAX, nor RANK and WORLD_SIZE in the environment. Set up the group before, or "
+        "say rank=0, world_size=1 if this process is alone",
+    )
+    return Rank(0, 1)
 
 
 def _torch_rank() -> Rank | None:

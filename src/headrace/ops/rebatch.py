@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,13 +13,16 @@ from headrace.block import Block, Failure, Item, concat, fold, folded, structure
 from headrace.errors import SpecError
 from headrace.execute.context import Context
 from headrace.execute.registry import opens
+from headrace.execute.remainder import end_of_rows
 from headrace.execute.stream import END, Made, Pending, Pulled, Stream
 from headrace.ops.arguments import integer, positive
 from headrace.ops.batching import BATCHED
+from headrace.ops.ragged_batch import RaggedBatch, assemble_ragged
+from headrace.ops.unchanged_rows import UnchangedRows
 from headrace.plan.cardinality import Cardinality
 from headrace.plan.datasets import dataset_of
 from headrace.plan.marks import At, Mark, OwnMark
-from headrace.plan.node import Node
+from headrace.plan.node import TUNING, Divides, Node
 from headrace.plan.spec import Spec
 
 if TYPE_CHECKING:
@@ -38,12 +41,20 @@ def rebatch(
     known = self._node.leading
     if not isinstance(batch_size, Sequence):
         size = positive("batch_size", batch_size)
-        return rows.batch(size, drop_remainder or _divides(size, known), name=name)
+        group = rows.ragged_batch if ragged_rows(self._node) else rows.batch
+        return group(size, drop_remainder or _divides(size, known), name=name)
     sizes = tuple(integer("batch_size", n) for n in batch_size)
     if not sizes or min(sizes) < 0 or max(sizes) == 0:
         raise ValueError(f"rebatch: batch_size must hold sizes of which one is at least 1, not {list(sizes)}")
     whole = bool(drop_remainder) or (len(set(sizes)) == 1 and _divides(sizes[0], known))
-    return rows._then(Rebatch, sizes, whole, name=name)
+    return rows._then(Rebatch, sizes, whole, ragged_rows(self._node), name=name)
+
+
+def ragged_rows(node: Node) -> bool:
+    """Whether the elements are ragged batches: those of `ragged_batch`, whatever was left out or reordered since."""
+    while isinstance(node, UnchangedRows):
+        node = node.input
+    return isinstance(node, RaggedBatch)
 
 
 def _divides(size: int, rows: int | None) -> bool:
@@ -62,8 +73,9 @@ class Rebatch(Node):
     input: Node
     sizes: tuple[int, ...]
     drop_remainder: bool = False
+    ragged: bool = field(default=False, metadata=TUNING)
 
-    divides = True
+    divides = Divides.SHARES
 
     @property
     def spec(self) -> Spec:
@@ -73,6 +85,10 @@ class Rebatch(Node):
     @property
     def cardinality(self) -> Cardinality:
         return self.input.cardinality.vague
+
+    @property
+    def drops_rows(self) -> bool:
+        return self.drop_remainder
 
 
 @dataclass(slots=True)
@@ -101,10 +117,10 @@ class RebatchStream(Stream):
             return END
         size = self._node.sizes[self._number % len(self._node.sizes)]
         made = self._batch(size) if size else self._empty()
-        self._number += made is not END
+        self._number += not self._over and made is not END
         return made
 
-    def _batch(self, size: int) -> Pulled:
+    def _batch(self, size: int) -> Made:
         parts: list[Item] = []
         rows = 0
         while rows < size:
@@ -114,7 +130,9 @@ class RebatchStream(Stream):
             parts.append(item)
             rows += item.rows
         self._over = rows < size
-        if not rows or (rows < size and self._node.drop_remainder):
+        if rows < size and self._node.drop_remainder:
+            return end_of_rows(parts)
+        if not rows:
             return END
         self._last = parts[-1].slice(parts[-1].rows - 1, parts[-1].rows)
         self._before = (parts[0].mark, self._number)
@@ -128,11 +146,14 @@ class RebatchStream(Stream):
             if isinstance(part, Failure):
                 return Failure(part.error)
             blocks.append(part)
-        made = structures_differ(blocks) or fold(concat(blocks), rows)
+        made = structures_differ(blocks) or self._one(concat(blocks), rows)
         if isinstance(made, str):
             return Failure(self._node.error(SpecError(made), self._input.ordinal))
         made.ids = folded(made.ids, BATCHED)
         return made
+
+    def _one(self, block: Block, rows: int) -> Block | str:
+        return assemble_ragged(self._node.input, block, rows) if self._node.ragged else fold(block, rows)
 
     def _empty(self) -> Pulled:
         here = self._waiting.mark() if self._waiting else self._input.mark()

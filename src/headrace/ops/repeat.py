@@ -9,15 +9,19 @@ import numpy as np
 
 from headrace.block import Block, concat
 from headrace.columns import Indices
-from headrace.execute.context import Context
+from headrace.execute.context import OBJECTS, Context
 from headrace.execute.inputs import Input
 from headrace.execute.registry import fetches, opens
 from headrace.execute.stream import END, Made, Stream
 from headrace.ops.arguments import integer
 from headrace.ops.unchanged_rows import UnchangedRows
+from headrace.plan.capabilities import is_endless
 from headrace.plan.cardinality import Cardinality
 from headrace.plan.marks import START, At, Marks, OwnMark
+from headrace.plan.node import Divides, Moves
+from headrace.sources.memory import Memory
 from headrace.sources.numbered import NumberedStream
+from headrace.sources.range import Range
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
@@ -39,13 +43,18 @@ class Repeat(UnchangedRows):
 
     count: int | None
 
-    divides = True
+    divides = Divides.SHARES
 
-    moves_rows = True
+    moves = Moves.ROWS
 
     @property
     def cardinality(self) -> Cardinality:
         return self.input.cardinality.times(self.count)
+
+    @property
+    def endless(self) -> bool:
+        """Whether a pass never ends, unless the input turns out to have no rows."""
+        return (self.count is None and self.input.cardinality != 0) or (self.count != 0 and is_endless(self.input))
 
     @property
     def indexable(self) -> bool:
@@ -81,7 +90,7 @@ SMALL = 1 << 10
 def open_repeat(node: Repeat, ctx: Context, at: At) -> Stream:
     """One epoch after the other; by numbers, where epochs are short and all alike."""
     rows = int(node.input.cardinality)
-    if not (node.addressable and node.input.same_each_epoch and 0 < rows <= SMALL) or ctx.with_ids:
+    if not (node.addressable and isinstance(node.input, Memory | Range) and 0 < rows <= SMALL) or ctx.with_ids:
         return RepeatStream(node, ctx, at)
     return NumberedStream(node, lambda start, stop: ctx.fetch(node.input, np.arange(start, stop) % rows))
 
@@ -94,11 +103,11 @@ class RepeatStream(Stream):
         self._ctx = ctx
         self._epoch: int = 0 if at.own is None else at.own.number
         self._input: Input | None = None
-        if node.count != 0 and node.input.cardinality != 0:
+        if node.count != 0 and (node.input.cardinality != 0 or node.input.has_extra_failures):
             self._open(at.inputs)
 
     def _open(self, marks: Marks) -> Input:
-        self._input = self._ctx.epoch(self._epoch).open(self._node.input, marks, objects=True)
+        self._input = self._ctx.epoch(self._epoch).open(self._node.input, marks, form=OBJECTS, flush=True)
         return self._input
 
     def _next_epoch(self) -> bool:

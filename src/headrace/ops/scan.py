@@ -13,6 +13,7 @@ from headrace.execute.stream import END, Made, Stream
 from headrace.ops.calls import each, private_elements
 from headrace.ops.carried import Carried
 from headrace.plan.cardinality import Cardinality
+from headrace.plan.display import ROW_BY_ROW
 from headrace.plan.marks import At, OwnMark
 from headrace.plan.node import Node
 from headrace.plan.spec import Probe, Spec
@@ -45,6 +46,9 @@ class Scan(Node):
 
     pure = False
     live = True
+
+    def remark(self) -> str | None:
+        return f"{ROW_BY_ROW}each state depends on the one before"
 
     def contents(self) -> tuple[Any, ...]:
         return self.fn, self.initial.value

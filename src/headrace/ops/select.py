@@ -18,9 +18,11 @@ from headrace.execute.passes import Pass
 from headrace.execute.registry import fetches, opens
 from headrace.execute.stream import Stream
 from headrace.ops.arguments import integer
-from headrace.ops.gather import NumberStream
-from headrace.ops.unchanged_rows import UnchangedRows
+from headrace.ops.cache import Cache
+from headrace.ops.gather import NumberStream, RowsByNumber
 from headrace.ops.with_options import merge_options
+from headrace.plan.access import is_coarse
+from headrace.plan.capabilities import index_remedy
 from headrace.plan.cardinality import INFINITE, Cardinality
 from headrace.plan.datasets import dataset_of
 from headrace.plan.marks import At
@@ -35,7 +37,8 @@ def select_rows(self: Dataset, index: int | slice | Sequence[int] | Indices) -> 
     """An element by its number; a dataset of a slice, or of several numbers. Randomness is that of epoch 0.
 
     Datasets that take turns (interleave, flat_map, sample_from_datasets, choose_from_datasets) are counted once for it,
-    which asks each for its length: `len(ds[:])` is their number of elements.
+    which asks each for its length: `len(ds[:])` is their number of elements. A `cache()` over elements that cannot be
+    found by number, such as those of a filter, keeps all up to the one that is asked for.
 
     >>> ds = hr.Dataset.range(10).batch(4)
     >>> ds[-1]
@@ -45,12 +48,15 @@ def select_rows(self: Dataset, index: int | slice | Sequence[int] | Indices) -> 
     >>> list(hr.Dataset.range(10)[[3, 1, -1]])
     [np.int64(3), np.int64(1), np.int64(9)]
     """
+    cached = isinstance(self._node, Cache) and not self._node.indexable
+    if cached and isinstance(index, int | np.integer) and index >= 0:  # kept as far as that element, not to the end
+        return _element(self._node, int(index))
     node = self._counted
     blocker = obstacle(node)
     if blocker is not None:
         raise NotIndexableError(
             f"{blocker.operation} ({blocker.site}) cannot be indexed, so neither can this dataset; "
-            f"{blocker.index_remedy()}"
+            f"{index_remedy(blocker)}"
         )
     if isinstance(index, slice):
         rows = _slice(index, node.cardinality)
@@ -94,7 +100,7 @@ def _element(node: Node, number: int) -> Any:
 
 
 @dataclass(frozen=True, eq=False)
-class Select(UnchangedRows):
+class Select(RowsByNumber):
     """Rows start, start + step, … of an indexable input, `count` of them."""
 
     start: int
@@ -110,7 +116,7 @@ class Select(UnchangedRows):
         return Cardinality(self.count)
 
     indexable = True
-    positional = True
+    has_extra_failures = False
 
 
 @opens(Select)
@@ -126,7 +132,7 @@ def fetch_selected(node: Select, ctx: Context, indices: Indices) -> Block:
 
 
 @dataclass(frozen=True, eq=False)
-class SelectNumbers(UnchangedRows):
+class SelectNumbers(RowsByNumber):
     """Rows of an indexable input by their numbers. One that comes again has another id."""
 
     numbers: tuple[int, ...]
@@ -140,7 +146,11 @@ class SelectNumbers(UnchangedRows):
         return Cardinality(len(self.numbers))
 
     indexable = True
-    positional = True
+    has_extra_failures = False
+
+    @property
+    def in_large_lots(self) -> bool:
+        return is_coarse(self.input)
 
     @cached_property
     def again(self) -> Indices:
@@ -167,4 +177,4 @@ def fetch_listed(node: SelectNumbers, ctx: Context, indices: Indices) -> Block:
 @opens(SelectNumbers)
 def open_numbers(node: SelectNumbers, ctx: Context, at: At) -> Stream:  # noqa: ARG001 - a place is a number
     """The rows in the order asked for."""
-    return NumberStream(ctx, node, len(node.numbers), np.arange, scattered=node.input.coarse)
+    return NumberStream(ctx, node, len(node.numbers), np.arange, scattered=is_coarse(node.input))

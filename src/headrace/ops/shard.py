@@ -17,6 +17,7 @@ from headrace.ops.row_share import RowShare
 from headrace.ops.unchanged_rows import MovedRows
 from headrace.plan.cardinality import Cardinality
 from headrace.plan.marks import At
+from headrace.plan.node import Moves
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
@@ -46,7 +47,7 @@ class Shard(MovedRows):
     num_shards: int
     index: int
 
-    scatters = True
+    moves = Moves.FAR
 
     @property
     def cardinality(self) -> Cardinality:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from headrace.ops.ranks import Rank
+from headrace.plan.capabilities import ReadsFiles
 from headrace.plan.datasets import dataset_of
-from headrace.plan.node import Node, rewrite
+from headrace.plan.node import Moves, Node, rewrite
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
@@ -23,12 +24,12 @@ class FileShare(NamedTuple):
 
 def share_of_files(plan: Node, share: Rank, uneven: str) -> FileShare | str:
     """The plan over the files of one process, every `world_size`-th of them; or why that cannot be."""
-    node, known = plan, plan.rows_of_files()
+    node, known = plan, _rows_of_files(plan)
     while known is None and len(node.inputs) == 1:
         (below,) = node.inputs
-        if not (node.divides and (node.transparent or node.one_to_one or node.scatters)):
+        if not (node.divides and (node.transparent or node.one_to_one or node.moves is Moves.FAR)):
             return f"{node.operation} ({node.site}) goes by the rows of all files"
-        node, known = below, below.rows_of_files()
+        node, known = below, _rows_of_files(below)
     if known is None:
         return f"{node.operation} ({node.site}) reads no files that are known by name"
     if isinstance(known, str):
@@ -39,8 +40,14 @@ def share_of_files(plan: Node, share: Rank, uneven: str) -> FileShare | str:
     if uneven != "drop" and not min(counts):
         return "there are no rows in the files of some process"
     source, part = node, slice(share.rank, None, share.world_size)
-    mine = rewrite(plan, lambda found: found.with_files(part) if found is source else found)
+    assert isinstance(source, ReadsFiles)
+    some = source.with_files(part)
+    mine = rewrite(plan, lambda found: some if found is source else found)
     return FileShare(mine, counts)
+
+
+def _rows_of_files(node: Node) -> tuple[int, ...] | str | None:
+    return node.rows_of_files() if isinstance(node, ReadsFiles) else None
 
 
 def deal_files(share: FileShare, rank: int, batch_size: int | None, uneven: str, name: str | None) -> Dataset:

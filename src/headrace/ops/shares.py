@@ -10,10 +10,11 @@ import numpy as np
 from headrace.block import Failure, Item
 from headrace.columns import Indices
 from headrace.execute.context import Context
+from headrace.execute.remainder import end_of_rows
 from headrace.execute.stream import END, Made, Pending, Stream
 from headrace.ops.rest import Ranges, Rest
 from headrace.ops.row_share import RowShare
-from headrace.plan.marks import START, At, OwnMark
+from headrace.plan.marks import START, At, Mark, OwnMark
 
 if TYPE_CHECKING:
     from headrace.ops.distribute import Distribute
@@ -37,7 +38,8 @@ def open_share(node: Distribute, ctx: Context, at: At) -> Stream:
     before = node.together if own is None else own.together
     if node.input.addressable:
         return NumberedShare(node, ctx, rest, before)
-    return CountedShare(node, ctx, at, rest, before)
+    rooted = own is not None and at.inputs[ctx.prepared.number(node)].rooted
+    return CountedShare(node, ctx, at if rooted else At(), rest, before)
 
 
 def _own(node: Distribute, rest: Rest) -> ShareMark:
@@ -91,8 +93,14 @@ class NumberedShare(Stream):
     def _last(self) -> Made:
         """The step for which there are not enough elements."""
         node, first = self._node, self._next
-        if first >= self._left or node.uneven == "drop":
+        if first >= self._left:
             return END
+        if node.uneven == "drop":
+            self._next = self._left
+            if not node.input.fallible:
+                return END
+            dropped = self._rest.numbers(np.arange(first, self._left))
+            return end_of_rows(self._ctx.fetch_items(node.input, dropped))
         places = self._places(1)
         real = places < self._left
         if node.uneven == "pad":
@@ -133,9 +141,14 @@ class CountedShare(Stream):
         self._node = node
         self._ctx = ctx
         self._input = ctx.open(node.input, at.inputs if rest.start else START)
+        if self._input.ordinal < rest.start:  # the state was taken where rows were fetched by number
+            self._input.skip(rest.start - self._input.ordinal, replay=True)
         self._done = list(rest.done)
         self._before = before
-        self._over = self._begun = False
+        self._begun = False
+        self._ending: Made | None = None
+        self._looks = node.drops_rows and not node.input.pure
+        self._failed: list[Item] = []
 
     def _announce(self) -> None:
         """Say which rows will be kept: whoever makes them elsewhere need not send the others."""
@@ -175,28 +188,57 @@ class CountedShare(Stream):
                 break
         return passed
 
+    def _look(self, rows: int) -> int:
+        """Pass over the next rows; if that reads them in any case, note failures, because they may be dropped."""
+        if not self._looks:
+            return self._drop(rows)
+        items = self._take(rows)
+        self._note(items)
+        return sum(item.rows for item in items)
+
+    def _note(self, items: list[Item]) -> None:
+        self._failed += [item for item in items if isinstance(item, Failure)]
+
+    def _ended(self, mark: Mark, rest: Rest, rows: int) -> Made:
+        """Return the end if rows are dropped that come `rows` after `mark`: all processes raise the same failure."""
+        node = self._node
+        if node.uneven != "drop" or not node.input.fallible:
+            return END
+        again = CountedShare(node, self._ctx, At(None, mark.marks()), rest, node.together)
+        left = rest.after(rows)
+        again._input.announce(RowShare(1, 0, 1, start=left.start, done=left.done))
+        again._drop(rows, replay=True)
+        dropped = again._take(node.together)
+        again._input.close()
+        return end_of_rows(dropped)
+
     def pull(self, want: int) -> Made:  # noqa: ARG002 - a step at a time: the others' rows lie between
         node = self._node
         self._before = node.together
-        if self._over:
-            return END
+        if self._ending is not None:
+            ending, self._ending = self._ending, END
+            return ending
         if not self._begun:
             self._announce()
         self._pass()
+        self._failed = []
         place, own = self._input.mark(), _own(node, Rest(self._input.ordinal, self._done))
         front = node.rank * node.share
         first = self._take(1) if front and node.uneven == "pad" else []
         seen = len(first)
-        seen += self._drop(front - seen)
+        seen += self._look(front - seen)
         mine = self._take(node.share) if seen == front else []
+        self._note(mine)
         seen += (rows := sum(item.rows for item in mine))
-        seen += self._drop(node.together - seen) if rows == node.share else 0
+        seen += self._look(node.together - seen) if rows == node.share else 0
         if seen == node.together:
             item = node.step_of(mine, own.start // node.together)
         else:
-            self._over = True
+            self._ending = END
             if seen == 0 or node.uneven == "drop":
-                return END
+                if self._looks or seen == 0:
+                    return end_of_rows(self._failed)
+                return self._ended(place, Rest(own.start, own.done), 0)
             real = np.arange(node.share) < rows
             filling = self._filling(first or mine, node.share - rows, max(front, seen) - seen)
             item = node.step_of([*mine, *filling], own.start // node.together, real)
@@ -219,10 +261,14 @@ class CountedShare(Stream):
         return items
 
     def skip(self, count: int, *, replay: bool = False) -> int:
-        if self._over:
+        if self._looks and (not replay or self._before == self._node.together):  # the last one is pulled: see `_look`
+            count = count - 1 if replay else 0
+        if self._ending is not None or count <= 0:
             return 0
         unit = self._before if replay else self._node.together
+        mark, rest = self._input.mark(), Rest(self._input.ordinal, self._done)
         passed = self._drop(count * unit, replay=replay)
         whole, more = divmod(passed, unit)
-        self._over = passed < count * unit
+        if passed < count * unit:
+            self._ending = self._ended(mark, rest, whole * unit) if more else END
         return whole + bool(more and self._node.uneven != "drop")

@@ -12,13 +12,16 @@ from headrace import _native, keys
 from headrace.block import Block, Failure, Item
 from headrace.columns import Indices
 from headrace.errors import ElementError, StateError
-from headrace.execute.context import Context
+from headrace.execute.context import Context, Form
+from headrace.execute.inputs import Input
 from headrace.execute.parallel import tuned_buffer
 from headrace.execute.registry import fetches, opens
+from headrace.execute.row_by_row import IsLast, Leaves
 from headrace.execute.stream import CROWD, END, End, Made, Source, Stream
 from headrace.late_block import MOVED, LateBlock
 from headrace.ops.arguments import integer, positive
 from headrace.ops.buffer_size import Peeked, row_bytes
+from headrace.ops.cache import is_in_memory
 from headrace.ops.gather import NumberStream
 from headrace.ops.permute import Permute
 from headrace.ops.pointed_rows import PointedRows
@@ -26,10 +29,13 @@ from headrace.ops.shuffle_numbers import BufferOrder, draw_key
 from headrace.ops.slots import Dense, Slots
 from headrace.ops.unchanged_rows import MovedRows
 from headrace.options import AUTOTUNE
+from headrace.plan.access import is_coarse, late_bytes
+from headrace.plan.capabilities import index_remedy
 from headrace.plan.cardinality import UNKNOWN, Cardinality
 from headrace.plan.datasets import dataset_of
 from headrace.plan.marks import START, At, Mark, Marks, OwnMark
-from headrace.plan.node import obstacle, walk
+from headrace.plan.node import Divides, Moves, obstacle, waits
+from headrace.plan.structure import Structure
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
@@ -63,7 +69,7 @@ def shuffle(
     fresh = reshuffle_each_iteration is not False
     if buffer_size in (UNKNOWN, AUTOTUNE):
         streamed = AUTOTUNE if buffer_size == AUTOTUNE else EVERYTHING
-        read_once = buffer_size == AUTOTUNE and self._node.coarse  # rather than group after group for each row
+        read_once = buffer_size == AUTOTUNE and is_coarse(self._node)  # rather than group after group for each row
         buffer_size = streamed if read_once or obstacle(self._node) or not self._node.cardinality.known else None
     if buffer_size is not None:
         if lot is not None:
@@ -75,7 +81,7 @@ def shuffle(
     if blocker is not None:
         raise TypeError(
             f"shuffle() of everything needs a dataset that can be indexed, which {blocker.operation} "
-            f"({blocker.site}) prevents; {blocker.index_remedy()}, or give a buffer_size"
+            f"({blocker.site}) prevents; {index_remedy(blocker)}, or give a buffer_size"
         )
     if not node.cardinality.known:
         raise ValueError("shuffle() of everything needs a finite dataset; give a buffer_size, or shuffle before repeat")
@@ -105,18 +111,18 @@ class Shuffle(MovedRows):
     seed: keys.Seed
     reshuffle: bool = True
 
-    divides = True
-    keeps_rows = True
+    divides = Divides.ROWS
 
-    scatters = True
+    moves = Moves.FAR
 
     @property
     def by_place(self) -> bool:
+        """Whether draws do not depend on what is drawn: as well before a function as after it."""
         return self.buffer_size != AUTOTUNE
 
     @property
     def late_bytes(self) -> int:
-        return self.input.late_bytes if self.by_place else 0
+        return late_bytes(self.input) if self.by_place else 0
 
     @property
     def cardinality(self) -> Cardinality:
@@ -154,6 +160,32 @@ class ShuffleMark(OwnMark):
     total: int | None
 
 
+STEPS_AHEAD = 64
+"""How many steps are looked at together."""
+
+RowParts = tuple[Structure, Leaves]
+"""The structure and the components of a row."""
+
+
+class _StepsAhead:
+    """What the next steps of a shuffle give out, before the rows are read that they take in."""
+
+    def __init__(self, slots: Slots, hole: int, draws: list[int]) -> None:
+        self.draws = draws
+        held = list(set(draws) - {hole})
+        self._rows: dict[int, RowParts | None] = dict(zip(held, slots.rows_at(held), strict=True)) if held else {}
+        self._hole = hole
+        self._done = 0
+
+    def exchange(self, taken: RowParts | None) -> RowParts | None:
+        """What the next step gives out for the row that it takes in; None stands for a row that failed."""
+        slot = self.draws[self._done]
+        self._rows[self._hole] = taken
+        self._hole = slot
+        self._done += 1
+        return self._rows[slot]
+
+
 @opens(Shuffle, own=ShuffleMark)
 def open_shuffle(node: Shuffle, ctx: Context, at: At) -> Stream:
     """Rows, or their numbers, through the buffer."""
@@ -185,12 +217,13 @@ class ShuffleStream(Stream):
         self._input: Source
         self._open_input(at.inputs)
         self._capacity = tuned_buffer(ctx, "shuffle", self._row_bytes) if tuned else node.buffer_size
-        self._slots = Slots(self._capacity, kept=node.input.in_memory)
+        self._slots = Slots(self._capacity, kept=is_in_memory(node.input))
         self._failures: dict[int, Failure] = {}
         self._past: deque[Mark] = deque()
         self._base: Mark
         self._base_due = 0
         self._filled = False
+        self._joins = node.input.pure and not waits(node.input) and self._pointed is None
         self._total: int | None = None
         self._t: int = 0
         if at.own is not None:
@@ -203,7 +236,8 @@ class ShuffleStream(Stream):
         Rows that are held long are verified at once: behind one that is bad there may be none.
         """
         tuned = self._node.buffer_size == AUTOTUNE
-        self._input = self._ctx.open(self._node.input, marks, slot=int(tuned), late=self._late)
+        self._ended = False
+        self._input = self._ctx.open(self._node.input, marks, slot=int(tuned), form=Form(late=self._late))
         if self._late:
             self._input = self._pointed = PointedRows(self._input, self._ctx.run.tuner.cpus)
 
@@ -266,7 +300,7 @@ class ShuffleStream(Stream):
         self._past.append(self._input.mark())
         runs = held - np.arange(len(held))
         pace = self._ctx.run.pace()
-        costly = any(node.costly for node in walk(self._node.input))
+        costly = waits(self._node.input)
         done = 0
         while done < len(held):
             gap = int(held[done]) - self._input.ordinal
@@ -380,16 +414,50 @@ class ShuffleStream(Stream):
         self._slots.expect(want)
         base, t = self._from(), self._t
         if self._total is None:
-            item = self._input.pull(want)
-            if item is END:
-                self._begin_tail()
-                base = self._from()
-            else:
-                self._remember(item)
-                return self._marked(self._steps(item), base, t)
+            items = [] if self._ended else self._steps_of(want)
+            if items:
+                return self._marked(items, base, t)
+            self._begin_tail()
+            base = self._from()
         if self._used == 0:
+            self._read_to_end(self._total or 0)
             return END
         return self._marked(self._tail_steps(min(want, self._used)), base, t)
+
+    def pull_until(self, want: int, is_last: IsLast) -> Made | None:
+        if not self._filled:
+            self._fill()
+        if self._total is not None or self._failures or not isinstance(self._input, Input):
+            return None
+        base, t = self._from(), self._t
+        steps = _StepsAhead(self._slots, self._hole, self._draws(min(want, STEPS_AHEAD)).tolist())
+
+        def ends(structure: Structure, leaves: Leaves) -> bool:
+            given = steps.exchange((structure, leaves))
+            assert given is not None, "no row that failed is held"
+            return is_last(*given)
+
+        items = self._input.pull_until(len(steps.draws), ends)
+        if items is END:
+            self._begin_tail()
+            return None
+        made: list[Item] = []
+        for item in items:
+            self._remember(item)
+            if isinstance(item, Failure) and (given := steps.exchange(None)) is not None:
+                is_last(*given)
+            made += self._steps(item)
+        return self._marked(made, base, t)
+
+    @property
+    def unseen_rows(self) -> int:
+        return 1 if self._total is None else STEPS_AHEAD
+
+    def _read_to_end(self, total: int) -> None:
+        """Have the input at its end, where it may not be after a restore: it may have dropped a failure there."""
+        if self._node.input.has_extra_failures:
+            self._input.skip(max(0, total - self._input.ordinal), replay=True)
+            self._input.pull(1)
 
     def _marked(self, items: list[Item], base: Mark | None, t: int) -> list[Item]:
         """What the steps from `t` on gave, each with its step."""
@@ -405,6 +473,24 @@ class ShuffleStream(Stream):
         _native.shuffle_draws(self._key, self._capacity, total, self._t, draws)
         return draws
 
+    def _steps_of(self, want: int) -> list[Item]:
+        """Up to `want` steps, in one block if the rows of the input are not long in coming. None at the end."""
+        if self._joins:
+            want = self._slots.reserve(want)
+        out: list[Item] = []
+        done = 0
+        while done < want:
+            item = self._input.pull(want - done)
+            if item is END:
+                self._ended = True
+                break
+            self._remember(item)
+            out += self._steps(item)
+            done += item.rows
+            if not self._joins:
+                break
+        return [*out, *self._slots.finish()]
+
     def _steps(self, item: Item) -> list[Item]:
         draws = self._draws(item.rows)
         self._t += item.rows
@@ -412,7 +498,7 @@ class ShuffleStream(Stream):
             made = self._slots.exchange(self._hole, item, self._extra(item), draws)
             self._hole = int(draws[-1])
             return made
-        out: list[Item] = []
+        out = self._slots.finish()
         for i, slot in enumerate(draws.tolist()):
             self._put(self._hole, item.slice(i, i + 1))
             self._hole = slot
@@ -444,6 +530,6 @@ class ShuffleStream(Stream):
         total = self._node.cardinality
         rows = min(count, total - self._t) if total.known else count
         self._input.close()
-        self._slots, self._failures = Slots(self._capacity, kept=self._node.input.in_memory), {}
+        self._slots, self._failures = Slots(self._capacity, kept=is_in_memory(self._node.input)), {}
         self._start(self._t + rows)
         return int(rows)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from headrace.block import Block
 from headrace.columns import Indices
-from headrace.execute.context import Context
+from headrace.execute.context import OBJECTS, Context
 from headrace.execute.registry import fetches, opens
 from headrace.execute.stream import END, Made, Stream
 from headrace.ops.arguments import integer
@@ -54,7 +54,7 @@ class SkipStream(Stream):
     def __init__(self, node: Skip, ctx: Context, at: At) -> None:
         self._nothing = node.count < 0
         self._count = node.count
-        self._input = ctx.open(node.input, at.inputs, objects=True)
+        self._input = ctx.open(node.input, at.inputs, form=OBJECTS)
 
     def _ready(self) -> bool:
         front = self._count - self._input.ordinal

@@ -1,10 +1,12 @@
-"""The rows that a shuffle buffer holds, copied into slots: bytes where a column is dense or text, else objects."""
+"""The rows that a shuffle buffer holds, copied into slots: packed rows of bytes, and pools for text and objects."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
+from math import prod
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,205 +17,220 @@ from headrace.block import Block, Item, from_elements
 from headrace.columns import Column, Indices, Stacked, column_of, kind_of, values
 from headrace.columns.dense import MUCH, copy_with_help, pooled
 from headrace.plan.structure import Structure
-from headrace.ragged import as_bytes
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 Dense = NDArray[Any]
 
-AT_ONCE = 1 << 30
-"""Up to this size room for all slots is asked for at once: pages that are never touched take no memory."""
+MAX_BYTES_AT_ONCE = 1 << 30
+"""Up to this size all slots are allocated at once: pages that are never touched take no memory."""
 
+MAX_SLOTS_AT_ONCE = 1 << 20
+"""More slots than this are allocated as rows come: some hold a number from the beginning, which takes memory."""
 
-MANY = 1 << 20
-"""More slots than this are made as rows come: their numbers take memory, whether rows lie in them or not."""
+LARGE_ROW_BYTES = 1 << 14
+"""A row of this size is not copied if its source keeps it in memory."""
 
-LARGE = 1 << 14
-"""Bytes of a row that is not worth copying twice."""
+MAX_TOGETHER_BYTES = 64 << 20
+"""Up to this size, rows that are expected lie one after another when they are given out."""
 
-TOGETHER = 64 << 20
-"""Up to so many bytes of rows lie one after another when they are given out."""
+MAX_PACKED_BYTES = 400
+"""The largest packed row."""
+
+MAX_PACKED_COLUMN_BYTES = 64
+"""A value of more bytes has slots of its own: copying it alone is as fast."""
+
+MIN_PACKED_COLUMNS = 12
+"""Fewer columns are exchanged one by one, which is faster than to pack them."""
+
+EMPTY: Dense = np.empty(0)
 
 NOWHERE = -1
-"""The place of the row of a slot that never held one."""
+"""The place in a pool of the row of a slot that never held one."""
 
 
-class Store(Protocol):
-    """The slots of one column."""
+class RowSlots:
+    """Slots of the rows of some columns, packed: the values of a row lie one after another.
 
-    row_bytes: int
+    Slots that never held a row hold `blank` in their first column, if it is given.
+    """
 
-    def fits(self, column: Column) -> bool:
-        """Whether rows of this column can lie here."""
+    def __init__(self, like: list[Dense], blank: int | None = None) -> None:
+        self._shapes = [column.shape[1:] for column in like]
+        self._dtypes = [column.dtype for column in like]
+        sizes = [column.dtype.itemsize * prod(column.shape[1:]) for column in like]
+        self._bounds = [*accumulate(sizes, initial=0)]
+        self.row_bytes = self._bounds[-1]
+        self._rows = np.empty((0, self.row_bytes), np.uint8)
+        self._blank = blank
+        self._rest: list[Dense] = []
 
     def grow(self, room: int) -> None:
         """Have `room` slots, more than now."""
+        old, self._rows = self._rows, pooled((room, self.row_bytes), np.uint8)
+        self._rows[: len(old)] = old
+        if self._blank is not None:
+            self.column(0)[len(old) :] = self._blank
 
-    def place(self, slots: Indices | slice, column: Column) -> None:
+    def column(self, number: int) -> Dense:
+        """The values of one column in all slots, where they lie."""
+        dtype, shape = self._dtypes[number], (len(self._rows), *self._shapes[number])
+        start, stop = self._bounds[number : number + 2]
+        return self._rows[:, start:stop].view(dtype).reshape(shape) if start < stop else np.empty(shape, dtype)
+
+    def place(self, slots: Indices | slice, columns: list[Dense]) -> None:
         """Put rows into empty slots; an array of slots, or a run of them."""
+        if len(columns) == 1 and isinstance(slots, slice):  # which may be a large one in any order
+            copy_with_help(columns[0], self.column(0)[slots])
+        elif isinstance(slots, slice):
+            _native.pack_columns(_in_order(columns), self._rows[slots])
+        else:
+            packed = np.empty((len(slots), self.row_bytes), np.uint8)
+            _native.pack_columns(_in_order(columns), packed)
+            _native.copy_rows(packed, self._rows, None, slots)
 
-    def exchange(self, hole: int, column: Column, draws: Indices) -> Column:
-        """Row i fills the hole, slot draws[i] is given out and becomes the hole."""
+    def exchange(self, hole: int, columns: list[Dense], draws: Indices, into: list[Dense] | None = None) -> list[Dense]:
+        """Row i fills the hole, slot draws[i] is given out and becomes the hole; `into` these columns, or new ones."""
+        out = self._out(len(draws)) if into is None else into
+        _native.shuffle_exchange(self._rows, hole, _in_order(columns), draws, out)
+        return out
 
-    def drain(self, used: int, draws: Indices) -> Column:
+    def drain(self, used: int, draws: Indices) -> list[Dense]:
         """Give out slot draws[i]; the last one in use takes its place."""
+        out = self._out(len(draws))
+        _native.shuffle_drain(self._rows, used, draws, out)
+        return out
 
-    def expect(self, rows: int) -> None:
-        """So many rows are about to be asked for, in one go or several."""
+    def gather(self, slots: Indices) -> list[Dense]:
+        """The rows of these slots, in this order."""
+        out = self.empty(len(slots))
+        _native.gather_columns(self._rows, slots, out)
+        return out
 
-    def pop(self, slots: slice) -> Column:
-        """Give out the rows of a run of slots."""
-
-    def peek(self, top: int) -> Column:
-        """What lies in the slots below `top`; in empty ones anything."""
+    def peek(self, slots: slice) -> list[Dense]:
+        """The rows of a run of slots; of empty ones anything."""
+        rows = self._rows[slots]
+        out = self.empty(len(rows))
+        _native.unpack_columns(rows, out)
+        return out
 
     def move(self, slot: int, last: int) -> None:
         """Move the row of slot `last` into an empty one."""
-
-
-class DenseStore:
-    """Rows of one dtype and shape: as many bytes each. Slots that never held a row hold `blank`, where it is given."""
-
-    def __init__(self, like: Dense, blank: Any = None) -> None:
-        self.rows = np.empty((0, *like.shape[1:]), like.dtype)
-        self.row_bytes = like.dtype.itemsize * int(np.prod(like.shape[1:]))
-        self._blank = blank
-        self._rest = self.rows
-
-    def fits(self, column: Column) -> bool:
-        rows = self.rows
-        return isinstance(column, np.ndarray) and column.dtype == rows.dtype and column.shape[1:] == rows.shape[1:]
-
-    def grow(self, room: int) -> None:
-        old, self.rows = self.rows, self._new(room)
-        self.rows[: len(old)] = old
-        if self._blank is not None:
-            self.rows[len(old) :] = self._blank
-
-    def _new(self, rows: int) -> Dense:
-        return pooled((rows, *self.rows.shape[1:]), self.rows.dtype)
-
-    def place(self, slots: Indices | slice, column: Column) -> None:
-        if isinstance(slots, slice):
-            copy_with_help(column, self.rows[slots])
-        else:
-            self.rows[slots] = column
-
-    def exchange(self, hole: int, column: Column, draws: Indices) -> Dense:
-        assert isinstance(column, np.ndarray)
-        out = self._out(len(draws))
-        if out.nbytes:
-            _native.shuffle_exchange(as_bytes(self.rows), hole, as_bytes(column), draws, as_bytes(out))
-        return out
-
-    def drain(self, used: int, draws: Indices) -> Dense:
-        out = self._out(len(draws))
-        if out.nbytes:
-            _native.shuffle_drain(as_bytes(self.rows), used, draws, as_bytes(out))
-        return out
+        self._rows[slot] = self._rows[last]
 
     def expect(self, rows: int) -> None:
-        """Have them lie one after another, whoever puts them together need not copy them."""
-        if not len(self._rest) and self.row_bytes * rows >= MUCH:
-            self._rest = self._new(min(rows, max(1, TOGETHER // self.row_bytes)))
+        """So many rows are about to be asked for: large ones lie together, so that none is copied to join them."""
+        wide = len(self._dtypes) == 1 and self.row_bytes * rows >= MUCH
+        if wide and not (self._rest and len(self._rest[0])):
+            self._rest = self.empty(min(rows, max(1, MAX_TOGETHER_BYTES // self.row_bytes)))
 
-    def _out(self, rows: int) -> Dense:
+    def _out(self, rows: int) -> list[Dense]:
         """Memory for rows that are given out."""
-        if rows > len(self._rest):
-            self._rest = self._rest[:0]
-            return self._new(rows)
-        out, self._rest = self._rest[:rows], self._rest[rows:]
+        if not self._rest or rows > len(self._rest[0]):
+            self._rest = []
+            return self.empty(rows)
+        out = [rest[:rows] for rest in self._rest]
+        self._rest = [rest[rows:] for rest in self._rest]
         return out
 
-    def pop(self, slots: slice) -> Dense:
-        return self.rows[slots].copy()
+    def empty(self, rows: int) -> list[Dense]:
+        """Columns for so many rows."""
+        before = _native.use_pool()
+        try:
+            return [np.empty((rows, *s), d) for s, d in zip(self._shapes, self._dtypes, strict=True)]
+        finally:
+            _native.use_pool(before)
 
-    def peek(self, top: int) -> Dense:
-        return self.rows[:top]
 
-    def move(self, slot: int, last: int) -> None:
-        self.rows[slot] = self.rows[last]
+def _in_order(columns: list[Dense]) -> list[Dense]:
+    return [np.ascontiguousarray(column) for column in columns]
 
 
-class PlacedStore(ABC):
-    """Rows that lie in a pool, and in each slot the place of one in the pool."""
+class Codec(Protocol):
+    """Makes numbers of the rows of one column, and the rows again of their numbers."""
 
-    row_bytes = 16
+    like: Dense
+    """No rows of what it makes."""
+    blank: int | None
+    """What slots hold that never held a row, if it matters."""
 
-    def __init__(self) -> None:
-        self._places = DenseStore(np.empty(0, np.int64), NOWHERE)
-
-    @abstractmethod
     def fits(self, column: Column) -> bool:
-        """Whether rows of this column can lie here."""
+        """Whether it takes rows of this column."""
+
+    def keep(self, column: Column) -> Dense:
+        """The rows, as they lie in slots."""
+
+    def give(self, rows: Dense) -> Column:
+        """The rows that leave their slots, which are forgotten."""
+
+    def look(self, rows: Dense) -> Column:
+        """The rows of these slots; of those that never held one anything."""
+
+
+class DenseCodec:
+    """Rows of one dtype and shape, as they are."""
+
+    blank: int | None = None
+
+    def __init__(self, like: Dense) -> None:
+        self.like: Dense = like[:0]
+
+    def fits(self, column: Column) -> bool:
+        like = self.like
+        return isinstance(column, np.ndarray) and column.dtype == like.dtype and column.shape[1:] == like.shape[1:]
+
+    def keep(self, column: Column) -> Dense:
+        assert isinstance(column, np.ndarray)
+        return column
+
+    def give(self, rows: Dense) -> Dense:
+        return rows
+
+    def look(self, rows: Dense) -> Dense:
+        return rows
+
+
+class PoolCodec(ABC):
+    """Rows in a pool, by their places there."""
+
+    like: Dense = np.empty(0, np.int64)
+    blank: int | None = NOWHERE
 
     @abstractmethod
-    def _keep(self, column: Column) -> Indices:
-        """The rows into the pool; their places."""
-
-    @abstractmethod
-    def _give(self, places: Indices) -> Column:
-        """The rows of these places, which are free from here on."""
-
-    @abstractmethod
-    def _look(self, places: Indices) -> Iterable[Any]:
+    def _find(self, places: Indices) -> Iterable[Any]:
         """The rows of these places, as objects."""
 
-    def grow(self, room: int) -> None:
-        self._places.grow(room)
-
-    def place(self, slots: Indices | slice, column: Column) -> None:
-        self._places.place(slots, self._keep(column))
-
-    def exchange(self, hole: int, column: Column, draws: Indices) -> Column:
-        return self._give(self._places.exchange(hole, self._keep(column), draws))
-
-    def drain(self, used: int, draws: Indices) -> Column:
-        return self._give(self._places.drain(used, draws))
-
-    def expect(self, rows: int) -> None:  # noqa: B027 - they lie wherever they do
-        """So many rows are about to be asked for."""
-
-    def pop(self, slots: slice) -> Column:
-        return self._give(self._places.pop(slots))
-
-    def peek(self, top: int) -> list[Any]:
-        places = self._places.peek(top)
-        found = np.full(top, None)
-        found[places != NOWHERE] = np.fromiter(self._look(places[places != NOWHERE]), object)
+    def look(self, rows: Dense) -> list[Any]:
+        found = np.full(len(rows), None)
+        found[rows != NOWHERE] = np.fromiter(self._find(rows[rows != NOWHERE]), object)
         return found.tolist()
 
-    def move(self, slot: int, last: int) -> None:
-        self._places.move(slot, last)
 
-
-class TextStore(PlacedStore):
+class TextCodec(PoolCodec):
     """Bytes or strings in Arrow's layout."""
 
     def __init__(self, kind: pa.DataType) -> None:
-        super().__init__()
         self._kind = kind
         self._pool = _native.TextPool()
 
     def fits(self, column: Column) -> bool:
         return _is_text(column) and column.type == self._kind
 
-    def _keep(self, column: Column) -> Indices:
+    def keep(self, column: Column) -> Indices:
         return self._pool.keep(*parts(column))
 
-    def _give(self, places: Indices) -> Column:
-        return binary(*self._pool.give(places), self._kind)
+    def give(self, rows: Dense) -> Column:
+        return binary(*self._pool.give(rows), self._kind)
 
-    def _look(self, places: Indices) -> Iterable[Any]:
+    def _find(self, places: Indices) -> Iterable[Any]:
         return values(binary(*self._pool.read(places), self._kind))
 
 
-class ObjectStore(PlacedStore):
+class ObjectCodec(PoolCodec):
     """Large texts, ragged rows and anything else: objects."""
 
     def __init__(self, *, copies: bool = True) -> None:
-        super().__init__()
         self._copies = copies
         self._pool = np.empty(0, object)
         self._touched = 0
@@ -222,7 +239,7 @@ class ObjectStore(PlacedStore):
     def fits(self, column: Column) -> bool:  # noqa: ARG002
         return True
 
-    def _keep(self, column: Column) -> Indices:
+    def keep(self, column: Column) -> Indices:
         """Where others were given out, then beyond."""
         need, found = len(column), []
         while need and self._free:
@@ -240,129 +257,230 @@ class ObjectStore(PlacedStore):
         self._pool[places] = _boxes(column, copies=self._copies)
         return places
 
-    def _give(self, places: Indices) -> Column:
-        rows = self._pool[places].tolist()
-        self._pool[places] = None
-        self._free.append(places)
-        made = column_of(rows)
-        return made.copy() if not self._copies and len(rows) == 1 and isinstance(made, np.ndarray) else made
+    def give(self, rows: Dense) -> Column:
+        found = self._pool[rows].tolist()
+        self._pool[rows] = None
+        self._free.append(rows)
+        made = column_of(found)
+        return made.copy() if not self._copies and len(found) == 1 and isinstance(made, np.ndarray) else made
 
-    def _look(self, places: Indices) -> Iterable[Any]:
+    def _find(self, places: Indices) -> Iterable[Any]:
         return iter(self._pool[places])
 
 
 class Slots:
     """Numbered places for rows. `extra` columns (ids, ordinals) travel with the rows.
 
-    Rows that are `kept` in memory anyway are not copied, if they are large.
+    Rows that are `kept` in memory anyway are not copied, if they are large. With `exact` there will be as many rows as
+    slots, so that all are allocated at once.
     """
 
-    def __init__(self, capacity: int, *, kept: bool = False) -> None:
+    def __init__(self, capacity: int, *, kept: bool = False, exact: bool = False) -> None:
         self._capacity = capacity
         self._kept = kept
+        self._exact = exact
         self._room = 0
         self._top = 0
         self._structure: Structure | None = None
         self._whole = False
-        self._stores: list[Store] = []
-        self._extra: list[DenseStore] = []
+        self._codecs: list[Codec] = []
+        self._groups: list[SlotGroup] = []
+        self._extra: list[RowSlots] = []
+        self._reserved = 0
+        self._joined: list[list[Dense]] = []
+        self._joined_rows = 0
+        self._finished: list[Item] = []
 
     @property
     def extra(self) -> list[Dense]:
         """The columns that travel along; slots that never held a row have the largest number."""
-        return [e.rows for e in self._extra]
+        return [e.column(0) for e in self._extra]
 
     def numbers(self) -> Dense:
-        """The first column, where it is one of numbers, up to the last slot that held a row; in others anything."""
-        (store, *_) = self._stores
-        assert isinstance(store, DenseStore), "rows of numbers"
-        return store.rows[: self._top]
+        """The only column, if it is one of numbers, up to the last slot that held a row; in others anything."""
+        (group,) = self._groups
+        return group.slots.column(0)[: self._top]
 
-    def _admit(self, block: Block, extra: list[Dense], top: int) -> list[Column]:
-        """The rows as the stores take them, with slots up to `top`."""
+    def _admit(self, block: Block, extra: list[Dense], top: int) -> list[Dense]:
+        """The rows as they lie in slots, of which there are some up to `top`."""
         if self._structure is None:
             self._structure = block.structure
-            self._stores = [_store(c, self._kept) for c in block.columns]
-            self._extra = [DenseStore(e, np.iinfo(e.dtype).max) for e in extra]
+            self._codecs = [_codec(c, self._kept) for c in block.columns]
+            self._groups = _groups(self._codecs)
+            self._extra = [RowSlots([e], np.iinfo(e.dtype).max) for e in extra]
         elif not (self._whole or self._fits(block)):
-            held = Block(self._structure, [s.peek(self._top) for s in self._stores], self._top)
-            self._whole, self._stores = True, [ObjectStore()]
-            self._stores[0].grow(self._room)
-            self._stores[0].place(slice(0, self._top), _elements(held))
+            self._finished = self.finish()
+            held = self._peek(slice(0, self._top))
+            columns = [codec.look(rows) for codec, rows in zip(self._codecs, held, strict=True)]
+            self._whole, self._codecs = True, [ObjectCodec()]
+            self._groups = _groups(self._codecs)
+            self._groups[0].slots.grow(self._room)
+            elements = _elements(Block(self._structure, columns, self._top))
+            self._groups[0].slots.place(slice(0, self._top), [self._codecs[0].keep(elements)])
         self._grow(top)
         self._top = max(self._top, top)
-        return [_elements(block)] if self._whole else block.columns
+        columns = [_elements(block)] if self._whole else block.columns
+        return [codec.keep(column) for codec, column in zip(self._codecs, columns, strict=True)]
 
     def _fits(self, block: Block) -> bool:
         if block.structure != self._structure:
             return False
-        return all(s.fits(c) for s, c in zip(self._stores, block.columns, strict=True))
+        return all(codec.fits(c) for codec, c in zip(self._codecs, block.columns, strict=True))
+
+    def _every(self) -> list[RowSlots]:
+        return [*(group.slots for group in self._groups), *self._extra]
 
     def _grow(self, size: int) -> None:
         """Room for `size` slots, and not much more: the buffer may be asked for far beyond the data."""
         if size <= self._room:
             return
-        every = [*self._stores, *self._extra]
-        row_bytes = 8 + sum(s.row_bytes for s in every)
-        at_once = self._capacity <= MANY and self._capacity * row_bytes <= AT_ONCE
+        row_bytes = 8 + sum(s.row_bytes for s in self._every())
+        few = self._capacity <= MAX_SLOTS_AT_ONCE and self._capacity * row_bytes <= MAX_BYTES_AT_ONCE
+        at_once = self._exact or few
         self._room = self._capacity if at_once else min(self._capacity, max(size, 2 * self._room))
-        for store in every:
-            store.grow(self._room)
+        for slots in self._every():
+            slots.grow(self._room)
 
     def place(self, slots: Indices | slice, block: Block, extra: list[Dense]) -> None:
         """Put the rows of `block` into these slots; an array of slots, or a run of them as a slice."""
         columns = self._admit(block, extra, slots.stop if isinstance(slots, slice) else int(slots.max()) + 1)
-        for store, rows in zip([*self._stores, *self._extra], [*columns, *extra], strict=True):
-            store.place(slots, rows)
+        for numbers, rows in self._groups:
+            rows.place(slots, [columns[number] for number in numbers])
+        for along, new in zip(self._extra, extra, strict=True):
+            along.place(slots, [new])
 
     def expect(self, rows: int) -> None:
         """So many rows are about to be asked for."""
-        for store in self._stores:
-            store.expect(rows)
+        for group in self._groups:
+            group.slots.expect(rows)
+
+    def reserve(self, rows: int) -> int:
+        """Have the next exchanges put into one block, which `finish` gives. Returns its rows: these, or what fits."""
+        row_bytes = sum(slots.row_bytes for slots in self._every())
+        self._reserved = max(1, min(rows, MAX_TOGETHER_BYTES // max(1, row_bytes)))
+        return self._reserved
 
     def exchange(self, hole: int, block: Block, extra: list[Dense], draws: Indices) -> list[Item]:
-        """Row i of `block` fills the hole, slot draws[i] is given out and becomes the hole."""
+        """Row i of `block` fills the hole, slot draws[i] is given out and becomes the hole.
+
+        Returns what was given out and is not part of a block that `finish` gives.
+        """
         columns = self._admit(block, extra, hole + 1)
-        outs = [s.exchange(hole, new, draws) for s, new in zip(self._extra, extra, strict=True)]
-        made = [s.exchange(hole, new, draws) for s, new in zip(self._stores, columns, strict=True)]
-        return self._given(made, outs, len(draws))
+        incoming = [[columns[n] for n in group.numbers] for group in self._groups] + [[new] for new in extra]
+        finished, self._finished = self._finished, []
+        start, stop = self._joined_rows, self._joined_rows + len(draws)
+        if not start and self._reserved:
+            self.reserve(self._reserved)  # the first rows of all tell how large they are
+        if stop > self._reserved:
+            made = [slots.exchange(hole, new, draws) for slots, new in zip(self._every(), incoming, strict=True)]
+            return [*finished, *self.finish(), *self._given_by_all(made, len(draws))]
+        if not start:
+            self._joined = [slots.empty(self._reserved) for slots in self._every()]
+        for slots, new, whole in zip(self._every(), incoming, self._joined, strict=True):
+            slots.exchange(hole, new, draws, [column[start:stop] for column in whole])
+        self._joined_rows = stop
+        return finished
+
+    def finish(self) -> list[Item]:
+        """The rows of all exchanges since `reserve`."""
+        made, rows = self._joined, self._joined_rows
+        self._joined, self._joined_rows, self._reserved = [], 0, 0
+        return self._given_by_all([[column[:rows] for column in whole] for whole in made], rows) if rows else []
+
+    def _given_by_all(self, made: list[list[Dense]], rows: int) -> list[Item]:
+        """Rows as blocks, out of the columns of each group and those that travel along."""
+        count = len(self._groups)
+        return self._given(self._ungrouped(made[:count]), [along for (along,) in made[count:]], rows)
 
     def drain(self, used: int, draws: Indices) -> list[Item]:
         """Give out slot draws[i]; the last one in use takes its place."""
-        outs = [s.drain(used, draws) for s in self._extra]
-        return self._given([s.drain(used, draws) for s in self._stores], outs, len(draws))
+        return self._given_by_all([slots.drain(used, draws) for slots in self._every()], len(draws))
+
+    def give(self, slots: Indices) -> list[Item]:
+        """Give out the rows of these slots, each for the only time."""
+        return self._given_by_all([each.gather(slots) for each in self._every()], len(slots))
 
     def pop(self, slot: int) -> Item:
         """Give out the row of one slot."""
         one = slice(slot, slot + 1)
-        return self._given([s.pop(one) for s in self._stores], [s.pop(one) for s in self._extra], 1)[0]
+        return self._given_by_all([slots.peek(one) for slots in self._every()], 1)[0]
+
+    def rows_at(self, slots: list[int]) -> list[tuple[Structure, Sequence[Any]]]:
+        """The rows of these slots, none of them empty, which stay there: their structures and components."""
+        places = np.array(slots, np.int64)
+        made = [[rows.column(i)[places] for i in range(len(numbers))] for numbers, rows in self._groups]
+        columns = [c.look(rows) for c, rows in zip(self._codecs, self._ungrouped(made), strict=True)]
+        if self._whole:
+            return [*values(columns[0])]
+        assert self._structure is not None
+        return [(self._structure, leaves) for leaves in Block(self._structure, columns, len(slots)).leaves()]
+
+    def _peek(self, slots: slice) -> list[Dense]:
+        """The columns of a run of slots; in empty ones anything."""
+        return self._ungrouped([group.slots.peek(slots) for group in self._groups])
+
+    def _ungrouped(self, made: list[list[Dense]]) -> list[Dense]:
+        """The columns of all groups, in their order."""
+        if len(made) == 1 and len(made[0]) == 1:
+            return made[0]
+        found: list[Dense] = [EMPTY] * len(self._codecs)
+        for group, columns in zip(self._groups, made, strict=True):
+            for number, column in zip(group.numbers, columns, strict=True):
+                found[number] = column
+        return found
 
     def close_up(self, hole: int, last: int) -> None:
         """Move the last slot in use into the hole."""
         if last < self._room:
-            for store in [*self._stores, *self._extra]:
-                store.move(hole, last)
+            for slots in self._every():
+                slots.move(hole, last)
 
-    def _given(self, columns: list[Column], extra: list[Dense], rows: int) -> list[Item]:
+    def _given(self, columns: list[Dense], extra: list[Dense], rows: int) -> list[Item]:
         """Rows as blocks. Ids are the first extra column, where there are any with two numbers a row."""
         ids = extra[0] if extra and extra[0].ndim == 2 else None
+        given = [codec.give(column) for codec, column in zip(self._codecs, columns, strict=True)]
         if self._whole:
-            return [*from_elements([*values(columns[0])], ids)]
+            return [*from_elements([*values(given[0])], ids)]
         assert self._structure is not None
-        return [Block(self._structure, columns, rows, None, ids)]
+        return [Block(self._structure, given, rows, None, ids)]
+
+
+class SlotGroup(NamedTuple):
+    """Columns, by their numbers, that lie in slots together."""
+
+    numbers: list[int]
+    slots: RowSlots
+
+
+def _groups(codecs: list[Codec]) -> list[SlotGroup]:
+    """Narrow columns packed, as many in one row as pays; all others by themselves."""
+    alone = [SlotGroup([number], RowSlots([codec.like], codec.blank)) for number, codec in enumerate(codecs)]
+    narrow = [g for g in alone if codecs[g.numbers[0]].blank is None and g.slots.row_bytes <= MAX_PACKED_COLUMN_BYTES]
+    packed: list[list[int]] = [[]]
+    size = 0
+    for (number,), slots in sorted(narrow, key=lambda group: group.slots.row_bytes):  # equal ones are copied together
+        size += slots.row_bytes
+        if size > MAX_PACKED_BYTES:
+            packed.append([])
+            size = slots.row_bytes
+        packed[-1].append(number)
+    worth = [numbers for numbers in packed if len(numbers) >= MIN_PACKED_COLUMNS]
+    together = {number for numbers in worth for number in numbers}
+    made = [SlotGroup(numbers, RowSlots([codecs[number].like for number in numbers])) for numbers in worth]
+    return [*made, *(group for group in alone if group.numbers[0] not in together)]
 
 
 def _is_text(column: Column) -> bool:
     return kind_of(column).name == "text" and is_plain(column)
 
 
-def _store(like: Column, kept: bool) -> Store:
-    if _is_text(like) and nbytes(like) < LARGE * len(like):
-        return TextStore(like.type)
+def _codec(like: Column, kept: bool) -> Codec:
+    if _is_text(like) and nbytes(like) < LARGE_ROW_BYTES * len(like):
+        return TextCodec(like.type)
     if not isinstance(like, np.ndarray) or like.dtype.hasobject:
-        return ObjectStore()
-    dense = DenseStore(like)
-    return ObjectStore(copies=False) if kept and dense.row_bytes >= LARGE else dense
+        return ObjectCodec()
+    large = kept and like.nbytes >= LARGE_ROW_BYTES * len(like)
+    return ObjectCodec(copies=False) if large else DenseCodec(like)
 
 
 def _boxes(column: Column, *, copies: bool = True) -> NDArray[Any]:

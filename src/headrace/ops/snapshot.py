@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,8 +15,9 @@ from headrace.execute.context import Context
 from headrace.execute.registry import opens
 from headrace.execute.stream import END, Made, Stream
 from headrace.ops.arguments import function
-from headrace.ops.cache import Cache, FileStore, RowStore
+from headrace.ops.cache import CACHE_REMEDY, Cache, FileStore, RowStore
 from headrace.ops.calls import CallOutcome, CallStream, call_each_row, with_failures
+from headrace.paths import local_only
 from headrace.plan.cardinality import UNKNOWN, Cardinality
 from headrace.plan.marks import NOWHERE, At, Marked, OwnMark
 from headrace.plan.node import Node
@@ -53,7 +53,8 @@ def snapshot(
     >>> list(ds) == list(ds)
     True
     """
-    store = FileStore(Path(path).absolute(), arrow_codec(compression), per_plan=True, types=tuple(types))
+    place = local_only(path, "snapshot", CACHE_REMEDY).absolute()
+    store = FileStore(place, arrow_codec(compression), per_plan=True, types=tuple(types))
     if shard_func is None and reader_func is None:
         return self._then(Cache, store, name=name)
     kept = tagging(self, shard_func or _one_shard)._then(Cache, store)
@@ -85,7 +86,6 @@ class Tag(Node):
     shard_func: Callable[..., Any]
 
     one_to_one = True
-    costly = True
     pure = False
     live = True
 
@@ -140,8 +140,6 @@ class Snapshot(Node):
     store: RowStore = field(repr=False)
     elements: Spec = field(repr=False)
     reader_func: ReaderFunc | None
-
-    describes = True
 
     @property
     def spec(self) -> Spec:

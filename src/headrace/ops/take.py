@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 
 from headrace.block import Block
 from headrace.columns import Indices
-from headrace.execute.context import Context
+from headrace.execute.context import OBJECTS, Context
 from headrace.execute.registry import fetches, opens
+from headrace.execute.row_by_row import IsLast
 from headrace.execute.stream import END, Made, Stream
 from headrace.ops.arguments import integer
 from headrace.ops.unchanged_rows import MovedRows
+from headrace.plan.capabilities import is_endless
 from headrace.plan.cardinality import Cardinality
 from headrace.plan.marks import At
 
@@ -37,6 +39,11 @@ class Take(MovedRows):
     takes = 1
 
     @property
+    def endless(self) -> bool:
+        """Whether a pass never ends."""
+        return self.count < 0 and is_endless(self.input)
+
+    @property
     def cardinality(self) -> Cardinality:
         return self.input.cardinality if self.count < 0 else self.input.cardinality.at_most(self.count)
 
@@ -52,7 +59,7 @@ class TakeStream(Stream):
     """Asks for no more than is left: the input's ordinal tells how much that is."""
 
     def __init__(self, node: Take, ctx: Context, at: At) -> None:
-        self._input = ctx.open(node.input, at.inputs, any_order=True, objects=True)
+        self._input = ctx.open(node.input, at.inputs, any_order=True, form=OBJECTS)
         self._stop = node.count if node.count >= 0 else None
 
     def _at_most(self, rows: int) -> int:
@@ -61,6 +68,10 @@ class TakeStream(Stream):
     def pull(self, want: int) -> Made:
         allowed = self._at_most(want)
         return self._input.pull(allowed) if allowed > 0 else END
+
+    def pull_until(self, want: int, is_last: IsLast) -> Made | None:
+        allowed = self._at_most(want)
+        return self._input.pull_until(allowed, is_last) if allowed > 0 else END
 
     def skip(self, count: int, *, replay: bool = False) -> int:
         return self._input.skip(self._at_most(count), replay=replay)

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 from headrace.block import Block, Item
 from headrace.execute.context import Context
 from headrace.execute.registry import opens
+from headrace.execute.row_by_row import IsLast, Leaves, arguments_of
 from headrace.execute.stream import END, Made, Stream
 from headrace.ops.arguments import function
 from headrace.ops.calls import CallOutcome, call_each_row, single, with_failures
 from headrace.ops.filter import Deciding, truth
 from headrace.plan.marks import At
+from headrace.plan.structure import Structure
 from headrace.trace.function import Function
 
 if TYPE_CHECKING:
@@ -34,12 +36,14 @@ def take_while(self: Dataset, predicate: Callable[..., Any], name: str | None = 
 class TakeWhile(Deciding):
     """The rows until the predicate says no."""
 
+    endless = False
+
     @property
     def operation(self) -> str:
         return "take_while"
 
 
-@opens(TakeWhile)
+@opens(TakeWhile, calls=True)
 class TakeWhileStream(Stream):
     """Reads no further than the row that ends it, where somebody could tell."""
 
@@ -49,8 +53,36 @@ class TakeWhileStream(Stream):
         self._over = False
 
     def pull(self, want: int) -> Made:
-        item = END if self._over else self._input.pull(want if self._node.input.pure else 1)
+        if not self._node.input.pure:
+            return self.pull_until(want, lambda *_: False)
+        item = END if self._over else self._input.pull(want)
         return self._kept(item) if isinstance(item, Block) else item
+
+    def pull_until(self, want: int, is_last: IsLast) -> Made:
+        results: list[CallOutcome] = []
+
+        def ends(structure: Structure, leaves: Leaves) -> bool:
+            try:
+                stays = truth(self._node.predicate(*arguments_of(structure, leaves)))
+            except Exception as error:
+                results.append((False, error))
+                return True
+            if stays:
+                results.append((True, stays))
+            self._over = not stays
+            return self._over or is_last(structure, leaves)
+
+        items = END if self._over else self._input.pull_until(want, ends)
+        if items is END:
+            return END
+        made: list[Item] = []
+        for item in items:
+            if isinstance(item, Block):
+                made += self._placed(item, results[: item.rows])
+                del results[: item.rows]
+            else:
+                made.append(item)
+        return made
 
     def _kept(self, block: Block) -> list[Item]:
         decided = single(self._node.whole(block), "b")
@@ -69,5 +101,9 @@ class TakeWhileStream(Stream):
                 except Exception as error:
                     outcome = (False, error)
             results.append(outcome)
+        return self._placed(block, results)
+
+    def _placed(self, block: Block, results: list[CallOutcome]) -> list[Item]:
+        """The rows of a block that the predicate said something of, other than that they end the dataset."""
         head = block.slice(0, len(results))
         return with_failures(self._node, head, results, lambda a, b: [head.slice(a, b)]) if results else []

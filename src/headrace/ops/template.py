@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
 from types import FunctionType
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -244,6 +244,17 @@ class Template:
         return made if isinstance(made, Block) and made.rows == windows.rows * self.rows else None
 
 
+@runtime_checkable
+class WorksEndToEnd(Protocol):
+    """A node that can be done to many runs of rows at a time."""
+
+    def end_to_end(self, runs: tuple[int, ...]) -> tuple[Node, int] | None:
+        """What does to runs of rows, laid end to end, what this does to each run; and how many rows it makes of one.
+
+        `runs` are the lengths of a run in each input. None if nothing does.
+        """
+
+
 def end_to_end(node: Node) -> tuple[Node, int] | None:
     """A plan for many windows laid end to end, and how many rows it makes of each."""
     if isinstance(node, Unread):
@@ -252,5 +263,5 @@ def end_to_end(node: Node) -> tuple[Node, int] | None:
     known = [laid for laid in inputs if laid is not None]
     if not inputs or len(known) < len(inputs):
         return None
-    made = node.end_to_end(tuple(rows for _, rows in known))
+    made = node.end_to_end(tuple(rows for _, rows in known)) if isinstance(node, WorksEndToEnd) else None
     return None if made is None else (made[0].with_inputs(tuple(child for child, _ in known)), made[1])

@@ -13,14 +13,16 @@ class Turns:
     """Datasets of these lengths, `cycle` of them at a time, `block` rows in each turn.
 
     A dataset stays in its slot for as many rounds as it fills with rows, and one in which it ends. Between two rounds
-    where one comes or goes, all rounds are alike: such a stretch is kept, not its rounds.
+    where one comes or goes, all rounds are alike: such a stretch is kept, not its rounds. `children_drop_rows` says
+    whether one of them may give failures that have no number.
 
     >>> Turns(np.array([3, 1]), cycle=2, block=2).find(np.arange(4))
     (array([0, 0, 1, 0]), array([0, 1, 0, 2]))
     """
 
-    def __init__(self, lengths: Indices, cycle: int, block: int) -> None:
+    def __init__(self, lengths: Indices, cycle: int, block: int, *, children_drop_rows: bool = False) -> None:
         self._block = block
+        self.children_drop_rows = children_drop_rows
         self.rows = int(lengths.sum())
         full, rest = np.divmod(lengths, block)
         self._begin, slots = _seats(full, cycle)

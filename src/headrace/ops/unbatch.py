@@ -15,7 +15,7 @@ from headrace.execute.registry import fetches, opens
 from headrace.execute.stream import END, Made, Stream
 from headrace.plan.cardinality import Cardinality
 from headrace.plan.marks import At, Mark
-from headrace.plan.node import Node
+from headrace.plan.node import Divides, Node
 from headrace.plan.spec import Spec
 from headrace.plan.structure import Structure
 
@@ -50,8 +50,7 @@ class Unbatch(Node):
 
     input: Node
 
-    divides = True
-    keeps_runs = True
+    divides = Divides.RUNS
 
     @property
     def spec(self) -> Spec:

@@ -6,12 +6,14 @@ from dataclasses import dataclass
 
 from headrace.block import Block
 from headrace.columns import Indices
-from headrace.execute.context import Context
+from headrace.execute.context import OBJECTS, Context
 from headrace.execute.registry import fetches, opens
+from headrace.execute.row_by_row import IsLast
 from headrace.execute.stream import Made, Stream
+from headrace.late_block import LateBlock
 from headrace.plan.cardinality import Cardinality
 from headrace.plan.marks import At
-from headrace.plan.node import Node
+from headrace.plan.node import Ahead, Divides, Moves, Node
 from headrace.plan.spec import Spec
 
 
@@ -34,7 +36,7 @@ class UnchangedRows(Node):
 class MovedRows(UnchangedRows):
     """Rows that are found by number if those of the input are."""
 
-    moves_rows = True
+    moves = Moves.ROWS
 
     @property
     def indexable(self) -> bool:
@@ -45,8 +47,7 @@ class MovedRows(UnchangedRows):
 class PassThrough(UnchangedRows):
     """All rows, one for one, and no trace in states; a subclass says how it is opened."""
 
-    divides = True
-    keeps_runs = True
+    divides = Divides.RUNS
 
     transparent = True
     one_to_one = True
@@ -64,8 +65,8 @@ class PassThrough(UnchangedRows):
         return self.input.positional
 
     @property
-    def runs_ahead(self) -> bool:
-        return self.input.runs_ahead
+    def ahead(self) -> Ahead:
+        return min(self.input.ahead, Ahead.RUNS)
 
 
 @opens(PassThrough)
@@ -73,16 +74,24 @@ class PassThroughStream(Stream):
     """Rows as they come."""
 
     def __init__(self, node: PassThrough, ctx: Context, at: At) -> None:
-        self._input = ctx.open(node.input, at.inputs, any_order=True, objects=True)
+        self._input = ctx.open(node.input, at.inputs, any_order=True, form=OBJECTS)
 
     def pull(self, want: int) -> Made:
         return self._input.pull(want)
+
+    def pull_until(self, want: int, is_last: IsLast) -> Made | None:
+        return self._input.pull_until(want, is_last)
 
     def skip(self, count: int, *, replay: bool = False) -> int:
         return self._input.skip(count, replay=replay)
 
 
-@fetches(PassThrough)
+def point_through(node: PassThrough, ctx: Context, indices: Indices) -> LateBlock | None:
+    """References to rows of the input."""
+    return ctx.point_at(node.input, indices)
+
+
+@fetches(PassThrough, point=point_through)
 def fetch_unchanged(node: PassThrough, ctx: Context, indices: Indices) -> Block:
     """The input's rows."""
     return ctx.fetch(node.input, indices)

@@ -12,6 +12,7 @@ from headrace.columns import Column, take, values
 from headrace.errors import SpecError
 from headrace.execute.context import Context
 from headrace.execute.registry import opens
+from headrace.execute.remainder import end_of_rows
 from headrace.execute.stream import END, Made, Stream
 from headrace.ops.arguments import positive
 from headrace.plan.cardinality import Cardinality
@@ -84,7 +85,19 @@ class Window(Node):
             return Cardinality(max(0, (rows - self.span) // self.shift + 1)) if rows >= self.span else Cardinality(0)
         return rows.in_groups(self.shift, up=True)
 
+    @property
+    def drops_rows(self) -> bool:
+        return self.drop_remainder
+
+    def in_incomplete_only(self, row: int, start: int) -> bool:
+        """Whether no window that begins before `start`, but one that begins there or later, holds this row."""
+        first = max(0, row - self.span + 1)
+        begins = range(-(-first // self.shift) * self.shift, row + 1, self.shift)
+        holding = [begin for begin in begins if (row - begin) % self.stride == 0]
+        return bool(holding) and min(holding) >= start
+
     def stacked_windows(self) -> tuple[Node, int]:
+        """A node that gives whole windows as arrays, not as datasets, and their length."""
         return replace(self, stacked=True, stands_for=self), self.size
 
 
@@ -106,9 +119,20 @@ class WindowStream(Stream):
         windows = self._complete()
         if windows:
             return self._given(min(want, windows))
-        if not self._rows or node.drop_remainder:
-            return END
-        return self._given(1)
+        if node.drop_remainder:
+            return self._dropped()
+        return self._given(1) if self._rows else END
+
+    def _dropped(self) -> Made:
+        """End, with the first failure among rows that only incomplete windows would have held."""
+        start = self._input.ordinal - self._rows  # of the first incomplete window
+        lost: list[Item] = []
+        row = start
+        for item in self._parts:
+            if isinstance(item, Failure) and self._node.in_incomplete_only(row, start):
+                lost.append(item)
+            row += item.rows
+        return end_of_rows(lost)
 
     def _read(self, needed: int) -> None:
         """Have `needed` rows, unless the input ends before."""

@@ -10,7 +10,7 @@ from headrace.columns import Column, Indices
 from headrace.execute.context import Context
 from headrace.execute.inputs import Input
 from headrace.execute.registry import fetches, opens
-from headrace.execute.stream import END, Made, Pending, Stream
+from headrace.execute.stream import END, Made, Pending, RowRange, Stream
 from headrace.plan.cardinality import Cardinality, smallest
 from headrace.plan.datasets import dataset_of, is_dataset
 from headrace.plan.marks import At, Joint
@@ -123,6 +123,8 @@ class ZipStream(Stream):
         self._order = sorted(range(len(shown)), key=lambda i: shown[i])
         self._pure = not any(shown)
         self._over = False
+        self._rows = node.cardinality
+        self._next = 0
 
     def pull(self, want: int) -> Made:
         if self._over:
@@ -140,7 +142,15 @@ class ZipStream(Stream):
             rows = min(rows, item.rows)
         if self._over:
             return END
+        self._next += rows
         return self._together([self._cut(i, heads[i], rows) for i in range(len(self._inputs))])
+
+    def halt(self) -> RowRange | None:
+        """See Stream. Only a zip that is opened at its first row, and finds others by skipping, can be halted."""
+        if not self._rows.known:
+            return None
+        self._over = True
+        return RowRange(self._next, int(self._rows))
 
     def _cut(self, i: int, item: Item, rows: int) -> Item:
         if item.rows == rows:
@@ -162,4 +172,6 @@ class ZipStream(Stream):
     def skip(self, count: int, *, replay: bool = False) -> int:
         if self._over or any(self._waiting) or not (self._pure or replay):
             return 0
-        return min(source.skip(count, replay=replay) for source in self._inputs)
+        done = min(source.skip(count, replay=replay) for source in self._inputs)
+        self._next += done
+        return done

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from headrace.ops.filter import Filter
 from headrace.ops.filter_first import FilterFirst, can_go_first
+from headrace.ops.map import Map
 from headrace.plan.node import Node
 from headrace.plan.spec import Spec, TensorSpec
 
@@ -14,10 +16,10 @@ def filter_first(node: Node) -> Node | None:
 
     An error has its place: a map that may fail must see every row, and the filter passes its errors on.
     """
-    if node.decides is None:
+    if not isinstance(node, Filter) or node.decides is None:
         return None
-    below = node.inputs[0]
-    if below.maps is None or below.combines or not below.cannot_fail or "raise" in np.geterr().values():
+    below = node.input
+    if not isinstance(below, Map) or below.maps is None or not below.cannot_fail or "raise" in np.geterr().values():
         return None
     if not can_go_first(node.decides, below.maps):
         return None

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from headrace.ops.map import Map
 from headrace.ops.map_chain import MapChain
 from headrace.plan.node import Node
 
 
 def fuse_maps(node: Node) -> Node | None:
     """These functions run on whole blocks, one after another: a block goes through all of them at once."""
-    if node.maps is None:
+    if not isinstance(node, Map) or node.maps is None:
         return None
-    below = node.inputs[0]
-    if below.maps is None:
+    below = node.input
+    if not isinstance(below, Map | MapChain) or below.maps is None:
         return None
     return MapChain(below.inputs[0], (*(below.combines or (below,)), node), site=node.site, stands_for=node)

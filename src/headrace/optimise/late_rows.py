@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from headrace.ops.gather import Gather
-from headrace.plan.node import Node
+from headrace.plan.node import Moves, Node
 from headrace.sources.range import Range
 
 
 def gather_late(node: Node) -> Node | None:
     """Rows lie in memory by number: move the numbers, and fetch each row once, straight into its batch."""
-    if not (node.scatters and node.addressable):
+    if not (node.moves is Moves.FAR and node.addressable):
         return None
     moves = [node]
     source = node.inputs[0]
-    while source.moves_rows:
+    while source.moves:
         moves.append(source)
         source = source.inputs[0]
     if not source.numbered or not source.cardinality.known or isinstance(source, Range):
@@ -26,7 +26,7 @@ def gather_late(node: Node) -> Node | None:
 
 def gather_once(node: Node) -> Node | None:
     """This operation only moves rows too: it moves their numbers, and the rows are fetched after it."""
-    if not (node.moves_rows and node.addressable):
+    if not (node.moves and node.addressable):
         return None
     below = node.inputs[0]
     if not isinstance(below, Gather):

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 from headrace.optimise.early_draws import draw_as_written, draw_first
 from headrace.optimise.early_filter import filter_first
-from headrace.optimise.final_prefetch import with_final_prefetch
 from headrace.optimise.fused_maps import fuse_maps
 from headrace.optimise.late_rows import gather_late, gather_once
 from headrace.optimise.whole_batches import hand_over_in_lots
@@ -35,24 +34,39 @@ RULES: list[PlanRule] = [
 
 
 @dataclass(frozen=True)
-class Applied:
-    """A rule that changed the plan, and where."""
+class Choice:
+    """A choice that made the plan that runs what it is: what was chosen, at which operation, and why."""
 
-    rule: str
+    chosen: str
     operation: str
     reason: str
 
+    def __str__(self) -> str:
+        return f"{self.chosen} at {self.operation}: {self.reason}"
 
-def apply_rules(plan: Node, applied: list[Applied] | None = None) -> Node:
-    """The plan after all rules."""
+
+Check = Callable[[PlanRule, Node, Node], None]
+"""Called with a rule, the node that it was given and the one that it put there instead."""
+
+
+def apply_rules(plan: Node, choices: list[Choice] | None = None, check: Check | None = None) -> Node:
+    """Return the plan after all rules.
+
+    Args:
+        plan: The plan as written.
+        choices: Gets one entry for each change.
+        check: Called after each change; tests use it to compare what the two nodes promise.
+    """
 
     def change(node: Node) -> Node:
         for rule in RULES:
             made = rule(node)
             if made is not None:
-                if applied is not None:
+                if check is not None:
+                    check(rule, node, made)
+                if choices is not None:
                     reason = (rule.__doc__ or "").partition("\n")[0]
-                    applied.append(Applied(rule.__name__, node.operation, reason))
+                    choices.append(Choice(rule.__name__, node.operation, reason))
                 node = made
         return node
 
@@ -62,8 +76,3 @@ def apply_rules(plan: Node, applied: list[Applied] | None = None) -> Node:
 def prepare(plan: Node) -> Prepared:
     """The plan made ready to run, after all rules; in a source by itself there is nothing to rewrite."""
     return Prepared.of(plan, apply_rules if plan.inputs else None)
-
-
-def prepare_root(plan: Node) -> Prepared:
-    """As `prepare`, of a plan whose rows go to a consumer outside."""
-    return Prepared.of(plan, lambda node: with_final_prefetch(apply_rules(node)))

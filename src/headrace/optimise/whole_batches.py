@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from headrace.ops.batching import Batching
+from headrace.ops.calls import MappingCalls
 from headrace.plan.node import Node
 
 
 def hand_over_in_lots(node: Node) -> Node | None:
     """Nobody sees an element before its batch is whole: quick calls are handed over many at a time."""
-    if not node.waits_for or node.waits_for == 1:
+    if not isinstance(node, Batching) or node.batch_size == 1 or not isinstance(node.input, MappingCalls):
         return None
-    lots = node.inputs[0].in_lots(node.waits_for)
+    lots = node.input.in_lots(node.batch_size)
     return None if lots is None else node.with_inputs((lots,))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from headrace.ops.flat_map import FlatMap
 from headrace.plan.node import Node
 
 
 def windows_at_once(node: Node) -> Node | None:
     """The function only builds on its windows, or slices rows: it is asked once, and that holds for many at a time."""
-    return node.asked_once()
+    return node.asked_once() if isinstance(node, FlatMap) else None

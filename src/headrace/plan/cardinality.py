@@ -47,6 +47,10 @@ class Cardinality(int):
         """When each element becomes any number of others."""
         return self if self == INFINITE else UNKNOWN
 
+    def fills(self, size: int) -> bool:
+        """Whether it is known that groups of `size` leave no remainder."""
+        return self == INFINITE or (self.known and self % size == 0)
+
     def in_groups(self, size: int, *, up: bool) -> Cardinality:
         """In groups of `size`, the last short one counted when `up`."""
         return Cardinality(-(-self // size) if up else self // size) if self.known else self

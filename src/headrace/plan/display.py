@@ -16,6 +16,9 @@ VALUE_WIDTH = 40
 SPEC_WIDTH = 60
 """The longest text of a spec beside other things."""
 
+ROW_BY_ROW = "row by row: "
+"""How the remark of an operation begins whose rows are made one by one; the reason follows."""
+
 _PLAIN = (str, bytes, bool, int, float)
 
 
@@ -70,6 +73,15 @@ def as_many_as_fit(texts: Sequence[str], width: int) -> str:
         shown.append(text if shown else cut_to_width(text, max(1, width - len(more))))
         used += len(shown[-1]) + 2 * (i > 0)
     return ", ".join(shown)
+
+
+def bytes_text(size: float) -> str:
+    """A number of bytes for people."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:.1f} TB"
 
 
 def site_text(site: str) -> str:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from typing import NamedTuple
 
+from headrace.plan.capabilities import shown_inputs
 from headrace.plan.cardinality import INFINITE
 from headrace.plan.display import WIDTH, cut_to_width, site_text, spec_text
 from headrace.plan.node import Node, walk
@@ -23,24 +24,30 @@ class Line(NamedTuple):
     remark: str
 
 
-def plan_lines(node: Node, depth: int = 0) -> Iterator[Line]:
-    """The plan, sources last, each node with what its elements look like and how many they are."""
+def node_line(node: Node, depth: int) -> Line:
+    """What a plan shows of this node: what its elements look like, how many they are, and how it runs."""
     count = node.cardinality
     size = f"{count:,}" if count.known else "∞" if count == INFINITE else "?"
     site = site_text(node.site) if node.site else ""
-    yield Line(depth, node.label(), spec_text(node.spec), size, site, node.remark() or "")
-    for child in node.shown_inputs:
+    return Line(depth, node.label(), spec_text(node.spec), size, site, node.remark() or "")
+
+
+def plan_lines(node: Node, depth: int = 0) -> Iterator[Line]:
+    """The plan, sources last."""
+    yield node_line(node, depth)
+    for child in shown_inputs(node):
         yield from plan_lines(child, depth + 1)
 
 
-def tree(node: Node, indent: str = "") -> str:
+def tree(lines: Iterable[Line], indent: str = "") -> str:
     """The plan as text, one line a node; what does not fit stands below it."""
-    return "\n".join(_text(line, indent + "  " * line.depth) for line in plan_lines(node))
+    return "\n".join(_text(line, indent + "  " * line.depth) for line in lines)
 
 
 def _text(line: Line, indent: str) -> str:
     shown = cut_to_width(f"{indent}{line.label}", WIDTH - len(line.elements) - 20)
-    shown += f"  → {line.elements} × {line.size}"
+    if line.elements:
+        shown += f"  → {line.elements} × {line.size}"
     below: list[str] = []
     for more in filter(None, (line.site, line.remark and f"[{line.remark}]")):
         if not below and len(shown) + 3 + len(more) <= WIDTH:
@@ -74,7 +81,7 @@ def _bare(node: Node) -> str:
 
 
 def _chain(node: Node, labels: dict[int, str]) -> str:
-    inputs = node.shown_inputs
+    inputs = shown_inputs(node)
     if not inputs:
         return labels[id(node)]
     if len(inputs) == 1:
@@ -107,9 +114,9 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]], caption: str = "")
     return f"<table>{said}<thead><tr>{titles}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def plan_table(node: Node, caption: str = "") -> str:
+def plan_table(lines: Iterable[Line], caption: str = "") -> str:
     """The plan in HTML."""
-    rows = [("  " * n.depth + n.label, n.elements, n.size, n.site, n.remark) for n in plan_lines(node)]
+    rows = [("  " * n.depth + n.label, n.elements, n.size, n.site, n.remark) for n in lines]
     return table(("operation", "elements", "how many", "added at", "runs"), rows, caption)
 
 

@@ -8,12 +8,13 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from enum import IntEnum
 from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeAlias
 
 from headrace.errors import ElementError, what_there_is
-from headrace.options import Options
+from headrace.plan.bound import PickledByReference
 from headrace.plan.cardinality import Cardinality
 from headrace.plan.display import parameter_text
 from headrace.plan.once import cached_property
@@ -31,50 +32,63 @@ FOUND_WHILE_RUNNING = {"absent": "AUTOTUNE"}
 """Metadata of a field that is None where the number is found while running."""
 
 
+class Moves(IntEnum):
+    """Whether an operation gives out rows of its one input as they are: some, all, again, in another order."""
+
+    NO = 0
+    ROWS = 1
+    FAR = 2
+    """Neighbours come from far apart: worth doing on row numbers."""
+
+
+class Ahead(IntEnum):
+    """Whether threads of a node's own make the next rows while the consumer computes."""
+
+    NO = 0
+    RUNS = 1
+    READY = 2
+    """It takes on rows by itself, as many as are sensible: who asks for more gets what is there, and no more."""
+
+
+class Divides(IntEnum):
+    """What an operation gives if it is done to shares of its input one by one."""
+
+    NO = 0
+    """Other rows."""
+    SHARES = 1
+    """Of each row what it makes of it among all others."""
+    RUNS = 2
+    """So too; and of runs of its input, one after another, what it makes of all of it, in order."""
+    ROWS = 3
+    """So too; and the same rows as of all of it, in whatever order."""
+
+
 @dataclass(frozen=True, eq=False)
-class Node(ABC):
+class Node(PickledByReference, ABC):
     """One source or operation. Subclasses are final; their fields are inputs (nodes) and parameters.
 
     Traits, which rules and the executor ask for instead of class names:
 
     - `pure`: nobody can tell when, how often or whether its rows are made.
     - `indexable`: its rows can be fetched by number.
-    - `addressable`: both of these.
-    - `moves_rows`: gives out rows of its one input as they are, whichever they be: some, all, again, in another order.
+    - `addressable`: both of these, and `has_extra_failures` is not so.
+    - `moves`: whether it gives out rows of its one input as they are, and from how far apart.
     - `one_to_one`: row i comes from row i of its one input.
     - `positional`: a row is found again by its ordinal alone, so that is its whole mark.
     - `takes`: each row is made of so many rows of its one input, those of one row behind those of the other.
-    - `costly`: a user's function makes each row, which a replay can do without.
-    - `calls`: a user's function is called on each row of its one input, whose mark is that of the row that is made.
     - `live`: a user's code runs for each row, and may wait for whatever it likes.
-    - `ready_made`: takes on rows by itself, as many as are sensible; who asks for more gets what is there, and no more.
-    - `runs_ahead`: threads of its own make the next rows while the consumer computes.
+    - `ahead`: whether threads of its own make the next rows, and whether these are taken as they are ready.
     - `outlives`: its rows are kept beyond a pass.
-    - `describes`: what it keeps is known by the description of the plan that makes it.
-    - `in_memory`: its rows lie in memory and stay there, whoever holds them.
-    - `brief`: all its rows can be had sooner than a thread could be started for them.
-    - `at_hand`: its rows lie on this machine and are made by little more than copying them.
-    - `comes_late`: its rows are only pointed at where they may be made late, which takes no time.
-    - `late_bytes`: and how large they are, by the look of the first one: it may be better to move places than rows.
-    - `same_each_epoch`: its rows, but for their ids, depend on nothing but its parameters.
     - `transparent`: leaves no trace in marks and states; it may come and go between a save and a restore.
-    - `scatters`: moves rows so that neighbours come from far apart; worth doing on row numbers.
     - `numbered`: row i has the id (path, i).
     - `tentative`: its spec may come from a look at the first element, and is known only once somebody has asked for it.
     - `leading`: the size of every row's first axis, as far as the plan tells, whoever has asked for what.
+    - `divides`: what it gives if it is done to shares of its input one by one.
     - `tells_inputs`: what its inputs hold follows from its own parameters.
-    - `maps`: the graph of a function that makes each row of one row of its input, where that is all it does.
-    - `spreads`: the same of a function that several threads may work at.
-    - `by_place`: moves rows by where they stand, whatever they hold: as well before a function as behind it.
-    - `cannot_fail`: no values can keep it from making a row of each row of its input.
-    - `decides`: the graph of a function that says of each row of its input whether it stays, where that is all.
+    - `fallible`: one of its rows may be a failure.
+    - `drops_rows`: it leaves out rows at its end that do not fill a group.
+    - `has_extra_failures`: beside its rows it may give failures that have no number, those of rows that were dropped.
     - `combines`: the operations of the plan as written whose work it does in one go.
-    - `waits_for`: so many rows of its one input make one of its own, and none comes before they are all there.
-    - `process`: where its rows are the share of one process: which, of how many, and how many elements it has a step.
-    - `divides`: done to shares of its input one by one, it makes of each row what it makes of it among all others.
-    - `keeps_runs`: done to runs of its input one by one, it gives what it makes of them end to end.
-    - `keeps_rows`: done to shares of its input one by one, it gives the same rows as of all of it, in whatever order.
-    - `coarse`: fetching one row reads many, so that scattered ones are better asked for many at a time.
     """
 
     site: str | None = field(default=None, kw_only=True, repr=False)
@@ -83,21 +97,13 @@ class Node(ABC):
     """The node whose marks this one's are, where it was put into a plan in place of it."""
 
     one_to_one = False
-    moves_rows = False
-    scatters = False
-    costly = False
-    calls = False
+    moves: ClassVar[Moves] = Moves.NO
+    divides: ClassVar[Divides] = Divides.NO
     live = False
     outlives = False
-    describes = False
-    in_memory = False
-    same_each_epoch = False
     transparent = False
     tells_inputs = False
-    divides = False
-    keeps_runs = False
-    keeps_rows = False
-    process: ClassVar[tuple[int, int, int] | None] = None
+    combines: ClassVar[tuple[Any, ...]] = ()
 
     @property
     @abstractmethod
@@ -108,29 +114,6 @@ class Node(ABC):
     @abstractmethod
     def cardinality(self) -> Cardinality:
         """How many elements there are."""
-
-    def end_to_end(self, runs: tuple[int, ...]) -> tuple[Node, int] | None:  # noqa: ARG002
-        """What does to runs of rows, laid end to end, what this does to each run; and how many rows it makes of one.
-
-        `runs` are the lengths of a run in each input. None where nothing does.
-        """
-        return None
-
-    def stacked_windows(self) -> tuple[Node, int] | None:
-        """Where rows are windows: a node that gives whole ones as arrays, not as datasets, and their length."""
-        return None
-
-    def asked_once(self) -> Node | None:
-        """Where a function makes a dataset of each row, and one call tells what they all are: the node that knows."""
-        return None
-
-    def in_lots(self, size: int) -> Node | None:  # noqa: ARG002
-        """The same rows, handed over between threads up to `size` at a time; None where nothing is gained by it."""
-        return None
-
-    def for_pass(self, options: Options) -> Node:  # noqa: ARG002
-        """This node for one pass under the options of its pipeline: itself, unless a pass leaves traces in it."""
-        return self
 
     @property
     def operation(self) -> str:
@@ -173,80 +156,31 @@ class Node(ABC):
         """See the class."""
         return False
 
-    @property
-    def coarse(self) -> bool:
+    @cached_property
+    def fallible(self) -> bool:
         """See the class."""
-        return any(node.coarse for node in self.inputs)
+        passes = self.moves or self.transparent
+        return not (passes and self.inputs) or any(node.fallible for node in self.inputs)
 
     @property
-    def maps(self) -> Any:
-        """See the class."""
-        return None
-
-    @property
-    def spreads(self) -> bool:
-        """See the class."""
-        return False
-
-    @property
-    def by_place(self) -> bool:
-        """See the class."""
-        return False
-
-    @property
-    def cannot_fail(self) -> bool:
-        """See the class."""
-        return False
-
-    @property
-    def decides(self) -> Any:
-        """See the class."""
-        return None
-
-    @property
-    def combines(self) -> tuple[Any, ...]:
-        """See the class."""
-        return ()
-
-    @property
-    def waits_for(self) -> int | None:
-        """See the class."""
-        return None
-
-    @property
-    def brief(self) -> bool:
-        """See the class; asked when it is about to be opened."""
-        return False
-
-    @property
-    def at_hand(self) -> bool:
-        """See the class; asked when it is about to be opened."""
-        return False
-
-    @property
-    def comes_late(self) -> bool:
-        """See the class; asked when it is about to be opened."""
-        return False
-
-    @property
-    def late_bytes(self) -> int:
-        """See the class; asked when it is about to be opened."""
-        return 0
-
-    @property
-    def ready_made(self) -> bool:
-        """See the class."""
-        return False
-
-    @property
-    def runs_ahead(self) -> bool:
+    def drops_rows(self) -> bool:
         """See the class."""
         return False
 
     @cached_property
+    def has_extra_failures(self) -> bool:
+        """See the class."""
+        return any(node.has_extra_failures or (self.drops_rows and node.fallible) for node in self.inputs)
+
+    @property
+    def ahead(self) -> Ahead:
+        """See the class."""
+        return Ahead.NO
+
+    @cached_property
     def addressable(self) -> bool:
-        """Indexable and pure: rows may be fetched by number instead of read in turn, and nobody can tell."""
-        return self.indexable and self.pure
+        """Indexable and pure, and all its rows have numbers: they may be fetched instead of read in turn."""
+        return self.indexable and self.pure and not self.has_extra_failures
 
     @property
     def takes(self) -> int | None:
@@ -274,48 +208,10 @@ class Node(ABC):
         """How this node runs, where `explain` should say."""
         return None
 
-    def remedy(self) -> str | None:
-        """What a user may change at this operation to have it run faster."""
-        return None
-
-    def rows_of_files(self) -> tuple[int, ...] | str | None:
-        """How many rows each of its files gives, or why nobody knows; None where it reads no files known by name."""
-        return None
-
-    def with_files(self, part: slice) -> Node:
-        """The same of some of its files."""
-        raise NotImplementedError(f"{self.operation} reads no files known by name")
-
-    def index_remedy(self) -> str:
-        """What a user may do where this operation keeps rows from being found by number."""
-        return "index, slice or shuffle before it, or save() the dataset and load() it"
-
-    def contents(self) -> tuple[Any, ...]:
-        """The functions and the data that make its rows, beside its inputs and what `label` shows."""
-        values = [getattr(self, f.name) for f in fields(self) if not f.metadata.get("tuning", False)]
-        return tuple(value for value in values if callable(value))
-
-    def file_names(self) -> str | None:
-        """Its label with the names of the files it reads in place of what they hold; None where it reads none."""
-        return None
-
-    def files_held(self) -> str | None:
-        """What the files hold whose names are its rows, which nobody but stored rows asks; None where they are not."""
-        return None
-
-    def files_gone(self) -> bool:
-        """Whether a file that it reads is not there any more."""
-        return False
-
     def error(self, cause: BaseException | str, ordinal: int) -> ElementError:
         """The error of one element of this node."""
-        hint = self._known_keys(cause.args[0]) if isinstance(cause, KeyError) and cause.args else None
+        hint = _known_keys(self, cause.args[0]) if isinstance(cause, KeyError) and cause.args else None
         return ElementError(cause, operation=self.operation, ordinal=ordinal, site=self.site, hint=hint)
-
-    def _known_keys(self, key: object) -> str | None:
-        """What the elements have, for a function that looked for something else in them."""
-        known = [name for node in self.inputs for name in node.spec.keys]
-        return f"in an element, {what_there_is(key, known)}" if known and key not in known else None
 
     def label(self, *, for_state: bool = False) -> str:
         """The operation with its parameters, in few words; for a state, exactly those that change the rows."""
@@ -333,11 +229,6 @@ class Node(ABC):
             shown.sort(key=lambda text: "=" in text)  # what needs no name first
         return f"{self.operation}({', '.join(filter(None, shown))})"
 
-    @property
-    def shown_inputs(self) -> tuple[Node, ...]:
-        """The inputs that a plan shows: none that only say what the label does."""
-        return self.inputs
-
 
 @cache
 def fields_of(kind: type[Node], what: str) -> tuple[str, ...]:
@@ -346,6 +237,12 @@ def fields_of(kind: type[Node], what: str) -> tuple[str, ...]:
     Looked up once, and no value is looked at: nested plans are made by the row.
     """
     return tuple(f.name for f in fields(kind) if what in re.findall(r"\w+", str(f.type)))
+
+
+def _known_keys(node: Node, key: object) -> str | None:
+    """What the elements have, for a function that looked for something else in them."""
+    known = [name for below in node.inputs for name in below.spec.keys]
+    return f"in an element, {what_there_is(key, known)}" if known and key not in known else None
 
 
 def _exact(name: str, value: Any) -> str:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import cached_property, lru_cache, reduce
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from headrace.errors import SpecError
+from headrace.plan.dtypes import as_sizes, numpy_dtype
 from headrace.plan.structure import LEAF, Structure, flatten, tuple_of
 from headrace.ragged import Ragged
 
@@ -31,10 +32,9 @@ class TensorSpec:
     def __init__(
         self, shape: Iterable[int | None] | int | None, dtype: DTypeLike | None = np.float32, name: str | None = None
     ) -> None:
-        if isinstance(shape, int | np.integer):
-            shape = (int(shape),)
-        self.shape: Shape = None if shape is None else tuple(None if n is None else _size(n) for n in shape)
-        self.dtype: np.dtype[Any] | None = None if dtype is None else _plain(np.dtype(dtype))
+        sizes = as_sizes(shape)
+        self.shape: Shape = None if sizes is None else tuple(None if n is None else _size(n) for n in sizes)
+        self.dtype: np.dtype[Any] | None = None if dtype is None else _plain(numpy_dtype(dtype))
         self.name = name
 
     @property
@@ -150,7 +150,18 @@ LeafSpec: TypeAlias = TensorSpec | DatasetSpec
 
 
 def _as_spec(value: Any) -> LeafSpec:
-    return value if isinstance(value, LeafSpec) else leaf_spec(value)
+    spec = _written_spec(value)
+    return leaf_spec(value) if spec is None else spec
+
+
+def _written_spec(value: Any) -> LeafSpec | None:
+    """A spec of ours, also for one of TensorFlow's of dense or ragged tensors; None if it is neither."""
+    if isinstance(value, LeafSpec):
+        return value
+    named = type(value).__name__ in ("TensorSpec", "RaggedTensorSpec")
+    if named and type(value).__module__.partition(".")[0] == "tensorflow":
+        return TensorSpec(value.shape, value.dtype, getattr(value, "name", None))
+    return None
 
 
 def _shapes_agree(one: Shape, other: Shape) -> bool:
@@ -165,8 +176,9 @@ def _common(one: Shape, other: Shape) -> Shape:
     return tuple(a if a == b else None for a, b in zip(one, other, strict=True))
 
 
+@lru_cache(256)
 def dtype_name(dtype: np.dtype[Any] | None) -> str:
-    """The dtype as people write it."""
+    """The dtype as people write it. NumPy takes microseconds to name one, and a table has many."""
     if dtype is None:
         return "?"
     return {"U": "str", "S": "bytes", "O": "object"}.get(dtype.kind, str(dtype))
@@ -282,10 +294,13 @@ class Spec:
     def of_signature(cls, signature: Any) -> Spec:
         """From what users write: TensorSpecs in a structure."""
         structure, leaves = flatten(signature)
+        specs = []
         for path, leaf in zip(structure.paths, leaves, strict=True):
-            if not isinstance(leaf, LeafSpec):
+            spec = _written_spec(leaf)
+            if spec is None:
                 raise TypeError(f"output_signature{path} must be an hr.TensorSpec, not {leaf!r}")
-        return cls(structure, tuple(leaves))
+            specs.append(spec)
+        return cls(structure, tuple(specs))
 
     @classmethod
     def of_types(cls, types: Any, shapes: Any) -> Spec:

@@ -1,5 +1,7 @@
 """`hr.preprocessing`: Keras's preprocessing layers with Keras's numbers, without Keras."""
 
+from typing import TYPE_CHECKING, Any
+
 from headrace.preprocessing.hashing import HashedCrossing, Hashing
 from headrace.preprocessing.lookup import IntegerLookup, StringLookup
 from headrace.preprocessing.normalization import Normalization
@@ -14,3 +16,11 @@ __all__ = [
     "Normalization",
     "StringLookup",
 ]
+
+
+if not TYPE_CHECKING:  # a type checker should still know which names there are
+
+    def __getattr__(name: str) -> Any:
+        from headrace.names import found
+
+        return found("hr.preprocessing", name)

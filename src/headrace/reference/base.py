@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache, singledispatch
 from importlib import import_module
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from headrace.block import element
+from headrace.errors import ElementError
 from headrace.keys import ROOT, mix_key
 from headrace.plan.node import Node
 from headrace.plan.structure import LEAF, Structure, flatten, tuple_of
@@ -26,14 +27,22 @@ class Place:
 
     path: int = ROOT
     level: int = 0
+    dropped: list[ElementError] = field(default_factory=list, compare=False)
+    """The failures that operations dropped because they were in an incomplete group."""
+    by_number: bool = False
+    """Whether rows are found by number, which such failures do not have."""
 
     def epoch(self, number: int) -> Place:
         """In another epoch."""
-        return Place(mix_key(self.path, self.level, number) if number else self.path, self.level + 1)
+        return replace(self, path=mix_key(self.path, self.level, number) if number else self.path, level=self.level + 1)
 
     def branch(self, *values: int) -> Place:
         """Under a parent row, or in a second place."""
-        return Place(mix_key(self.path, *values), self.level)
+        return replace(self, path=mix_key(self.path, *values))
+
+    def drop(self, group: Iterable[Row]) -> None:
+        """Leave these rows out, because they do not fill a group."""
+        self.dropped.extend([row.value for row in group if isinstance(row.value, ElementError)][:1])
 
 
 @dataclass
@@ -48,6 +57,14 @@ class Row:
 def rows(node: Node, at: Place) -> Iterator[Row]:
     """The rows of one node, which pulls those of its inputs."""
     raise NotImplementedError(f"the reference executor does not know {type(node).__name__}")
+
+
+def flushed(node: Node, at: Place) -> Iterator[Row]:
+    """The rows of one node, and after them the first failure that was dropped with an incomplete group."""
+    apart = at if at.by_number else replace(at, dropped=[])
+    yield from rows(node, apart)
+    if not at.by_number:
+        yield from [Row((at.path, 0), error) for error in apart.dropped[:1]]
 
 
 def fold_id(id: tuple[int, int], value: int) -> tuple[int, int]:
@@ -131,7 +148,7 @@ def load_meanings() -> None:
 def rows_of(plan: Node, epoch: int = 0) -> Iterator[Row]:
     """The rows of a plan, as an operation after it sees them."""
     load_meanings()
-    return rows(plan, Place().epoch(epoch))
+    return flushed(plan, Place().epoch(epoch))
 
 
 def run(plan: Node, epoch: int = 0) -> Iterator[Row]:

@@ -23,7 +23,7 @@ def _(node: Batch, at: Place) -> Iterator[Row]:
     number = 0
     while group := list(islice(source, node.batch_size)):
         if len(group) < node.batch_size and node.drop_remainder:
-            return
+            return at.drop(group)
         path, first = group[0].id
         failed = next((row.value for row in group if isinstance(row.value, ElementError)), None)
         made = failed or stack_elements(node, [row.value for row in group], number)

@@ -6,15 +6,15 @@ from collections.abc import Iterator
 from itertools import islice
 
 from headrace.cluster.distribute_over import DistributeOver
-from headrace.reference.base import Place, Row, rows
+from headrace.reference.base import Place, Row, flushed, rows
 
 
 @rows.register
 def _(node: DistributeOver, at: Place) -> Iterator[Row]:
     def split(number: int) -> Iterator[Row]:
         if node.mode == "parallel_epochs":
-            return rows(node.fragment.split(0), at.epoch(number))
-        return rows(node.fragment.split(number), at)
+            return flushed(node.fragment.split(0), at.epoch(number))
+        return flushed(node.fragment.split(number), at)
 
     numbers = iter(range(node.splits))
     slots: list[Iterator[Row] | None] = [None] * node.cycle_length

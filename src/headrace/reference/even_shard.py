@@ -14,3 +14,4 @@ def _(node: EvenShard, at: Place) -> Iterator[Row]:
     rest = rows(node.input, at)
     while len(group := list(islice(rest, node.readers))) == node.readers:
         yield group[node.index]
+    at.drop(group)

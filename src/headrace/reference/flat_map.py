@@ -10,7 +10,7 @@ from headrace.keys import keyed_seeds, mix_key
 from headrace.ops.flat_map import FlatMap
 from headrace.ops.interleave import Interleave
 from headrace.plan.node import Node
-from headrace.reference.base import Place, Row, call, private_copy, rows
+from headrace.reference.base import Place, Row, call, flushed, private_copy, rows
 
 
 def children_of(node: FlatMap | Interleave, at: Place) -> Iterator[Iterator[Row]]:
@@ -28,7 +28,7 @@ def children_of(node: FlatMap | Interleave, at: Place) -> Iterator[Iterator[Row]
         except Exception as error:
             yield iter([Row(row.id, node.error(error, number))])
         else:
-            yield rows(with_keyed_seeds(made._node, key), at.branch(*row.id))
+            yield flushed(with_keyed_seeds(made._node, key), at.branch(*row.id))
 
 
 @rows.register

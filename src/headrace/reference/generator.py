@@ -20,6 +20,8 @@ def _(node: Generator, at: Place) -> Iterator[Row]:
         except StopIteration as stop:
             if iterator is None:
                 yield Row((at.path, number), node.error(stop, number))
+            else:
+                node.note_end(number)
             return
         except Exception as error:
             yield Row((at.path, number), node.error(error, number))
@@ -31,3 +33,4 @@ def _(node: Generator, at: Place) -> Iterator[Row]:
             except Exception as error:
                 yield Row((at.path, number), node.error(error, number))
         number += 1
+        node.history.gave_elements = True

@@ -10,7 +10,7 @@ from headrace.execute.state import with_keyed_seeds
 from headrace.keys import keyed_seeds, mix_key
 from headrace.ops.group_by_window import GroupByWindow
 from headrace.plan.node import Node
-from headrace.reference.base import Place, Row, rows
+from headrace.reference.base import Place, Row, flushed, rows
 from headrace.reference.groups import groups_of, window_of
 
 
@@ -26,7 +26,7 @@ def _(node: GroupByWindow, at: Place) -> Iterator[Row]:
                 raise TypeError(f"the function must return a Dataset, not {made!r}")
         except Exception as error:
             return iter([Row(group[0].id, node.error(error, numbers[group[0].id]))])
-        return rows(with_keyed_seeds(made._node, key_of_seeds), at.branch(path, number))
+        return flushed(with_keyed_seeds(made._node, key_of_seeds), at.branch(path, number))
 
     numbers: dict[tuple[int, int], int] = {}
     return groups_of(node, at, reduced, numbers)

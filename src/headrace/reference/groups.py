@@ -31,7 +31,7 @@ def batches_of(node: Any, at: Place, assemble: Any) -> Iterator[Row]:
     number = 0
     while group := list(islice(source, node.batch_size)):
         if len(group) < node.batch_size and node.drop_remainder:
-            return
+            return at.drop(group)
         made = first_error(group)
         if made is None:
             try:

@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from headrace.errors import ElementError
-from headrace.ops.ignore_errors import IgnoreErrors
-from headrace.reference.base import Place, Row, Unmade, rows
+from headrace.ops.ignore_errors import IgnoreErrors, warn_of_dropped_file
+from headrace.reference.base import Place, Row, Unmade, flushed, rows
 
 
 @rows.register
 def _(node: IgnoreErrors, at: Place) -> Iterator[Row]:
-    return (row for row in rows(node.input, at) if not isinstance(row.value, ElementError | Unmade))
+    for row in flushed(node.input, at):
+        if isinstance(row.value, ElementError):
+            warn_of_dropped_file(node, row.value)
+        elif not isinstance(row.value, Unmade):
+            yield row

@@ -26,7 +26,7 @@ def _(node: Distribute, at: Place) -> Iterator[Row]:
         places = range(first + node.rank * node.share, first + (node.rank + 1) * node.share)
         short = first + node.together > len(everything)
         if short and node.uneven == "drop":
-            return
+            return at.drop(everything[first:])
         real = [place < len(everything) for place in places]
         mine = []
         for place in places:

@@ -11,6 +11,7 @@ from headrace.plan.spec import Spec
 from headrace.reference.base import Place, Row, element_of, fold_id, parts_of, rows
 from headrace.reference.batch import stack_elements
 from headrace.reference.groups import first_error
+from headrace.reference.ragged_batch import stack_ragged
 
 
 @rows.register
@@ -23,10 +24,11 @@ def _(node: Rebatch, at: Place) -> Iterator[Row]:
         if size:
             group = list(islice(source, size))
             if not group or (len(group) < size and node.drop_remainder):
-                return
+                return at.drop(group)
             made = first_error(group)
             if made is None:
-                made = stack_elements(node, [row.value for row in group], read[0])
+                values = [row.value for row in group]
+                made = stack_ragged(node.input, values) if node.ragged else stack_elements(node, values, read[0])
             last = group[-1]
             yield Row(fold_id(group[0].id, 3), made)
             if len(group) < size:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from functools import singledispatch
 from typing import Any
 
+from headrace.errors import is_unopenable
 from headrace.records.files import read_all
 from headrace.records.format import Format
 from headrace.records.packed import packing, remedy
@@ -29,7 +30,9 @@ def _(node: Records, at: Place) -> Iterator[Row]:
     for number, (value, offset, line) in enumerate(_records_of(node)):
         if not isinstance(value, Wrong | OSError):
             yield Row((at.path, number), value)
-        elif node.on_error is None:
+        elif node.leaves_out(value if isinstance(value, OSError) else None):
+            return
+        elif node.on_error is None or is_unopenable(value):
             yield Row((at.path, number), node.bad(value, RecordAt(offset, number, line)))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from headrace.ops.repeat import Repeat
-from headrace.reference.base import Place, Row, rows
+from headrace.reference.base import Place, Row, flushed, rows
 
 
 @rows.register
@@ -13,7 +13,7 @@ def _(node: Repeat, at: Place) -> Iterator[Row]:
     epoch = 0
     while epoch != node.count:
         empty = True
-        for row in rows(node.input, at.epoch(epoch)):
+        for row in flushed(node.input, at.epoch(epoch)):
             empty = False
             yield row
         if empty and node.count is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import islice
 
 from headrace.keys import ROOT, Seed
@@ -38,7 +39,7 @@ def _(node: Shuffle, at: Place) -> Iterator[Row]:
 
 @rows.register
 def _(node: Permute, at: Place) -> Iterator[Row]:
-    everything = list(rows(node.input, at))
+    everything = list(rows(node.input, replace(at, by_number=True)))
     key = Seed.key(node.seed, at.path if node.reshuffle else ROOT)
     if len(everything) > 1 << 16:
         return (everything[i] for i in _feistel(key, len(everything)))

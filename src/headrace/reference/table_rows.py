@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from headrace.block import Block
-from headrace.errors import SpecError
+from headrace.errors import SpecError, is_unopenable
+from headrace.records.files import file_identity
 from headrace.records.pieces import Lost, blame_column
 from headrace.records.tables import table_columns
 from headrace.records.transport import ALONE
@@ -18,18 +19,24 @@ from headrace.sources.table_rows import TableRows, Tables
 @rows.register
 def _(node: TableRows, at: Place) -> Iterator[Row]:
     for number, (group, value) in enumerate(_table(node)):
-        if not isinstance(value, Wrong):
+        if not isinstance(value, Wrong | Lost):
             yield Row((at.path, number), value)
-        elif node.on_error is None:
-            yield Row((at.path, number), node.bad(Lost(value, 1), group, number))
+            continue
+        lost = value if isinstance(value, Lost) else Lost(value, 1)
+        if node.leaves_out(lost.cause):
+            return
+        if node.on_error is None or is_unopenable(lost.cause):
+            yield Row((at.path, number), node.bad(lost, group, number))
 
 
 def _table(node: TableRows) -> Iterator[tuple[int, Any]]:
     form = node.format
+    via = ALONE.using(node.storage_options)
     try:
-        groups = form.open(node.path, ALONE.using(node.storage_options))
+        file_identity(node.path, via)
+        groups = form.open(node.path, via)
     except Exception as error:
-        yield 0, Wrong(f"{type(error).__name__}: {error}")
+        yield 0, Lost(f"{type(error).__name__}: {error}", 1, cause=error)
         return
     for group in range(groups.count):
         left = groups.rows(group) if form.kept is None else None

@@ -7,7 +7,8 @@ import tarfile
 from collections.abc import Iterator
 from itertools import groupby
 
-from headrace.records.webdataset import KEY, TarSamples, key_and_ending
+from headrace.records.tar import key_and_ending
+from headrace.records.webdataset import KEY, TarSamples
 from headrace.reference.records import NaiveRecord, Wrong, read_records
 
 

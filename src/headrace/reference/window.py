@@ -15,9 +15,14 @@ from headrace.reference.groups import first_error, window_of
 def _(node: Window, at: Place) -> Iterator[Row]:
     everything = list(rows(node.input, at))
     start = 0
+    given: set[int] = set()
     while start < len(everything):
+        places = range(start, min(start + node.span, len(everything)), node.stride)
         if node.drop_remainder and start + node.span > len(everything):
-            return
+            starts = range(start, len(everything), node.shift)
+            held = {place for first in starts for place in range(first, first + node.span, node.stride)}
+            return at.drop(everything[place] for place in sorted(held - given) if place < len(everything))
+        given.update(places)
         group = everything[start : start + node.span : node.stride]
         made = first_error(group)
         first = fold_id(everything[start].id, 5)

@@ -12,6 +12,7 @@ from headrace.records.csv import Csv
 from headrace.records.csv_columns import CsvColumn, csv_default_column
 from headrace.records.unpack import codec
 from headrace.sources.files import read_files
+from headrace.sources.one_file import Missing
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
@@ -31,6 +32,7 @@ def CsvDataset(  # noqa: N802 - as tf.data names it
     *,
     num_parallel_reads: int | None = None,
     on_error: Any = "raise",
+    missing: Missing = "raise",
     storage_options: Mapping[str, Any] | None = None,
     name: str | None = None,
 ) -> Dataset:
@@ -68,6 +70,7 @@ def CsvDataset(  # noqa: N802 - as tf.data names it
         buffer_size=buffer_size,
         num_parallel_reads=num_parallel_reads,
         on_error=on_error,
+        missing=missing,
         name=name,
         storage_options=storage_options,
     )

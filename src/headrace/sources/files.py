@@ -14,26 +14,27 @@ import numpy as np
 from headrace import keys
 from headrace.block import Block, Ids, Item, gathered
 from headrace.columns import Indices
+from headrace.columns.refs import RecordRefs
 from headrace.execute.context import CYCLE, Context
 from headrace.execute.passes import Pass
 from headrace.execute.registry import fetches, opens
 from headrace.execute.stream import Stream
-from headrace.ops.arguments import positive
+from headrace.late_block import LateRecords
+from headrace.ops.arguments import MAX_OPEN_DATASETS, one_of, positive
 from headrace.ops.flat_map import Child, FlatMapStream
 from headrace.ops.gather import gathered_items
 from headrace.ops.interleave import InterleaveStream, TurnsMark
-from headrace.ops.pointed_rows import PickedRecords
 from headrace.options import AUTOTUNE, Options
 from headrace.plan.cardinality import UNKNOWN, Cardinality
 from headrace.plan.datasets import dataset_of
 from headrace.plan.marks import At
-from headrace.plan.node import TUNING, Node, user_site
+from headrace.plan.node import TUNING, Divides, Node, user_site
 from headrace.plan.prepared import Prepared
 from headrace.plan.spec import Spec
 from headrace.plan.structure import LEAF
 from headrace.records.access import locate_records
 from headrace.records.counts import Counts
-from headrace.records.files import FileList, as_path, head_of, local_path
+from headrace.records.files import FileList, as_path, file_identity, head_of, local_path
 from headrace.records.format import Format
 from headrace.records.index import Index, indexes
 from headrace.records.quarantine import Quarantine, SkipPolicy, policy
@@ -41,7 +42,7 @@ from headrace.records.sidecar import is_sidecar
 from headrace.records.transport import ALONE, StorageOptions
 from headrace.sources.file_names import NAME, FileNames, listing
 from headrace.sources.memory import Memory
-from headrace.sources.one_file import by_pattern, looks_like_pattern, small_size
+from headrace.sources.one_file import Missing, OneFile, by_pattern, looks_like_pattern, small_size
 from headrace.sources.records import Records, picked_block
 from headrace.sources.small_files import SmallFiles
 from headrace.storage.swaps import finish_swaps
@@ -60,6 +61,7 @@ def read_files(
     buffer_size: int | None = None,
     num_parallel_reads: int | None = None,
     on_error: Any = "raise",
+    missing: Missing = "raise",
     index: bool | str = False,
     counts: Counts | None = None,
     name: str | None = None,
@@ -70,15 +72,17 @@ def read_files(
     names, files = file_names(reader, filenames, storage_options)
     turns = None if num_parallel_reads is None else CYCLE
     if num_parallel_reads not in (None, AUTOTUNE):
-        turns = positive("num_parallel_reads", num_parallel_reads)
+        turns = positive("num_parallel_reads", num_parallel_reads, most=MAX_OPEN_DATASETS)
     chunk = None if not buffer_size else positive("buffer_size", buffer_size)
     bad = policy(on_error)
-    if index is True and bad is not None:
+    one_of("missing", missing, Missing)
+    losing = f"on_error={str(bad)!r}" if bad is not None else "missing='skip'" if missing == "skip" else None
+    if index is True and losing is not None:
         raise ValueError(
-            f"{reader}: index=True gives every record its number, on_error={str(bad)!r} leaves some of them out; "
+            f"{reader}: index=True gives every record its number, {losing} leaves some of them out; "
             "choose one of the two"
         )
-    plain = turns is None and bad is None
+    plain = turns is None and losing is None
     via = ALONE.using(storage_options)
     known = indexes(files.names, form, index, via) if index and plain and files is not None else None
     if index is True and known is None:
@@ -86,12 +90,12 @@ def read_files(
             f"{reader}: index=True needs the names of files that are read one after another, not "
             + ("a dataset of them" if files is None else "several in turn")
         )
-    known_counts = counts if bad is None else None
+    known_counts = counts if losing is None else None
     kind = FilesInTurn if turns is not None else Files if known_counts is None else CountedFiles
     return dataset_of(
         kind(
             names, form, reader, files, turns, bad, known, num_parallel_reads, chunk, child,
-            known_counts, storage_options, site=user_site(), name=name,
+            known_counts, storage_options, missing, site=user_site(), name=name,
         )
     )  # fmt: skip
 
@@ -163,9 +167,9 @@ class Files(Node):
     counts: Counts | None = field(default=None, repr=False, metadata=TUNING)
     """How many rows each file has, where the files tell; then rows are found by number too, group by group."""
     storage_options: StorageOptions | None = field(default=None, repr=False, metadata=TUNING)
+    missing: Missing = "raise"
 
-    divides = True
-    keeps_runs = True
+    divides = Divides.RUNS
 
     seed = SEED
     block_length = 1
@@ -186,6 +190,8 @@ class Files(Node):
             return f"write the files without {form.compression} and run `headrace index` on them"
         if self.files is None or self.cycle_length is not None or self.on_error is not None:
             return "give it the names of its files, index=True, and neither num_parallel_reads nor on_error"
+        if self.missing == "skip":
+            return "leave out missing='skip', and give it index=True"
         return "run `headrace index` on its files, or give it index=True"
 
     @property
@@ -206,6 +212,8 @@ class Files(Node):
             return None
         if self.on_error is not None:
             return f"on_error={str(self.on_error)!r} leaves some out"
+        if self.missing == "skip":
+            return "missing='skip' leaves some out"
         known: Sequence[Any] | None = self.indexes
         if self.counts is not None:
             known = self.counts.all
@@ -273,6 +281,11 @@ class Files(Node):
             return False
         return all(local_path(name) is not None for name in self.files.names)
 
+    @cached_property
+    def in_store(self) -> bool:
+        """Whether one of the files is not on this machine."""
+        return self.files is not None and any(local_path(name) is None for name in self.files.names)
+
     @property
     def fn(self) -> Callable[[Any], Node]:
         """Makes the records of one file of its name."""
@@ -284,7 +297,7 @@ class Files(Node):
             return Memory(self.spec, 0, LEAF, [], self.reader)
         return self.child(
             path, self.format, self.reader, self.on_error, self._index.get(path), self.buffer_size,
-            self.storage_options, self.files, site=self.site, name=self.name,
+            self.storage_options, self.files, self.missing, site=self.site, name=self.name,
         )  # fmt: skip
 
     def for_pass(self, options: Options) -> Node:
@@ -306,8 +319,11 @@ class Files(Node):
 class FilesInTurn(Files):
     """Files of which several take turns."""
 
-    keeps_runs = False
-    keeps_rows = True
+    divides = Divides.ROWS
+
+    def _records(self, name: Any) -> Node:
+        child = super()._records(name)
+        return replace(child, in_turn=True) if isinstance(child, OneFile) else child
 
 
 @dataclass(frozen=True, eq=False)
@@ -326,18 +342,26 @@ class CountedFiles(Files):
 @opens(Files, own=Child)
 def open_files(node: Files, ctx: Context, at: At) -> Stream:
     """The records of one file after the other; of small ones, whose names and states are known, of many at a time."""
+    return FlatMapStream(node, ctx, at, small_files(node, ctx))
+
+
+def small_files(node: Files, ctx: Context) -> SmallFiles | None:
+    """What reads many small files in one go. None if each must be looked at by itself."""
     form = node.format
     joinable = isinstance(form, Format) and form.joinable and not form.compression and node.child is Records
     plain = node.on_error is None and node.indexes is None and node.buffer_size is None
     if not joinable or not plain or node.files is None or len(node.files) < 2 or ctx.run.origins is not None:
-        return FlatMapStream(node, ctx, at)
-    return FlatMapStream(node, ctx, at, SmallFiles(form))
+        return None
+    return SmallFiles(form)
 
 
-opens(FilesInTurn, own=TurnsMark)(InterleaveStream)
+@opens(FilesInTurn, own=TurnsMark)
+def open_files_in_turn(node: FilesInTurn, ctx: Context, at: At) -> Stream:
+    """The records of several files in turn; of small ones, whose names are known, many files are read at a time."""
+    return InterleaveStream(node, ctx, at, many=small_files(node, ctx))
 
 
-def point_into_files(node: Files, ctx: Context, indices: Indices) -> PickedRecords | None:
+def point_into_files(node: Files, ctx: Context, indices: Indices) -> LateRecords | None:
     """Records by where the indexes say they lie."""
     if node.indexes is None or node.files is None or not node.comes_late:
         return None
@@ -352,7 +376,7 @@ def point_into_files(node: Files, ctx: Context, indices: Indices) -> PickedRecor
     places = np.empty((len(indices), 4), np.int64)
     places[:, 0] = np.searchsorted([number for number, _ in files], which)
     places[:, 1:3], places[:, 3] = found.bounds, indices
-    return PickedRecords(places, [file for _, file in files], _ids_in_files(ctx, which, rows))
+    return LateRecords(RecordRefs([file for _, file in files], places), _ids_in_files(ctx, which, rows))
 
 
 @fetches(Files, point=point_into_files)
@@ -397,7 +421,22 @@ def _ids_in_files(ctx: Context, which: Indices, rows: Indices) -> Ids | None:
     return np.stack([np.array([paths[w] for w in which.tolist()], np.uint64), rows.astype(np.uint64)], 1)
 
 
-@fetches(CountedFiles, items=True)
+def check_counted(node: CountedFiles, ctx: Context) -> bool:
+    """Whether all files are those whose rows were counted."""
+    assert node.files is not None and node.counts is not None
+    for name, count in zip(node.files.names, node.counts.all, strict=True):
+        file: Any = node.fn(name)
+        if not isinstance(file, OneFile) or count.identity is None:
+            return False
+        try:
+            if file_identity(name, file.via(ctx)) != count.identity:
+                return False
+        except OSError:  # met by whoever reads it
+            return False
+    return True
+
+
+@fetches(CountedFiles, items=True, check=check_counted)
 def fetch_from_counted(node: CountedFiles, ctx: Context, indices: Indices) -> list[Item]:
     """Rows of whichever files they lie in, with the failures among them."""
     assert node.files is not None and node.counts is not None

@@ -9,6 +9,7 @@ from headrace.ops.arguments import integer, positive
 from headrace.records.fixed import FixedLength
 from headrace.records.unpack import codec
 from headrace.sources.files import read_files
+from headrace.sources.one_file import Missing
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
@@ -25,6 +26,7 @@ def FixedLengthRecordDataset(  # noqa: N802 - as tf.data names it
     name: str | None = None,
     *,
     on_error: Any = "raise",
+    missing: Missing = "raise",
     index: bool | str = "auto",
     storage_options: Mapping[str, Any] | None = None,
 ) -> Dataset:
@@ -50,6 +52,7 @@ def FixedLengthRecordDataset(  # noqa: N802 - as tf.data names it
         buffer_size=buffer_size,
         num_parallel_reads=num_parallel_reads,
         on_error=on_error,
+        missing=missing,
         index=index,
         name=name,
         storage_options=storage_options,

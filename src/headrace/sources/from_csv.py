@@ -9,7 +9,8 @@ from headrace.records.kinds import FileFormat, name_ending, register_format
 from headrace.records.transport import ALONE
 from headrace.sources.csv_layout import ColumnOptions, bare_form, layout
 from headrace.sources.files import read_files
-from headrace.sources.list_files import matching
+from headrace.sources.list_files import first_readable, matching
+from headrace.sources.one_file import Missing
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
@@ -36,6 +37,7 @@ def from_csv(
     nulls: Mapping[str, Any] | None = None,
     compression_type: str | None = None,
     on_error: Any = "raise",
+    missing: Missing = "raise",
     storage_options: Mapping[str, Any] | None = None,
     name: str | None = None,
 ) -> Dataset:
@@ -56,9 +58,9 @@ def from_csv(
     {'name': 'Lee', 'age': np.float64(31.0)} 2.5
     {'name': 'Kim', 'age': np.float64(nan)} 1.0
     """
-    files = matching(file_pattern, storage_options)
+    files = matching(file_pattern, storage_options, keep_missing=missing == "skip")
     form = layout(
-        files[0],
+        first_readable(files, missing, ALONE.using(storage_options)),
         bare_form(compression_type, header, field_delim, use_quote_delim, na_value),
         ColumnOptions(
             reader="from_csv",
@@ -78,6 +80,7 @@ def from_csv(
         buffer_size=None,
         num_parallel_reads=num_parallel_reads,
         on_error=on_error,
+        missing=missing,
         name=name,
         storage_options=storage_options,
     )

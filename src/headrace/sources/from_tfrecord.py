@@ -16,9 +16,10 @@ from headrace.plan.datasets import dataset_of
 from headrace.plan.spec import Spec
 from headrace.plan.structure import Structure, flatten
 from headrace.records.files import Bytes
-from headrace.records.format import Bad, Format, Offsets, ScanHints, ScannedRows, ScanPart, ScanResult
+from headrace.records.format import Bad, CutPoints, Format, Offsets, ScanHints, ScannedRows, ScanPart, ScanResult
 from headrace.records.tfrecord import FOOTER, HEADER, TFRecords
 from headrace.sources.list_files import matching
+from headrace.sources.one_file import Missing
 from headrace.sources.tfrecord import TFRecordDataset
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ def from_tfrecord(
     num_parallel_reads: int | None = None,
     *,
     on_error: Any = "raise",
+    missing: Missing = "raise",
     index: bool | str = "auto",
     storage_options: Mapping[str, Any] | None = None,
     name: str | None = None,
@@ -49,11 +51,13 @@ def from_tfrecord(
     >>> list(hr.Dataset.from_tfrecord(folder / "halves-*.tfrecord"))[2]
     {'half': np.float32(1.0), 'x': np.int64(2)}
     """
-    files = matching(file_pattern, storage_options)
+    files = matching(file_pattern, storage_options, keep_missing=missing == "skip")
     inferred = features is None
     if features is None:
         probed = "raise" if on_error == "raise" else "skip"
-        first = TFRecordDataset(files, compression_type, on_error=probed, index=False, storage_options=storage_options)
+        first = TFRecordDataset(
+            files, compression_type, on_error=probed, missing=missing, index=False, storage_options=storage_options
+        )
         features = infer_features(first)
     raw: Any = TFRecordDataset(
         files,
@@ -62,6 +66,7 @@ def from_tfrecord(
         num_parallel_reads,
         name,
         on_error=on_error,
+        missing=missing,
         index=index,
         storage_options=storage_options,
     )._node
@@ -81,6 +86,7 @@ class Examples(Format):
 
     indexed = True
     skimmed = True
+    divisible = True
 
     @cached_property
     def structure(self) -> Structure:
@@ -143,6 +149,9 @@ class Examples(Format):
 
     def starts(self, data: Bytes, *, final: bool) -> tuple[Offsets, int, str | None]:
         return FRAMED.starts(data, final=final)
+
+    def cut(self, data: Bytes, target: int, *, first: bool, final: bool) -> CutPoints:
+        return FRAMED.cut(data, target, first=first, final=final)
 
 
 FRAMED = TFRecords()

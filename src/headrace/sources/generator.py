@@ -11,15 +11,17 @@ import numpy as np
 
 from headrace import _native
 from headrace.block import Block, Failure, Item, from_elements, leaf, own_leaf, scalar_block
-from headrace.errors import SpecError
+from headrace.errors import SpecError, warn_once
 from headrace.exact_values import ExactRows, ExactValues
 from headrace.execute.context import Context
 from headrace.execute.registry import opens
+from headrace.execute.row_by_row import IsLast
 from headrace.execute.stream import END, Made, Stream
 from headrace.plan.cardinality import UNKNOWN, Cardinality
 from headrace.plan.datasets import dataset_of
+from headrace.plan.display import ROW_BY_ROW
 from headrace.plan.marks import At
-from headrace.plan.node import Node, user_site
+from headrace.plan.node import TUNING, Node, function_name, user_site
 from headrace.plan.spec import LeafSpec, Spec, leaf_spec
 from headrace.plan.structure import LEAF, Structure, flatten
 
@@ -59,6 +61,12 @@ def from_generator(
     return dataset_of(Generator(generator, tuple(args or ()), spec, site=user_site(), name=name))
 
 
+class History:
+    """What the passes over a generator have given so far."""
+
+    gave_elements = False
+
+
 @dataclass(frozen=True, eq=False)
 class Generator(Node):
     """Calls the function for each pass and reads what it returns."""
@@ -66,6 +74,7 @@ class Generator(Node):
     generator: Callable[..., Iterable[Any]]
     args: tuple[Any, ...] = field(repr=False)
     signature: Spec
+    history: History = field(default_factory=History, repr=False, metadata=TUNING)
 
     numbered = True
     pure = False
@@ -76,8 +85,21 @@ class Generator(Node):
     def operation(self) -> str:
         return "from_generator"
 
+    def remark(self) -> str | None:
+        return f"{ROW_BY_ROW}a generator gives one element at a time"
+
     def contents(self) -> tuple[Any, ...]:
         return self.generator, *self.args
+
+    def note_end(self, count: int) -> None:
+        """A pass has ended after `count` elements: warn if there are none, and an earlier one had some."""
+        if not count and self.history.gave_elements:
+            name = function_name(self.generator)
+            warn_once(
+                ("empty pass", self.site, name),
+                f"from_generator({name}) added at {self.site} gives no elements in this pass, and gave some before: it "
+                "must return a new iterator at each call, and may return one that is exhausted",
+            )
 
     @property
     def spec(self) -> Spec:
@@ -106,6 +128,24 @@ class GeneratorStream(Stream):
     def pull(self, want: int) -> Made:
         return self._items(want) or END
 
+    def pull_until(self, want: int, is_last: IsLast) -> Made | None:
+        rows: list[Conformed] = []
+
+        def fetch(iterator: Iterator[Any]) -> bool:
+            for value in islice(iterator, want):
+                made = self._made(value)
+                rows.append(made)
+                if isinstance(made, Exception) or is_last(*made):
+                    return True
+            return len(rows) == want
+
+        failure = self._failure_of(fetch, lambda: len(rows))
+        start = self._read
+        self._read = start + len(rows) + len(failure)
+        if self._read:
+            self._node.history.gave_elements = True
+        return [*self._placed(rows, start), *failure] or END
+
     def _items(self, want: int) -> list[Item]:
         values: list[Any] = []
         rows = self._exact.rows(want) if self._all_exact and self._exact is not None else None
@@ -116,6 +156,8 @@ class GeneratorStream(Stream):
             made.append(rows.block(self._ctx.ids_between(start, start + rows.count)))
             start += rows.count
         self._read = start + len(values) + len(failure)
+        if self._read:
+            self._node.history.gave_elements = True
         if values:
             made += self._converted(values, start)
         return made + failure
@@ -159,6 +201,7 @@ class GeneratorStream(Stream):
             if self._iterator is None:
                 self._iterator = iter(self._node.generator(*self._node.args))
             if not fetch(self._iterator):
+                self._node.note_end(self._read + done())
                 self._finish()
         except Exception as error:
             if self._iterator is None:  # raised by the function itself, not by what it returned
@@ -175,26 +218,27 @@ class GeneratorStream(Stream):
             return error
 
     def _converted(self, values: list[Any], start: int) -> Iterator[Item]:
-        stop = start + len(values)
         block = scalars(values, self._node.signature) if self._numbers else None
         if block is not None:
-            block.ids = self._ctx.ids_between(start, stop)
+            block.ids = self._ctx.ids_between(start, start + len(values))
             yield block
             return
+        yield from self._placed([self._made(v) for v in values] if self._numbers else values, start)
+
+    def _placed(self, rows: list[Conformed], start: int) -> Iterator[Item]:
         made: list[tuple[Structure, list[Any]]] = []
 
         def flush(end: int) -> Iterator[Item]:
             yield from from_elements(made, self._ctx.ids_between(end - len(made), end))
             made.clear()
 
-        for number, value in enumerate(values, start):
-            outcome = self._made(value) if self._numbers else value
+        for number, outcome in enumerate(rows, start):
             if isinstance(outcome, Exception):
                 yield from flush(number)
                 yield Failure(self._node.error(outcome, number))
             else:
                 made.append(outcome)
-        yield from flush(stop)
+        yield from flush(start + len(rows))
 
     def _finish(self) -> None:
         self._over = True

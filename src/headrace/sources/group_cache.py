@@ -22,6 +22,7 @@ class KeptGroups:
         self._room = room
         self._used = 0
         self._groups: OrderedDict[Any, tuple[list[Piece], int]] = OrderedDict()
+        self._reading: dict[Any, threading.Lock] = {}
         self._lock = threading.Lock()
 
     @classmethod
@@ -31,12 +32,29 @@ class KeptGroups:
         return found or run.shared.setdefault(cls, cls(run.memory.limit // SHARE))
 
     def get(self, key: Hashable, read: Callable[[], list[Piece]]) -> list[Piece]:
-        """A group, read if it is not kept."""
+        """A group, read if it is not kept. If several threads ask for it, one of them reads it."""
+        found = self._find(key)
+        if found is not None:
+            return found
         with self._lock:
-            if key in self._groups:
-                self._groups.move_to_end(key)
-                return self._groups[key][0]
-        pieces = read()
+            reading = self._reading.setdefault(key, threading.Lock())
+        with reading:
+            found = self._find(key)
+            if found is None:
+                found = read()
+                self._keep(key, found)
+        with self._lock:
+            self._reading.pop(key, None)
+        return found
+
+    def _find(self, key: Hashable) -> list[Piece] | None:
+        with self._lock:
+            if key not in self._groups:
+                return None
+            self._groups.move_to_end(key)
+            return self._groups[key][0]
+
+    def _keep(self, key: Hashable, pieces: list[Piece]) -> None:
         size = sum(column_bytes(c) for piece in pieces if isinstance(piece, ColumnPiece) for c in piece.columns)
         with self._lock:
             if key not in self._groups:
@@ -45,4 +63,3 @@ class KeptGroups:
             while self._used > self._room and len(self._groups) > 1:
                 _, (_, freed) = self._groups.popitem(last=False)
                 self._used -= freed
-        return pieces

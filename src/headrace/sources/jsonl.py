@@ -15,7 +15,8 @@ from headrace.records.redact import show_path
 from headrace.records.transport import ALONE, Transport
 from headrace.records.unpack import codec
 from headrace.sources.files import read_files
-from headrace.sources.list_files import matching
+from headrace.sources.list_files import first_readable, matching
+from headrace.sources.one_file import Missing
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -38,6 +39,7 @@ def JsonLinesDataset(  # noqa: N802 - as tf.data's readers are named
     buffer_size: int | None = None,
     num_parallel_reads: int | None = None,
     on_error: Any = "raise",
+    missing: Missing = "raise",
     storage_options: Mapping[str, Any] | None = None,
     name: str | None = None,
 ) -> Dataset:
@@ -59,11 +61,14 @@ def JsonLinesDataset(  # noqa: N802 - as tf.data's readers are named
     ...         print(chat["id"], chat["messages"]["role"], chat["messages"]["content"])
     7 ['user' 'bot'] ['Hi' 'Hello']
     """
-    files = matching(file_pattern, storage_options)
+    files = matching(file_pattern, storage_options, keep_missing=missing == "skip")
     compression = codec(compression_type)
     choice = Choice.of(columns, exclude, cast, nulls)
     via = ALONE.using(storage_options)
-    found = _infer_schema(files[0], compression, choice, via) if schema is None else _choose_fields(schema, choice)
+    if schema is None:
+        found = _infer_schema(first_readable(files, missing, via), compression, choice, via)
+    else:
+        found = _choose_fields(schema, choice)
     return read_files(
         "JsonLinesDataset",
         files,
@@ -71,6 +76,7 @@ def JsonLinesDataset(  # noqa: N802 - as tf.data's readers are named
         buffer_size=buffer_size,
         num_parallel_reads=num_parallel_reads,
         on_error=on_error,
+        missing=missing,
         name=name,
         storage_options=storage_options,
     )

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from headrace.errors import is_unopenable
 from headrace.plan.datasets import dataset_of
 from headrace.plan.node import user_site
-from headrace.records.files import as_path, local_path
+from headrace.records.files import as_path, file_identity, local_path
 from headrace.records.kinds import file_kind, known_formats
 from headrace.records.redact import show_path
 from headrace.records.remote import matching_names
 from headrace.records.sidecar import FOLDER, SUFFIX, is_sidecar
 from headrace.records.transport import ALONE, Transport
 from headrace.sources.file_names import NAME, FileNames, listing
+from headrace.sources.one_file import Missing
 from headrace.storage.files import TEMPORARY
 from headrace.storage.swaps import SWAP, finish_swaps_near
 
@@ -72,23 +74,52 @@ def _format_name(name: str, via: Transport) -> str | None:
 
 
 def matching(
-    file_pattern: Any, storage_options: Mapping[str, Any] | None = None, *, all_there: bool = True
+    file_pattern: Any,
+    storage_options: Mapping[str, Any] | None = None,
+    *,
+    all_there: bool = True,
+    keep_missing: bool = False,
 ) -> list[str]:
     """The files that match, those of one pattern sorted, patterns in the order given; raises where there are none.
 
     With `all_there` a plain name must be that of a file, too; tf.data's `list_files` leaves out those that are not.
+    With `keep_missing` such names stay in the list, for whoever reads the files to leave them out.
     """
     many = not isinstance(file_pattern, str | bytes | os.PathLike)
     patterns = [as_path(p) for p in (np.ravel(file_pattern).tolist() if many else [file_pattern])]
     via = ALONE.using(storage_options)
     found = {pattern: sorted(_matching(pattern, via)) for pattern in patterns}
     missing = [pattern for pattern, names in found.items() if not names and not glob.has_magic(pattern)]
+    if keep_missing and any(found.values()):
+        found |= {name: [name] for name in missing}
+        missing = []
     if not any(found.values()) or (missing and all_there):
         said = missing if all_there and missing else patterns
         raise FileNotFoundError(
             f"no files match {', '.join(repr(show_path(pattern)) for pattern in said) or 'an empty list of patterns'}"
         )
     return [name for pattern in patterns for name in found[pattern]]
+
+
+def readable_files(names: Sequence[str], missing: Missing, via: Transport) -> Iterator[str]:
+    """Yield the files to look into before anything is read: with `missing="skip"`, those that can be opened."""
+    for name in names:
+        try:
+            if missing == "skip":
+                file_identity(name, via)
+        except OSError as error:
+            if not is_unopenable(error):
+                raise
+            continue
+        yield name
+
+
+def first_readable(names: Sequence[str], missing: Missing, via: Transport) -> str:
+    """Return the first file to look into; raises FileNotFoundError if none can be opened."""
+    found = next(readable_files(names, missing, via), None)
+    if found is None:
+        raise FileNotFoundError(f"none of {len(names)} files can be opened, the first is {show_path(names[0])}")
+    return found
 
 
 def _matching(pattern: str, via: Transport) -> list[str]:

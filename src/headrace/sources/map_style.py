@@ -16,6 +16,7 @@ from headrace.execute.stream import Stream
 from headrace.ops.calls import CallOutcome, with_failures
 from headrace.ops.gather import NumberStream
 from headrace.plan.cardinality import Cardinality
+from headrace.plan.display import ROW_BY_ROW
 from headrace.plan.marks import At
 from headrace.plan.node import Node
 from headrace.plan.spec import Probe, Spec
@@ -38,7 +39,6 @@ class MapStyle(Node):
     numbered = True
     indexable = True
     positional = True
-    costly = True
 
     @cached_property
     def pure(self) -> bool:
@@ -47,6 +47,9 @@ class MapStyle(Node):
     @property
     def operation(self) -> str:
         return self.origin
+
+    def remark(self) -> str | None:
+        return None if hasattr(self.dataset, "__getitems__") else f"{ROW_BY_ROW}the dataset has no __getitems__"
 
     def contents(self) -> tuple[Any, ...]:
         return (self.dataset,)

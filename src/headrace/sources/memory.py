@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -14,10 +15,11 @@ from headrace.execute.registry import fetches, opens
 from headrace.execute.stream import Stream
 from headrace.plan.datasets import dataset_of
 from headrace.plan.marks import At
-from headrace.plan.node import user_site
+from headrace.plan.node import TUNING, user_site
 from headrace.plan.spec import LeafSpec, Spec, TensorSpec, leaf_spec
 from headrace.plan.structure import Structure, flatten
 from headrace.ragged import Ragged
+from headrace.sources.aliasing import SharedArrays, shared_arrays
 from headrace.sources.numbered import Held, NumberedStream
 
 if TYPE_CHECKING:
@@ -30,15 +32,20 @@ def from_tensors(tensors: Any, name: str | None = None) -> Dataset:
     >>> list(hr.Dataset.from_tensors({"x": [1, 2], "y": 3}))
     [{'x': array([1, 2]), 'y': np.int64(3)}]
     """
-    structure, leaves = flatten(tensors)
-    leaves = [leaf(v) for v in leaves]
+    structure, given = flatten(tensors)
+    leaves = [leaf(v) for v in given]
     columns: list[Column] = [_single(v) for v in leaves]
     spec = Spec(structure, tuple(leaf_spec(v) for v in leaves))
-    return dataset_of(Memory(spec, 1, structure, columns, "from_tensors", site=user_site(), name=name))
+    shared = shared_arrays(structure.paths, given, columns)
+    wide = python_numbers(structure.paths, given, leaves)
+    return dataset_of(Memory(spec, 1, structure, columns, "from_tensors", shared, wide, site=user_site(), name=name))
 
 
 def from_tensor_slices(tensors: Any, name: str | None = None) -> Dataset:
-    """A dataset whose elements are the slices of arrays along their first axis. The arrays are not copied.
+    """A dataset whose elements are the slices of arrays along their first axis.
+
+    The arrays are not copied: what is written to them later changes the elements, which a warning tells at the next
+    pass. Python numbers become int64 and float64, as in NumPy.
 
     >>> for element in hr.Dataset.from_tensor_slices({"x": [[1, 2], [3, 4]], "name": ["a", "b"]}):
     ...     print(element)
@@ -76,8 +83,23 @@ def from_tensor_slices(tensors: Any, name: str | None = None) -> Dataset:
         found = ", ".join(f"component{path} has {n}" for path, n in zip(structure.paths, sizes, strict=True))
         raise ValueError(f"from_tensor_slices needs arrays of one length: {found}")
     spec = Spec(structure, tuple(specs))
-    node = Memory(spec, sizes[0], structure, columns, "from_tensor_slices", site=user_site(), name=name)
+    shared = shared_arrays(structure.paths, leaves, columns)
+    wide = python_numbers(structure.paths, leaves, columns)
+    node = Memory(spec, sizes[0], structure, columns, "from_tensor_slices", shared, wide, site=user_site(), name=name)
     return dataset_of(node)
+
+
+def python_numbers(paths: Sequence[str], given: Sequence[Any], made: Sequence[Any]) -> str:
+    """Which components are of 64 bits because Python numbers are: tf.data makes int32 and float32 of them."""
+    found = []
+    for path, value, column in zip(paths, given, made, strict=True):
+        first = value
+        while isinstance(first, list | tuple) and first:
+            first = first[0]
+        dtype = getattr(column, "dtype", None)
+        if type(first) in (int, float, complex) and dtype in (np.int64, np.float64, np.complex128):
+            found.append(f"{path} {dtype}".strip())
+    return f"Python numbers: {', '.join(found)}" if found else ""
 
 
 def _single(value: Any) -> Column:
@@ -93,8 +115,12 @@ class Memory(Held):
     structure: Structure = field(repr=False)
     columns: list[Column] = field(repr=False)
     origin: str = field(repr=False)
+    shared: SharedArrays | None = field(default=None, repr=False, metadata=TUNING)
+    """Arrays of the user's that the columns are views of."""
+    wide: str = field(default="", repr=False, metadata=TUNING)
+    """Which components are of 64 bits because they were Python numbers."""
 
-    same_each_epoch = True
+    fallible = False
 
     @property
     def operation(self) -> str:
@@ -102,6 +128,13 @@ class Memory(Held):
 
     def contents(self) -> tuple[Any, ...]:
         return tuple(self.columns)
+
+    def remark(self) -> str | None:
+        return self.wide or None
+
+    def begin_pass(self) -> None:
+        if self.shared is not None:
+            self.shared.warn_if_changed(self.operation, self.site or "")
 
 
 @opens(Memory)

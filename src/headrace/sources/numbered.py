@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from headrace.block import Block, Failure, Item
 from headrace.errors import ElementError
-from headrace.execute.stream import END, Made, Stream
+from headrace.execute.stream import END, Made, RowRange, Stream
 from headrace.plan.cardinality import Cardinality
 from headrace.plan.node import Node
 from headrace.plan.spec import Spec
@@ -63,6 +63,11 @@ class NumberedStream(Stream):
             return self._read(start, stop)
         except ElementError as error:
             return Failure(error) if stop - start == 1 else self._item(start, (start + stop) // 2)
+
+    def halt(self) -> RowRange:
+        rest = RowRange(self._next, self._rows)
+        self._rows = self._next
+        return rest
 
     def skip(self, count: int, *, replay: bool = False) -> int:  # noqa: ARG002
         start = self._next

@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 import glob
+import logging
 import os
 import stat
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from headrace.block import Item
-from headrace.errors import ElementError, StateError
+from headrace.errors import ElementError, FileError, StateError, is_unopenable
 from headrace.execute.context import Context
 from headrace.execute.stream import END, Made, Stream
 from headrace.plan.cardinality import UNKNOWN, Cardinality
+from headrace.plan.marks import Marks
 from headrace.plan.node import TUNING, Node
+from headrace.plan.prepared import Prepared
 from headrace.plan.spec import Spec
 from headrace.records.files import FileList, local_path
 from headrace.records.identity import Identity, Token
-from headrace.records.quarantine import Quarantine, SkipPolicy
+from headrace.records.quarantine import PolicyEvents, Quarantine, SkipPolicy
 from headrace.records.redact import show_path
 from headrace.records.transport import StorageOptions, Transport
+
+log = logging.getLogger("headrace")
+
+Missing = Literal["raise", "skip"]
+"""What a reader does about a file that cannot be opened: an error in its place, or leave it out and log that."""
 
 NO_FILE = Token("", 0)
 """In a mark, in place of the identity of a file that could not be opened."""
@@ -34,11 +42,16 @@ class OneFile(Node):
     path: str
     format: Any
     reader: str = field(repr=False)
-    on_error: Quarantine | SkipPolicy | None = None
+    on_error: Quarantine | SkipPolicy | PolicyEvents | None = None
     index: Any = field(default=None, repr=False, metadata=TUNING)
     buffer_size: int | None = field(default=None, repr=False, metadata=TUNING)
     storage_options: StorageOptions | None = field(default=None, repr=False, metadata=TUNING)
     files: FileList | None = field(default=None, repr=False, metadata=TUNING)
+    missing: Missing = "raise"
+    in_turn: bool = field(default=False, repr=False, metadata=TUNING)
+    """Whether it is one of several files that are read in turn, each by a scan of its own."""
+    piece: Any = field(default=None, repr=False, metadata=TUNING)
+    """Which part of the file is read; all of it if None. What it is depends on the format."""
 
     @property
     def operation(self) -> str:
@@ -53,9 +66,14 @@ class OneFile(Node):
     def cardinality(self) -> Cardinality:
         return UNKNOWN
 
+    @property
+    def in_store(self) -> bool:
+        """Whether the file is not on this machine."""
+        return local_path(self.path) is None
+
     def via(self, ctx: Context) -> Transport:
         """How the file is reached."""
-        remote = local_path(self.path) is None
+        remote = self.in_store
         via = Transport.of(ctx.run, self.storage_options, remote=remote)
         if self.files is not None and remote:
             via.coming.expect(self.files.names, via, self.files.in_turn)
@@ -66,16 +84,42 @@ class OneFile(Node):
         if self.files is not None and local_path(self.path) is None:
             self.files.seen[self.path] = found()
 
-    def bad_row(self, reason: str | Exception, number: int, where: str) -> ElementError:
-        """What stands in the place of a row that cannot be read; an exception is its cause."""
-        what = error_reason(reason)
-        if isinstance(reason, FileNotFoundError) and looks_like_pattern(self.path):
-            what += f"; {by_pattern(show_path(self.path))}"
-        error = ElementError(
-            what, operation=self.reader, ordinal=number, site=self.site, provenance=f"{show_path(self.path)}, {where}"
-        )
-        error.__cause__ = reason if isinstance(reason, Exception) else None
+    def bad_row(
+        self, reason: str | Exception, number: int, where: str, cause: BaseException | None = None
+    ) -> ElementError:
+        """What stands in the place of a row that cannot be read; an exception is its cause, unless one is given."""
+        cause = reason if isinstance(reason, Exception) else cause
+        about: dict[str, Any] = {
+            "operation": self.reader, "ordinal": number, "site": self.site,
+            "provenance": f"{show_path(self.path)}, {where}",
+        }  # fmt: skip
+        if isinstance(cause, OSError) and is_unopenable(cause):
+            return FileError.of(cause, show_path(self.path), hint=self._file_remedy(cause), **about)
+        error = ElementError(error_reason(reason), **about)
+        error.__cause__ = cause
         return error
+
+    def _file_remedy(self, cause: OSError) -> str | None:
+        """What to do about a file that cannot be opened."""
+        if isinstance(cause, FileNotFoundError) and looks_like_pattern(self.path):
+            return by_pattern(show_path(self.path))
+        return None if self.on_error is None else 'on_error is for bad records; missing="skip" leaves out such files'
+
+    def leaves_out(self, error: BaseException | None) -> bool:
+        """Whether this file is to be left out because of that error; if so, log it."""
+        if self.missing != "skip" or not is_unopenable(error):
+            return False
+        assert isinstance(error, OSError)
+        log.warning("left out %s, which cannot be opened: %s", show_path(self.path), error_reason(error))
+        return True
+
+    def changed_error(self, number: int) -> ElementError:
+        """What stands in place of the rows from `number` on if the file was changed while it was being read."""
+        return self.bad_row("the file was changed while it was being read", number, f"record {number}")
+
+    def changed_midway(self, place: Marks, prepared: Prepared) -> tuple[ElementError, Node | None]:
+        """What stands in place of the rest of a file that was changed while it was being read; nothing follows."""
+        return self.changed_error(place[prepared.number(self)].ordinal), None
 
     def change_error(self, *, gone: bool) -> StateError:
         """Why a state of another file than the one there is now is refused."""
@@ -89,6 +133,12 @@ SMALL = 256 << 10
 
 def small_size(name: str) -> int | None:
     """How many bytes a small file of this machine has; None for any other."""
+    found = small_stat(name)
+    return None if found is None else found.st_size
+
+
+def small_stat(name: str) -> os.stat_result | None:
+    """What the system says of a small file of this machine; None for any other."""
     path = local_path(name)
     try:
         found = None if path is None else os.stat(path)  # noqa: PTH116 - a Path takes as long again
@@ -96,7 +146,7 @@ def small_size(name: str) -> int | None:
         return None
     if found is None or not stat.S_ISREG(found.st_mode) or found.st_size > SMALL:
         return None
-    return found.st_size
+    return found
 
 
 class FileStream(Stream):

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 from headrace import keys
 from headrace.execute.context import Context
 from headrace.execute.registry import opens
-from headrace.execute.stream import END, Made, Stream
+from headrace.execute.stream import END, DroppedFailure, Made, Stream
 from headrace.ops.flat_map import Child, FlatMapStream
 from headrace.ops.interleave import InterleaveStream, TurnsMark
 from headrace.plan.cardinality import UNKNOWN, Cardinality
 from headrace.plan.marks import At, Mark, Marked, OwnMark, SavedMark
-from headrace.plan.node import TUNING, Node, user_site
+from headrace.plan.node import TUNING, Divides, Node, user_site
 from headrace.plan.spec import Spec
 from headrace.plan.structure import Structure
 from headrace.records.tables import table_spec
@@ -59,8 +59,7 @@ class Parts(Node):
     reader: str = field(repr=False)
     elements: Spec = field(repr=False)
 
-    divides = True
-    keeps_runs = True
+    divides = Divides.RUNS
 
     seed = SEED
     block_length = TURN_ROWS
@@ -118,8 +117,7 @@ class Parts(Node):
 class PartsInTurn(Parts):
     """Parts of which several take turns."""
 
-    keeps_runs = False
-    keeps_rows = True
+    divides = Divides.ROWS
 
 
 @dataclass(frozen=True, eq=False)
@@ -221,8 +219,8 @@ class PartsStream(Stream):
 
     def pull(self, want: int) -> Made:
         made = self._rows.pull(want)
-        if made is END:
-            return END
+        if made is END or isinstance(made, DroppedFailure):
+            return made
         for item in made if isinstance(made, list) else [made]:
             if item.own is not None:
                 item.own = self._mark(self._source.layout, item.own)

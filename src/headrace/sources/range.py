@@ -15,6 +15,7 @@ from headrace.execute.registry import fetches, opens
 from headrace.execute.stream import Stream
 from headrace.plan.cardinality import Cardinality
 from headrace.plan.datasets import dataset_of
+from headrace.plan.dtypes import numpy_dtype
 from headrace.plan.marks import At
 from headrace.plan.node import user_site
 from headrace.plan.spec import Spec, TensorSpec
@@ -32,7 +33,7 @@ def range(*args: int, output_type: DTypeLike = np.int64, name: str | None = None
     [np.int64(1), np.int64(5), np.int64(9)]
     """
     start, stop, step = _bounds(args)
-    return dataset_of(Range(start, stop, step, np.dtype(output_type), site=user_site(), name=name))
+    return dataset_of(Range(start, stop, step, numpy_dtype(output_type), site=user_site(), name=name))
 
 
 def _bounds(args: tuple[int, ...]) -> tuple[int, int, int]:
@@ -62,7 +63,7 @@ class Range(Numbered):
     step: int = 1
     dtype: np.dtype[Any] = np.dtype(np.int64)  # noqa: RUF009 - dtypes are immutable
 
-    same_each_epoch = True
+    fallible = False
 
     @property
     def spec(self) -> Spec:

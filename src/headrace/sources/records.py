@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
 from headrace.block import Block, Failure, Item
 from headrace.columns import Indices
-from headrace.errors import ElementError, raise_if_passing
+from headrace.columns.refs import RecordRefs
+from headrace.errors import ElementError, is_unopenable, raise_if_passing
 from headrace.execute.context import Context
 from headrace.execute.registry import fetches, opens
+from headrace.late_block import LateRecords
 from headrace.plan.marks import At, OwnMark
 from headrace.plan.node import TUNING
 from headrace.records.access import pick_records, read_records_at
-from headrace.records.files import local_path
-from headrace.records.format import Bad, Format, Frames, ScanHints, ScannedRows
+from headrace.records.files import File, LocalFile, local_path
+from headrace.records.format import Bad, Format, ScanHints, ScannedRows
 from headrace.records.identity import Token
 from headrace.records.index import Index
-from headrace.records.reader import START, BadRecord, GoodRows, Habit, Reader, ReadItem, RecordAt
+from headrace.records.reader import START, BadRecord, GoodRows, Habit, HeldPart, Reader, ReadItem, RecordAt
 from headrace.records.redact import show_path
 from headrace.records.scans_ahead import ScansAhead
-from headrace.sources.late_records import LateRecords
+from headrace.records.shared import Shared
+from headrace.records.strand import Strand
 from headrace.sources.one_file import NO_FILE, FileStream, OneFile, error_reason, small_size
 
 MANY = 4
@@ -52,6 +56,32 @@ class Records(OneFile):
         """What stands in the place of a bad record."""
         line = f", line {at.line + 1}" if self.format.counts_lines else ""
         return self.bad_row(reason, at.number, f"record {at.number}, byte {at.offset}{line}")
+
+    @property
+    def cuttable(self) -> bool:
+        """Whether several readers may each read a part of the file."""
+        return self.format.divisible
+
+    @property
+    def is_strand(self) -> bool:
+        """Whether only one thread can read the file at a time, in order."""
+        return not self.at_hand
+
+
+class RecordPlace(NamedTuple):
+    """A record of an open file, where another reader begins."""
+
+    at: RecordAt
+    file: LocalFile
+
+
+class Piece(NamedTuple):
+    """Records of an open file from `at` to before byte `stop`, None: to its end. Their bytes may be `held`."""
+
+    at: RecordAt
+    stop: int | None
+    file: Shared[LocalFile] | Shared[File]
+    held: HeldPart | None = None
 
 
 @fetches(Records)
@@ -111,9 +141,12 @@ class RecordsStream(FileStream):
         self._node = node
         self._ctx = ctx
         self._reader: Reader | None = None
+        self._failed = False
         self._token = NO_FILE
         self._at = START
         own: RecordMark | None = at.own
+        if own is None and node.piece is not None:
+            self._at = node.piece.at
         if own is not None:
             self._at = RecordAt(own.offset, own.number, own.line)
             if not self._resume(own.token):
@@ -132,6 +165,33 @@ class RecordsStream(FileStream):
         except OSError as error:
             raise_if_passing(error, show_path(self._node.path))
             raise
+
+    @property
+    def ended_early(self) -> bool:
+        """Whether a bad record or an error has ended the file before the end of the piece that is read."""
+        return self._failed or (self._reader is not None and self._reader.ended_early)
+
+    def voids(self) -> Hashable | None:
+        return self._node.path if self.ended_early else None
+
+    def halt(self) -> RecordPlace | Strand | None:
+        if not self._node.cuttable or self._over or self._reader is None or self._reader.over:
+            return None
+        if self._node.is_strand:
+            strand = Strand(*self._reader.hand_over())
+            self._over = True
+            self._reader = None
+            return strand
+        try:
+            file = self._reader.file_again()
+        except OSError:  # it has changed, which is met where it is read
+            return None
+        if file is None:
+            return None
+        at = self._reader.at
+        self._over = True
+        self.close()
+        return RecordPlace(at, file)
 
     def skip(self, count: int, *, replay: bool = False) -> int:  # noqa: ARG002
         if self._over:
@@ -167,9 +227,9 @@ class RecordsStream(FileStream):
         return passed
 
     def close(self) -> None:
-        reader, self._reader = self._reader, None
-        if reader is not None:
-            reader.close()
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
 
     def _open(self) -> Reader:
         node = self._node
@@ -186,6 +246,9 @@ class RecordsStream(FileStream):
             late=late,
             objects=self._ctx.objects,
             ahead=self._scans_ahead() if late else None,
+            stop=None if node.piece is None else node.piece.stop,
+            file=None if node.piece is None else node.piece.file.value,
+            held=None if node.piece is None else node.piece.held,
         )
         node.remember(self._reader.identity)
         self._token = self._reader.token
@@ -204,7 +267,7 @@ class RecordsStream(FileStream):
             found = (self._reader or self._open()).read(want)
         except OSError as error:
             raise_if_passing(error, show_path(self._node.path))
-            self._over = True
+            self._over = self._failed = True
             return self._items(BadRecord(error_reason(error), self._at, []), error)
         self._over = not found
         return [item for part in found for item in self._items(part)]
@@ -217,12 +280,14 @@ class RecordsStream(FileStream):
             if node.on_error is not None:
                 node.on_error.fine(found.rows)
             ids = self._ctx.ids_between(at.number, at.number + found.rows)
-            if isinstance(found.columns[0], Frames):
+            if isinstance(found.columns[0], RecordRefs):
                 late = LateRecords(found.columns[0], ids)
                 late.own = own
                 return [late]
             return [Block(node.format.structure, found.columns, found.rows, None, ids, own, found.nbytes)]
-        if node.on_error is None:
+        if node.leaves_out(cause):
+            return []
+        if node.on_error is None or is_unopenable(cause):
             return [Failure(node.bad(cause or found.reason, at), None, own)]
         node.on_error.keep(show_path(node.path), at.offset, at.number, found.reason, found.pieces)
         return []

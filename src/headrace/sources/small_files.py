@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
-from headrace.block import Block
+from headrace.block import Block, Ids, source_ids
 from headrace.columns import Indices, box_text, kind_of
 from headrace.execute.context import Context
+from headrace.plan.marks import Mark
 from headrace.records.files import as_path, local_path
 from headrace.records.format import Format
-from headrace.sources.one_file import small_size
+from headrace.records.identity import Signature, Token, signature
+from headrace.records.reader import START
+from headrace.sources.one_file import small_stat
+from headrace.sources.records import RecordMark
 
 
 @dataclass(frozen=True)
@@ -29,32 +34,75 @@ class SmallFiles:
 
     def fill(self, ctx: Context, names: Block) -> Block | None:
         """The records of these files, one file after the other; None where they must be looked at one by one."""
-        read = read_small(map(as_path, names.elements()))
-        found = None if read is None else self.format.scan_files(*read)
-        if found is None:
+        read = self._read(ctx, map(as_path, names.elements()))
+        return None if read is None else read[0]
+
+    def fill_each(self, ctx: Context, names: Block) -> list[Block] | None:
+        """The records of each of these files, marked as those of a file that is read by itself; None as above."""
+        paths = list(map(as_path, names.elements()))
+        read = self._read(ctx, paths)
+        if read is None:
             return None
-        columns = found.columns
+        rows, stops, signatures = read
+        if ctx.with_ids:
+            assert names.ids is not None, "parents are read with ids"
+            rows.ids = _ids(ctx, names.ids.tolist(), stops)
+        parts, start = [], 0
+        for path, stop, seen in zip(paths, stops.tolist(), signatures, strict=True):
+            part = rows.cut(start, stop)
+            part.offset = 0
+            part.mark = Mark(0, 0, 0, RecordMark(Token(path, seen=seen), *START))
+            parts.append(part)
+            start = stop
+        return parts
+
+    def _read(self, ctx: Context, paths: Iterable[str]) -> tuple[Block, Indices, list[Signature]] | None:
+        """The records of these files, how many there are up to the end of each, and which files they are."""
+        read = read_small(paths)
+        found = None if read is None else self.format.scan_files(read.data, read.ends)
+        if read is None or found is None:
+            return None
+        rows, stops = found
+        columns = rows.columns
         if ctx.objects:  # as those of larger files
             columns = [box_text(c) if kind_of(c).name == "text" else c for c in columns]
-        return Block(self.format.structure, columns, found.rows)
+        return Block(self.format.structure, columns, rows.rows), stops, read.signatures
 
 
-def read_small(paths: Iterable[str]) -> tuple[bytes, Indices] | None:
-    """The bytes of files end to end, and where each ends; None if one is not small, not here, or not to be read."""
-    parts = []
+def _ids(ctx: Context, parents: Sequence[Sequence[int]], stops: Indices) -> Ids:
+    """The ids of the rows of children that end at these rows, each on the path of its parent."""
+    counts = np.diff(stops, prepend=0)
+    paths = np.array([ctx.branch(*parent).path for parent in parents], np.uint64)
+    ids = source_ids(0, np.arange(len(counts) and int(stops[-1])) - np.repeat(stops - counts, counts))
+    ids[:, 0] = np.repeat(paths, counts)
+    return ids
+
+
+class SmallContents(NamedTuple):
+    """The bytes of files end to end, where each ends, and which files they are."""
+
+    data: bytes
+    ends: Indices
+    signatures: list[Signature]
+
+
+def read_small(paths: Iterable[str]) -> SmallContents | None:
+    """The contents of small files; None if one is not small, not here, or not to be read."""
+    parts, signatures = [], []
     try:
         for path in map(local_path, paths):
-            size = None if path is None else small_size(path)
-            if path is None or size is None:
+            found = None if path is None else small_stat(path)
+            if path is None or found is None:
                 return None
             descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
             try:
-                data = os.read(descriptor, size + 1)
+                data = os.read(descriptor, found.st_size + 1)
             finally:
                 os.close(descriptor)
-            if len(data) != size:  # somebody is writing to it, or the system gave only a part
+            if len(data) != found.st_size:  # somebody is writing to it, or the system gave only a part
                 return None
             parts.append(data)
+            signatures.append(signature(found))
     except OSError:  # it is met again, in the place of that file
         return None
-    return b"".join(parts), np.cumsum([len(part) for part in parts])
+    return SmallContents(b"".join(parts), np.cumsum([len(part) for part in parts]), signatures)

@@ -20,6 +20,7 @@ from headrace.errors import SpecError, StorageError
 from headrace.execute.context import Context
 from headrace.execute.registry import fetches, opens
 from headrace.execute.stream import Stream
+from headrace.paths import local_only
 from headrace.plan.cardinality import Cardinality
 from headrace.plan.datasets import dataset_of, is_dataset
 from headrace.plan.marks import At
@@ -61,7 +62,7 @@ def load(
     >>> list(hr.Dataset.load(folder / "numbers"))
     [np.int64(0), np.int64(1), np.int64(2)]
     """
-    place = Path(path).absolute()
+    place = local_only(path, "Dataset.load", "copy the saved folder to this machine first").absolute()
     if wait:
         try:
             await_writer(place)

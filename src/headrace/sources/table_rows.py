@@ -19,7 +19,7 @@ from headrace.plan.spec import Spec
 from headrace.plan.structure import Structure
 from headrace.records.choice import Choice
 from headrace.records.counts import Count, Counts
-from headrace.records.files import file_identity
+from headrace.records.files import file_identity, local_path
 from headrace.records.groups import Groups
 from headrace.records.pieces import ColumnPiece, Lost, Piece, arrow_message, group_pieces
 from headrace.records.redact import show_path
@@ -106,11 +106,14 @@ class TableRows(OneFile):
 
     format: Tables
 
+    @property
+    def cuttable(self) -> bool:
+        """Whether several readers may each read some groups of the file: numbers of rows do not depend on a filter."""
+        return local_path(self.path) is not None and self.format.kept is None
+
     def bad(self, lost: Lost, group: int, number: int) -> ElementError:
         """What stands in the place of a row that cannot be read."""
-        error = self.bad_row(lost.reason, number, f"row {number}, group {group}")
-        error.__cause__ = lost.cause
-        return error
+        return self.bad_row(lost.reason, number, f"row {number}, group {group}", lost.cause)
 
 
 opens(TableRows, own=TableMark)(TableStream)

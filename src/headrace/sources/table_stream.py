@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.block import Block, Failure, Item
-from headrace.errors import raise_if_passing
+from headrace.errors import is_unopenable, raise_if_passing
 from headrace.execute.context import Context
 from headrace.plan.marks import At, OwnMark
 from headrace.records.files import file_identity
 from headrace.records.groups import Groups
 from headrace.records.pieces import ColumnPiece, Lost, Piece, arrow_message
 from headrace.records.redact import show_path
+from headrace.records.shared import Shared
 from headrace.sources.one_file import NO_FILE, FileStream
 
 if TYPE_CHECKING:
@@ -39,6 +40,25 @@ class TableMark(OwnMark):
     number: int
 
 
+class GroupPlace(NamedTuple):
+    """A group of an open file, where another reader begins, and how many rows of the file come before it."""
+
+    group: int
+    number: int
+    groups: Shared[Groups]
+    token: int
+
+
+class GroupRange(NamedTuple):
+    """The groups of a file from `group` to before `stop`; `number` rows of the file come before them."""
+
+    group: int
+    number: int
+    stop: int
+    groups: Shared[Groups]
+    token: int
+
+
 class TableStream(FileStream):
     """Groups in turn."""
 
@@ -48,16 +68,25 @@ class TableStream(FileStream):
         self._node = node
         self._ctx = ctx
         self._groups: Groups | None = None
+        self._shared: Shared[Groups] | None = None
         self._pieces: Iterator[Piece] | None = None
         self._lost: Lost | None = None
         own: TableMark = at.own or TableMark(NO_TOKEN, 0, 0, 0)
         self._group, self._row, self._number = own.group, own.row, own.number
         self._token = NO_TOKEN
+        self._stop: int | None = None
         self._passing = 0
+        if node.piece is not None:
+            self._stop = node.piece.stop
+            if at.own is None:
+                self._group, self._number = node.piece.group, node.piece.number
         if at.own is not None:
             self._resume(own.token)
 
     def _resume(self, token: int) -> None:
+        if self._node.piece is not None:
+            self._passing, self._number, self._row = self._row, self._number - self._row, 0
+            return
         try:
             self._token = file_identity(self._node.path, self._node.via(self._ctx)).token
         except OSError as error:
@@ -68,17 +97,36 @@ class TableStream(FileStream):
         self._passing, self._number, self._row = self._row, self._number - self._row, 0
 
     def close(self) -> None:
-        groups, self._groups, self._pieces = self._groups, None, None
-        if groups is not None:
-            groups.close()
+        self._pieces = None
+        if self._shared is not None:
+            shared, self._shared, self._groups = self._shared, None, None
+            shared.release()
+        if self._groups is not None:
+            self._groups.close()
+            self._groups = None
 
     def _open(self) -> Groups:
         node, via = self._node, self._node.via(self._ctx)
+        if node.piece is not None:
+            self._token = node.piece.token
+            self._groups = node.piece.groups.value.again()
+            return self._groups
         known = file_identity(node.path, via)
         node.remember(lambda: known)
         self._token = known.token
         self._groups = groups = node.format.open(node.path, via)
         return groups
+
+    def halt(self) -> GroupPlace | None:
+        groups, whole = self._groups, self._node.cuttable and self._lost is None and not self._passing
+        if groups is None or self._over or not whole:
+            return None
+        if self._pieces is None and not self._row:
+            self._stop, number = self._group, self._number
+        else:
+            self._stop, number = self._group + 1, self._number - self._row + groups.rows(self._group)
+        self._shared = Shared(groups, groups.close)
+        return GroupPlace(self._stop, number, self._shared.retain(), self._token)
 
     def skip(self, count: int, *, replay: bool = False) -> int:  # noqa: ARG002
         done = 0
@@ -102,7 +150,7 @@ class TableStream(FileStream):
         except Exception as error:  # which is told when the next row is read
             raise_if_passing(error, show_path(node.path))
             return 0
-        if self._group == groups.count:
+        if self._group == self._last(groups):
             return 0
         left = groups.rows(self._group) - self._row
         if left > count:
@@ -110,6 +158,10 @@ class TableStream(FileStream):
         self._passed(left)
         self._next_group()
         return left
+
+    def _last(self, groups: Groups) -> int:
+        """The group before which this pass ends."""
+        return groups.count if self._stop is None else min(self._stop, groups.count)
 
     def _next_group(self) -> None:
         self._pieces, self._group, self._row = None, self._group + 1, 0
@@ -123,7 +175,7 @@ class TableStream(FileStream):
             raise_if_passing(error, show_path(self._node.path))
             self._over = True
             return self._bad(Lost(arrow_message(error), 1, cause=error), opening=True)
-        if self._group == groups.count:
+        if self._group == self._last(groups):
             self._over = True
             self.close()
             return []
@@ -162,7 +214,9 @@ class TableStream(FileStream):
 
     def _bad(self, lost: Lost, *, opening: bool = False) -> list[Item]:
         node = self._node
-        if node.on_error is None or (lost.fault and not opening):
+        if node.leaves_out(lost.cause):
+            return []
+        if node.on_error is None or (lost.fault and not opening) or is_unopenable(lost.cause):
             return self._failures(lost)
         number = self._number
         self._passed(lost.rows)

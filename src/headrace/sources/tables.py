@@ -15,7 +15,8 @@ from headrace.records.redact import show_path
 from headrace.records.tables import table_spec
 from headrace.records.transport import ALONE, StorageOptions, Transport
 from headrace.sources.files import read_files
-from headrace.sources.list_files import matching
+from headrace.sources.list_files import first_readable, matching
+from headrace.sources.one_file import Missing
 from headrace.sources.table_rows import TableRows, Tables, rows_in_files
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ def ParquetDataset(  # noqa: N802 - as tf.data's readers are named
     nulls: Mapping[str, Any] | None = None,
     num_parallel_reads: int | None = None,
     on_error: Any = "raise",
+    missing: Missing = "raise",
     index: bool | str = "auto",
     storage_options: Mapping[str, Any] | None = None,
     name: str | None = None,
@@ -45,7 +47,8 @@ def ParquetDataset(  # noqa: N802 - as tf.data's readers are named
     Columns of lists become arrays or an hr.Ragged, structs nested dicts, lists of structs and maps dicts of lists.
     `columns` or `exclude` say which are read, `cast={"price": np.float64, "note": object}` as what; a field of a column
     is called `column.field`. A missing number with a fraction is NaN; what else may be missing needs a value in
-    `nulls`. A row that cannot be read is one error, a damaged row group an error for each of its rows.
+    `nulls`. A row that cannot be read is one error, a damaged row group an error for each of its rows: `on_error`
+    leaves these out, and `missing="skip"` files that cannot be opened.
 
     >>> import pyarrow as pa, pyarrow.parquet as pq
     >>> from tempfile import TemporaryDirectory
@@ -66,6 +69,7 @@ def ParquetDataset(  # noqa: N802 - as tf.data's readers are named
         kept,
         num_parallel_reads,
         on_error,
+        missing,
         index,
         name,
         storage_options,
@@ -81,6 +85,7 @@ def ArrowDataset(  # noqa: N802 - as tf.data's readers are named
     nulls: Mapping[str, Any] | None = None,
     num_parallel_reads: int | None = None,
     on_error: Any = "raise",
+    missing: Missing = "raise",
     index: bool | str = "auto",
     storage_options: Mapping[str, Any] | None = None,
     name: str | None = None,
@@ -103,6 +108,7 @@ def ArrowDataset(  # noqa: N802 - as tf.data's readers are named
         None,
         num_parallel_reads,
         on_error,
+        missing,
         index,
         name,
         storage_options,
@@ -141,15 +147,17 @@ def _read(
     kept: Any,
     reads: Any,
     on_error: Any,
+    missing: Missing,
     index: bool | str,
     name: str | None,
     storage: StorageOptions | None,
 ) -> Dataset:
-    files = matching(pattern, storage)
+    files = matching(pattern, storage, keep_missing=missing == "skip")
     via = ALONE.using(storage)
+    shown = first_readable(files, missing, via)
     with (
-        _naming(f"{reader}: {show_path(files[0])}"),
-        closing(_open_first(groups, files[0], choice, kept, via)) as first,
+        _naming(f"{reader}: {show_path(shown)}"),
+        closing(_open_first(groups, shown, choice, kept, via)) as first,
     ):
         choice.check(first.schema)
         form = Tables(groups, table_spec(first.schema, choice), choice, kept)
@@ -160,6 +168,7 @@ def _read(
         buffer_size=None,
         num_parallel_reads=reads,
         on_error=on_error,
+        missing=missing,
         counts=rows_in_files(reader, files, form, index, via),
         name=name,
         storage_options=storage,

@@ -9,6 +9,7 @@ from headrace.records.kinds import FileFormat, register_format
 from headrace.records.text import Lines, encoding_name
 from headrace.records.unpack import codec
 from headrace.sources.files import read_files
+from headrace.sources.one_file import Missing
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
@@ -23,6 +24,7 @@ def TextLineDataset(  # noqa: N802 - as tf.data names it
     *,
     encoding: str | None = "utf-8",
     on_error: Any = "raise",
+    missing: Missing = "raise",
     index: bool | str = "auto",
     storage_options: Mapping[str, Any] | None = None,
 ) -> Dataset:
@@ -31,6 +33,7 @@ def TextLineDataset(  # noqa: N802 - as tf.data names it
     `filenames` is a name, a path, a URL that fsspec knows, a list of these, or a dataset of them. With
     `num_parallel_reads` so many files are read at a time, and their lines come in turn. `index=True` makes the lines
     of uncompressed files countable and addressable, by an index that is made once and kept (`hr.io.build_index`).
+    A file that cannot be opened is an error whatever `on_error` says; `missing="skip"` leaves it out and logs it.
     `storage_options` is what the file system of a URL is told, such as credentials.
 
     >>> from pathlib import Path
@@ -47,6 +50,7 @@ def TextLineDataset(  # noqa: N802 - as tf.data names it
         buffer_size=buffer_size,
         num_parallel_reads=num_parallel_reads,
         on_error=on_error,
+        missing=missing,
         index=index,
         name=name,
         storage_options=storage_options,

@@ -12,6 +12,7 @@ from headrace.records.kinds import FileFormat, register_format
 from headrace.records.tfrecord import TFRecords
 from headrace.records.unpack import codec
 from headrace.sources.files import read_files
+from headrace.sources.one_file import Missing
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
@@ -25,6 +26,7 @@ def TFRecordDataset(  # noqa: N802 - as tf.data names it
     name: str | None = None,
     *,
     on_error: Any = "raise",
+    missing: Missing = "raise",
     index: bool | str = "auto",
     storage_options: Mapping[str, Any] | None = None,
 ) -> Dataset:
@@ -33,9 +35,10 @@ def TFRecordDataset(  # noqa: N802 - as tf.data names it
     `filenames` is a name, a path, a URL that fsspec knows, a list of these, or a dataset of them. With
     `num_parallel_reads` so many files are read at a time, and their records come in turn. A damaged record is an error
     in its place, and the rest of its file is passed over; with `on_error="skip"` or `hr.Quarantine(folder)` it is left
-    out and reading goes on at the next good one. `index=True` makes the records of uncompressed files countable and
-    addressable (`len(ds)`, `ds[i]`, `shuffle()` of everything), by an index that is made once and kept
-    (`hr.io.build_index`); the default is to use one that is there.
+    out and reading goes on at the next good one. A file that cannot be opened is a FileNotFoundError or PermissionError
+    in its place, whatever `on_error` says; with `missing="skip"` it is left out and logged. `index=True` makes the
+    records of uncompressed files countable and addressable (`len(ds)`, `ds[i]`, `shuffle()` of everything), by an
+    index that is made once and kept (`hr.io.build_index`); the default is to use one that is there.
 
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
@@ -52,6 +55,7 @@ def TFRecordDataset(  # noqa: N802 - as tf.data names it
         buffer_size=buffer_size,
         num_parallel_reads=num_parallel_reads,
         on_error=on_error,
+        missing=missing,
         index=index,
         name=name,
         storage_options=storage_options,

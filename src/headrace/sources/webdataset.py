@@ -18,11 +18,14 @@ from headrace.records.files import open_path
 from headrace.records.format import ScanHints
 from headrace.records.kinds import FileFormat, register_format
 from headrace.records.redact import show_path
+from headrace.records.tar import BLOCK, samples
 from headrace.records.transport import ALONE, Transport
 from headrace.records.unpack import codec
-from headrace.records.webdataset import BLOCK, KEY, TarSamples, samples
+from headrace.records.webdataset import KEY, TarSamples
 from headrace.records.window import open_window
 from headrace.sources.files import file_names, read_files
+from headrace.sources.list_files import readable_files
+from headrace.sources.one_file import Missing
 from headrace.trace.operation import traced_operation
 
 if TYPE_CHECKING:
@@ -80,6 +83,7 @@ def WebDataset(  # noqa: N802 - as others name it
     name: str | None = None,
     *,
     on_error: Any = "raise",
+    missing: Missing = "raise",
     index: bool | str = "auto",
     storage_options: Mapping[str, Any] | None = None,
 ) -> Dataset:
@@ -103,7 +107,8 @@ def WebDataset(  # noqa: N802 - as others name it
         if known is None:
             raise ValueError("WebDataset: names of files that a dataset tells do not tell the endings: give fields")
         via = ALONE.using(storage_options)
-        fields = next((endings for path in known.names if (endings := _first_fields(path, form, via))), ())
+        files = readable_files(known.names, missing, via)
+        fields = next((endings for path in files if (endings := _first_fields(path, form, via))), ())
     form = TarSamples(form.compression, tuple(dict.fromkeys(fields)))
     if KEY in form.fields:
         raise ValueError(f"WebDataset: {KEY} is always there: fields are endings")
@@ -114,6 +119,7 @@ def WebDataset(  # noqa: N802 - as others name it
         buffer_size=buffer_size,
         num_parallel_reads=num_parallel_reads,
         on_error=on_error,
+        missing=missing,
         index=index,
         name=name,
         storage_options=storage_options,

@@ -1,5 +1,7 @@
 """`hr.text`: functions of text under tf.strings' names, on single texts, on arrays, and on whole columns in a map."""
 
+from typing import TYPE_CHECKING, Any
+
 from headrace.text.case import lower, upper
 from headrace.text.characters import bytes_split, length, unicode_decode, unicode_split
 from headrace.text.numbers import to_hash_bucket_fast, to_number
@@ -32,3 +34,11 @@ __all__ = [
     "unicode_split",
     "upper",
 ]
+
+
+if not TYPE_CHECKING:  # a type checker should still know which names there are
+
+    def __getattr__(name: str) -> Any:
+        from headrace.names import found
+
+        return found("hr.text", name)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from headrace.execute.budget import cpus
+from headrace.paths import local_only
 from headrace.ragged import Ragged
 from headrace.text.operation import Work, as_strings, text_operation
 
@@ -108,7 +109,7 @@ def _methods(tokenizer: Any, *, special: bool) -> tuple[Encode, Decode]:
 
 def _opened(name: str | Path) -> Any:
     """The tokenizer in a file, or the encoding of tiktoken that is called so."""
-    ending = Path(name).suffix
+    ending = local_only(name, "hr.text.Tokenizer", "copy the file to this machine first").suffix
     library = {".json": "tokenizers", ".model": "sentencepiece"}.get(ending, "tiktoken")
     try:
         if library == "tokenizers":

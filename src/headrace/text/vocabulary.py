@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from headrace.columns.objects import boxes
 from headrace.feature_column.learners import Frequencies
 from headrace.feature_column.raw import Raw
 from headrace.feature_column.vocabulary import VocabularyTable, _lines
+from headrace.paths import local_only
 from headrace.plan.spec import TensorSpec
 from headrace.preprocessing.adapt import How, flat_raw, learn
 from headrace.preprocessing.base import PreprocessingLayer
@@ -115,7 +115,7 @@ class Vocabulary(PreprocessingLayer):
         wrong = [token for token in content if b"\n" in token or b"\r" in token]
         if wrong:
             raise ValueError(f"Vocabulary: the token {_readable(wrong[0])!r} holds the end of a line")
-        with whole_file(Path(path)) as file:
+        with whole_file(local_only(path, "Vocabulary.save")) as file:
             file.write(b"".join(token + b"\n" for token in content))
 
     def __len__(self) -> int:

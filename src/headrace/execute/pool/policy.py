@@ -1,0 +1,48 @@
+"""When a scan runs on the pool, and how large its cuts are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class ScanPolicy:
+    """The numbers of a scan. They change when rows are made, never which rows there are."""
+
+    serial_nanoseconds: int = 4_000_000
+    """How long the consumer works by itself before the pool runs ahead: short passes need no thread.
+
+    To start threads, cut the source and refill the caches takes about a millisecond of CPU time.
+    """
+    first_cut_bytes: int = 256 << 10
+    min_cut_bytes: int = 32 << 10
+    max_cut_bytes: int = 4 << 20
+    first_cut_rows: int = 16
+    max_cut_rows: int = 1 << 18
+    min_threads: int = 0
+    """How many threads there are at least, however few processors."""
+    overhead_nanoseconds_per_byte: float = 0.2
+    """What a scan by cuts costs beside the work: finding the cuts, cold caches, batches joined of blocks."""
+    efficiency: float = 0.8
+    """How much of its time a thread of several is expected to work."""
+
+    def gains(self, threads: int, nanoseconds: int, nbytes: int) -> bool:
+        """Return whether `threads` threads finish sooner than one that took `nanoseconds` for `nbytes` of rows.
+
+        Work that is little more than copying, such as records of a mapped file into batches, runs at the speed of
+        memory. Two threads would use twice the CPU time and finish no sooner.
+        """
+        return nanoseconds * (self.efficiency * threads - 1) >= self.overhead_nanoseconds_per_byte * nbytes
+
+
+TINY_CUTS = ScanPolicy(
+    serial_nanoseconds=-1,
+    first_cut_bytes=16,
+    min_cut_bytes=1,
+    max_cut_bytes=64,
+    first_cut_rows=2,
+    max_cut_rows=8,
+    min_threads=3,
+    overhead_nanoseconds_per_byte=0.0,
+)
+"""Cuts of a few rows from the first row on, for tests: all boundaries are met on little data."""

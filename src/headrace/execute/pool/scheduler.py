@@ -1,0 +1,134 @@
+"""The worker threads of a process, and how they choose what to run next."""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from typing import Protocol
+
+
+class Job(Protocol):
+    """Work that one thread does without waiting for anything."""
+
+    def run(self) -> None:
+        """Do it. Exceptions are kept as a result, never raised."""
+        ...
+
+
+class Jobs(Protocol):
+    """Where workers get jobs from: the window of one stream."""
+
+    threads: int
+    """How many workers may run its jobs at a time."""
+    busy: int
+    """How many do. Only the pool writes this."""
+
+    def claim(self) -> Job | None:
+        """Take the next job, if there is one. The pool's lock is held."""
+        ...
+
+
+class Pool:
+    """Worker threads that run the jobs of all windows of this process.
+
+    Threads start when a window asks for them and end with the last window. All windows and the pool share one lock:
+    what is done under it takes microseconds, and no lock order can be violated. A worker never blocks inside a job, so
+    that every window whose consumer waits gets a thread in the end.
+
+    The pool refers to windows weakly. It lives as long as the process, and a window leads to all that its pass holds.
+    Otherwise an iterator in a reference cycle, such as by the traceback of a failed row, could never be collected.
+    """
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self._work = threading.Condition(self.lock)
+        self._windows: list[weakref.ref[Jobs]] = []
+        self._threads: set[threading.Thread] = set()
+        self._idle = 0
+        self._next = 0
+
+    def attach(self, window: Jobs) -> None:
+        """Have workers run the jobs of this window. Starts as many threads as it may use.
+
+        A thread is counted once it runs, so that an interrupt in here leaves none behind that never starts.
+        """
+        with self.lock:
+            self._windows.append(weakref.ref(window))
+            self._work.notify(window.threads)
+            while len(self._threads) < max(each.threads for each in self._live_windows()):
+                thread = threading.Thread(target=self._run, name=f"headrace-pool-{len(self._threads)}", daemon=True)
+                thread.start()
+                self._threads.add(thread)
+
+    def detach(self, window: Jobs) -> None:
+        """Forget a window. Returns when no worker runs a job of it; the last window's threads end, too."""
+        with self.lock:
+            self._windows = [each for each in self._windows if each() not in (window, None)]
+            while window.busy and not self._runs_here():
+                self._work.wait()
+            ending = [] if self._windows else list(self._threads)
+            self._work.notify_all()
+        for thread in ending:
+            if thread is not threading.current_thread():
+                thread.join()
+
+    def wake(self, jobs: int = 1) -> None:
+        """Tell idle workers that there are new jobs. The lock is held."""
+        if self._idle:
+            self._work.notify(jobs)
+
+    def _live_windows(self) -> list[Jobs]:
+        return [window for each in self._windows if (window := each()) is not None]
+
+    def _runs_here(self) -> bool:
+        return threading.current_thread() in self._threads
+
+    def _run(self) -> None:
+        with self.lock:
+            self._threads.add(threading.current_thread())
+            while True:
+                found = self._claim()
+                if found is None:
+                    if not self._windows:
+                        break
+                    self._idle += 1
+                    self._work.wait()
+                    self._idle -= 1
+                    continue
+                window, job = found
+                window.busy += 1
+                self.lock.release()
+                try:
+                    job.run()
+                finally:
+                    self.lock.acquire()
+                    window.busy -= 1
+                    if all(each() is not window for each in self._windows):
+                        self._work.notify_all()
+                    del window, job, found
+            self._threads.discard(threading.current_thread())
+
+    def _claim(self) -> tuple[Jobs, Job] | None:
+        """The next job, from one window after another: no pass starves the others."""
+        windows = self._live_windows()
+        count = len(windows)
+        for step in range(count):
+            window = windows[(self._next + step) % count]
+            if window.busy < window.threads and (job := window.claim()) is not None:
+                self._next = (self._next + step + 1) % count
+                return window, job
+        return None
+
+
+_pools: dict[int, Pool] = {}
+
+
+def pool() -> Pool:
+    """The pool of this process. A forked child has its own: it inherits neither threads nor locks."""
+    pid = os.getpid()
+    found = _pools.get(pid)
+    if found is None:
+        _pools.clear()
+        found = _pools.setdefault(pid, Pool())
+    return found

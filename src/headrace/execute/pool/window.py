@@ -1,0 +1,257 @@
+"""The morsels of one stream: run by the pool ahead of the consumer, handed over in order."""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from headrace.execute.pool.scheduler import Job, Pool, pool
+
+T = TypeVar("T")
+
+FIRST_MORSELS_AHEAD = 2
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How far a window may run ahead of its consumer."""
+
+    threads: int
+    """How many workers may run its morsels at a time."""
+    buffered_bytes: int
+    """What all its morsels may hold, ready or not yet run. A head without items runs whatever the others hold."""
+
+
+class Morsel(ABC, Generic[T]):
+    """A bounded piece of work that gives items in order. At most one thread runs it at a time."""
+
+    def __init__(self) -> None:
+        self.items: deque[T] = deque()
+        self.nbytes = 0
+        self.held_bytes = 0
+        """What it holds from the beginning until it is done, beside its items."""
+        self.running = False
+        self.done = False
+
+    @abstractmethod
+    def step(self) -> tuple[list[T], int, bool]:
+        """Make some items: these, their size in bytes, and whether the morsel is done. Must not block or raise."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Free what it holds. Called once no thread runs it."""
+
+
+class Window(Generic[T]):
+    """Morsels in order, of which several are run at a time.
+
+    The pool's lock guards everything here. The rules that keep it from deadlock:
+
+    - Workers never wait. A worker steps a morsel while its output fits, puts it down otherwise, and takes it up again
+      after the consumer has made room.
+    - The head, the morsel that the consumer takes items from, may always run while none of its items is ready.
+    - A consumer that finds nothing ready runs the head itself, unless a worker is at it.
+
+    Read-ahead starts with few morsels and doubles every time the consumer has to wait, up to the limits: a consumer
+    that takes ten rows and leaves has read little more than these.
+
+    With `fetches`, finding the next morsel may wait for a network. Then a thread of the window's own does it, and
+    workers only see morsels that are ready.
+    """
+
+    def __init__(self, morsels: Iterator[Morsel[T]], limits: Limits, *, fetches: bool = False) -> None:
+        self._source = morsels
+        self._limits = limits
+        self._pool: Pool = pool()
+        self._ready = threading.Condition(self._pool.lock)
+        self._morsels: deque[Morsel[T]] = deque()
+        self._buffered = 0
+        self._largest = 0
+        self._cutting = False
+        self._exhausted = False
+        self._failure: BaseException | None = None
+        self._closed = False
+        self._ahead = FIRST_MORSELS_AHEAD
+        self._attached = False
+        self._fetcher: threading.Thread | None = None
+        self._fetch = threading.Condition(self._pool.lock) if fetches else None
+        self.threads = limits.threads
+        self.busy = 0
+
+    def start(self) -> None:
+        """Have workers run ahead from here on."""
+        if not self._attached:
+            self._attached = True
+            self._pool.attach(self)
+        if self._fetch is not None and self._fetcher is None:
+            thread = threading.Thread(target=self._fetch_cuts, name="headrace-fetch", daemon=True)
+            thread.start()
+            self._fetcher = thread
+
+    def _fetch_cuts(self) -> None:
+        """Find morsels whenever there is room for another."""
+        assert self._fetch is not None
+        with self._pool.lock:
+            self._fetcher = threading.current_thread()  # also if an interrupt came while it was started
+            while not self._closed and not self._exhausted:
+                if not self._wants_cut():
+                    self._fetch.wait()
+                    continue
+                job = self._claim_cut()
+                self._pool.lock.release()
+                try:
+                    job.run()
+                finally:
+                    self._pool.lock.acquire()
+
+    def _wake(self, jobs: int) -> None:
+        """Tell those who look for something to do that there may be. The lock is held."""
+        self._pool.wake(jobs)
+        if self._fetch is not None:
+            self._fetch.notify()
+
+    def take(self) -> tuple[list[T], Morsel[T]] | None:
+        """The next items and the morsel they are of; no items at its end. None after the last morsel."""
+        while True:
+            with self._pool.lock:
+                job = self._next_for_consumer()
+                if job is None:
+                    return None
+                if isinstance(job, tuple):
+                    return job
+            job.run()
+
+    def _next_for_consumer(self) -> tuple[list[T], Morsel[T]] | Job | None:
+        """Items that are ready, else a job that the consumer does itself. Waits only for a worker that makes them."""
+        waited = False
+        while True:
+            head = self._morsels[0] if self._morsels else None
+            if head is None:
+                if self._failure is not None:
+                    failure, self._failure = self._failure, None
+                    raise failure
+                if not self._cutting:
+                    return None if self._exhausted else self._claim_cut()
+            elif head.items:
+                items = list(head.items)
+                head.items.clear()
+                self._release(head)
+                return items, head
+            elif head.done and not head.running:
+                self._morsels.popleft()
+                self._wake(1)
+                return [], head
+            elif not head.running:
+                head.running = True
+                return _Step(self, head)
+            if not waited:
+                self._ahead = min(2 * self._ahead, 2 * self.threads + 2)
+                self._wake(self._ahead)
+                waited = True
+            self._ready.wait()
+
+    def _release(self, head: Morsel[T]) -> None:
+        self._buffered -= head.nbytes
+        head.nbytes = 0
+        self._wake(2)
+
+    def claim(self) -> Job | None:
+        """A morsel to run, the earliest first, or the next cut. The lock is held."""
+        if self._closed:
+            return None
+        room = self._buffered < self._limits.buffered_bytes
+        for place, morsel in enumerate(self._morsels):
+            if not (morsel.running or morsel.done) and (room or (place == 0 and not morsel.items)):
+                morsel.running = True
+                return _Step(self, morsel)
+        return self._claim_cut() if self._fetch is None and self._wants_cut() else None
+
+    def _wants_cut(self) -> bool:
+        """Whether the next morsel should be found now."""
+        if self._cutting or self._exhausted:
+            return False
+        return len(self._morsels) < self._ahead and self._room_for_another()
+
+    def _room_for_another(self) -> bool:
+        """Whether one more morsel would fit, if it became as large as the largest so far."""
+        pending = sum(not morsel.done for morsel in self._morsels)
+        return self._buffered + (pending + 1) * self._largest <= self._limits.buffered_bytes or not self._morsels
+
+    def _claim_cut(self) -> Job:
+        self._cutting = True
+        return _Cut(self)
+
+    def close(self) -> None:
+        """End the read-ahead. Returns when no worker runs a morsel of this window; then all of them are closed."""
+        with self._pool.lock:
+            self._closed = True
+            if self._fetch is not None:
+                self._fetch.notify_all()
+        if self._fetcher is not None and self._fetcher is not threading.current_thread():
+            self._fetcher.join()
+        if self._attached:
+            self._pool.detach(self)
+        morsels, self._morsels = list(self._morsels), deque()
+        if isinstance(self._source, Generator):
+            self._source.close()
+        for morsel in morsels:
+            morsel.close()
+
+
+class _Step(Generic[T]):
+    """One step of a morsel."""
+
+    def __init__(self, window: Window[T], morsel: Morsel[T]) -> None:
+        self._window = window
+        self._morsel = morsel
+
+    def run(self) -> None:
+        window, morsel = self._window, self._morsel
+        items: list[T] = []
+        nbytes, done = 0, True
+        try:
+            items, nbytes, done = morsel.step()
+        finally:
+            with window._pool.lock:
+                morsel.items.extend(items)
+                morsel.nbytes += nbytes
+                morsel.done = done
+                morsel.running = False
+                window._buffered += nbytes
+                if done:
+                    window._largest = max(window._largest, morsel.nbytes)
+                    window._buffered -= morsel.held_bytes
+                    if window._fetch is not None:
+                        window._fetch.notify()
+                if window._morsels and morsel is window._morsels[0]:
+                    window._ready.notify_all()
+
+
+class _Cut(Generic[T]):
+    """Find the next morsel. Serial: only one thread of a window does it at a time."""
+
+    def __init__(self, window: Window[T]) -> None:
+        self._window = window
+
+    def run(self) -> None:
+        window = self._window
+        found: Morsel[T] | None = None
+        failure: BaseException | None = None
+        try:
+            found = next(window._source, None)
+        except BaseException as error:  # raised where the consumer gets there
+            failure = error
+        with window._pool.lock:
+            window._cutting = False
+            if found is not None:
+                window._morsels.append(found)
+                window._buffered += found.held_bytes
+                window._wake(2)
+            else:
+                window._exhausted = True
+                window._failure = failure
+            window._ready.notify_all()

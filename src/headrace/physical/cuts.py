@@ -1,0 +1,102 @@
+"""How sources are cut into pieces that can be read independently.
+
+A *cut* is a bounded source: a node that gives some consecutive rows of another source and stands for it. A *cutter*
+gives the cuts of a source in order, from a place on. It is serial and parses nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator
+from typing import Any, NamedTuple
+
+from headrace.execute.context import Context
+from headrace.execute.pool import ScanPolicy
+from headrace.plan.node import Node
+
+CUT_NANOSECONDS = 8_000_000
+"""How long the work on one cut should take: many times the Python that surrounds it."""
+
+
+class CutSize:
+    """How many bytes or rows of a source make one cut: as many as take about `CUT_NANOSECONDS`, few at first."""
+
+    def __init__(self, policy: ScanPolicy) -> None:
+        self._policy = policy
+        self.nbytes = policy.first_cut_bytes
+        self.rows = policy.first_cut_rows
+
+    def learn(self, cut: Cut, nanoseconds: int) -> None:
+        """Learn that a cut took so long."""
+        policy, nanoseconds = self._policy, max(1, nanoseconds)
+        if cut.nbytes:
+            fitting = cut.nbytes * CUT_NANOSECONDS // nanoseconds
+            self.nbytes = max(policy.min_cut_bytes, min(fitting, 2 * self.nbytes, policy.max_cut_bytes))
+        if cut.rows:
+            fitting = cut.rows * CUT_NANOSECONDS // nanoseconds
+            self.rows = max(1, min(fitting, 2 * self.rows, policy.max_cut_rows))
+
+    @property
+    def max_file_bytes(self) -> int:
+        """How large a file may be that one worker reads alone, if others would have to wait for its bytes."""
+        return 2 * self._policy.max_cut_bytes
+
+    @property
+    def max_bytes_without_cut(self) -> int:
+        """How many bytes are held in memory to find the next cut in them."""
+        return 8 * self._policy.max_cut_bytes
+
+
+class Cut(NamedTuple):
+    """A bounded source, and its size in bytes or rows as far as it is known.
+
+    `unit` names what it is a piece of, such as a file: damage may end a unit early, which voids its later cuts.
+    """
+
+    source: Node
+    nbytes: int = 0
+    unit: Hashable | None = None
+    in_order: bool = False
+    """Whether it must not be opened before all rows before it were taken, since that could be seen."""
+    release: Callable[[], None] | None = None
+    """Called when it is not needed any more."""
+    held_bytes: int = 0
+    """How much memory it holds until it has been read."""
+    rows: int = 0
+
+
+Cutter = Callable[[Any, Context, Any, CutSize], Iterator[Cut]]
+"""`cutter(node, ctx, place, size)`: the cuts of a source from a place on, which its stream's `halt` gave."""
+
+_cutters: dict[type[Node], Cutter] = {}
+_fusing: dict[type[Node], Callable[[Any], Node | None]] = {}
+
+
+def cuts(kind: Any) -> Callable[[Cutter], Cutter]:
+    """Register how sources of this kind are cut."""
+
+    def register(cutter: Cutter) -> Cutter:
+        _cutters[kind] = cutter
+        return cutter
+
+    return register
+
+
+def cutter_of(node: Node) -> Cutter | None:
+    """How this source is cut. None if it must be read in order."""
+    return next((_cutters[base] for base in type(node).__mro__ if base in _cutters), None)
+
+
+def fuses(kind: type[Node]) -> Callable[[Callable[[Any], Node | None]], Callable[[Any], Node | None]]:
+    """Register how operations of this kind run inside a cut: the same without threads. None if they cannot."""
+
+    def register(fuse: Callable[[Any], Node | None]) -> Callable[[Any], Node | None]:
+        _fusing[kind] = fuse
+        return fuse
+
+    return register
+
+
+def fused(node: Node) -> Node | None:
+    """The operation as it runs inside a cut. None if it cannot."""
+    fuse = next((_fusing[base] for base in type(node).__mro__ if base in _fusing), None)
+    return None if fuse is None else fuse(node)

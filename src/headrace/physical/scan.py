@@ -1,0 +1,388 @@
+"""ParallelScan: a source and the per-row operations after it, run on many cuts of the source at a time."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Generator, Hashable, Iterator
+from dataclasses import dataclass, field, replace
+from time import thread_time_ns
+from typing import Any
+
+from headrace.block import Block, Failure, Item
+from headrace.columns.refs import UnsoundError
+from headrace.errors import StateError
+from headrace.execute.channel import Cancelled
+from headrace.execute.context import OBJECTS, Context, Form
+from headrace.execute.inputs import Input
+from headrace.execute.pool import Limits, Morsel, Window
+from headrace.execute.registry import opens
+from headrace.execute.stream import CROWD, END, Made, Pace, Stream, Wanted
+from headrace.ops.flat_map import ParentPlace
+from headrace.ops.unchanged_rows import PassThrough
+from headrace.physical.cuts import Cut, CutSize, cutter_of
+from headrace.plan.access import comes_late, late_bytes
+from headrace.plan.marks import At, Mark, Marks, Position
+from headrace.plan.node import TUNING, Ahead, Node
+from headrace.records.quarantine import PolicyEvents
+from headrace.records.strand import Strand
+from headrace.sources.files import Files
+from headrace.sources.one_file import OneFile
+
+BUFFERED_BYTES_PER_THREAD = 8 << 20
+MIN_BUFFERED_BYTES = 32 << 20
+FIRST_ROWS = 16
+"""So many rows are asked for first: a batch of images takes a second, and is not to be made before others help."""
+BUDGET_SHARE = 4
+"""A scan holds at most this part of the memory budget."""
+
+
+@dataclass(frozen=True, eq=False)
+class ParallelScan(PassThrough):
+    """The rows of its input, a source followed by per-row operations, made by `threads` workers on cuts of the source.
+
+    It begins as a serial scan in the consumer's thread. When that took some milliseconds and the consumer wants more,
+    the source is halted, the rest of it is cut, and the pool runs the pipeline on the cuts.
+    """
+
+    threads: int = field(default=1, metadata=TUNING)
+    reason: str = field(default="", repr=False, metadata=TUNING)
+
+    @property
+    def operation(self) -> str:
+        return "parallel_scan"
+
+    @property
+    def source(self) -> Node:
+        """What is cut, or read as a strand."""
+        source = pipeline_of(self.input)[1]
+        return source.inputs[0] if source.transparent else source
+
+    def remark(self) -> str | None:
+        return self.reason or None
+
+    @property
+    def ahead(self) -> Ahead:
+        return Ahead.RUNS
+
+    @property
+    def late_bytes(self) -> int:
+        return late_bytes(self.input)
+
+    @property
+    def comes_late(self) -> bool:
+        return comes_late(self.input)
+
+
+def pipeline_of(node: Node) -> tuple[list[Node], Node]:
+    """The per-row operations of a scan's input, the last first, and the source they read."""
+    operations: list[Node] = []
+    while cutter_of(node) is None:
+        operations.append(node)
+        (node,) = node.inputs
+    return operations, node
+
+
+@opens(ParallelScan)
+def open_scan(node: ParallelScan, ctx: Context, at: At) -> Stream:
+    """The rows of a scan; in order, one after another, if its consumer wants references to records in files."""
+    return ScanStream(node, ctx, at)
+
+
+class ScanStream(Stream):
+    """Serial at first, then by cuts; see ParallelScan.
+
+    Workers count rows relative to their cut. `_bases` has, for each operation with marks of its own, how many rows it
+    gave before the cut whose rows are handed over now: marks are sealed by adding it. A cut that does not go well (a
+    row fails, a file has changed) is run again here, from the first row that was not handed over, with absolute
+    ordinals: then errors are exact.
+    """
+
+    def __init__(self, node: ParallelScan, ctx: Context, at: At) -> None:
+        self._ctx = ctx
+        self._threads = node.threads
+        self._operations, self._source = pipeline_of(node.input)
+        self._input: Input | None = ctx.open(
+            node.input, at.inputs, any_order=True, form=Form(late=ctx.late, objects=True)
+        )
+        self._window: Window[Item] | None = None
+        self._strand: Strand | None = None
+        self._void: Hashable | None = None
+        self._again: CutMorsel | None = None
+        self._next: Mark | None = None
+        self._bases: dict[int, int] = {}
+        self._begun = False
+        self._worked = self._made_bytes = 0
+        # Scans of one stage, such as those of files that take turns, are alike: what one has learned holds for all.
+        self._size: CutSize = ctx.run.shared.setdefault((CutSize, ctx.stage), CutSize(ctx.run.scan))
+        self._pace: Pace = ctx.run.shared.setdefault((ParallelScan, ctx.stage), ctx.run.pace(threads=CROWD))
+        self._pace.grow_to(FIRST_ROWS)
+        self._serial = self._threads < 2 or not self._parallel_after(at)
+        self._source_number = ctx.prepared.number(self._source)
+        counting = [n for n in self._operations if not n.one_to_one]
+        self._numbers = [*map(ctx.prepared.number, counting), self._source_number]
+
+    def _parallel_after(self, at: At) -> bool:
+        """Whether a scan that begins here may run on cuts."""
+        ctx = self._ctx
+        if ctx.run.origins is not None or (ctx.late and comes_late(self._source)):
+            return False
+        # A state of a map that delivered out of order has rows to leave out.
+        return not any(
+            (position := at.inputs.get(ctx.prepared.number(n))) is not None and position.own is not None
+            for n in self._operations
+        )
+
+    @property
+    def handed_over(self) -> bool:
+        return self._window is not None
+
+    def pull(self, want: int) -> Made:
+        if self._input is not None:
+            made = self._pull_serially(self._input, want)
+            if made is not END:
+                return made
+        return self._pull_from_window()
+
+    def _pull_serially(self, rows: Input, want: int) -> Made:
+        policy = self._ctx.run.scan
+        if not self._serial and self._worked > policy.serial_nanoseconds and self._window is None:
+            if policy.gains(self._threads, self._worked, self._made_bytes):
+                self._go_parallel(rows)
+            else:
+                self._serial = True
+        started = thread_time_ns()
+        item = rows.pull(want if self._serial else min(want, self._pace.rows))
+        if item is not END:
+            nanoseconds = thread_time_ns() - started
+            if self._begun:  # the first rows take time that the others do not: files are opened, functions traced
+                self._worked += nanoseconds
+                self._made_bytes += item.nbytes
+            self._begun = True
+            self._pace.observe(item, nanoseconds)
+            return item
+        ordinals = rows.ordinals()
+        self._bases = {number: ordinals[number] for number in self._numbers}
+        self._void = self._source_input(rows).stream.voids()
+        self._next = None
+        rows.close()
+        self._input = None
+        if self._again is not None:
+            self._again.close()
+            self._again = None
+        return END
+
+    def _source_input(self, rows: Input) -> Input:
+        for _ in self._operations:
+            (rows,) = rows.inputs
+        return rows
+
+    def _go_parallel(self, rows: Input) -> None:
+        """Halt the serial scan and have the pool run the rest."""
+        place = self._source_input(rows).stream.halt()
+        if place is None:
+            self._serial = True
+            return
+        cutter = cutter_of(self._source)
+        assert cutter is not None
+        inside = place.inside[1] if isinstance(place, ParentPlace) and place.inside is not None else place
+        self._strand = inside if isinstance(inside, Strand) else None
+        self._ctx.stage.threaded = self._ctx.run.pooled = True
+        budget, sharers = self._ctx.run.memory.limit // BUDGET_SHARE, self._ctx.sharers
+        buffered = min(budget, max(MIN_BUFFERED_BYTES, self._threads * BUFFERED_BYTES_PER_THREAD)) // sharers
+        limits = Limits(self._threads, max(self._ctx.run.scan.max_cut_bytes, buffered))
+        morsels = self._morsels(cutter(self._source, self._ctx, place, self._size))
+        fetches = isinstance(self._source, Files | OneFile) and self._source.in_store
+        self._window = Window(morsels, limits, fetches=fetches)
+        self._window.start()
+
+    def _morsels(self, cuts: Iterator[Cut]) -> Iterator[Morsel[Item]]:
+        try:
+            for cut in cuts:
+                yield CutMorsel(self._ctx, self._pipeline(cut.source), cut, self._size, self._pace)
+        finally:
+            if isinstance(cuts, Generator):
+                cuts.close()
+
+    def _pipeline(self, node: Node) -> Node:
+        """The operations on one cut of the source."""
+        for operation in reversed(self._operations):
+            node = operation.with_inputs((node,))
+        return node
+
+    def _pull_from_window(self) -> Made:
+        if self._window is None:
+            return END
+        found = self._window.take()
+        if found is None:
+            return END
+        items, morsel = found
+        assert isinstance(morsel, CutMorsel)
+        if self._void is not None and morsel.cut.unit == self._void:
+            if not items:
+                morsel.close()
+            return []
+        if items:
+            for item in items:
+                morsel.apply_events()
+                item.mark = self._sealed(item.mark)
+            self._next = items[-1].mark.later(items[-1].rows)
+            return items
+        if morsel.broken:
+            if morsel.policy is not None:
+                morsel.policy.go_direct()
+            try:
+                self._input = self._ctx.open(morsel.pipeline, self._place(), any_order=True, form=OBJECTS)
+            except StateError as error:
+                if self._next is None or not hasattr(morsel.cut.source, "changed_midway"):
+                    raise
+                return self._file_changed(morsel, self._next, error)
+            self._again = morsel
+        else:
+            for number in self._numbers:
+                self._bases[number] += morsel.rows[number]
+            morsel.apply_events()
+            self._next = None
+            morsel.close()
+        return []
+
+    def _file_changed(self, morsel: CutMorsel, mark: Mark, cause: StateError) -> Failure:
+        """One failure in place of the rows that are left of a file that was changed while it was being read."""
+        source: Any = morsel.cut.source  # of files: nothing else changes while it is read
+        place = self._place()
+        error, rest = source.changed_midway(place, self._ctx.prepared)
+        error.__cause__ = cause
+        for number in self._numbers:
+            self._bases[number] = place[number].ordinal + 1
+        self._void, self._next = morsel.cut.unit, None
+        if rest is None:
+            morsel.close()
+        else:
+            self._input = self._ctx.open(self._pipeline(rest), self._place(), any_order=True, form=OBJECTS)
+            self._again = morsel
+        return Failure(error, mark)
+
+    def _sealed(self, mark: Mark) -> Mark:
+        """A mark of a worker with absolute ordinals. Rows of a strand have marks of their source, which are."""
+        shift = self._bases.get(mark.number)
+        if shift is None:
+            return mark
+        if mark.number == self._source_number:
+            if self._source.positional:
+                return Mark(mark.number, mark.ordinal + shift, mark.ordinal + shift)
+            return Mark(mark.number, mark.ordinal + shift, mark.offset, mark.own, mark.inputs, mark.takes)
+        inputs = tuple(self._sealed(m) if isinstance(m, Mark) else m for m in mark.inputs)
+        return Mark(mark.number, mark.ordinal + shift, mark.offset, mark.own, inputs, mark.takes)
+
+    def _place(self) -> Marks:
+        """Where the next row of the present cut lies, for a pipeline on that cut."""
+        if self._next is None:
+            return {n: Position(self._bases[n], 0) for n in self._numbers if n >= 0}
+        marks = dict(self._next.marks())
+        here = marks.get(self._source_number)
+        if here is not None and self._source.positional:
+            marks[self._source_number] = Position(here.ordinal, here.ordinal - self._bases[self._source_number])
+        return marks
+
+    def skip(self, count: int, *, replay: bool = False) -> int:
+        if self._input is None or self._window is not None:
+            return 0
+        return self._input.skip(count, replay=replay)
+
+    def announce(self, wanted: Wanted) -> None:
+        if self._input is not None and self._window is None:
+            self._serial = True  # rows that are not wanted are not made
+            self._input.announce(wanted)
+
+    def close(self) -> None:
+        if self._window is not None:
+            self._window.close()
+        if self._strand is not None:  # the cutter may not have begun
+            self._strand.close()
+        if self._again is not None:
+            self._again.close()
+
+
+class CutMorsel(Morsel[Item]):
+    """A pipeline on one cut. `broken` says that it met something that must be met in order, and stopped before it.
+
+    All cuts of a scan share `size` and `pace`. Work is measured in CPU time: a thread that waits for a processor or for
+    the GIL does not make its cut a long one.
+    """
+
+    def __init__(self, ctx: Context, pipeline: Node, cut: Cut, size: CutSize, pace: Pace) -> None:
+        super().__init__()
+        self._ctx = ctx
+        self.pipeline = pipeline
+        self.cut = cut
+        self.held_bytes = cut.held_bytes
+        self._size = size
+        self._input: Input | None = None
+        self._pace = pace
+        self._worked = 0
+        self._release = cut.release
+        policy = getattr(cut.source, "on_error", None)
+        self.policy: PolicyEvents | None = policy if isinstance(policy, PolicyEvents) else None
+        self._events: deque[list[Callable[[], None]]] = deque()
+        self.broken = cut.in_order
+        self.rows: dict[int, int] = {}
+
+    def step(self) -> tuple[list[Item], int, bool]:
+        started = thread_time_ns()
+        try:
+            item = END if self.broken else self._pull(started)
+        except (Exception, Cancelled, UnsoundError):  # met again in order, or nobody wants it any more
+            item = END
+            self.broken = True
+        self._worked += thread_time_ns() - started
+        if isinstance(item, Block):
+            self._record_events()
+            return [item], item.nbytes, False
+        self.broken = self.broken or isinstance(item, Failure)
+        self._record_events()
+        self._finish()
+        return [], 0, True
+
+    def _pull(self, started: int) -> Item | object:
+        if self._input is None:
+            late = self.pipeline is not self.cut.source  # records are read in place by the first operation
+            self._input = self._ctx.open(self.pipeline, any_order=True, form=Form(late=late, objects=True))
+        item = self._input.pull(self._pace.rows)
+        if item is not END:
+            self._pace.observe(item, thread_time_ns() - started)
+        return item
+
+    def _record_events(self) -> None:
+        if self.policy is not None:
+            self._events.append(self.policy.take())
+
+    def apply_events(self) -> None:
+        """Tell the policy what was met up to the next item, or up to the end of the cut."""
+        if self._events:
+            for event in self._events.popleft():
+                event()
+
+    def _finish(self) -> None:
+        if not self.broken:
+            assert self._input is not None
+            self.rows = self._input.ordinals()
+            self._size.learn(self.cut, self._worked)
+        self._ctx.stage.add_work(self._worked)
+        if self._input is not None:
+            self._input.close()
+        if not self.broken:
+            self._free()
+
+    def close(self) -> None:
+        if self._input is not None:
+            self._input.close()
+        self._free()
+
+    def _free(self) -> None:
+        release, self._release = self._release, None
+        if release is not None:
+            release()
+
+
+def without_threads(node: Node, threads: int | None = None) -> Node:
+    """The same operation, run by whoever pulls."""
+    return replace(node, num_parallel_calls=threads, stands_for=node)  # type: ignore[call-arg]

@@ -1,0 +1,256 @@
+"""The thread pool: order, back-pressure, deadlock freedom, forks and the life of its threads."""
+
+import os
+import threading
+
+import pytest
+
+from headrace.execute.pool import Limits, Morsel, Window
+from headrace.execute.pool import window as window_module
+from headrace.execute.pool.scheduler import pool
+from headrace.testing import our_threads
+
+WAIT_SECONDS = 60
+
+
+class Numbers(Morsel):
+    """Gives `count` numbers from `first` on, one a step, each of `nbytes` bytes."""
+
+    def __init__(self, first, count, nbytes=1, before_step=None):
+        super().__init__()
+        self.next, self.stop, self.size = first, first + count, nbytes
+        self.before_step = before_step
+        self.threads = set()
+        self.closed = 0
+
+    def step(self):
+        if self.before_step is not None:
+            self.before_step(self)
+        self.threads.add(threading.current_thread())
+        if self.next == self.stop:
+            return [], 0, True
+        self.next += 1
+        return [self.next - 1], self.size, False
+
+    def close(self):
+        self.closed += 1
+
+
+def drain(window):
+    found = []
+    while (taken := window.take()) is not None:
+        found += taken[0]
+    return found
+
+
+def numbers(morsels, count, **more):
+    return (Numbers(i * count, count, **more) for i in range(morsels))
+
+
+@pytest.mark.parametrize("threads", [1, 2, 16])
+def test_items_come_in_the_order_of_the_morsels(threads):
+    window = Window(numbers(50, 7), Limits(threads, 100))
+    window.start()
+    assert drain(window) == list(range(350))
+    window.close()
+    assert our_threads() == []
+
+
+def test_a_consumer_alone_needs_no_thread():
+    window = Window(numbers(5, 3), Limits(4, 100))
+    assert drain(window) == list(range(15))
+    window.close()
+    assert our_threads() == []
+
+
+def test_the_head_runs_however_little_room_there_is():
+    window = Window(numbers(20, 5, nbytes=1000), Limits(4, 1))
+    window.start()
+    assert drain(window) == list(range(100))
+    window.close()
+
+
+def test_no_more_is_buffered_than_the_limit_and_one_step_of_each_worker():
+    most = 0
+    window = None
+
+    def look(_morsel):
+        nonlocal most
+        most = max(most, window._buffered)
+
+    window = Window(numbers(40, 50, nbytes=10, before_step=look), Limits(3, 200))
+    window.start()
+    assert drain(window) == list(range(2000))
+    window.close()
+    assert most <= 200 + 3 * 10
+
+
+def test_two_windows_that_wait_for_each_other_do_not_deadlock():
+    """As zip(a, b.shuffle) reads them: all of one before the first item of the other."""
+    first, second = (Window(numbers(30, 10, nbytes=100), Limits(2, 150)) for _ in range(2))
+    first.start()
+    second.start()
+    head = first.take()[0]
+    assert drain(second) == list(range(300))
+    assert head + drain(first) == list(range(300))
+    first.close()
+    second.close()
+    assert our_threads() == []
+
+
+def test_an_error_of_the_cutter_is_raised_where_the_consumer_gets_there():
+    def cutter():
+        yield from numbers(3, 2)
+        raise ValueError("the file is gone")
+
+    window = Window(cutter(), Limits(2, 100))
+    window.start()
+    found = []
+    with pytest.raises(ValueError, match="the file is gone"):
+        while (taken := window.take()) is not None:
+            found += taken[0]
+    assert found == list(range(6))
+    window.close()
+
+
+def test_closing_waits_for_the_steps_under_way_and_closes_every_morsel_once():
+    begun, go_on = threading.Event(), threading.Event()
+    made = []
+
+    def block(morsel):
+        if threading.current_thread() is not threading.main_thread():
+            begun.set()
+            assert go_on.wait(WAIT_SECONDS)
+
+    def cutter():
+        for morsel in numbers(10, 5, before_step=block):
+            made.append(morsel)
+            yield morsel
+
+    window = Window(cutter(), Limits(2, 1000))
+    window.start()
+    assert begun.wait(WAIT_SECONDS)
+    closer = threading.Thread(target=window.close)
+    closer.start()
+    go_on.set()
+    closer.join(WAIT_SECONDS)
+    assert not closer.is_alive()
+    assert [morsel.closed for morsel in made] == [1] * len(made)
+    assert our_threads() == []
+
+
+def test_the_cutter_is_closed_with_the_window():
+    closed = []
+
+    def cutter():
+        try:
+            yield from numbers(1000, 5)
+        finally:
+            closed.append(True)
+
+    window = Window(cutter(), Limits(2, 50))
+    window.start()
+    window.take()
+    window.close()
+    assert closed == [True]
+
+
+def test_threads_end_with_the_last_window():
+    windows = [Window(numbers(10, 5), Limits(2, 100)) for _ in range(3)]
+    for window in windows:
+        window.start()
+    for window in windows[:-1]:
+        window.close()
+    assert len(our_threads()) == 2
+    windows[-1].close()
+    assert our_threads() == []
+
+
+def test_read_ahead_begins_small_and_grows_with_the_waits_of_the_consumer():
+    made = 0
+
+    def cutter():
+        nonlocal made
+        for morsel in numbers(1000, 3):
+            made += 1
+            yield morsel
+
+    window = Window(cutter(), Limits(8, 1 << 30))
+    window.take()
+    assert made == 1
+    window.close()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+def test_a_forked_child_has_a_pool_of_its_own():
+    parent = pool()
+    held = parent.lock
+    with held:  # a lock that is held at the fork stays held in the child
+        child = os.fork()
+        if child == 0:
+            window = Window(numbers(5, 3), Limits(2, 100))
+            window.start()
+            good = drain(window) == list(range(15)) and pool() is not parent
+            window.close()
+            os._exit(0 if good else 1)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def test_a_window_that_fetches_finds_its_morsels_on_a_thread_of_its_own():
+    found_by, go_on = [], threading.Event()
+
+    def fetched():
+        for i in range(20):
+            found_by.append(threading.current_thread().name)
+            if i == 1:
+                assert go_on.wait(WAIT_SECONDS)
+            yield Numbers(i, 1)
+
+    window = Window(fetched(), Limits(1, 100), fetches=True)
+    window.start()
+    others = Window(numbers(30, 3), Limits(1, 100))  # the only worker is free for them
+    others.start()
+    assert drain(others) == list(range(90))
+    go_on.set()
+    assert drain(window) == list(range(20))
+    assert not [name for name in found_by if name.startswith("headrace-pool")]
+    others.close()
+    window.close()
+    assert our_threads() == []
+
+
+def test_a_window_that_fetches_is_closed_in_the_middle():
+    window = Window(numbers(1000, 1), Limits(2, 100), fetches=True)
+    window.start()
+    assert window.take()[0] == [0]
+    window.close()
+    assert our_threads() == []
+
+
+def test_what_morsels_hold_before_they_run_counts():
+    found = []
+
+    def large():
+        for i in range(50):
+            found.append(Numbers(i, 1))
+            found[-1].held_bytes = 40
+            yield found[-1]
+
+    window = Window(large(), Limits(16, 100))
+    window._ahead = 50
+    jobs = []
+    while True:
+        with pool().lock:
+            job = window.claim()
+        if job is None:
+            break
+        if isinstance(job, window_module._Cut):
+            job.run()
+        else:
+            jobs.append(job)
+    assert len(found) == 3
+    for job in jobs:
+        job.run()
+    assert drain(window) == list(range(50))
+    assert window._buffered == 0
+    window.close()
