@@ -2,6 +2,7 @@
 
 import gc
 import os
+import signal
 import sys
 import threading
 import traceback
@@ -20,6 +21,9 @@ NEEDS = {"pandas": "pandas", "polars": "polars", "huggingface": "datasets"}
 collect_ignore = [f"src/headrace/sources/{name}.py" for name, library in NEEDS.items() if find_spec(library) is None]
 if "HEADRACE_INSIDE" not in os.environ:  # JAX does not like forks: what needs it runs in a process of its own
     collect_ignore.append("src/headrace/adapters/jax.py")
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # inherited by background jobs of a shell
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 CLEANUP_SECONDS = 60
 """How long a thread may take to end once its iterator is closed or its database call is given up."""

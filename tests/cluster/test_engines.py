@@ -3,6 +3,7 @@
 import contextlib
 import os
 import signal
+import time
 
 import psutil
 import pytest
@@ -16,6 +17,11 @@ D = hr.Dataset
 
 def square(x):
     return int(x) ** 2
+
+
+def slowly(x):
+    time.sleep(0.001)
+    return int(x)
 
 
 def survives(cluster):
@@ -85,7 +91,8 @@ def test_a_cluster_on_dask(tmp_path):
             cluster.wait_for(2, timeout=120)
             engine.scale(0)
             with pytest.raises(hr.WorkerError, match=r"no workers any more, of up to 2.*lost-worker-timeout"):
-                list(D.range(10**6).map(square, mode="eager").distribute_over(cluster, splits=2))
+                # More rows than two workers make before they are gone.
+                list(D.range(10**9).map(slowly, mode="eager").distribute_over(cluster, splits=2))
 
 
 @pytest.mark.slow
